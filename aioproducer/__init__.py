@@ -1,0 +1,3 @@
+"""An asyncio-native producer for Apache Kafka."""
+
+from __future__ import annotations

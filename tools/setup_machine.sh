@@ -1,0 +1,103 @@
+#!/usr/bin/env bash
+# Makes this machine ready and prints the path of the Python to use. Everything else goes to stderr.
+#
+#   tools/setup_machine.sh run      to run the package: Python, a C compiler
+#   tools/setup_machine.sh dev      ... and the development tools
+#   tools/setup_machine.sh test     ... and Java and Maven, for the real Kafka
+#   tools/setup_machine.sh pythons  only lists "<minor version> <path>" of every supported Python on this machine
+#
+# What is missing is named with the package to install, or installed when this is root on Debian.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+say() { printf '%s\n' "$*" >&2; }
+
+# A Python we can build with: CPython of the wanted version, with venv, pip and its C headers.
+# It is run, not looked at: a version manager's shim exists for versions that cannot be started.
+usable_python() { # path [minor version]
+    "$1" - "${2:-}" >/dev/null 2>&1 <<'PY'
+import ensurepip, os, sys, sysconfig, venv
+have, want = "%d.%d" % sys.version_info[:2], sys.argv[1]
+headers = os.path.join(sysconfig.get_path("include"), "Python.h")
+good = sys.implementation.name == "cpython" and sys.version_info >= (3, 11) and os.path.exists(headers)
+sys.exit(not (good and want in ("", have)))
+PY
+}
+
+candidates() { # minor versions in order of preference
+    type -ap python3 python || true
+    for minor in "$@"; do
+        type -ap "python$minor" || true
+        ls -d "${PYENV_ROOT:-$HOME/.pyenv}/versions/$minor".*/bin/python 2>/dev/null || true
+    done
+}
+
+find_python() { # [minor version]
+    local path
+    while read -r path; do
+        if usable_python "$path" "${1:-}"; then
+            echo "$path"
+            return
+        fi
+    done < <(candidates ${1:-3.11 3.12 3.13 3.14})
+    return 1
+}
+
+list_pythons() {
+    local minor path
+    for minor in 3.11 3.12 3.13; do
+        if path=$(find_python "$minor"); then echo "$minor $path"; fi
+    done
+}
+
+have_compiler() { echo '#include <stdlib.h>' | "${CC:-cc}" -E - >/dev/null 2>&1; }
+
+have_java() {
+    local version
+    version=$(java -version 2>&1 | sed -n 's/.* version "\([0-9]*\).*/\1/p' | head -n 1)
+    [ "${version:-0}" -ge 17 ]
+}
+
+# One line for each missing piece: what, and the Debian packages that bring it.
+missing() { # level
+    find_python >/dev/null || echo "CPython 3.11 or later with venv and headers: python3 python3-venv python3-dev"
+    have_compiler || echo "a C compiler with its headers: gcc libc6-dev"
+    if [ "$1" = test ]; then
+        have_java || echo "Java 17 or later: openjdk-17-jdk-headless"
+        command -v mvn >/dev/null || echo "Maven: maven"
+    fi
+}
+
+install_missing() { # level
+    local lacks packages
+    lacks=$(missing "$1")
+    [ -n "$lacks" ] || return 0
+    say "Missing on this machine (what: Debian packages):"
+    say "$lacks"
+    if [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null; then
+        packages=$(sed 's/.*: //' <<<"$lacks")
+        say "Installing them with apt-get."
+        # shellcheck disable=SC2086  # a list of packages
+        { apt-get update -q && DEBIAN_FRONTEND=noninteractive apt-get install -q -y --no-install-recommends $packages; } >&2 || true
+        lacks=$(missing "$1")
+    fi
+    if [ -n "$lacks" ]; then
+        say "Cannot go on without:"
+        say "$lacks"
+        say "On Debian or Ubuntu: sudo apt-get install $(sed 's/.*: //' <<<"$lacks" | tr '\n' ' ')"
+        exit 1
+    fi
+}
+
+level=${1:-dev}
+case $level in
+    run | dev | test)
+        install_missing "$level"
+        exec "$(find_python)" tools/setup_venv.py "$level"
+        ;;
+    pythons) list_pythons ;;
+    *)
+        say "usage: tools/setup_machine.sh run|dev|test|pythons"
+        exit 2
+        ;;
+esac

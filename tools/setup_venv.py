@@ -1,0 +1,224 @@
+"""Make the project's virtual environment, install into it, compile the core: only what changed since last time.
+
+    python tools/setup_venv.py run                 the package and what it needs
+    python tools/setup_venv.py dev                 ... and the development tools
+    python tools/setup_venv.py core --dir DIR      ... or only what the core suite needs, in another folder
+    python tools/setup_venv.py floors --dir DIR    ... with every run-time dependency at its lowest named version
+
+Runs on the standard library alone and prints the path of the environment's Python; pip uses what this machine is
+configured with. The package is installed in place (editable), so that the tree itself is what runs.
+"""
+
+from __future__ import annotations
+
+import argparse
+import fcntl
+import hashlib
+import json
+import re
+import subprocess
+import sys
+import tomllib
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+ROOT = Path(__file__).resolve().parent.parent
+OWN_FOLDER = ".venv-aioproducer"
+MINIMUM = (3, 11)
+
+PROBE = """
+import sys, sysconfig, json
+print(json.dumps({
+    "version": sys.version_info[:2],
+    "cpython": sys.implementation.name == "cpython",
+    "is_venv": sys.prefix != sys.base_prefix,
+    "suffix": sysconfig.get_config_var("EXT_SUFFIX"),
+}))
+"""
+
+
+def say(text: str) -> None:
+    """Tell the person at the terminal; standard output is for the path alone."""
+    print(text, file=sys.stderr, flush=True)
+
+
+def run(*command: str | Path) -> None:
+    """Run a set-up step from the root of the tree, its output on stderr; stop at the first that fails."""
+    result = subprocess.run([str(part) for part in command], cwd=ROOT, stdout=sys.stderr, check=False)
+    if result.returncode:
+        say(f"Set-up failed (exit code {result.returncode}): {' '.join(str(part) for part in command)}")
+        raise SystemExit(1)
+
+
+# ------------------------------------------------------------------------------------------ pyproject
+def project() -> dict[str, Any]:
+    """pyproject.toml, the only place that names dependencies and compiled modules."""
+    return tomllib.loads((ROOT / "pyproject.toml").read_text())
+
+
+def group(name: str) -> list[str]:
+    """The requirements of one dependency group, with the groups it includes."""
+    wanted: list[str] = []
+    for entry in project()["dependency-groups"][name]:
+        wanted += group(entry["include-group"]) if isinstance(entry, dict) else [entry]
+    return wanted
+
+
+def at_floor(requirement: str) -> str:
+    """`name>=1.2` as `name==1.2`."""
+    return re.sub(r">=", "==", requirement)
+
+
+def requirements(level: str) -> list[str]:
+    """What pip is asked for: the build tools (no isolated build in this folder), dependencies, and the level's tools."""
+    basis = project()["build-system"]["requires"] + project()["project"]["dependencies"]
+    extra = {"run": [], "dev": group("dev"), "core": group("test"), "floors": group("test")}[level]
+    return [at_floor(each) for each in basis] + extra if level == "floors" else basis + extra
+
+
+# --------------------------------------------------------------------------------------- environments
+def python_of(folder: Path) -> Path:
+    """The interpreter of a virtual environment."""
+    return folder / "bin" / "python"
+
+
+def probe(folder: Path) -> dict[str, Any] | None:
+    """What kind of Python lives in the folder; None if none that can be started."""
+    try:
+        result = subprocess.run(
+            [python_of(folder), "-c", PROBE], capture_output=True, text=True, timeout=60, check=True
+        )
+        facts: dict[str, Any] = json.loads(result.stdout)
+    except (OSError, subprocess.SubprocessError, ValueError):
+        return None
+    return facts
+
+
+def is_usable(folder: Path) -> bool:
+    """A virtual environment of a CPython we support, whoever made it, into which pip can install."""
+    facts = probe(folder)
+    if facts is None or not (facts["cpython"] and facts["is_venv"] and tuple(facts["version"]) >= MINIMUM):
+        return False
+    pip = [python_of(folder), "-m", "pip", "--version"]
+    return subprocess.run(pip, capture_output=True, check=False).returncode == 0
+
+
+def create(folder: Path) -> None:
+    """A fresh environment of the Python that runs this."""
+    say(f"Making {folder.relative_to(ROOT)} with Python {sys.version.split()[0]}.")
+    run(sys.executable, "-m", "venv", "--clear", folder)
+
+
+def choose_folder() -> Path:
+    """`.venv`, unless somebody keeps something there that cannot be used: then a folder of our own beside it."""
+    shared = ROOT / ".venv"
+    if not shared.exists():
+        create(shared)
+    if is_usable(shared):
+        return shared
+    say(f"{shared.name} is not usable (CPython 3.11 or later with pip is needed) and stays as it is.")
+    return ensure(ROOT / OWN_FOLDER)
+
+
+def ensure(folder: Path) -> Path:
+    """A folder of our own: made if it is not there, made again if it is broken or of another Python."""
+    facts = probe(folder)
+    if facts is None or tuple(facts["version"]) != sys.version_info[:2] or not is_usable(folder):
+        create(folder)
+    return folder
+
+
+@contextmanager
+def locked(folder: Path) -> Iterator[None]:
+    """Two `make` at once take turns."""
+    with (folder / ".aioproducer-lock").open("w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield
+
+
+# --------------------------------------------------------------------------------------------- stamps
+def digest(*parts: object) -> str:
+    """A short fingerprint of what a step depends on."""
+    return hashlib.sha256(repr(parts).encode()).hexdigest()[:32]
+
+
+class Stamp:
+    """Remembers in the environment what a step was last done for."""
+
+    def __init__(self, folder: Path, step: str, content: str) -> None:
+        self.path = folder / f".aioproducer-{step}"
+        self.content = content
+
+    def is_current(self) -> bool:
+        """Nothing that the step depends on has changed since."""
+        return self.path.exists() and self.path.read_text() == self.content
+
+    def write(self) -> None:
+        """The step is done."""
+        self.path.write_text(self.content)
+
+
+def compiled_modules(suffix: str) -> list[Path]:
+    """Where the compiled modules of pyproject.toml stand in the tree for one interpreter."""
+    modules = project()["tool"]["setuptools"]["ext-modules"]
+    return [ROOT / (each["name"].replace(".", "/") + suffix) for each in modules]
+
+
+def sources() -> list[tuple[str, bytes]]:
+    """Everything that the compiler reads."""
+    found = [path for end in ("pyx", "pxd", "pxi", "h") for path in ROOT.glob(f"aioproducer/**/*.{end}")]
+    return [(str(path.relative_to(ROOT)), path.read_bytes()) for path in sorted(found)]
+
+
+# ---------------------------------------------------------------------------------------------- steps
+def install_requirements(folder: Path, level: str) -> None:
+    """Bring in what the level needs, once for each list of requirements."""
+    wanted = requirements(level)
+    stamp = Stamp(folder, f"requirements-{level}", digest(wanted))
+    if not stamp.is_current():
+        say(f"Installing {len(wanted)} requirements into {folder.relative_to(ROOT)}.")
+        run(python_of(folder), "-m", "pip", "install", "-q", "--disable-pip-version-check", *wanted)
+        stamp.write()
+
+
+def install_package(folder: Path) -> None:
+    """Install the package in place, which compiles it; afterwards only compile again what changed."""
+    facts = probe(folder) or {}
+    outputs = compiled_modules(facts["suffix"])
+    described = {key: project()[key] for key in ("project", "build-system")}
+    described["setuptools"] = project()["tool"]["setuptools"]
+    built = Stamp(folder, "build", digest(described, sources()))
+    if built.is_current() and all(path.exists() for path in outputs):
+        return
+    say(f"Compiling {', '.join(path.name.split('.')[0] for path in outputs)} for Python {facts['version']}.")
+    installed = Stamp(folder, "package", digest(described))
+    if installed.is_current():
+        compile_again = "from setuptools import setup; setup()"
+        run(python_of(folder), "-W", "ignore", "-c", compile_again, "-q", "build_ext", "--inplace")
+    else:
+        pip = (python_of(folder), "-m", "pip", "install", "-q", "--disable-pip-version-check")
+        run(*pip, "--no-build-isolation", "--no-deps", "-e", ".")
+        installed.write()
+    built.write()
+
+
+def main() -> None:
+    """Do what is needed and print the environment's Python."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("level", choices=["run", "dev", "test", "core", "floors"])
+    parser.add_argument("--dir", type=Path, help="the environment's folder (made or made again as needed)")
+    arguments = parser.parse_args()
+    level = "dev" if arguments.level == "test" else arguments.level
+    folder = ensure(ROOT / arguments.dir) if arguments.dir else choose_folder()
+    with locked(folder):
+        install_requirements(folder, level)
+        install_package(folder)
+    print(python_of(folder))
+
+
+if __name__ == "__main__":
+    main()
