@@ -103,7 +103,7 @@ def is_usable(folder: Path) -> bool:
     facts = probe(folder)
     if facts is None or not (facts["cpython"] and facts["is_venv"] and tuple(facts["version"]) >= MINIMUM):
         return False
-    pip = [python_of(folder), "-m", "pip", "--version"]
+    pip = [str(python_of(folder)), "-m", "pip", "--version"]
     return subprocess.run(pip, capture_output=True, check=False).returncode == 0
 
 
@@ -208,7 +208,9 @@ def install_package(folder: Path) -> None:
 
 def main() -> None:
     """Do what is needed and print the environment's Python."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("level", choices=["run", "dev", "test", "core", "floors"])
     parser.add_argument("--dir", type=Path, help="the environment's folder (made or made again as needed)")
     arguments = parser.parse_args()

@@ -1,0 +1,42 @@
+# Two commands do all of their own set-up: `make demo` and `make test`. See `make help`.
+.DEFAULT_GOAL := help
+.PHONY: help demo check lint format test proof bench floors clean
+SHELL := /bin/bash
+MAKEFLAGS += --no-print-directory
+
+# Brings the machine and the environment up to date (at no cost if they are) and names the environment's Python.
+run  := python=$$(tools/setup_machine.sh run) && "$$python"
+dev  := python=$$(tools/setup_machine.sh dev) && "$$python"
+full := python=$$(tools/setup_machine.sh test) && "$$python"
+
+help: ## this list
+	@sed -n 's/^\([a-z]*\):.* ## \(.*\)/make \1#\2/p' Makefile | column -t -s '#'
+
+demo: ## 200,000 records into an embedded Kafka, read back and verified
+	@$(run) -m aioproducer demo
+
+check: ## all that needs no Java, for every edit: lint, and the core suite
+	@$(dev) tools/checks.py check
+
+lint: ## ruff, ruff format, mypy, stubtest, import-linter
+	@$(dev) tools/checks.py lint
+
+format: ## let ruff format the tree and mend what it can
+	@$(dev) -m ruff format -q . && $(dev) -m ruff check --fix -q .
+
+test: ## everything: lint, the core suite on each Python found, real Kafka, the distribution
+	@$(full) tools/checks.py test
+
+proof: ## longer runs of the property tests
+	@$(dev) tools/checks.py proof
+
+bench: ## measure against other clients on a real Kafka
+	@$(full) -m benchmarks
+
+floors: ## the core suite with the lowest versions of the dependencies
+	@$(dev) tools/checks.py floors
+
+clean: ## remove what was built, keep the environments and the downloaded Kafka
+	@rm -rf build dist *.egg-info .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis
+	@find aioproducer \( -name '*.so' -o -path '*/_core/*.c' \) -delete
+	@find . -name __pycache__ -not -path './.venv*' -prune -exec rm -rf {} +

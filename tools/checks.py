@@ -1,0 +1,240 @@
+"""Run the project's checks and close with a table of them and one line of counts.
+
+    python tools/checks.py lint      style, types, stubs, layers
+    python tools/checks.py check     ... and the core suite on this Python: all that needs no Java
+    python tools/checks.py test      ... on every Python found, with real Kafka, and the built distribution
+    python tools/checks.py proof     the property tests, with many more examples
+    python tools/checks.py floors    the core suite against the lowest versions that pyproject.toml allows
+
+Every check runs, also after one that failed. The last line, 'N passed, N failed', counts tests and other checks alike.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import shutil
+import subprocess
+import sys
+import time
+import xml.etree.ElementTree as ET
+from dataclasses import dataclass
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+REPORTS = ROOT / "build" / "checks"
+LIMIT_SECONDS = 1500.0
+COUNTS = ("passed", "failed", "skipped")
+# It has no `python -m`, and its script does not survive a moved environment.
+RUN_IMPORT_LINTER = (
+    "import sys; from importlinter.cli import lint_imports_command; sys.exit(lint_imports_command())"
+)
+
+
+@dataclass
+class Check:
+    """One program to run, and what came of it."""
+
+    name: str
+    command: list[str]
+    reports_tests: bool = False
+    passed: int = 0
+    failed: int = 0
+    skipped: int = 0
+    seconds: float = 0.0
+    tree: Path = ROOT
+
+    def run(self) -> None:
+        """Run it to its end or its limit, and count."""
+        print(f"\n==> {self.name}: {' '.join(self.command)}", flush=True)
+        began = time.monotonic()
+        code = self._exit_code()
+        self.seconds = time.monotonic() - began
+        if self.reports_tests:
+            self._read_report()
+        if code and not self.failed:
+            self.failed = 1  # It broke as a whole: no collection, a crash, the limit.
+        elif not code and not self.reports_tests:
+            self.passed = 1
+
+    def _exit_code(self) -> int:
+        environment = os.environ | {"PYTHONPATH": str(self.tree)}
+        try:
+            return subprocess.run(
+                self.command, cwd=self.tree, env=environment, timeout=LIMIT_SECONDS, check=False
+            ).returncode
+        except subprocess.TimeoutExpired:
+            print(f"{self.name}: ended after {LIMIT_SECONDS:.0f} seconds", flush=True)
+            return 1
+
+    def _read_report(self) -> None:
+        """Count what pytest wrote down; a run that died has written nothing."""
+        try:
+            suite = ET.parse(self.report).getroot().find("testsuite")
+        except (OSError, ET.ParseError):
+            return
+        if suite is None:
+            return
+        self.failed = int(suite.get("failures", 0)) + int(suite.get("errors", 0))
+        self.skipped = int(suite.get("skipped", 0))
+        self.passed = int(suite.get("tests", 0)) - self.failed - self.skipped
+
+    @property
+    def report(self) -> Path:
+        """Where pytest leaves its counts."""
+        return REPORTS / f"{self.name.replace(' ', '-').replace(',', '')}.xml"
+
+    @property
+    def verdict(self) -> str:
+        """What the table says."""
+        if not self.reports_tests:
+            return "failed" if self.failed else "ok"
+        skipped = f", {self.skipped} skipped" if self.skipped else ""
+        return f"{self.passed} passed, {self.failed} failed{skipped}"
+
+
+# -------------------------------------------------------------------------------------- what is there
+def tool(name: str, module: str, *arguments: str) -> Check:
+    """A check by a tool of the environment this runs in."""
+    return Check(name, [sys.executable, "-m", module, *arguments])
+
+
+def suite(name: str, python: str, *arguments: str) -> Check:
+    """A run of pytest."""
+    check = Check(name, [python, "-m", "pytest", "-q", *arguments], reports_tests=True)
+    check.command.append(f"--junit-xml={check.report}")
+    return check
+
+
+def stubbed_modules() -> list[str]:
+    """The compiled modules, by their stubs."""
+    return sorted(f"aioproducer._core.{stub.stem}" for stub in ROOT.glob("aioproducer/_core/*.pyi"))
+
+
+def linters() -> list[Check]:
+    """Everything that reads the code without running it."""
+    return [
+        tool("ruff check", "ruff", "check", "--quiet"),
+        tool("ruff format", "ruff", "format", "--check", "--quiet"),
+        tool("mypy", "mypy", "--no-error-summary"),
+        tool("stubtest", "mypy.stubtest", *stubbed_modules()),
+        Check("import-linter", [sys.executable, "-c", RUN_IMPORT_LINTER]),
+    ]
+
+
+def this_python() -> str:
+    """The minor version that runs this."""
+    return f"{sys.version_info.major}.{sys.version_info.minor}"
+
+
+def core_suite(version: str, python: str) -> Check:
+    """All that needs neither Java nor a build of the distribution."""
+    return suite(f"core suite, Python {version}", python, "-m", "not kafka and not packaging")
+
+
+def environment_python(level: str, folder: str, interpreter: str, tree: Path = ROOT) -> str | None:
+    """The Python of a further environment, made or brought up to date; None if that failed."""
+    command = [interpreter, "tools/setup_venv.py", level, "--dir", folder]
+    result = subprocess.run(command, cwd=tree, stdout=subprocess.PIPE, text=True, check=False)
+    return None if result.returncode else result.stdout.strip()
+
+
+def other_pythons() -> list[tuple[str, str]]:
+    """Version and path of the other supported Pythons on this machine."""
+    command = ["tools/setup_machine.sh", "pythons"]
+    found = subprocess.run(command, cwd=ROOT, stdout=subprocess.PIPE, text=True, check=True).stdout
+    pairs = [line.split(maxsplit=1) for line in found.splitlines()]
+    return [(version, path) for version, path in pairs if version != this_python()]
+
+
+def suite_elsewhere(version: str, interpreter: str) -> Check:
+    """The core suite on another Python, in an environment of its own; one that cannot be made is a failed check."""
+    folder = f".venvs/{version}"
+    python = environment_python("core", folder, interpreter)
+    return core_suite(version, python) if python else Check(f"environment {folder}", ["false"])
+
+
+def core_suite_everywhere() -> list[Check]:
+    """The core suite on each Python found, this one first."""
+    checks = [core_suite(this_python(), sys.executable)]
+    for version, interpreter in other_pythons():
+        checks.append(suite_elsewhere(version, interpreter))
+    return checks
+
+
+def everything() -> list[Check]:
+    """What `make test` stands for."""
+    fetch = Check("fetch Kafka", [sys.executable, "tools/fetch_kafka.py"])
+    kafka = suite(f"with Kafka, Python {this_python()}", sys.executable, "-m", "kafka")
+    packaging = suite(f"distribution, Python {this_python()}", sys.executable, "-m", "packaging")
+    return [fetch, *linters(), *core_suite_everywhere(), kafka, packaging]
+
+
+def proof() -> list[Check]:
+    """The property tests at length."""
+    arguments = ("-m", "hypothesis and not kafka", "--hypothesis-profile=proof", "--timeout=1200")
+    return [suite(f"properties, Python {this_python()}", sys.executable, *arguments)]
+
+
+def floors() -> list[Check]:
+    """The lowest versions we say we work with, in a copy of the tree: the compiled modules are theirs too."""
+    tree = copy_of_the_tree(REPORTS.with_name("floors"))
+    python = environment_python("floors", ".venv", sys.executable, tree)
+    if python is None:
+        return [Check("environment at the floors", ["false"])]
+    check = core_suite(f"{this_python()} at the floors", python)
+    check.tree = tree
+    return [check]
+
+
+def copy_of_the_tree(target: Path) -> Path:
+    """What git knows, and what is new: not what was built here."""
+    command = ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
+    listed = subprocess.run(command, cwd=ROOT, stdout=subprocess.PIPE, text=True, check=True).stdout
+    for name in filter(None, listed.split("\0")):
+        if (ROOT / name).exists():
+            (target / name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy2(ROOT / name, target / name)
+    return target
+
+
+PLANS = {
+    "lint": linters,
+    "check": lambda: [*linters(), core_suite(this_python(), sys.executable)],
+    "test": everything,
+    "proof": proof,
+    "floors": floors,
+}
+
+
+# -------------------------------------------------------------------------------------------- closing
+def close(checks: list[Check]) -> int:
+    """Print the table and the closing line; the exit code says whether all went well."""
+    width = max(len(check.name) for check in checks)
+    print(f"\n{'check':<{width}}  {'seconds':>7}  result")
+    for check in checks:
+        print(f"{check.name:<{width}}  {check.seconds:>7.1f}  {check.verdict}")
+    passed, failed, skipped = (sum(getattr(check, key) for check in checks) for key in COUNTS)
+    print(f"{'in all':<{width}}  {sum(check.seconds for check in checks):>7.1f}\n")
+    summary = f"{passed} passed, {failed} failed" + (f", {skipped} skipped" if skipped else "")
+    (REPORTS / "summary.txt").write_text(summary + "\n")
+    print(summary, flush=True)
+    return 1 if failed else 0
+
+
+def main() -> int:
+    """Run one plan."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("plan", choices=sorted(PLANS))
+    checks = PLANS[parser.parse_args().plan]()
+    REPORTS.mkdir(parents=True, exist_ok=True)
+    for check in checks:
+        check.report.unlink(missing_ok=True)
+        check.run()
+    return close(checks)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
