@@ -16,13 +16,24 @@ class Stored(Protocol):
     """A record as it was read back."""
 
     @property
-    def partition(self) -> int: ...
+    def partition(self) -> int:
+        """Where it was read."""
+        ...
+
     @property
-    def offset(self) -> int: ...
+    def offset(self) -> int:
+        """Its place in the partition."""
+        ...
+
     @property
-    def key(self) -> bytes | None: ...
+    def key(self) -> bytes | None:
+        """As it was written."""
+        ...
+
     @property
-    def value(self) -> bytes | None: ...
+    def value(self) -> bytes | None:
+        """As it was written."""
+        ...
 
 
 @attrs.define

@@ -1,0 +1,5 @@
+"""Loaded by pytest whatever part of the suite is run."""
+
+from __future__ import annotations
+
+pytest_plugins = ["tests.hypothesis_profiles"]

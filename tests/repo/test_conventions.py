@@ -1,0 +1,110 @@
+"""Rules of the source that no linter knows."""
+
+from __future__ import annotations
+
+import ast
+import re
+
+from tests.repo.source import PACKAGE, ROOT, imported, nodes, parsed, place, python_files
+
+UNSAFE_MODULES = {"pickle", "cPickle", "marshal", "shelve", "dill", "yaml"}
+UNSAFE_CALLS = {"eval", "exec", "compile", "__import__"}
+ENVIRONMENT = {"environ", "environb", "getenv", "getenvb"}
+SKIPS = {"skip", "skipif", "importorskip", "xfail"}
+
+
+def imports_of(modules: set[str]) -> list[str]:
+    """Where the package imports one of these."""
+    return [
+        place(path, node)
+        for path in python_files(PACKAGE)
+        for node, name in imported(path)
+        if name.split(".")[0] in modules
+    ]
+
+
+def is_unsafe_call(node: ast.AST) -> bool:
+    """eval() and its kind."""
+    return isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in UNSAFE_CALLS
+
+
+def is_skip(node: ast.AST) -> bool:
+    """pytest.skip, pytest.mark.skipif and their kind."""
+    is_one = isinstance(node, ast.Attribute) and node.attr in SKIPS
+    return is_one and ast.unparse(node).startswith("pytest.")
+
+
+def test_package_never_runs_or_unpickles_data() -> None:
+    """No module of the package imports an unsafe serializer or calls eval and its kind (S16)."""
+    calls = [
+        place(path, node) for path in python_files(PACKAGE) for node in nodes(path) if is_unsafe_call(node)
+    ]
+    assert imports_of(UNSAFE_MODULES) + calls == []
+
+
+def test_compiled_core_never_runs_or_unpickles_data() -> None:
+    """Neither does the Cython source (S16)."""
+    pattern = re.compile(rf"\b(import|cimport)\s+({'|'.join(UNSAFE_MODULES)})\b|\b(eval|exec)\(")
+    found = [path.name for path in PACKAGE.rglob("*.pyx") if pattern.search(path.read_text())]
+    assert found == []
+
+
+def test_package_reads_no_environment_variable() -> None:
+    """Settings come from the caller, never from the environment (S27)."""
+    found = []
+    for path in python_files(PACKAGE):
+        for node in nodes(path):
+            name = node.attr if isinstance(node, ast.Attribute) else getattr(node, "id", None)
+            if name in ENVIRONMENT:
+                found.append(place(path, node))
+        found += [place(path, node) for node, name in imported(path) if name.split(".")[-1] in ENVIRONMENT]
+    assert found == []
+
+
+def test_package_makes_no_temporary_files() -> None:
+    """Nothing is ever written to disk (S28)."""
+    assert imports_of({"tempfile"}) == []
+
+
+def test_modules_of_the_package_say_what_they_are() -> None:
+    """The first line of every module names its one idea."""
+    found = [path.relative_to(ROOT) for path in python_files(PACKAGE) if not ast.get_docstring(parsed(path))]
+    assert found == []
+
+
+def test_every_test_states_a_fact() -> None:
+    """Each test has a docstring, which says the one fact that it proves."""
+    found = []
+    for path in python_files(ROOT / "tests"):
+        if not path.name.startswith("test_"):
+            continue
+        for node in nodes(path):
+            is_test = isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and node.name.startswith(
+                "test_"
+            )
+            if is_test and not ast.get_docstring(node):
+                found.append(place(path, node))
+    assert found == []
+
+
+def test_no_test_is_skipped() -> None:
+    """A test that cannot run fails; one that is expected to fail is deleted or mended."""
+    found = [
+        place(path, node) for path in python_files(ROOT / "tests") for node in nodes(path) if is_skip(node)
+    ]
+    assert found == []
+
+
+def test_no_secret_of_the_makers_machine() -> None:
+    """No file that is shipped names a path of somebody's machine."""
+    pattern = re.compile(r"/(root|home|Users)/|/work/|/tmp/bash")
+    kinds = ("*.py", "*.pyi", "*.pyx", "*.pxd", "*.md", "*.toml", "*.sh", "Makefile")
+    folders = [ROOT / name for name in ("aioproducer", "benchmarks", "docs", "examples", "tests", "tools")]
+    files = [path for folder in folders for kind in kinds for path in folder.rglob(kind)]
+    files += [path for kind in kinds for path in ROOT.glob(kind)]
+    found = [
+        str(p.relative_to(ROOT))
+        for p in files
+        if p.name != "test_conventions.py" and pattern.search(p.read_text())
+    ]
+    assert found == []

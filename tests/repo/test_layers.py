@@ -1,0 +1,52 @@
+"""The rules of the architecture that import-linter cannot see."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+
+from tests.repo.source import PACKAGE, ROOT, imported, place, python_files
+
+CORE = PACKAGE / "_core"
+COMPILED = {f"aioproducer._core.{path.stem}" for path in CORE.glob("*.pyx")}
+
+
+def test_only_the_door_imports_compiled_modules() -> None:
+    """Python code of the package reaches the compiled core through its `__init__` alone."""
+    assert COMPILED
+    found = [
+        place(path, node)
+        for path in python_files(PACKAGE)
+        for node, name in imported(path)
+        if path != CORE / "__init__.py"
+        and any(name == module or name.startswith(f"{module}.") for module in COMPILED)
+    ]
+    assert found == []
+
+
+def test_every_compiled_module_is_built_and_stubbed() -> None:
+    """Each .pyx has its entry in pyproject.toml and its stub, and neither exists without one."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())
+    built = {each["name"] for each in project["tool"]["setuptools"]["ext-modules"]}
+    stubbed = {f"aioproducer._core.{path.stem}" for path in CORE.glob("*.pyi") if path.stem != "__init__"}
+    assert built == COMPILED
+    assert stubbed == COMPILED
+
+
+def test_a_change_of_a_declaration_rebuilds_every_module() -> None:
+    """What a .pyx may include or cimport is among the `depends` of every compiled module."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())
+    shared = {str(path.relative_to(ROOT)) for end in ("pxd", "pxi", "h") for path in CORE.glob(f"*.{end}")}
+    for module in project["tool"]["setuptools"]["ext-modules"]:
+        assert set(module.get("depends", [])) == shared, module["name"]
+
+
+def test_compiled_core_knows_no_loop_and_no_clock_but_its_own() -> None:
+    """The core imports no anyio, time, logging or random, and of asyncio the exceptions only."""
+    imports = re.compile(r"^\s*(?:from\s+(\w+)[\w.]*\s+)?c?import\s+(\w+)(.*)$", re.MULTILINE)
+    exceptions = {"CancelledError", "InvalidStateError"}
+    for path in CORE.glob("*.pyx"):
+        for origin, name, rest in imports.findall(path.read_text()):
+            allowed = origin == "asyncio" and {name, *rest.replace(",", " ").split()} <= exceptions
+            forbidden = (origin or name) in {"asyncio", "anyio", "time", "logging", "random"}
+            assert allowed or not forbidden, (path.name, origin, name)
