@@ -1,0 +1,24 @@
+"""The header of a record batch: who sent it, in which sequence, and the checksum over all of it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import crc32c
+
+if TYPE_CHECKING:
+    from aioproducer._core import Batch
+
+NO_PRODUCER_ID = -1
+NO_EPOCH = -1
+NO_SEQUENCE = -1
+
+
+def stamp(batch: Batch, producer_id: int, epoch: int, sequence: int) -> None:
+    """Write the header of `batch` with this identity; no byte of it changes afterwards."""
+    batch.stamp(producer_id, epoch, sequence, crc32c.crc32c)
+
+
+def stamp_anonymous(batch: Batch) -> None:
+    """Write the header of a batch of a producer without idempotence."""
+    stamp(batch, NO_PRODUCER_ID, NO_EPOCH, NO_SEQUENCE)

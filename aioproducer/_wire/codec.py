@@ -1,0 +1,130 @@
+"""Messages to bytes and back, with and without the headers that requests and responses carry.
+
+Encoding follows Kafka's rules. A value that its field cannot hold is a `TypeError` or `ValueError` that names the
+field, and so is a field that the version does not have and that is not at its default, unless Kafka's definition
+calls it ignorable.
+
+Decoding raises nothing but `ProtocolError`, whatever the bytes are. What it makes stays within four times the frame
+and 64 KiB; for that, an array that would not fit as a list is a read-only `Sequence` that makes its elements as it is
+read. Iterate over arrays rather than index them at random, and never keep one: copy what is to stay.
+
+Frames are given and taken without the four bytes of their length.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, TypeVar
+
+from aioproducer._wire.apis import API_VERSIONS, APIS, api_of, message_of
+from aioproducer._wire.messages.api_versions import ApiVersionsRequest
+from aioproducer._wire.messages.header import REQUEST_HEADER, RESPONSE_HEADER, RequestHeader, ResponseHeader
+from aioproducer._wire.programs import compile_message, version_range
+from aioproducer.errors import ProtocolError
+
+if TYPE_CHECKING:
+    from aioproducer._core.messages import Program
+    from aioproducer._wire.messages.declaration import AnyMessage
+
+__all__ = [
+    "RequestHeader",
+    "decode",
+    "decode_request",
+    "decode_response",
+    "encode",
+    "encode_request",
+    "encode_response",
+]
+
+Frame: TypeAlias = bytes | bytearray | memoryview
+M = TypeVar("M", bound=tuple[Any, ...])
+
+_UNSUPPORTED_VERSION = 35
+
+
+class _Plan(NamedTuple):
+    """What one version of a message needs."""
+
+    header: Program
+    body: Program
+    api_key: int
+
+
+@cache
+def _plan(message_type: type[AnyMessage], version: int) -> _Plan:
+    message = message_of(message_type)
+    api = api_of(message_type)
+    flexible = version in version_range(message.flexible)
+    if message_type is api.request:
+        header = compile_message(REQUEST_HEADER, 2 if flexible else 1)
+    else:
+        # Whoever asked in a version that the broker does not know must still be able to read the answer (KIP-511).
+        header = compile_message(RESPONSE_HEADER, int(flexible and api.key != API_VERSIONS))
+    return _Plan(header, compile_message(message, version), api.key)
+
+
+def encode(message: AnyMessage, version: int) -> bytes:
+    """The body of a request or response."""
+    return _plan(type(message), version).body.encode(message)
+
+
+def decode(message_type: type[M], version: int, buffer: Frame) -> M:
+    """The request or response whose body fills the buffer."""
+    decoded: M = _plan(message_type, version).body.decode(buffer)
+    return decoded
+
+
+def encode_request(message: AnyMessage, version: int, correlation_id: int, client_id: str | None) -> bytes:
+    """A request behind its header."""
+    plan = _plan(type(message), version)
+    header = RequestHeader(plan.api_key, version, correlation_id, client_id)
+    return plan.body.encode(message, plan.header.encode(header))
+
+
+def encode_response(message: AnyMessage, version: int, correlation_id: int) -> bytes:
+    """A response behind its header."""
+    plan = _plan(type(message), version)
+    return plan.body.encode(message, plan.header.encode(ResponseHeader(correlation_id)))
+
+
+def decode_response(message_type: type[M], version: int, frame: Frame) -> tuple[int, M]:
+    """The correlation id and the response to a request of `version`."""
+    data = _owned(frame)
+    plan = _plan(message_type, version)
+    header, start = plan.header.decode_prefix(data)
+    if plan.api_key == API_VERSIONS and _is_refusal(data, start):
+        plan = _plan(message_type, 0)
+    return header.correlation_id, plan.body.decode(data, start)
+
+
+def _is_refusal(data: bytes, start: int) -> bool:
+    """Is this ApiVersions answer UNSUPPORTED_VERSION? A broker writes that in version 0, whatever was asked."""
+    return int.from_bytes(data[start : start + 2]) == _UNSUPPORTED_VERSION
+
+
+def decode_request(frame: Frame) -> tuple[RequestHeader, AnyMessage]:
+    """The header of a request, and the request.
+
+    An API or version that we do not speak is a `ProtocolError`, as for Kafka, which closes the connection. The one
+    exception is ApiVersions in a version of the future: it comes as an empty `ApiVersionsRequest` behind its header,
+    to be answered with UNSUPPORTED_VERSION in version 0 (KIP-511).
+    """
+    data = _owned(frame)
+    header: RequestHeader = _OLD_HEADER.decode_prefix(data)[0]
+    api = APIS.get(header.api_key)
+    if api is not None and api.min_version <= header.api_version <= api.max_version:
+        plan = _plan(api.request, header.api_version)
+        return header, plan.body.decode(data, plan.header.decode_prefix(data)[1])
+    if header.api_key == API_VERSIONS:
+        return header, ApiVersionsRequest()
+    name = f"{api.name} version {header.api_version}" if api else f"API key {header.api_key}"
+    text = f"a request for {name} came, which is not spoken here"
+    raise ProtocolError(text)
+
+
+# Every request header begins like version 1; what version 2 adds comes after it.
+_OLD_HEADER = compile_message(REQUEST_HEADER, 1)
+
+
+def _owned(frame: Frame) -> bytes:
+    return frame if type(frame) is bytes else bytes(memoryview(frame))

@@ -1,0 +1,77 @@
+"""The four codecs of record batches, in the framing that Kafka's Java client writes and reads."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable
+
+import cramjam
+
+CODECS = {"none": 0, "gzip": 1, "snappy": 2, "lz4": 3, "zstd": 4}
+NAMES = {number: name for name, number in CODECS.items()}
+
+# snappy-java's SnappyOutputStream: magic, version 1, compatible with 1, then blocks with their length in front.
+XERIAL_HEADER = b"\x82SNAPPY\x00" + struct.pack(">ii", 1, 1)
+XERIAL_BLOCK = 32 * 1024
+
+GZIP_DEFAULT, ZSTD_DEFAULT, LZ4_DEFAULT = 6, 3, 9
+
+
+def compress(data: bytes, codec: int, level: int | None = None) -> bytes:
+    """`data` compressed with the codec of this number (1 gzip, 2 snappy, 3 lz4, 4 zstd)."""
+    return _COMPRESSORS[codec](data, level)
+
+
+def decompress(data: bytes, codec: int) -> bytes:
+    """The plain bytes of what `compress` made; only for batches of our own, never for a peer's."""
+    return _DECOMPRESSORS[codec](data)
+
+
+def _gzip(data: bytes, level: int | None) -> bytes:
+    return bytes(cramjam.gzip.compress(data, level=GZIP_DEFAULT if level is None else level))
+
+
+def _zstd(data: bytes, level: int | None) -> bytes:
+    return bytes(cramjam.zstd.compress(data, level=ZSTD_DEFAULT if level is None else level))
+
+
+def _lz4(data: bytes, level: int | None) -> bytes:
+    # Java's KafkaLZ4BlockInputStream refuses blocks that depend on each other.
+    compressor = cramjam.lz4.Compressor(
+        level=LZ4_DEFAULT if level is None else level, content_checksum=False, block_linked=False
+    )
+    compressor.compress(data)
+    return bytes(compressor.finish())
+
+
+def _snappy(data: bytes, level: int | None) -> bytes:
+    del level  # snappy has none
+    pieces = [XERIAL_HEADER]
+    for start in range(0, len(data), XERIAL_BLOCK):
+        block = bytes(cramjam.snappy.compress_raw(data[start : start + XERIAL_BLOCK]))
+        pieces += (struct.pack(">i", len(block)), block)
+    return b"".join(pieces)
+
+
+def _unsnappy(data: bytes) -> bytes:
+    pieces = []
+    at = len(XERIAL_HEADER)
+    while at < len(data):
+        (size,) = struct.unpack_from(">i", data, at)
+        pieces.append(bytes(cramjam.snappy.decompress_raw(data[at + 4 : at + 4 + size])))
+        at += 4 + size
+    return b"".join(pieces)
+
+
+def _plain(data: bytes) -> bytes:
+    return data
+
+
+_COMPRESSORS: dict[int, Callable[[bytes, int | None], bytes]] = {1: _gzip, 2: _snappy, 3: _lz4, 4: _zstd}
+_DECOMPRESSORS: dict[int, Callable[[bytes], bytes]] = {
+    0: _plain,
+    1: lambda data: bytes(cramjam.gzip.decompress(data)),
+    2: _unsnappy,
+    3: lambda data: bytes(cramjam.lz4.decompress(data)),
+    4: lambda data: bytes(cramjam.zstd.decompress(data)),
+}

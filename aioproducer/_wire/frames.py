@@ -1,0 +1,143 @@
+"""Cutting the bytes that a peer sends into frames: a 4-byte length, then so many bytes, the correlation id first.
+
+The bytes may come in any pieces. Frames that fit are parsed where they were received, without a copy. A larger
+one gets a buffer of exactly its size, made only after its length was checked, so that a hostile length costs
+nothing. Each arrival costs O(1), and each byte is moved at most once, however slowly a frame trickles in.
+"""
+
+from __future__ import annotations
+
+import struct
+
+from aioproducer.errors import ProtocolError
+
+# Kafka allows as much before authentication (its sasl.server.max.receive.size).
+UNTRUSTED_FRAME_LIMIT = 512 * 1024
+FRAME_LIMIT = 16 * 1024 * 1024
+RECEIVE_BUFFER = 64 * 1024
+
+_PREFIX = 4
+_SHORTEST = 4  # a response has at least its correlation id
+_INT32 = struct.Struct(">i")
+_TLS_ALERT, _TLS_HANDSHAKE, _TLS_MAJOR = 0x15, 0x16, 0x03
+
+
+class FrameAssembler:
+    """Where received bytes go, and the frames that are complete in them.
+
+    Give `writable()` to whoever receives, tell `received(n)`, then take frames with `next_frame()` until it says
+    None. A frame is a view of the receive buffer: it may be used only until `writable()` is asked for again.
+    """
+
+    __slots__ = ("_end", "_large", "_large_end", "_start", "_view", "broker", "limit")
+
+    def __init__(
+        self, broker: str, limit: int = UNTRUSTED_FRAME_LIMIT, capacity: int = RECEIVE_BUFFER
+    ) -> None:
+        self.broker = broker
+        self.limit = limit
+        self._view = memoryview(bytearray(capacity))
+        self._start = 0
+        self._end = 0
+        self._large: memoryview | None = None
+        self._large_end = 0
+
+    def writable(self) -> memoryview:
+        """The place for the next bytes; never empty."""
+        if self._large is not None:
+            return self._large[self._large_end :]
+        return self._view[self._end :] if self._end else self._view
+
+    def received(self, count: int) -> None:
+        """So many bytes were put into `writable()`."""
+        if self._large is not None:
+            self._large_end += count
+        else:
+            self._end += count
+
+    def next_frame(self) -> memoryview | None:
+        """The next complete frame (without its length), or None until more bytes come."""
+        if self._large is not None:
+            return self._large_frame()
+        start = self._start
+        available = self._end - start - _PREFIX
+        if available >= 0:
+            (length,) = _INT32.unpack_from(self._view, start)
+            if not _SHORTEST <= length <= self.limit:
+                raise self._bad_length(length)
+            if available >= length:
+                self._start = start = start + _PREFIX + length
+                return self._view[start - length : start]
+            self._make_room(length)
+        elif start:
+            self._to_front()
+        return None
+
+    @property
+    def missing(self) -> tuple[int, int] | None:
+        """(received, expected) bytes of a frame that is not complete yet; expected is 0 while unknown."""
+        if self._large is not None:
+            return self._large_end, len(self._large)
+        have = self._end - self._start
+        if not have:
+            return None
+        if have < _PREFIX:
+            return 0, 0
+        return have - _PREFIX, int(_INT32.unpack_from(self._view, self._start)[0])
+
+    def discard(self) -> None:
+        """Forget what was received; the peer is gone."""
+        self._large = None
+        self._start = self._end = 0
+
+    def _large_frame(self) -> memoryview | None:
+        frame = self._large
+        if frame is None or self._large_end < len(frame):
+            return None
+        self._large = None
+        return frame
+
+    def _make_room(self, length: int) -> None:
+        if _PREFIX + length > len(self._view):
+            self._start_large(length)
+        elif self._start + _PREFIX + length > len(self._view):
+            self._to_front()
+
+    def _to_front(self) -> None:
+        # A frame is moved at most once: from the front it fits, so there is no second time.
+        have = self._end - self._start
+        self._view[:have] = self._view[self._start : self._end]
+        self._start, self._end = 0, have
+
+    def _start_large(self, length: int) -> None:
+        # Zeroed pages are not resident until bytes arrive in them: announcing much costs memory only as it is sent.
+        body = self._view[self._start + _PREFIX : self._end]
+        self._large = memoryview(bytearray(length))
+        self._large[: len(body)] = body
+        self._large_end = len(body)
+        self._start = self._end = 0
+
+    def _bad_length(self, length: int) -> ProtocolError:
+        head = bytes(self._view[self._start : self._start + _PREFIX])
+        guess = _guess(head)
+        told = (
+            guess
+            or f"it announced an answer of {length} bytes, where {_SHORTEST} to {self.limit} are allowed"
+        )
+        return ProtocolError(
+            f"this is not a Kafka answer (it begins with {head!r}): {told}", broker=self.broker
+        )
+
+
+def _guess(head: bytes) -> str | None:
+    """What the peer probably is, by the first four bytes of its answer."""
+    if head[:2] in (bytes((_TLS_ALERT, _TLS_MAJOR)), bytes((_TLS_HANDSHAKE, _TLS_MAJOR))):
+        return (
+            "the peer speaks TLS on this port, and we speak plaintext; "
+            "use the port of a PLAINTEXT listener, or a security_protocol with TLS"
+        )
+    if head == b"HTTP":
+        return "the peer is a web server (it answered like HTTP/1.1 400); check the port in bootstrap_servers"
+    if head == b"SSH-":
+        return "the peer is an SSH server; check the port in bootstrap_servers"
+    return None

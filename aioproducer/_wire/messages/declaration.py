@@ -1,0 +1,44 @@
+"""The vocabulary in which the generated modules declare how messages travel."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple, TypeAlias
+
+AnyMessage: TypeAlias = tuple[Any, ...]
+
+
+class Field(NamedTuple):
+    """One field of a struct, in the words and version notation ("3-7", "9+", "none") of Kafka's definitions."""
+
+    name: str
+    type: str
+    versions: str
+    nullable: str = "none"
+    tagged: str = "none"
+    tag: int = -1
+    ignorable: bool = False
+    flexible: str = "as its message"
+
+
+Structs: TypeAlias = Mapping[type[AnyMessage], tuple[Field, ...]]
+
+
+class Message(NamedTuple):
+    """A request, a response or a header, and the structs that it is made of."""
+
+    type: type[AnyMessage]
+    versions: str
+    flexible: str
+    structs: Structs
+
+
+class Api(NamedTuple):
+    """What one API key stands for; the versions are those that are stable."""
+
+    key: int
+    name: str
+    request: type[AnyMessage]
+    response: type[AnyMessage]
+    min_version: int
+    max_version: int
