@@ -38,6 +38,7 @@ def add_to(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> Non
 
 def run(arguments: argparse.Namespace) -> int:
     """Send, verify, show; 0 if every record is where it should be."""
+    print(f"sending {arguments.records:,} records from {arguments.tasks} tasks", flush=True)
     report = asyncio.run(_demo(arguments.records, arguments.tasks))
     print(report.table())
     return 0 if report.audit.is_good else 1

@@ -34,6 +34,19 @@ def is_skip(node: ast.AST) -> bool:
     return is_one and ast.unparse(node).startswith("pytest.")
 
 
+def is_test(node: ast.AST) -> bool:
+    """A test function or method."""
+    return isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and node.name.startswith("test_")
+
+
+def documented(node: ast.AST) -> bool:
+    """Whether a definition has a docstring."""
+    match node:
+        case ast.FunctionDef() | ast.AsyncFunctionDef() | ast.ClassDef() | ast.Module():
+            return ast.get_docstring(node) is not None
+    return False
+
+
 def test_package_never_runs_or_unpickles_data() -> None:
     """No module of the package imports an unsafe serializer or calls eval and its kind (S16)."""
     calls = [
@@ -68,22 +81,16 @@ def test_package_makes_no_temporary_files() -> None:
 
 def test_modules_of_the_package_say_what_they_are() -> None:
     """The first line of every module names its one idea."""
-    found = [path.relative_to(ROOT) for path in python_files(PACKAGE) if not ast.get_docstring(parsed(path))]
+    found = [path.relative_to(ROOT) for path in python_files(PACKAGE) if not documented(parsed(path))]
     assert found == []
 
 
 def test_every_test_states_a_fact() -> None:
     """Each test has a docstring, which says the one fact that it proves."""
-    found = []
-    for path in python_files(ROOT / "tests"):
-        if not path.name.startswith("test_"):
-            continue
-        for node in nodes(path):
-            is_test = isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and node.name.startswith(
-                "test_"
-            )
-            if is_test and not ast.get_docstring(node):
-                found.append(place(path, node))
+    files = [path for path in python_files(ROOT / "tests") if path.name.startswith("test_")]
+    found = [
+        place(path, node) for path in files for node in nodes(path) if is_test(node) and not documented(node)
+    ]
     assert found == []
 
 

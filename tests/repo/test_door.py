@@ -1,0 +1,102 @@
+"""The public door: what `import aioproducer` offers, and nothing else."""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import subprocess
+import sys
+import tomllib
+
+import aioproducer
+from tests.repo.source import ROOT
+
+ERRORS = """
+    AuthenticationError AuthorizationError BrokerError BrokerUnavailableError BufferFullError
+    CommitOutcomeUnknownError ConfigurationError DeliveryError DeliveryTimeoutError KafkaError MetadataTimeoutError
+    ProducerFencedError ProtocolError RecordError RecordTooLargeError SerializationError StateError
+    TransactionAbortedError TransactionError
+"""
+VOCABULARY = """
+    BatchDelivery BatchResult CloseReport Delivery FlushReport Health Outcome PartitionInfo Producer ProducerConfig
+    Record RecordMetadata Stats TopicPartition
+"""
+
+
+def test_all_names_are_importable() -> None:
+    """`__all__` is what can be imported: no name is missing and none is public by accident."""
+    visible = {
+        name
+        for name, value in vars(aioproducer).items()
+        if not name.startswith("_") and not inspect.ismodule(value) and name != "annotations"
+    }
+    assert set(aioproducer.__all__) == visible | {"__version__"}
+    assert aioproducer.__all__ == sorted(aioproducer.__all__)
+
+
+def test_names_of_the_contract_are_there() -> None:
+    """Every error and every noun of the public contract can be imported from the root."""
+    assert set((ERRORS + VOCABULARY).split()) - set(aioproducer.__all__) == set()
+
+
+def test_public_names_have_contracts() -> None:
+    """Every public class and function has a docstring, and so has every public method."""
+    bare = []
+    for name in aioproducer.__all__:
+        thing = getattr(aioproducer, name)
+        if not callable(thing):
+            continue
+        members = vars(thing).items() if inspect.isclass(thing) else ()
+        bare += [
+            f"{name}.{key}" for key, each in members if needs_contract(key, each) and not inspect.getdoc(each)
+        ]
+        if not inspect.getdoc(thing):
+            bare.append(name)
+    assert bare == []
+
+
+def needs_contract(name: str, member: object) -> bool:
+    """Methods and properties that a user may call."""
+    kinds = (property, classmethod, staticmethod)
+    return not name.startswith("_") and (inspect.isroutine(member) or isinstance(member, kinds))
+
+
+def test_help_shows_the_real_signature_of_send() -> None:
+    """help(Producer.send) names each parameter, none of them hidden in *args or **kwargs."""
+    parameters = inspect.signature(aioproducer.Producer.send).parameters
+    names = ["self", "topic", "value", "key", "partition", "timestamp", "headers", "timeout", "max_block"]
+    assert list(parameters) == names
+    assert all(each.kind is each.KEYWORD_ONLY for each in list(parameters.values())[3:])
+    assert "key" in (inspect.getdoc(aioproducer.Producer.send) or "")
+
+
+def test_version_is_that_of_the_distribution() -> None:
+    """`__version__` and pyproject.toml agree."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    assert aioproducer.__version__ == project["version"]
+
+
+def test_public_modules_are_importable_on_their_own() -> None:
+    """Whichever public module is imported first, it imports."""
+    for name in (
+        "errors",
+        "records",
+        "config",
+        "partitioners",
+        "serializers",
+        "interceptors",
+        "testing",
+        "cli",
+    ):
+        assert importlib.import_module(f"aioproducer.{name}").__doc__
+
+
+def test_importing_starts_nothing() -> None:
+    """Importing makes no thread, no event loop and no socket, and does not load what is optional."""
+    code = (
+        "import sys, threading, aioproducer\n"
+        "assert threading.active_count() == 1\n"
+        "optional = {'pyarrow', 'pytest', 'uvloop', 'aioproducer.testing', 'aioproducer.cli'} & set(sys.modules)\n"
+        "assert not optional, optional\n"
+    )
+    subprocess.run([sys.executable, "-W", "error", "-c", code], cwd=ROOT, check=True)
