@@ -1,0 +1,403 @@
+"""Every error that this library raises, in one tree.
+
+KafkaError
+├─ ConfigurationError (ValueError)          a setting is wrong; lists every problem at once
+├─ StateError (RuntimeError)                not started, closed, other loop, other thread, after a fork
+├─ RecordError (ValueError)                 this record can never be sent as it is
+│  ├─ RecordTooLargeError
+│  └─ SerializationError
+├─ BufferFullError (TimeoutError)           no room within max_block, or none now for send_nowait
+├─ MetadataTimeoutError (TimeoutError)      the topic or partition did not become known within max_block
+├─ DeliveryError                            an accepted record failed
+│  ├─ DeliveryTimeoutError (TimeoutError)
+│  └─ BrokerError                           the broker answered with an error code
+├─ TransactionError
+│  ├─ TransactionAbortedError
+│  ├─ CommitOutcomeUnknownError (TimeoutError)
+│  └─ ProducerFencedError
+├─ AuthenticationError
+├─ AuthorizationError
+├─ BrokerUnavailableError (ConnectionError)
+└─ ProtocolError                            the peer does not speak Kafka, or not a version of it that we do
+
+Facts are attributes; the text is composed from them by the class. Every error has `outcome` (what became of
+the record), `retriable` (may the same call succeed later?), `topic`, `partition` and `cause`. Every error can be
+pickled with all of that. Whatever came from a broker is escaped and cut short before it becomes text.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any, ClassVar, TypedDict, Unpack
+
+from aioproducer.outcome import Outcome
+
+__all__ = [
+    "AuthenticationError",
+    "AuthorizationError",
+    "BrokerError",
+    "BrokerUnavailableError",
+    "BufferFullError",
+    "CommitOutcomeUnknownError",
+    "ConfigurationError",
+    "DeliveryError",
+    "DeliveryTimeoutError",
+    "KafkaError",
+    "MetadataTimeoutError",
+    "ProducerFencedError",
+    "ProtocolError",
+    "RecordError",
+    "RecordTooLargeError",
+    "SerializationError",
+    "StateError",
+    "TransactionAbortedError",
+    "TransactionError",
+    "printable",
+]
+
+TEXT_LIMIT = 1000
+PIECE_LIMIT = 300
+
+
+class Facts(TypedDict, total=False):
+    """The keyword arguments that every error takes."""
+
+    topic: str | None
+    partition: int | None
+    outcome: Outcome
+    retriable: bool | None
+    cause: BaseException | None
+
+
+class DeliveryFacts(Facts, total=False):
+    """The keyword arguments that every `DeliveryError` takes."""
+
+    attempts: int
+    elapsed: float | None
+
+
+def printable(text: object, limit: int = PIECE_LIMIT) -> str:
+    r"""`text` on one line, with everything that is not printable written as `\x0a`, at most `limit` characters.
+
+    A broker's string that reaches a log unescaped could forge log lines or drive a terminal.
+    """
+    raw = str(text)
+    cut = raw if len(raw) <= limit else raw[: limit - 1] + "…"
+    if cut.isprintable():
+        return cut
+    escaped = "".join(char if char.isprintable() else _escape(char) for char in cut)
+    return escaped if len(escaped) <= limit else escaped[: limit - 1] + "…"
+
+
+def _escape(char: str) -> str:
+    return char.encode("unicode_escape", "surrogatepass").decode("ascii")
+
+
+def _restore(cls: type[KafkaError], args: tuple[Any, ...]) -> KafkaError:
+    error = cls.__new__(cls)
+    error.args = args
+    return error
+
+
+class KafkaError(Exception):
+    """The root of all errors of this library.
+
+    `outcome` is `NOT_WRITTEN` unless said otherwise: whatever is raised before a record is accepted is about a
+    record that is certainly not in the log. `retriable` says whether the same call may succeed later.
+    """
+
+    retriable: bool = False
+    summary: ClassVar[str] = "Kafka error"
+    advice: ClassVar[str] = ""
+
+    def __init__(
+        self,
+        message: str | None = None,
+        *,
+        topic: str | None = None,
+        partition: int | None = None,
+        outcome: Outcome = Outcome.NOT_WRITTEN,
+        retriable: bool | None = None,
+        cause: BaseException | None = None,
+    ) -> None:
+        self.topic = topic
+        self.partition = partition
+        self.outcome = outcome
+        if retriable is not None:
+            self.retriable = retriable
+        if cause is not None:
+            self.__cause__ = cause
+        super().__init__(self._compose(message))
+
+    @property
+    def cause(self) -> BaseException | None:
+        """The error behind this one, if there is one (the same as `__cause__`)."""
+        return self.__cause__
+
+    def _compose(self, message: str | None) -> str:
+        facts = ", ".join(self._facts())
+        text = self.summary if message is None else message
+        where = f" ({facts})" if facts else ""
+        because = f": {type(self.__cause__).__name__}: {self.__cause__}" if self._tells_cause() else ""
+        advice = f". {self.advice}" if self.advice and message is None else ""
+        return printable(f"{text}{where}{printable(because)}{advice}", TEXT_LIMIT)
+
+    def _facts(self) -> Iterator[str]:
+        if self.topic is not None:
+            yield f"topic {printable(self.topic)!r}"
+        if self.partition is not None:
+            yield f"partition {self.partition}"
+
+    def _tells_cause(self) -> bool:
+        return self.__cause__ is not None
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        state = dict(self.__dict__)
+        if self.__cause__ is not None:
+            state["__cause__"] = self.__cause__
+        return _restore, (type(self), self.args), state
+
+
+class ConfigurationError(KafkaError, ValueError):
+    """Settings that cannot work; `problems` has one line for each, with its fix."""
+
+    summary = "the configuration cannot be used"
+
+    def __init__(self, problems: str | Iterable[str] = (), **facts: Unpack[Facts]) -> None:
+        lines = (problems,) if isinstance(problems, str) else tuple(problems)
+        self.problems = tuple(printable(line, TEXT_LIMIT) for line in lines)
+        super().__init__(None, **facts)
+
+    def _compose(self, message: str | None) -> str:
+        if len(self.problems) <= 1:
+            return "".join(self.problems) or super()._compose(message)
+        return "\n".join([f"{len(self.problems)} problems:", *(f"  - {line}" for line in self.problems)])
+
+
+class StateError(KafkaError, RuntimeError):
+    """The producer is not in a state for this call: not started, closed, another loop, thread or process."""
+
+    summary = "the producer cannot do this now"
+
+
+class RecordError(KafkaError, ValueError):
+    """This record can never be sent as it is."""
+
+    summary = "this record cannot be sent"
+
+
+class RecordTooLargeError(RecordError):
+    """The record is larger than a limit: `size` and `limit` in bytes, `setting` is what to change."""
+
+    summary = "the record is too large"
+
+    def __init__(
+        self,
+        message: str | None = None,
+        *,
+        size: int | None = None,
+        limit: int | None = None,
+        setting: str = "max_request_size",
+        **facts: Unpack[Facts],
+    ) -> None:
+        self.size = size
+        self.limit = limit
+        self.setting = setting
+        super().__init__(message, **facts)
+
+    def _facts(self) -> Iterator[str]:
+        yield from super()._facts()
+        if self.size is not None:
+            yield f"{self.size} bytes before compression"
+        if self.limit is not None:
+            yield f"{self.setting} is {self.limit}"
+
+
+class SerializationError(RecordError):
+    """A serializer or an interceptor failed on this record, or gave something that is not bytes.
+
+    `part` is "key", "value" or whatever piece was being made.
+    """
+
+    summary = "serializing failed"
+
+    def __init__(
+        self, message: str | None = None, *, part: str | None = None, **facts: Unpack[Facts]
+    ) -> None:
+        self.part = part
+        super().__init__(message, **facts)
+
+    def _facts(self) -> Iterator[str]:
+        yield from super()._facts()
+        if self.part is not None:
+            yield f"its {self.part}"
+
+
+class _WaitingError(KafkaError):
+    """Something that did not come within `waited` seconds (None: it was not waited for)."""
+
+    def __init__(
+        self, message: str | None = None, *, waited: float | None = None, **facts: Unpack[Facts]
+    ) -> None:
+        self.waited = waited
+        super().__init__(message, **facts)
+
+    def _facts(self) -> Iterator[str]:
+        yield from super()._facts()
+        if self.waited is not None:
+            yield f"waited {self.waited:.3g} s"
+
+
+class BufferFullError(_WaitingError, TimeoutError):
+    """There was no room in `buffer_memory` within `max_block`, or none at once for `send_nowait`."""
+
+    retriable = True
+    summary = "no room for the record in buffer_memory"
+    advice = (
+        "Records come faster than brokers take them: send more slowly, or raise buffer_memory or max_block_ms"
+    )
+
+
+class MetadataTimeoutError(_WaitingError, TimeoutError):
+    """The topic or partition did not become known within `max_block`."""
+
+    retriable = True
+    summary = "no metadata of the topic or partition came in time"
+    advice = "Check that it exists and that bootstrap_servers are reachable, or raise max_block_ms"
+
+
+class DeliveryError(KafkaError):
+    """An accepted record was not acknowledged; `outcome` says whether it may be in the log all the same.
+
+    `attempts` counts the times that it was sent, `elapsed` is seconds since it was accepted.
+    """
+
+    summary = "the record was not delivered"
+
+    def __init__(
+        self,
+        message: str | None = None,
+        *,
+        attempts: int = 0,
+        elapsed: float | None = None,
+        **facts: Unpack[Facts],
+    ) -> None:
+        self.attempts = attempts
+        self.elapsed = elapsed
+        super().__init__(message, **facts)
+
+    def _facts(self) -> Iterator[str]:
+        yield from super()._facts()
+        if self.attempts:
+            yield f"{self.attempts} attempt{'s' if self.attempts > 1 else ''}"
+        if self.elapsed is not None:
+            yield f"after {self.elapsed:.3g} s"
+        yield "it may have been written" if self.outcome is Outcome.UNKNOWN else "it was not written"
+
+
+class DeliveryTimeoutError(DeliveryError, TimeoutError):
+    """The record's time (`delivery_timeout_ms`, or `timeout` of the call) ran out before an acknowledgement."""
+
+    retriable = True
+    summary = "no acknowledgement within the record's delivery timeout"
+
+
+class BrokerError(DeliveryError):
+    """The broker answered with an error: its `code`, Kafka's `name` for it, the `broker` that said it."""
+
+    def __init__(
+        self,
+        message: str | None = None,
+        *,
+        code: int,
+        name: str,
+        broker: int | str | None = None,
+        **facts: Unpack[DeliveryFacts],
+    ) -> None:
+        self.code = code
+        self.name = name
+        self.broker = broker
+        super().__init__(message, **facts)
+
+    def _compose(self, message: str | None) -> str:
+        said = f"{printable(self.name)} (error {self.code})"
+        return super()._compose(said if not message else f"{said}: {printable(message)}")
+
+    def _facts(self) -> Iterator[str]:
+        if self.broker is not None:
+            yield f"broker {printable(self.broker)}"
+        yield from super()._facts()
+
+
+class TransactionError(KafkaError):
+    """A transaction cannot go on."""
+
+    summary = "the transaction cannot go on"
+
+
+class TransactionAbortedError(TransactionError):
+    """The transaction was aborted, or can only be aborted; nothing of it becomes visible. Run it again."""
+
+    retriable = True
+    summary = "the transaction was aborted, or can only be aborted now"
+
+
+class CommitOutcomeUnknownError(TransactionError, TimeoutError):
+    """No answer to the commit came in time: it may be committed. The same call again joins the same attempt."""
+
+    retriable = True
+    summary = "no answer to the commit came in time"
+    advice = "Call it again to join the same attempt, or init_transactions() to settle it"
+
+    def __init__(self, message: str | None = None, **facts: Unpack[Facts]) -> None:
+        facts.setdefault("outcome", Outcome.UNKNOWN)
+        super().__init__(message, **facts)
+
+
+class ProducerFencedError(TransactionError):
+    """Another producer with the same transactional id took over; this one can only be closed."""
+
+    summary = "another producer took over this transactional id"
+    advice = "Close this producer"
+
+
+class _BrokerSideError(KafkaError):
+    """Something that happened with one `broker` (its id or "host:port")."""
+
+    def __init__(
+        self, message: str | None = None, *, broker: int | str | None = None, **facts: Unpack[Facts]
+    ) -> None:
+        self.broker = broker
+        super().__init__(message, **facts)
+
+    def _facts(self) -> Iterator[str]:
+        if self.broker is not None:
+            yield f"broker {printable(self.broker)}"
+        yield from super()._facts()
+
+
+class AuthenticationError(_BrokerSideError):
+    """The broker did not accept who we are, or did not prove who it is."""
+
+    summary = "authentication failed"
+
+
+class AuthorizationError(_BrokerSideError):
+    """We are known, but not allowed to do this."""
+
+    summary = "not authorized"
+    advice = "Ask for the ACL that is missing (WRITE on the topic, IDEMPOTENT_WRITE on old clusters)"
+
+
+class BrokerUnavailableError(_BrokerSideError, ConnectionError):
+    """A broker, or all of them, cannot be reached or stopped answering."""
+
+    retriable = True
+    summary = "the broker cannot be reached"
+    advice = "Check bootstrap_servers, and that the brokers' advertised.listeners are reachable from here"
+
+
+class ProtocolError(_BrokerSideError):
+    """What came is not Kafka's protocol, or not a version that both sides know."""
+
+    summary = "the peer does not speak a Kafka protocol that we understand"

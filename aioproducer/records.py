@@ -1,0 +1,174 @@
+"""Facts about records: what is sent, where it went, what became of it."""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from typing import Generic, NamedTuple, TypeAlias, TypeVar
+
+import attrs
+
+from aioproducer.errors import DeliveryError, KafkaError
+from aioproducer.outcome import Outcome
+from aioproducer.stats import ConnectionStats, Health, Histogram, Stats
+
+__all__ = [
+    "BatchResult",
+    "BytesLike",
+    "CloseReport",
+    "ConnectionStats",
+    "FlushReport",
+    "Headers",
+    "Health",
+    "Histogram",
+    "Outcome",
+    "PartitionInfo",
+    "Record",
+    "RecordMetadata",
+    "Stats",
+    "Timestamp",
+    "TimestampType",
+    "Timings",
+    "TopicPartition",
+]
+
+K = TypeVar("K")
+V = TypeVar("V")
+
+BytesLike: TypeAlias = bytes | bytearray | memoryview
+Headers: TypeAlias = Sequence[tuple[str, BytesLike | None]] | Mapping[str, BytesLike | None]
+"""Pairs in their order, repeats allowed; or a mapping."""
+Timestamp: TypeAlias = int | datetime
+"""Milliseconds since the epoch, or an aware `datetime`."""
+
+
+class TopicPartition(NamedTuple):
+    """One partition of one topic."""
+
+    topic: str
+    partition: int
+
+
+class TimestampType(enum.Enum):
+    """Whose clock a record's timestamp is from."""
+
+    CREATE_TIME = "create_time"
+    LOG_APPEND_TIME = "log_append_time"
+
+
+class RecordMetadata(NamedTuple):
+    """Where an acknowledged record is.
+
+    `offset` is -1 with `acks=0`, and where the broker no longer knows it (it recognised a repeated batch but has
+    forgotten its place). `timestamp` is in milliseconds since the epoch. A size is -1 for a missing key or value.
+    """
+
+    topic: str
+    partition: int
+    offset: int
+    timestamp: int
+    timestamp_type: TimestampType = TimestampType.CREATE_TIME
+    serialized_key_size: int = -1
+    serialized_value_size: int = -1
+
+    @property
+    def has_offset(self) -> bool:
+        """Whether the broker told the offset."""
+        return self.offset >= 0
+
+
+@attrs.frozen
+class PartitionInfo:
+    """A partition as the cluster last described it; `leader` is None while there is none."""
+
+    partition: int
+    leader: int | None
+    replicas: tuple[int, ...] = ()
+    in_sync: tuple[int, ...] = ()
+    offline: tuple[int, ...] = ()
+
+
+@attrs.frozen
+class Record(Generic[K, V]):
+    """One record to be sent, with the parameters of `send()`."""
+
+    topic: str
+    value: V | None = None
+    key: K | None = attrs.field(default=None, kw_only=True)
+    partition: int | None = attrs.field(default=None, kw_only=True)
+    timestamp: Timestamp | None = attrs.field(default=None, kw_only=True)
+    headers: Headers | None = attrs.field(default=None, kw_only=True)
+
+
+@attrs.frozen
+class Timings:
+    """When a record passed each stage, in seconds of the loop's clock; None for what has not happened.
+
+    Kept per batch: `accepted` is when its first record was accepted.
+    """
+
+    accepted: float | None = None
+    drained: float | None = None
+    written: float | None = None
+    answered: float | None = None
+
+
+@attrs.frozen
+class FlushReport:
+    """Every record resolved since the last flush. `first_errors` has the first few failures."""
+
+    acked: int = 0
+    not_written: int = 0
+    unknown: int = 0
+    first_errors: tuple[KafkaError, ...] = ()
+
+    def raise_for_errors(self) -> None:
+        """Raise a `DeliveryError`, with the first failure as its cause, unless all records were acknowledged."""
+        first = self.first_errors[0] if self.first_errors else None
+        _raise_unless_acked(self.acked, self.not_written, self.unknown, first)
+
+
+@attrs.frozen
+class CloseReport:
+    """What closing did with the records that were still on their way."""
+
+    delivered: int = 0
+    not_written: int = 0
+    unknown: int = 0
+
+
+@attrs.frozen
+class BatchResult:
+    """The fates of many records; `offsets` and `partitions` are by index, -1 where there is none.
+
+    `errors` has an entry for each index that failed, and only for these. `send_all` leaves `offsets` and
+    `partitions` empty, because it may have sent more records than fit in memory.
+    """
+
+    offsets: Sequence[int] = ()
+    partitions: Sequence[int] = ()
+    errors: Mapping[int, KafkaError] = attrs.Factory(dict)
+    acked: int = 0
+    not_written: int = 0
+    unknown: int = 0
+
+    def raise_for_errors(self) -> None:
+        """Raise a `DeliveryError`, with the failure of lowest index as its cause, unless all were acknowledged."""
+        first = self.errors[min(self.errors)] if self.errors else None
+        _raise_unless_acked(self.acked, self.not_written, self.unknown, first)
+
+
+def _raise_unless_acked(acked: int, not_written: int, unknown: int, first: KafkaError | None) -> None:
+    if not (not_written or unknown or first):
+        return
+    total = acked + not_written + unknown
+    raise DeliveryError(
+        f"{not_written + unknown} of {total} records were not acknowledged: "
+        f"{not_written} certainly not written, {unknown} perhaps",
+        topic=first.topic if first else None,
+        partition=first.partition if first else None,
+        outcome=Outcome.UNKNOWN if unknown else Outcome.NOT_WRITTEN,
+        retriable=first.retriable if first else None,
+        cause=first,
+    )
