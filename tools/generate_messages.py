@@ -205,8 +205,8 @@ def module_source(title: str, jar: str, messages: tuple[Message, ...], tail: lis
     sequence = (
         ["from collections.abc import Sequence"] if any("Sequence[" in line for line in classes) else []
     )
-    names = sorted(re.findall(r"\b(Api|Message)\(", "\n".join(tail))) + ["Field", "Structs"]
-    imported = ", ".join(sorted(set(names)))
+    used = re.findall(r"\b(Api|Message)\(", "\n".join(tail))
+    imported = ", ".join(sorted({*used, "Field", "Structs"}))
     return "\n".join(
         [
             f'"""{title}.',
@@ -267,8 +267,8 @@ def _index_module(modules: list[str], jar: str) -> str:
             *imports,
             ")",
             "",
-            "MODULES = (",
-            *imports,
+            "DEFINITIONS = (",
+            *(f"    ({name}.API, {name}.REQUEST, {name}.RESPONSE)," for name in sorted(modules)),
             ")",
             "",
         ]

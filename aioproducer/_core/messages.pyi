@@ -8,10 +8,10 @@ _Row: TypeAlias = tuple[str, str, bool, Program | None, bool, bool, int, bool, b
 
 @final
 class ArrayView:
-    """A decoded array too large to become a list: a read-only sequence that makes its elements when asked for.
+    """A decoded array too large to become a list: a read-only sequence that makes its elements on access.
 
-    Each access makes a new element. Iterating costs the same per element as a list would have; so does access by
-    rising index. It keeps the whole frame alive: copy what is to stay.
+    Each access makes a new element. Iterating costs the same per element as a list would have; so does
+    access by rising index. It keeps the whole frame alive: copy what is to stay.
     """
 
     __hash__: ClassVar[None]  # type: ignore[assignment]
@@ -35,8 +35,8 @@ class Program:
     """One struct in one version, ready to be written and read.
 
     `fields` holds one tuple for each field of the NamedTuple, in its order:
-    `(name, kind, array, struct, nullable, compact, tag, present, ignorable, default)`, where `kind` is Kafka's
-    name of the type or "struct", and `struct` the program of a struct.
+    `(name, kind, array, struct, nullable, compact, tag, present, ignorable, default)`, where `kind` is
+    Kafka's name of the type or "struct", and `struct` the program of a struct.
     """
 
     def __new__(
