@@ -1,0 +1,55 @@
+"""Fixtures for the whole test suite: a real Kafka, started when the first test asks for it."""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterator
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from tools.kafka_cluster import KafkaCluster
+
+# Starting three nodes on a busy machine takes longer than a test may.
+_KAFKA_TIMEOUT = pytest.mark.timeout(180)
+
+
+@pytest.fixture(scope="session")
+def real_kafka() -> Iterator[KafkaCluster]:
+    """A real Kafka of one node, which creates no topics by itself."""
+    yield from _running(1)
+
+
+@pytest.fixture(scope="session")
+def real_kafka_cluster() -> Iterator[KafkaCluster]:
+    """A real Kafka of three nodes: replication factor 3, min.insync.replicas 2."""
+    yield from _running(3)
+
+
+def _running(nodes: int) -> Iterator[KafkaCluster]:
+    # Imported late: what needs no Kafka needs none of its tools either.
+    from tools.kafka_cluster import KafkaCluster
+
+    with KafkaCluster(nodes) as kafka:
+        yield kafka
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Give tests on a real Kafka the time that its start takes."""
+    for item in items:
+        if item.get_closest_marker("kafka") and not item.get_closest_marker("timeout"):
+            item.add_marker(_KAFKA_TIMEOUT)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(
+    item: pytest.Item,
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Show the brokers' logs with a test that failed on them."""
+    report = yield
+    if report.failed:
+        for name in ("real_kafka", "real_kafka_cluster"):
+            kafka = getattr(item, "funcargs", {}).get(name)
+            if kafka is not None:
+                report.sections.append(("Log of the real Kafka", kafka.log_tails()))
+    return report

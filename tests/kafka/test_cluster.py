@@ -1,0 +1,50 @@
+"""The real Kafka of the test suite, before anything is proved with it."""
+
+from __future__ import annotations
+
+import pytest
+from confluent_kafka import Producer as ForeignProducer
+
+from tests.kafka.reading import ReadRecord, by_partition, read_all
+from tools.kafka_cluster import KafkaCluster
+from tools.kafka_jars import KafkaUnavailableError
+
+pytestmark = pytest.mark.kafka
+
+
+def test_what_was_written_is_read_back_whole(real_kafka: KafkaCluster) -> None:
+    """The reader gives every field of a record as a foreign producer wrote it."""
+    topic = real_kafka.create_topic("foreign", 2)
+    producer = ForeignProducer({"bootstrap.servers": real_kafka.bootstrap_servers})
+    producer.produce(topic, b"v", key=b"k", partition=1, timestamp=1234, headers=[("h", b"1"), ("h", None)])
+    producer.produce(topic, None, partition=1, timestamp=1235)
+    producer.flush()
+    assert by_partition(read_all(real_kafka.bootstrap_servers, topic)) == {
+        1: [
+            ReadRecord(1, 0, b"k", b"v", 1234, "CreateTime", (("h", b"1"), ("h", None))),
+            ReadRecord(1, 1, None, None, 1235, "CreateTime", ()),
+        ]
+    }
+
+
+def test_settings_of_a_topic_reach_the_broker(real_kafka: KafkaCluster) -> None:
+    """A topic made with log-append time stamps its records itself."""
+    topic = real_kafka.create_topic("foreign-append-time", 1, message_timestamp_type="LogAppendTime")
+    producer = ForeignProducer({"bootstrap.servers": real_kafka.bootstrap_servers})
+    producer.produce(topic, b"v", timestamp=1234)
+    producer.flush()
+    (record,) = read_all(real_kafka.bootstrap_servers, topic)
+    assert (record.timestamp_type, record.timestamp > 1_600_000_000_000) == ("LogAppendTime", True)
+
+
+def test_three_nodes_share_the_leaderships(real_kafka_cluster: KafkaCluster) -> None:
+    """Six partitions of a new topic on three nodes have leaders on all of them."""
+    topic = real_kafka_cluster.create_topic("spread", 6)
+    assert set(real_kafka_cluster.leaders(topic)) == {1, 2, 3}
+
+
+def test_a_node_that_cannot_start_shows_its_log() -> None:
+    """A broker that refuses its configuration fails the start, and the error holds what it logged."""
+    kafka = KafkaCluster(settings={"num.io.threads": "none"})
+    with pytest.raises(KafkaUnavailableError, match=r"(?s)exit codes.*num\.io\.threads"):
+        kafka.start()

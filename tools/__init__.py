@@ -1,0 +1,1 @@
+"""What developing aioproducer needs and using it does not."""

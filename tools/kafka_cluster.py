@@ -1,0 +1,216 @@
+"""A real Kafka of one or three nodes, started and stopped as a whole."""
+
+from __future__ import annotations
+
+import base64
+import logging
+import os
+import shutil
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from types import TracebackType
+from typing import Final, Self
+
+import attrs
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.admin._metadata import ClusterMetadata
+from confluent_kafka.cimpl import KafkaException, NewTopic
+
+from tools.kafka_jars import KAFKA_VERSION, KafkaUnavailableError
+from tools.kafka_node import KafkaNode, NodePorts, free_ports
+
+_START_LIMIT: Final = 120.0
+_TOPIC_LIMIT: Final = 30.0
+_ANSWER_LIMIT: Final = 10.0
+_QUIET: Final = logging.getLogger("aioproducer.real_kafka")
+_QUIET.addHandler(logging.NullHandler())
+_QUIET.propagate = False
+
+
+@attrs.define
+class KafkaCluster:
+    """Nodes that know each other. `with KafkaCluster(3) as kafka: ... kafka.bootstrap_servers`."""
+
+    size: int = 1
+    version: str = KAFKA_VERSION
+    settings: dict[str, str] = attrs.field(factory=dict)
+    nodes: list[KafkaNode] = attrs.field(factory=list, init=False)
+    _folder: Path | None = attrs.field(default=None, init=False)
+    _admin: AdminClient | None = attrs.field(default=None, init=False)
+
+    def start(self) -> None:
+        """Format, start and wait until every broker is in the metadata; else say why, with the logs."""
+        try:
+            self._folder = Path(tempfile.mkdtemp(prefix="aioproducer-kafka-"))
+            self.nodes = self._prepare_nodes(self._folder)
+            self._format()
+            for node in self.nodes:
+                node.start()
+            self.wait_ready(_START_LIMIT)
+        except BaseException:
+            self.close()
+            raise
+
+    def close(self) -> None:
+        """Kill every node that runs and delete what they wrote. Can be called at any time."""
+        self._admin = None
+        for node in self.nodes:
+            if node.running:
+                node.kill()
+        if self._folder is not None:
+            shutil.rmtree(self._folder, ignore_errors=True)
+            self._folder = None
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    @property
+    def bootstrap_servers(self) -> str:
+        """Every node's address, comma separated."""
+        return ",".join(node.address for node in self.nodes)
+
+    def node(self, node_id: int) -> KafkaNode:
+        """The node with this broker id (1, 2, 3)."""
+        return self.nodes[node_id - 1]
+
+    def create_topic(
+        self, name: str, partitions: int = 1, replication_factor: int | None = None, **configs: object
+    ) -> str:
+        """Create a topic, wait until every running node knows leaders for all its partitions, and return its name.
+
+        `configs` are the topic's settings with underscores for dots: `message_timestamp_type="LogAppendTime"`.
+        """
+        topic = NewTopic(
+            name,
+            num_partitions=partitions,
+            replication_factor=replication_factor or self.size,
+            config={setting.replace("_", "."): str(value) for setting, value in configs.items()},
+        )
+        self.admin.create_topics([topic])[name].result(_TOPIC_LIMIT)
+        for node in [node for node in self.nodes if node.running]:
+            self._wait(
+                lambda node=node: _knows_leaders(node, name, partitions),  # type: ignore[misc]
+                _TOPIC_LIMIT,
+                f"node {node.node_id} knew no leaders for all partitions of topic {name}",
+            )
+        return name
+
+    def delete_topic(self, name: str) -> None:
+        """Delete a topic; the brokers drop its files about a second later."""
+        self.admin.delete_topics([name])[name].result(_TOPIC_LIMIT)
+
+    def leaders(self, topic: str) -> list[int]:
+        """The leading broker of each partition."""
+        return _leaders(self.admin.list_topics(topic, timeout=_ANSWER_LIMIT), topic)
+
+    def wait_ready(self, timeout: float = _START_LIMIT) -> None:
+        """Wait until every node is in the metadata; for use after a restart too."""
+        self._wait(self._all_registered, timeout, f"not all of {self.size} nodes came up")
+
+    @property
+    def admin(self) -> AdminClient:
+        """Confluent's admin client for this cluster."""
+        if self._admin is None:
+            self._admin = _admin(self.bootstrap_servers)
+        return self._admin
+
+    def log_tails(self) -> str:
+        """The end of every node's log."""
+        return "\n".join(node.log_tail() for node in self.nodes)
+
+    def _prepare_nodes(self, folder: Path) -> list[KafkaNode]:
+        ports = free_ports(self.size)
+        voters = ",".join(f"{i}@127.0.0.1:{port.controller}" for i, port in enumerate(ports, 1))
+        nodes = [KafkaNode(i, port, folder / f"node-{i}", self.version) for i, port in enumerate(ports, 1)]
+        for node in nodes:
+            properties = _node_properties(node.node_id, node.ports, node.folder, voters)
+            node.write_properties(properties | _replication_properties(self.size) | self.settings)
+        return nodes
+
+    def _format(self) -> None:
+        cluster_id = base64.urlsafe_b64encode(os.urandom(16)).rstrip(b"=").decode()
+        running = [node.format(cluster_id) for node in self.nodes]
+        codes = [process.wait(_START_LIMIT) for process in running]
+        if any(codes):
+            raise KafkaUnavailableError(
+                f"formatting the storage of Kafka failed (exit codes {codes})\n{self.log_tails()}"
+            )
+
+    def _all_registered(self) -> bool:
+        gone = [node.node_id for node in self.nodes if not node.running]
+        if gone:
+            raise KafkaUnavailableError(f"Kafka nodes {gone} ended while starting\n{self.log_tails()}")
+        if not all(node.accepts_connections() for node in self.nodes):
+            return False
+        return len(self.admin.list_topics(timeout=_ANSWER_LIMIT).brokers) == self.size
+
+    def _wait(self, condition: Callable[[], bool], limit: float, otherwise: str) -> None:
+        deadline = time.monotonic() + limit
+        while not _holds(condition):
+            if time.monotonic() > deadline:
+                raise KafkaUnavailableError(f"Kafka: {otherwise} within {limit:g} s\n{self.log_tails()}")
+            time.sleep(0.05)
+
+
+def _holds(condition: Callable[[], bool]) -> bool:
+    """A cluster that cannot be asked yet is a cluster that is not ready yet."""
+    try:
+        return condition()
+    except KafkaException:
+        return False
+
+
+def _admin(bootstrap_servers: str) -> AdminClient:
+    return AdminClient({"bootstrap.servers": bootstrap_servers}, logger=_QUIET)
+
+
+def _knows_leaders(node: KafkaNode, topic: str, partitions: int) -> bool:
+    # A new client, because one that has learned of the other nodes asks any of them.
+    metadata = _admin(node.address).list_topics(topic, timeout=_ANSWER_LIMIT)
+    leaders = _leaders(metadata, topic)
+    return len(leaders) == partitions and min(leaders) > 0
+
+
+def _leaders(metadata: ClusterMetadata, topic: str) -> list[int]:
+    partitions = metadata.topics[topic].partitions
+    return [partitions[number].leader for number in sorted(partitions)]
+
+
+def _node_properties(node_id: int, ports: NodePorts, folder: Path, voters: str) -> dict[str, str]:
+    return {
+        "process.roles": "broker,controller",
+        "node.id": str(node_id),
+        "controller.quorum.voters": voters,
+        "listeners": f"PLAINTEXT://127.0.0.1:{ports.broker},CONTROLLER://127.0.0.1:{ports.controller}",
+        "advertised.listeners": f"PLAINTEXT://127.0.0.1:{ports.broker}",
+        "controller.listener.names": "CONTROLLER",
+        "inter.broker.listener.name": "PLAINTEXT",
+        "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT",
+        "log.dirs": str(folder / "data"),
+        "auto.create.topics.enable": "false",
+        "group.initial.rebalance.delay.ms": "0",
+        "offsets.topic.num.partitions": "2",
+        "transaction.state.log.num.partitions": "2",
+        "num.network.threads": "2",
+        "num.io.threads": "4",
+        "log.segment.delete.delay.ms": "1000",
+    }
+
+
+def _replication_properties(size: int) -> dict[str, str]:
+    min_in_sync = "2" if size > 1 else "1"
+    return {
+        "default.replication.factor": str(size),
+        "min.insync.replicas": min_in_sync,
+        "offsets.topic.replication.factor": str(size),
+        "transaction.state.log.replication.factor": str(size),
+        "transaction.state.log.min.isr": min_in_sync,
+    }

@@ -1,0 +1,174 @@
+"""One process of a real Kafka: broker and controller in one, on loopback."""
+
+from __future__ import annotations
+
+import random
+import shutil
+import signal
+import socket
+import subprocess
+from pathlib import Path
+from typing import Final
+
+import attrs
+
+from tools.kafka_jars import KafkaUnavailableError, class_path, program
+
+# Below the range outgoing connections take their ports from, so that a node that was killed finds its own port
+# free again.
+_PORTS: Final = range(15_000, 32_000)
+_LOG4J2: Final = """\
+status=error
+appender.out.type=Console
+appender.out.name=out
+appender.out.layout.type=PatternLayout
+appender.out.layout.pattern=%d{ABSOLUTE} %-5p %m (%c{1})%n%throwable
+rootLogger.level=info
+rootLogger.appenderRef.out.ref=out
+"""
+_LOG4J: Final = """\
+log4j.rootLogger=INFO, out
+log4j.appender.out=org.apache.log4j.ConsoleAppender
+log4j.appender.out.layout=org.apache.log4j.PatternLayout
+log4j.appender.out.layout.ConversionPattern=%d{ABSOLUTE} %-5p %m (%c{1})%n
+"""
+_JAVA_OPTIONS: Final = ("-Xms256m", "-Xmx512m", "-XX:+UseSerialGC")
+
+
+@attrs.frozen
+class NodePorts:
+    """Where one node listens."""
+
+    broker: int
+    controller: int
+
+
+def free_ports(nodes: int) -> list[NodePorts]:
+    """Two ports for each node that nobody listens on; all are held until the last is found."""
+    held: list[socket.socket] = []
+    try:
+        while len(held) < 2 * nodes:
+            _hold_port(held)
+        numbers = [one.getsockname()[1] for one in held]
+    finally:
+        for one in held:
+            one.close()
+    return [NodePorts(*numbers[i : i + 2]) for i in range(0, len(numbers), 2)]
+
+
+def _hold_port(held: list[socket.socket]) -> None:
+    one = socket.socket()
+    try:
+        one.bind(("127.0.0.1", random.choice(_PORTS)))  # noqa: S311 - not a secret
+    except OSError:
+        one.close()
+    else:
+        held.append(one)
+
+
+@attrs.define
+class KafkaNode:
+    """A node of a cluster: its folder, its ports, its process while it has one."""
+
+    node_id: int
+    ports: NodePorts
+    folder: Path
+    version: str
+    _process: subprocess.Popen[bytes] | None = attrs.field(default=None, init=False)
+
+    def write_properties(self, properties: dict[str, str]) -> None:
+        """Write what the node is started with."""
+        self.folder.mkdir(parents=True)
+        text = "".join(f"{name}={value}\n" for name, value in properties.items())
+        self._properties.write_text(text, encoding="utf-8")
+        (self.folder / "log4j2.properties").write_text(_LOG4J2, encoding="utf-8")
+        (self.folder / "log4j.properties").write_text(_LOG4J, encoding="utf-8")
+
+    def format(self, cluster_id: str) -> subprocess.Popen[bytes]:
+        """Begin to format the log folder; the caller waits, so that nodes can be formatted side by side."""
+        # A cluster id that begins with "-" would be taken for an option without the "=".
+        return self._java(
+            "kafka.tools.StorageTool", "format", f"--cluster-id={cluster_id}", "-c", str(self._properties)
+        )
+
+    def start(self) -> None:
+        """Start the process; the node is not ready yet when this returns."""
+        self._process = self._java("kafka.Kafka", str(self._properties))
+
+    @property
+    def running(self) -> bool:
+        """Whether the process is there (it may be paused)."""
+        return self._process is not None and self._process.poll() is None
+
+    @property
+    def address(self) -> str:
+        """`host:port` of the broker."""
+        return f"127.0.0.1:{self.ports.broker}"
+
+    @property
+    def pid(self) -> int:
+        """The process id."""
+        return self._started().pid
+
+    def stop(self, timeout: float = 30.0) -> None:
+        """Shut down cleanly: the node hands its leaderships over first."""
+        self._end(signal.SIGTERM, timeout)
+
+    def kill(self) -> None:
+        """SIGKILL: the node is gone in the middle of whatever it was doing."""
+        self._end(signal.SIGKILL, 10.0)
+
+    def pause(self) -> None:
+        """SIGSTOP: connections stay open and nothing answers."""
+        self._started().send_signal(signal.SIGSTOP)
+
+    def resume(self) -> None:
+        """SIGCONT: go on where `pause` stopped."""
+        self._started().send_signal(signal.SIGCONT)
+
+    def accepts_connections(self) -> bool:
+        """Whether the broker's port is open; that is less than being ready."""
+        with socket.socket() as probe:
+            probe.settimeout(0.5)
+            return probe.connect_ex(("127.0.0.1", self.ports.broker)) == 0
+
+    def log_tail(self, lines: int = 60) -> str:
+        """The end of what the node has logged."""
+        text = self._log.read_text(encoding="utf-8", errors="replace") if self._log.exists() else ""
+        tail = "\n".join(text.splitlines()[-lines:])
+        return f"--- end of the log of Kafka node {self.node_id} ---\n{tail}"
+
+    @property
+    def _properties(self) -> Path:
+        return self.folder / "server.properties"
+
+    @property
+    def _log(self) -> Path:
+        return self.folder / "server.log"
+
+    def _java(self, main_class: str, *arguments: str) -> subprocess.Popen[bytes]:
+        command = [*_dies_with_its_parent(), program("java"), *_JAVA_OPTIONS]
+        command += [f"-Dlog4j2.configurationFile={self.folder / 'log4j2.properties'}"]
+        command += [f"-Dlog4j.configuration=file:{self.folder / 'log4j.properties'}"]
+        command += ["-cp", class_path(self.version), main_class, *arguments]
+        with self._log.open("ab") as log:
+            # A session of its own: Ctrl-C reaches the tests, and they stop the node.
+            return subprocess.Popen(
+                command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True
+            )
+
+    def _end(self, how: signal.Signals, timeout: float) -> None:
+        process = self._started()
+        process.send_signal(how)
+        process.wait(timeout)
+
+    def _started(self) -> subprocess.Popen[bytes]:
+        if self._process is None:
+            raise KafkaUnavailableError(f"Kafka node {self.node_id} was never started")
+        return self._process
+
+
+def _dies_with_its_parent() -> list[str]:
+    """Keeps no node behind when the test run itself is killed; only Linux has that."""
+    setpriv = shutil.which("setpriv")
+    return [setpriv, "--pdeathsig", "KILL"] if setpriv else []
