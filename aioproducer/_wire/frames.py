@@ -69,7 +69,9 @@ class FrameAssembler:
                 self._start = start = start + _PREFIX + length
                 return self._view[start - length : start]
             self._make_room(length)
-        elif start:
+        elif self._start == self._end:
+            self._start = self._end = 0
+        else:
             self._to_front()
         return None
 
@@ -104,7 +106,7 @@ class FrameAssembler:
             self._to_front()
 
     def _to_front(self) -> None:
-        # A frame is moved at most once: from the front it fits, so there is no second time.
+        # A frame is moved at most once behind its length: from the front it fits, so there is no second time.
         have = self._end - self._start
         self._view[:have] = self._view[self._start : self._end]
         self._start, self._end = 0, have

@@ -1,0 +1,430 @@
+"""One connection to one broker: requests go out, answers come in, and each answer finds its request.
+
+Kafka answers in the order of the requests, so that a queue pairs them; an answer that does not belong to the oldest
+request means that nothing that follows can be trusted, and ends the connection. So does a request that is not
+answered in time: its late answer would be paired with another. A connection ends once, for one reason, and then each
+request that waits for an answer is told so, once.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import copy
+import logging
+import math
+import struct
+import sys
+from collections import deque
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any, Generic, NamedTuple, Protocol, TypeAlias, TypeVar, cast
+
+from aioproducer._state.opening import NO_VERSIONS, BrokerVersions
+from aioproducer._wire.apis import api_of
+from aioproducer._wire.codec import decode_response, encode_request
+from aioproducer._wire.frames import FRAME_LIMIT, FrameAssembler
+from aioproducer.errors import BrokerUnavailableError, KafkaError, ProtocolError
+
+__all__ = ["AnswerHandler", "BytesLike", "Connection"]
+
+logger = logging.getLogger("aioproducer")
+
+# Anything with the buffer protocol; `collections.abc.Buffer` is there from Python 3.12 on.
+BytesLike: TypeAlias = Any
+M = TypeVar("M", bound=tuple[Any, ...])
+R = TypeVar("R")
+
+_INT32 = struct.Struct(">i")
+_LAST_CORRELATION_ID = 2**31 - 1
+# After a stall, what has already arrived is at most the kernel's receive buffer (Linux: 6 MiB by default), of which
+# each turn of the loop takes 64 KiB.
+_CATCH_UP_TURNS = 128
+# There writelines() never calls pause_writing (CVE-2024-12254), so that memory would grow without a limit.
+_PYTHON = tuple(sys.version_info[:3])
+_WRITELINES_IS_UNBOUNDED = (3, 12, 0) <= _PYTHON < (3, 12, 9) or (3, 13, 0) <= _PYTHON < (3, 13, 2)
+
+
+class AnswerHandler(Protocol):
+    """Who waits for an answer; exactly one of the two is called, once, from inside the event loop's callback."""
+
+    def answered(self, frame: memoryview) -> None:
+        """The answer, from its correlation id on (for `decode_response`). The bytes are valid only during the call."""
+
+    def failed(self, error: KafkaError, *, written: bool) -> None:
+        """There will be no answer. `written`: some byte of the request may have reached the broker."""
+
+
+class _Asked(NamedTuple):
+    """A request that waits for its answer."""
+
+    correlation_id: int
+    handler: AnswerHandler
+    deadline: float
+    timeout: float
+
+
+class Connection(asyncio.BufferedProtocol):
+    """A connection as whoever opened it hands it over; `dialing.dial` makes them.
+
+    All of it belongs to the thread of its event loop. Handlers and callbacks run synchronously and may call any
+    method of the connection; an exception in one of them ends the connection.
+    """
+
+    __slots__ = (
+        "__weakref__",
+        "_close_callbacks",
+        "_correlation_id",
+        "_frames",
+        "_loop",
+        "_reads",
+        "_room",
+        "_timer",
+        "_timer_at",
+        "_transport",
+        "_waiting",
+        "broker",
+        "client_id",
+        "close_reason",
+        "closed",
+        "last_used",
+        "muted_until",
+        "versions",
+    )
+
+    def __init__(self, broker: str, client_id: str | None, loop: asyncio.AbstractEventLoop) -> None:
+        self.broker = broker
+        self.client_id = client_id
+        self.versions: BrokerVersions = NO_VERSIONS
+        self.closed = False
+        self.close_reason: KafkaError | None = None
+        self.last_used = loop.time()
+        self.muted_until = -math.inf
+        self._loop = loop
+        self._transport: asyncio.Transport | None = None
+        self._frames = FrameAssembler(broker)
+        self._waiting: deque[_Asked] = deque()
+        self._correlation_id = -1
+        self._reads = 0
+        self._room = asyncio.Event()
+        self._timer: asyncio.TimerHandle | None = None
+        self._timer_at = math.inf
+        self._close_callbacks: list[Callable[[Connection], None]] = []
+
+    def __repr__(self) -> str:
+        state = f"closed: {self.close_reason}" if self.closed else f"open, {self.in_flight} in flight"
+        return f"<Connection {self.broker}: {state}>"
+
+    @property
+    def in_flight(self) -> int:
+        """Requests that wait for their answer."""
+        return len(self._waiting)
+
+    # ------------------------------------------------------------------------------------------ life
+
+    def opened(self, versions: BrokerVersions) -> None:
+        """The opening dialogue is over: the broker is trusted with longer answers."""
+        self.versions = versions
+        self._frames.limit = FRAME_LIMIT
+
+    def close(self, reason: KafkaError | None = None) -> None:
+        """End the connection now, dropping what was not sent yet. Only the first call does anything."""
+        self._end(reason or self._unavailable("the connection was closed by this producer"))
+
+    def add_close_callback(self, callback: Callable[[Connection], None]) -> None:
+        """Call it when the connection has ended, after the handlers; in the next turn if it already has."""
+        if self.closed:
+            self._loop.call_soon(callback, self)
+        else:
+            self._close_callbacks.append(callback)
+
+    def mute(self, seconds: float) -> None:
+        """The broker asked not to be sent anything for so long (KIP-219). Whoever sends must look at `muted_until`."""
+        self.muted_until = max(self.muted_until, self._loop.time() + seconds)
+
+    def _end(self, reason: KafkaError, overdue_at: float = -math.inf) -> None:
+        if self.closed:
+            return
+        self.closed = True
+        self.close_reason = reason
+        if self._timer is not None:
+            self._timer.cancel()
+        self._hang_up()
+        self._room.set()
+        while self._waiting:
+            asked = self._waiting.popleft()
+            error = self._timed_out(asked.timeout) if asked.deadline <= overdue_at else reason
+            self._quietly(partial(asked.handler.failed, error, written=True))
+        callbacks, self._close_callbacks = self._close_callbacks, []
+        for callback in callbacks:
+            self._quietly(partial(callback, self))
+
+    def _hang_up(self) -> None:
+        # Without its loop a transport cannot do anything; its finalizer then closes the socket, with a warning.
+        if self._transport is not None and not self._loop.is_closed():
+            self._transport.abort()
+        self._transport = None
+
+    def _quietly(self, call: Callable[[], None]) -> None:
+        try:
+            call()
+        except Exception:
+            logger.exception(
+                "a handler of the connection to broker %s failed while it was closed", self.broker
+            )
+
+    # ------------------------------------------------------------------------------------------ out
+
+    def next_correlation_id(self) -> int:
+        """The id for the next request; requests must be written in the order of their ids."""
+        following = self._correlation_id + 1
+        self._correlation_id = following if following <= _LAST_CORRELATION_ID else 0
+        return self._correlation_id
+
+    def writable(self) -> bool:
+        """Does the transport take more, without piling it up?"""
+        return self._room.is_set() and not self.closed
+
+    async def drained(self) -> None:
+        """Wait until `writable()`; BrokerUnavailableError when the connection has ended."""
+        while not self.writable():
+            if self.closed:
+                raise self._gone()
+            await self._room.wait()
+
+    def write_request(
+        self,
+        correlation_id: int,
+        parts: Sequence[BytesLike],
+        on_answer: AnswerHandler | None,
+        timeout: float,
+        nbytes: int | None = None,
+    ) -> None:
+        """Hand a request over to the transport: header and body, in parts, without the length that goes before.
+
+        The parts must not be changed until the answer came or the connection has ended: the transport may still
+        refer to them. `timeout` (seconds) counts from here, whatever arrives in between. None for `on_answer`: no
+        answer will come. `nbytes`: the size of all parts, if it is known.
+        On a connection that has ended nothing is written: the handler is told so at once (`written=False`); where
+        there is none, BrokerUnavailableError is raised.
+        """
+        transport = self._transport
+        if transport is None or transport.is_closing():
+            self._refuse(on_answer)
+            return
+        now = self.last_used = self._loop.time()
+        if on_answer is not None:
+            self._waiting.append(_Asked(correlation_id, on_answer, now + timeout, timeout))
+            if now + timeout < self._timer_at:
+                self._wake_at(now + timeout)
+        try:
+            _hand_over(transport, parts, nbytes)
+        except Exception as error:
+            logger.exception(
+                "a request to broker %s could not be written; closing the connection", self.broker
+            )
+            self._end(self._unavailable("a request could not be written", error.with_traceback(None)))
+            if on_answer is None:
+                raise self._gone() from None
+
+    async def request(
+        self, message: tuple[Any, ...], response_type: type[M], *, timeout: float, version: int | None = None
+    ) -> M:
+        """Send a request and decode its answer; BrokerUnavailableError or ProtocolError otherwise.
+
+        Whoever waits may be cancelled: the answer is then read and dropped.
+        """
+        if version is None:
+            version = self.versions.choose(api_of(response_type).key)
+        chosen = version
+        return await self._ask(
+            message, chosen, timeout, lambda f: decode_response(response_type, chosen, f)[1]
+        )
+
+    async def ask(self, message: tuple[Any, ...], version: int, *, timeout: float) -> bytes:
+        """Send a request and give its answer as it came, from the correlation id on."""
+        return await self._ask(message, version, timeout, bytes)
+
+    async def _ask(
+        self, message: tuple[Any, ...], version: int, timeout: float, read: Callable[[memoryview], R]
+    ) -> R:
+        correlation_id = self.next_correlation_id()
+        frame = encode_request(message, version, correlation_id, self.client_id)
+        reply = _Reply(self._loop.create_future(), read, self.broker)
+        self.write_request(correlation_id, (frame,), reply, timeout, len(frame))
+        try:
+            answer: R = await reply.future
+            return answer
+        finally:
+            del reply  # its future holds the exception, whose traceback holds this frame
+
+    def _refuse(self, on_answer: AnswerHandler | None) -> None:
+        error = self._gone()
+        if on_answer is None:
+            raise error
+        on_answer.failed(error, written=False)
+
+    # ------------------------------------------------------------------------------------------ in
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """asyncio: the transport is there."""
+        self._transport = cast(asyncio.Transport, transport)
+        self._room.set()
+        if self.closed:
+            self._hang_up()
+
+    def get_buffer(self, sizehint: int) -> memoryview:  # noqa: ARG002  asyncio's hint; we know the length of the frame
+        """asyncio: where to put what arrives."""
+        return self._frames.writable()
+
+    def buffer_updated(self, nbytes: int) -> None:
+        """asyncio: so much was put there."""
+        frames = self._frames
+        frames.received(nbytes)
+        self._reads += 1
+        try:
+            while not self.closed and (frame := frames.next_frame()) is not None:
+                self._pair(frame)
+        except ProtocolError as error:
+            self._end(_at_broker(error, self.broker).with_traceback(None))
+        except Exception as error:
+            logger.exception(
+                "the handler of an answer from broker %s failed; closing the connection", self.broker
+            )
+            self._end(self._unavailable("the handler of an answer failed", error.with_traceback(None)))
+        if self.closed:
+            frames.discard()
+
+    def eof_received(self) -> bool:
+        """asyncio: the peer will send nothing more, so that no answer will come either."""
+        self._end(self._unavailable(self._how_it_left()))
+        return False
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """asyncio: the transport is gone."""
+        self._end(self._unavailable(self._how_it_left(), exc))
+        self._transport = None
+        self._frames.discard()
+
+    def pause_writing(self) -> None:
+        """asyncio: the transport's buffer is above its high-water mark."""
+        self._room.clear()
+
+    def resume_writing(self) -> None:
+        """asyncio: there is room again."""
+        self._room.set()
+
+    def _pair(self, frame: memoryview) -> None:
+        (correlation_id,) = _INT32.unpack_from(frame)
+        waiting = self._waiting
+        if not waiting or waiting[0].correlation_id != correlation_id:
+            raise self._unpaired(correlation_id)
+        asked = waiting.popleft()
+        self.last_used = self._loop.time()
+        asked.handler.answered(frame)
+
+    # ------------------------------------------------------------------------------------------ time
+
+    def _earliest_deadline(self) -> float:
+        return min((asked.deadline for asked in self._waiting), default=math.inf)
+
+    def _wake_at(self, when: float) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        self._timer_at = when
+        self._timer = self._loop.call_at(when, self._wake) if when < math.inf else None
+
+    def _wake(self) -> None:
+        self._timer = None
+        if self._earliest_deadline() <= self._loop.time():
+            self._let_arrive(_CATCH_UP_TURNS)
+        else:
+            self._wake_at(self._earliest_deadline())
+
+    def _let_arrive(self, turns: int) -> None:
+        # The loop may have been held up, with the answer already here. Two turns, because on asyncio what is called
+        # soon runs before what the selector finds in the same turn, and on uvloop timers run before it looks.
+        self._loop.call_soon(self._loop.call_soon, self._judge, turns, self._reads)
+
+    def _judge(self, turns: int, reads_before: int) -> None:
+        now = self._loop.time()
+        if self.closed:
+            return
+        if self._earliest_deadline() > now:
+            self._wake_at(self._earliest_deadline())
+        elif turns and self._reads != reads_before:
+            self._let_arrive(turns - 1)
+        else:
+            self._end(
+                self._unavailable("the connection was closed because a request timed out"), overdue_at=now
+            )
+
+    # ------------------------------------------------------------------------------------------ words
+
+    def _unavailable(self, text: str, cause: BaseException | None = None) -> BrokerUnavailableError:
+        return BrokerUnavailableError(text, broker=self.broker, cause=cause)
+
+    def _timed_out(self, timeout: float) -> BrokerUnavailableError:
+        return self._unavailable("request timed out", TimeoutError(f"no answer within {timeout:g} s"))
+
+    def _gone(self) -> KafkaError:
+        # A copy, because raising adds a traceback, and with it every frame that it went through.
+        reason = self.close_reason
+        return copy.copy(reason) if reason else self._unavailable("the connection is about to be closed")
+
+    def _how_it_left(self) -> str:
+        missing = self._frames.missing
+        if missing is not None:
+            received, expected = missing
+            cut = f"after {received} of its {expected} bytes" if expected else "within its length"
+            return f"the broker closed the connection in the middle of an answer, {cut}"
+        if self.versions is NO_VERSIONS:
+            return "the broker closed the connection without an answer; its listener may want TLS"
+        return "the broker closed the connection"
+
+    def _unpaired(self, correlation_id: int) -> ProtocolError:
+        expected = f"{self._waiting[0].correlation_id} is next" if self._waiting else "nothing was asked"
+        told = f"an answer with correlation id {correlation_id} came, but {expected}"
+        return ProtocolError(told, broker=self.broker)
+
+
+class _Reply(Generic[R]):
+    """The handler behind `request()`: reads the answer into a future."""
+
+    __slots__ = ("_broker", "_read", "future")
+
+    def __init__(self, future: asyncio.Future[R], read: Callable[[memoryview], R], broker: str) -> None:
+        self.future = future
+        self._read = read
+        self._broker = broker
+
+    def answered(self, frame: memoryview) -> None:
+        if self.future.done():  # cancelled
+            return
+        try:
+            self.future.set_result(self._read(frame))
+        except ProtocolError as error:
+            self.future.set_exception(copy.copy(_at_broker(error, self._broker)))
+            raise
+        except Exception as error:
+            self.future.set_exception(copy.copy(error))
+            raise
+
+    def failed(self, error: KafkaError, *, written: bool) -> None:  # noqa: ARG002  asking again harms nothing
+        if not self.future.done():
+            self.future.set_exception(copy.copy(error))
+
+
+def _at_broker(error: ProtocolError, broker: str) -> ProtocolError:
+    """The same error, naming the broker, also where the codec found it."""
+    return error if error.broker is not None else ProtocolError(str(error), broker=broker)
+
+
+def _hand_over(transport: asyncio.Transport, parts: Sequence[BytesLike], nbytes: int | None) -> None:
+    views = [memoryview(part) for part in parts]
+    size = sum(view.nbytes for view in views) if nbytes is None else nbytes
+    # No empty ones: with an empty last part, asyncio's writelines() of 3.12 and later never gets done (gh-155888).
+    pieces: list[bytes | memoryview] = [_INT32.pack(size), *(view for view in views if view.nbytes)]
+    if _WRITELINES_IS_UNBOUNDED:
+        transport.write(b"".join(pieces))
+    else:
+        transport.writelines(pieces)

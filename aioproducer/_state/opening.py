@@ -1,0 +1,156 @@
+"""How a connection is opened: what is asked of the broker first, and which versions follow from its answer.
+
+A dialogue is a generator, `answer = yield question`. What it gets is the whole answer frame, correlation id first,
+because how an answer is to be read may depend on what is in it. Dialogues are joined by `yield from`, so that
+`opening` is the place where authentication will follow the versions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterable, Mapping
+from types import MappingProxyType
+from typing import Any, TypeAlias, TypeVar
+
+import attrs
+
+from aioproducer._wire.apis import API_VERSIONS, APIS
+from aioproducer._wire.codec import decode_response
+from aioproducer._wire.error_codes import describe
+from aioproducer._wire.messages.api_versions import ApiVersion, ApiVersionsRequest, ApiVersionsResponse
+from aioproducer.errors import BrokerUnavailableError, ProtocolError
+
+__all__ = ["NO_VERSIONS", "BrokerVersions", "Dialogue", "Question", "opening"]
+
+PRODUCE = 0
+_UNSUPPORTED_VERSION = 35
+_SOFTWARE = "aioproducer"
+
+# What we speak, where it is less than what the definitions allow.
+_OURS: Mapping[int, tuple[int, int]] = {
+    0: (3, 13),  # brokers advertise 0-2 for the sake of old clients, and refuse them (KAFKA-18659)
+    3: (0, 13),
+    22: (0, 5),  # 6 is two-phase commit, unstable
+    24: (0, 3),  # from 4 on it is for brokers among themselves
+}
+
+Answer = TypeVar("Answer")
+
+
+@attrs.frozen
+class Question:
+    """A request to be sent in this version; the answer frame is sent back into the dialogue."""
+
+    message: tuple[Any, ...]
+    version: int
+
+
+Dialogue: TypeAlias = Generator[Question, bytes, Answer]
+
+
+@attrs.frozen
+class BrokerVersions:
+    """What one broker speaks, as it said when this connection was opened.
+
+    `features` are the cluster's finalized feature levels ("transaction.version": 2), valid as of `features_epoch`;
+    -1 says that the broker does not know them.
+    """
+
+    broker: str
+    chosen: Mapping[int, int] = attrs.field(factory=dict)
+    ranges: Mapping[int, tuple[int, int]] = attrs.field(factory=dict)
+    features: Mapping[str, int] = attrs.field(factory=dict)
+    features_epoch: int = -1
+
+    def choose(self, api_key: int, at_most: int | None = None) -> int:
+        """The highest version of this API that both sides know, and not above `at_most`; or `ProtocolError`."""
+        version = self.chosen.get(api_key)
+        if version is None:
+            raise self._no_common_version(api_key, at_most)
+        if at_most is not None and version > at_most:
+            if at_most < max(self.ranges[api_key][0], _our_range(api_key)[0]):
+                raise self._no_common_version(api_key, at_most)
+            return at_most
+        return version
+
+    def _no_common_version(self, api_key: int, at_most: int | None) -> ProtocolError:
+        name = APIS[api_key].name
+        low, high = _our_range(api_key)
+        ours = f"{low}-{high if at_most is None else at_most}"
+        theirs = self.ranges.get(api_key)
+        offer = f"only versions {theirs[0]}-{theirs[1]} of {name}" if theirs else f"no {name} requests at all"
+        hint = (
+            " (a controller's listener? producers need a broker's)"
+            if api_key == PRODUCE and not theirs
+            else ""
+        )
+        return ProtocolError(f"it takes {offer}{hint}, and we need {ours}", broker=self.broker)
+
+
+NO_VERSIONS = BrokerVersions(broker="a broker that was not asked yet")
+
+
+def opening(broker: str, software_version: str) -> Dialogue[BrokerVersions]:
+    """Everything that is said before a connection can be used."""
+    return (yield from _ask_versions(broker, software_version))
+
+
+def _ask_versions(broker: str, software_version: str) -> Dialogue[BrokerVersions]:
+    request = ApiVersionsRequest(_SOFTWARE, software_version)
+    version = APIS[API_VERSIONS].max_version
+    frame = yield Question(request, version)
+    if _error_code(frame) == _UNSUPPORTED_VERSION:
+        # By the code alone: what follows it depends on the broker's age, and some leave it out.
+        version = 0
+        frame = yield Question(ApiVersionsRequest(), version)
+    code = _error_code(frame)
+    if code:
+        told = f"it refused to tell its API versions: {describe(code)} (error {code})"
+        raise BrokerUnavailableError(told, broker=broker)
+    return negotiated(broker, decode_response(ApiVersionsResponse, version, frame)[1])
+
+
+def _error_code(frame: bytes) -> int:
+    # Behind the correlation id; the same place in every version.
+    return int.from_bytes(frame[4:6], signed=True)
+
+
+def negotiated(broker: str, answer: ApiVersionsResponse) -> BrokerVersions:
+    """What follows from a broker's answer; `ProtocolError` if it makes no sense or has nothing for a producer."""
+    ranges = _ranges(broker, answer.api_keys)
+    chosen = {key: version for key in ranges if (version := _common(key, ranges[key])) is not None}
+    known = answer.finalized_features_epoch >= 0
+    features = {f.name: f.max_version_level for f in answer.finalized_features} if known else {}
+    versions = BrokerVersions(
+        broker,
+        MappingProxyType(chosen),
+        MappingProxyType(ranges),
+        MappingProxyType(features),
+        answer.finalized_features_epoch,
+    )
+    versions.choose(PRODUCE)
+    return versions
+
+
+def _ranges(broker: str, offered: Iterable[ApiVersion]) -> dict[int, tuple[int, int]]:
+    """The ranges of the APIs that we know; what is said of others does not matter to us."""
+    ranges = {}
+    for api_key, low, high in offered:
+        if api_key not in APIS:
+            continue
+        if low > high:
+            told = f"its ApiVersions answer makes no sense: {APIS[api_key].name} from version {low} to {high}"
+            raise ProtocolError(told, broker=broker)
+        ranges[api_key] = (low, high)
+    return ranges
+
+
+def _our_range(api_key: int) -> tuple[int, int]:
+    api = APIS[api_key]
+    low, high = _OURS.get(api_key, (api.min_version, api.max_version))
+    return max(low, api.min_version), min(high, api.max_version)
+
+
+def _common(api_key: int, theirs: tuple[int, int]) -> int | None:
+    ours = _our_range(api_key)
+    highest = min(ours[1], theirs[1])
+    return highest if highest >= max(ours[0], theirs[0]) else None
