@@ -194,7 +194,7 @@ def install_package(folder: Path) -> None:
     built = Stamp(folder, "build", digest(described, sources()))
     if built.is_current() and all(path.exists() for path in outputs):
         return
-    say(f"Compiling {', '.join(path.name.split('.')[0] for path in outputs)} for Python {facts['version']}.")
+    say(f"Compiling what changed for Python {'.'.join(map(str, facts['version']))}.")
     installed = Stamp(folder, "package", digest(described))
     if installed.is_current():
         compile_again = "from setuptools import setup; setup()"

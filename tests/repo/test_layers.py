@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import tomllib
+from pathlib import Path
 
 from tests.repo.source import PACKAGE, ROOT, imported, place, python_files
 
@@ -33,12 +34,23 @@ def test_every_compiled_module_is_built_and_stubbed() -> None:
     assert stubbed == COMPILED
 
 
-def test_a_change_of_a_declaration_rebuilds_every_module() -> None:
-    """What a .pyx may include or cimport is among the `depends` of every compiled module."""
+def read_by(source: Path) -> set[Path]:
+    """What the compiler reads besides a Cython source: its declarations, includes and headers, and what they read."""
+    text = source.read_text()
+    names = re.findall(r'(?:^\s*include|extern from)\s+"([^"]+)"', text, re.MULTILINE)
+    names += [f"{name}.pxd" for name in re.findall(r"from aioproducer\._core\.(\w+) cimport", text)]
+    if source.suffix == ".pyx":
+        names.append(f"{source.stem}.pxd")
+    direct = {CORE / name for name in names if (CORE / name).exists()} - {source}
+    return direct.union(*(read_by(each) for each in direct if each.suffix != ".h"))
+
+
+def test_a_change_of_what_is_included_rebuilds_a_module() -> None:
+    """`depends` of every compiled module is what the compiler reads for it: declarations, includes and headers."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())
-    shared = {str(path.relative_to(ROOT)) for end in ("pxd", "pxi", "h") for path in CORE.glob(f"*.{end}")}
     for module in project["tool"]["setuptools"]["ext-modules"]:
-        assert set(module.get("depends", [])) == shared, module["name"]
+        needed = {str(path.relative_to(ROOT)) for path in read_by(ROOT / module["sources"][0])}
+        assert set(module.get("depends", [])) == needed, module["name"]
 
 
 def test_compiled_core_knows_no_loop_and_no_clock_but_its_own() -> None:
