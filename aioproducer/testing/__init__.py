@@ -1,0 +1,25 @@
+"""Kafka inside your tests: a broker in this process that speaks the real protocol, and fails when it is told to."""
+
+from __future__ import annotations
+
+from .cluster import ClusterRefusal as ClusterRefusal
+from .cluster import Options as Options
+from .embedded import BrokerView as BrokerView
+from .embedded import EmbeddedKafka as EmbeddedKafka
+from .faults import Faults as Faults
+from .history import SeenBatch as SeenBatch
+from .history import SeenRequest as SeenRequest
+from .records import StoredRecord as StoredRecord
+from .rules import Fault as Fault
+
+__all__ = [
+    "BrokerView",
+    "ClusterRefusal",
+    "EmbeddedKafka",
+    "Fault",
+    "Faults",
+    "Options",
+    "SeenBatch",
+    "SeenRequest",
+    "StoredRecord",
+]

@@ -1,0 +1,74 @@
+"""One request on its way through a handler, and what a handler may answer with."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeAlias
+
+import attrs
+
+from aioproducer._wire.apis import APIS
+from aioproducer._wire.codec import RequestHeader
+
+from .cluster import Cluster, Node
+from .history import SeenRequest
+from .rules import Plan, Subject
+
+Message: TypeAlias = tuple[Any, ...]
+
+
+@attrs.frozen(eq=False)
+class Call:
+    """A request, who got it, and the faults that happen to it."""
+
+    cluster: Cluster
+    node: Node
+    header: RequestHeader
+    request: Any
+    plan: Plan
+    seen: SeenRequest
+
+    @property
+    def version(self) -> int:
+        """The version the request came in."""
+        return self.header.api_version
+
+
+@attrs.frozen
+class Later:
+    """The answer is not ready: ask `finish()` when `ready()`, at the latest at `deadline`."""
+
+    ready: Callable[[], bool]
+    deadline: float
+    finish: Callable[[], Message]
+
+
+@attrs.frozen
+class NoAnswer:
+    """The client expects none (acks=0); `hang_up` is how it then learns of an error."""
+
+    hang_up: bool = False
+
+
+Answer: TypeAlias = Message | Later | NoAnswer
+
+
+def _no_subjects(_request: Any, _cluster: Cluster) -> tuple[Subject, ...] | None:
+    return ()
+
+
+@attrs.frozen
+class Handler:
+    """What a broker does with one API."""
+
+    key: int
+    min_version: int
+    max_version: int
+    answer: Callable[[Call], Answer]
+    subjects: Callable[[Any, Cluster], tuple[Subject, ...] | None] = _no_subjects
+    """The topics that a request is about, so that faults can be aimed; None: all of them."""
+
+    @property
+    def name(self) -> str:
+        """Kafka's name of the API."""
+        return APIS[self.key].name

@@ -1,0 +1,206 @@
+"""The embedded Kafka as its users see it: start it, make topics, look at what was written, make it fail."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from types import TracebackType
+from typing import Any, Final, Literal, Self
+
+import attrs
+
+from .broker import Broker
+from .cluster import Cluster, Node, Options
+from .faults import FaultRules, Faults
+from .history import SeenRequest
+from .records import StoredRecord, parse_batch
+from .server import Sockets
+from .topics import Partition
+
+Isolation = Literal["read_committed", "read_uncommitted"]
+_HOST: Final = "127.0.0.1"
+
+
+@attrs.frozen
+class BrokerView:
+    """One broker of an `EmbeddedKafka`."""
+
+    _node: Node
+    _sockets: Sockets
+
+    @property
+    def id(self) -> int:
+        """Its broker id; ids begin with 1."""
+        return self._node.id
+
+    @property
+    def address(self) -> str:
+        """Where it listens, `host:port`."""
+        return f"{self._node.host}:{self._node.port}"
+
+    @property
+    def port(self) -> int:
+        """The port it listens on, or listened on before it was stopped."""
+        return self._node.port
+
+    @property
+    def up(self) -> bool:
+        """Does it run?"""
+        return self._node.up
+
+    @property
+    def connections(self) -> int:
+        """How many connections are open."""
+        return len(self._sockets.connections(self._node.id))
+
+
+class EmbeddedKafka:
+    """A Kafka cluster inside this process, on loopback, for tests and demonstrations.
+
+    `async with EmbeddedKafka() as kafka:` and connect any Kafka client to `kafka.bootstrap_servers`. Everything is in
+    memory and gone afterwards. It runs in the event loop that started it: a client that blocks that loop waits for
+    ever. `options` are the fields of `aioproducer.testing.Options`, such as `auto_create_topics=False`.
+
+    `port` is where the first broker listens, the others at the ports after it; 0 takes free ones. `clock` (seconds) and
+    `wall_clock` (milliseconds) are for tests that move time by hand.
+    """
+
+    def __init__(
+        self,
+        brokers: int = 1,
+        *,
+        port: int = 0,
+        clock: Callable[[], float] | None = None,
+        wall_clock: Callable[[], int] | None = None,
+        **options: Any,
+    ) -> None:
+        if brokers < 1:
+            raise ValueError(f"brokers={brokers}: an embedded Kafka needs at least one broker")
+        nodes = {number: Node(number, _HOST) for number in range(1, brokers + 1)}
+        self._cluster = Cluster(Options(**options), nodes)
+        if clock is not None:
+            self._cluster.clock = clock
+        if wall_clock is not None:
+            self._cluster.wall_clock = wall_clock
+        self._first_port = port
+        rules = FaultRules()
+        self._sockets = Sockets(
+            {number: Broker(self._cluster, node, rules) for number, node in nodes.items()}
+        )
+        self.faults = Faults(self._cluster, self._sockets, rules)
+        self.brokers = tuple(BrokerView(node, self._sockets) for node in nodes.values())
+        self._running = False
+
+    # ----- life
+
+    async def start(self) -> None:
+        """Listen. The ports are known afterwards."""
+        if self._running:
+            raise RuntimeError("this embedded Kafka runs already; make another one for a second cluster")
+        self._running = True
+        try:
+            for offset, broker in enumerate(self.brokers):
+                await self._sockets.open(broker.id, self._first_port + offset if self._first_port else 0)
+                self._cluster.broker_up(broker.id)
+        except BaseException:
+            await self.stop()
+            raise
+
+    async def stop(self) -> None:
+        """End all connections and close the ports; a second time it does nothing. The records can still be read."""
+        if not self._running:
+            return
+        self._running = False
+        self.faults.heal()
+        await self._sockets.close_all()
+
+    async def __aenter__(self) -> Self:
+        await self.start()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.stop()
+
+    def __repr__(self) -> str:
+        state = "running" if self._running else "stopped"
+        return f"<EmbeddedKafka {state}, {len(self.brokers)} broker(s), {len(self._cluster.topics)} topic(s)>"
+
+    @property
+    def bootstrap_servers(self) -> str:
+        """The addresses of all brokers, separated by commas, as producers take them."""
+        return ",".join(broker.address for broker in self.brokers)
+
+    # ----- topics
+
+    def create_topic(
+        self, name: str, partitions: int = 1, *, replication_factor: int | None = None, **configs: object
+    ) -> str:
+        """Make a topic, and return its name.
+
+        `configs` are the topic's settings with underscores for dots: `message_timestamp_type="LogAppendTime"`.
+        """
+        settings = {setting.replace("_", "."): str(value) for setting, value in configs.items()}
+        return self._cluster.create_topic(name, partitions, replication_factor, settings).name
+
+    def delete_topic(self, name: str) -> None:
+        """Delete a topic and its records; made again, it has another topic id."""
+        self._cluster.delete_topic(name)
+
+    def add_partitions(self, name: str, total: int) -> None:
+        """Let a topic have `total` partitions."""
+        self._cluster.add_partitions(name, total)
+
+    @property
+    def topics(self) -> dict[str, int]:
+        """The topics and how many partitions each has."""
+        return {name: len(topic.partitions) for name, topic in self._cluster.topics.items()}
+
+    def topic_id(self, name: str) -> bytes:
+        """The 16 bytes that identify the topic."""
+        return self._cluster.topic(name).id
+
+    def leader_of(self, topic: str, partition: int = 0) -> int:
+        """The broker that leads a partition, -1 for none."""
+        return self._cluster.partition(topic, partition).leader
+
+    def limit_version(self, api: str, low: int, high: int) -> None:
+        """Speak only these versions of an API from now on, as an older broker would."""
+        self._cluster.limit_version(api, low, high)
+
+    # ----- what was written
+
+    def records(
+        self,
+        topic: str,
+        partition: int | None = None,
+        isolation: Isolation = "read_committed",  # noqa: ARG002 - without transactions everything is committed
+    ) -> list[StoredRecord]:
+        """All records of a topic, or of one partition, in the order of partitions and offsets."""
+        partitions = (
+            self._cluster.topic(topic).partitions
+            if partition is None
+            else [self._partition(topic, partition)]
+        )
+        return [
+            record
+            for one in partitions
+            for batch in one.log.batches
+            for record in parse_batch(topic, one.index, batch.data)
+        ]
+
+    def high_watermark(self, topic: str, partition: int = 0) -> int:
+        """The offset that the next record of a partition gets."""
+        return self._partition(topic, partition).log.high_watermark
+
+    @property
+    def requests(self) -> tuple[SeenRequest, ...]:
+        """What the brokers were asked, oldest first; the newest `history` of it."""
+        return tuple(self._cluster.requests)
+
+    def forget_requests(self) -> None:
+        """Begin the history anew."""
+        self._cluster.requests.clear()
+
+    def _partition(self, topic: str, index: int) -> Partition:
+        return self._cluster.partition(topic, index)

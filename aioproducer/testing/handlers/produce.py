@@ -1,0 +1,170 @@
+"""Produce: one record batch for each partition, appended or refused on its own.
+
+v3 is the first that is taken (record batches of magic 2); v7 allows zstd; v8 (KIP-467) names the records that are to
+blame; v9 is flexible; v10 (KIP-951) tells a producer that asks the wrong broker who leads, and where that broker is;
+v13 names topics by id. acks=0 has no answer; an error there ends the connection. Records stay opaque: header and
+checksum are looked at, the records themselves only in compacted topics and with the option `validate_records`.
+Transactional records are refused with INVALID_REQUEST.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from aioproducer._wire.messages.produce import (
+    BatchIndexAndErrorMessage,
+    LeaderIdAndEpoch,
+    NodeEndpoint,
+    PartitionProduceData,
+    PartitionProduceResponse,
+    ProduceRequest,
+    ProduceResponse,
+    TopicProduceData,
+    TopicProduceResponse,
+)
+from aioproducer.testing.batches import TRANSACTIONAL, ZSTD, BatchHeader, RefusedRecords, checked_header
+from aioproducer.testing.call import Answer, Call, Handler, NoAnswer
+from aioproducer.testing.cluster import Cluster
+from aioproducer.testing.codes import Code
+from aioproducer.testing.history import SeenBatch
+from aioproducer.testing.log import Appended, Stamp
+from aioproducer.testing.record_checks import check_records, check_timestamps
+from aioproducer.testing.rules import GiveError, Subject
+from aioproducer.testing.topics import Partition, Topic
+
+ACKS_NONE, ACKS_LEADER, ACKS_ALL = 0, 1, -1
+
+
+def subjects(request: ProduceRequest, cluster: Cluster) -> tuple[Subject, ...]:
+    """Every partition that gets records."""
+    return tuple(
+        (name, data.index)
+        for topic, name in ((topic, _topic_name(cluster, topic)) for topic in request.topic_data)
+        for data in topic.partition_data
+    )
+
+
+def answer(call: Call) -> Answer:
+    """The outcome for each partition, in the order asked."""
+    request: ProduceRequest = call.request
+    responses = [_one_topic(call, topic) for topic in request.topic_data]
+    if request.acks == ACKS_NONE:
+        return NoAnswer(hang_up=any(p.error_code for topic in responses for p in topic.partition_responses))
+    return ProduceResponse(responses, node_endpoints=_node_endpoints(call, responses))
+
+
+def _one_topic(call: Call, asked: TopicProduceData) -> TopicProduceResponse:
+    topic = call.cluster.find(asked.name, asked.topic_id, by_id=call.version >= 13)
+    partitions = [_one_partition(call, topic, asked, data) for data in asked.partition_data]
+    return TopicProduceResponse(asked.name, asked.topic_id, partitions)
+
+
+def _one_partition(
+    call: Call, topic: Topic | None, asked: TopicProduceData, data: PartitionProduceData
+) -> PartitionProduceResponse:
+    injected = call.plan.error(_topic_name(call.cluster, asked), data.index)
+    if injected is not None and not injected.append:
+        return _injected(injected, data.index)
+    try:
+        target, partition = _leading(call, topic, data.index)
+        appended = _append(call, target, partition, data.records or b"")
+    except RefusedRecords as refused:
+        return _refusal(call, topic, data.index, refused)
+    if injected is not None:
+        return _injected(injected, data.index)
+    return PartitionProduceResponse(
+        data.index,
+        base_offset=appended.offset,
+        log_append_time_ms=appended.log_append_time,
+        log_start_offset=partition.log.start_offset,
+    )
+
+
+def _leading(call: Call, topic: Topic | None, index: int) -> tuple[Topic, Partition]:
+    """The partition, if it may be written here."""
+    if call.request.acks not in (ACKS_NONE, ACKS_LEADER, ACKS_ALL):
+        raise RefusedRecords(Code.INVALID_REQUIRED_ACKS)
+    if topic is None:
+        raise RefusedRecords(Code.UNKNOWN_TOPIC_ID if call.version >= 13 else Code.UNKNOWN_TOPIC_OR_PARTITION)
+    partition = topic.partition(index)
+    if partition is None:
+        raise RefusedRecords(Code.UNKNOWN_TOPIC_OR_PARTITION)
+    if partition.leader != call.node.id:
+        raise RefusedRecords(Code.NOT_LEADER_OR_FOLLOWER)
+    if call.request.acks == ACKS_ALL and len(partition.isr) < topic.min_insync_replicas:
+        raise RefusedRecords(Code.NOT_ENOUGH_REPLICAS)
+    return topic, partition
+
+
+def _append(call: Call, topic: Topic, partition: Partition, records: bytes) -> Appended:
+    header = checked_header(records, topic.max_message_bytes)
+    _note(call, topic, partition, header)
+    if header.attributes & TRANSACTIONAL or call.request.transactional_id is not None:
+        raise RefusedRecords(Code.INVALID_REQUEST, "This embedded Kafka has no transactions.")
+    if header.compression == ZSTD and call.version < 7:
+        raise RefusedRecords(Code.UNSUPPORTED_COMPRESSION_TYPE)
+    wall = call.cluster.wall_clock()
+    check_timestamps(topic, header, wall)
+    check_records(topic, partition.index, records, always=call.cluster.options.validate_records)
+    stamp = Stamp(partition.leader_epoch, call.cluster.clock(), wall if topic.log_append_time else None)
+    appended = partition.log.produce(records, header, stamp)
+    call.cluster.changes.notify()
+    return appended
+
+
+def _note(call: Call, topic: Topic, partition: Partition, header: BatchHeader) -> None:
+    call.seen.batches.append(
+        SeenBatch(
+            topic.name,
+            partition.index,
+            header.size,
+            header.producer_id,
+            header.producer_epoch,
+            header.base_sequence,
+            header.record_count,
+            header.crc,
+        )
+    )
+
+
+def _injected(error: GiveError, index: int) -> PartitionProduceResponse:
+    return PartitionProduceResponse(
+        index,
+        error.code,
+        base_offset=-1,
+        record_errors=[BatchIndexAndErrorMessage(*one) for one in error.record_errors],
+        error_message=error.message,
+    )
+
+
+def _refusal(
+    call: Call, topic: Topic | None, index: int, refused: RefusedRecords
+) -> PartitionProduceResponse:
+    response = PartitionProduceResponse(
+        index,
+        refused.error,
+        base_offset=-1,
+        record_errors=[BatchIndexAndErrorMessage(*one) for one in refused.record_errors],
+        error_message=refused.message,
+    )
+    if refused.error != Code.NOT_LEADER_OR_FOLLOWER or topic is None or call.version < 10:
+        return response
+    partition = topic.partitions[index]
+    return response._replace(current_leader=LeaderIdAndEpoch(partition.leader, partition.leader_epoch))
+
+
+def _node_endpoints(call: Call, responses: Sequence[TopicProduceResponse]) -> list[NodeEndpoint]:
+    leaders = {p.current_leader.leader_id for topic in responses for p in topic.partition_responses}
+    return [
+        NodeEndpoint(node.id, node.host, node.port)
+        for node in call.cluster.live_nodes()
+        if node.id in leaders
+    ]
+
+
+def _topic_name(cluster: Cluster, asked: TopicProduceData) -> str:
+    topic = None if asked.name else cluster.topics_by_id.get(asked.topic_id)
+    return asked.name if topic is None else topic.name
+
+
+HANDLER = Handler(0, 3, 13, answer, subjects)

@@ -1,0 +1,42 @@
+"""What the brokers were asked, so that tests can look at it afterwards."""
+
+from __future__ import annotations
+
+import attrs
+
+
+@attrs.frozen
+class SeenBatch:
+    """A batch that was produced, whatever became of it."""
+
+    topic: str
+    partition: int
+    size: int
+    producer_id: int
+    producer_epoch: int
+    base_sequence: int
+    count: int
+    crc: int
+
+
+@attrs.define
+class SeenRequest:
+    """One request in the history."""
+
+    broker: int
+    api: str
+    version: int
+    client_id: str | None
+    correlation_id: int
+    topics: tuple[tuple[str, int | None], ...] = ()
+    batches: list[SeenBatch] = attrs.field(factory=list)
+
+    @property
+    def summary(self) -> str:
+        """One line for people."""
+        about = ", ".join(topic if index is None else f"{topic}-{index}" for topic, index in self.topics)
+        batches = ", ".join(
+            f"pid {b.producer_id} epoch {b.producer_epoch} sequence {b.base_sequence}+{b.count} ({b.size} bytes)"
+            for b in self.batches
+        )
+        return " ".join(part for part in (f"{self.api} v{self.version}", about, batches) if part)
