@@ -170,7 +170,8 @@ cdef int put_array(Out *out, Shape *shape, Field *field, object value) except -1
         # An element that runs Python code of its own could have changed the list.
         if i >= PySequence_Fast_GET_SIZE(elements):
             raise RuntimeError(f"{place(shape, field)} changed while it was written")
-        put_value(out, shape, field, <object>PySequence_Fast_GET_ITEM(elements, i), False)
+        element = <object>PySequence_Fast_GET_ITEM(elements, i)
+        put_value(out, shape, field, element, False)
     return 0
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import datetime
+import datetime as dt
 import importlib
 import io
 from dataclasses import Field, fields, is_dataclass
@@ -18,8 +18,8 @@ from aioproducer._wire.messages.declaration import AnyMessage, Message
 from aioproducer._wire.programs import version_range
 from tools.generate_messages import snake
 
-EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
-MILLISECOND = datetime.timedelta(milliseconds=1)
+EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
+MILLISECOND = dt.timedelta(milliseconds=1)
 LATEST = 4_000_000_000_000  # in the year 2096
 NO_ID = UUID(int=0)
 
@@ -94,7 +94,9 @@ class Bridge:
 
     def _to_kio(self, ours: AnyMessage, entity_type: type[Any]) -> object:
         values = {
-            field.name: _each(getattr(ours, name), lambda value, field=field: self._kio_value(value, field), tuple)
+            field.name: _each(
+                getattr(ours, name), lambda value, field=field: self._kio_value(value, field), tuple
+            )
             for name, field in self._pairs(type(ours), entity_type)
         }
         return entity_type(**values)
