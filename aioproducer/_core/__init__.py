@@ -1,0 +1,28 @@
+"""The one door to the compiled core: nothing else imports the compiled modules."""
+
+from __future__ import annotations
+
+from aioproducer._core.accept import APPENDED as APPENDED
+from aioproducer._core.accept import NO_ROOM_NOW as NO_ROOM_NOW
+from aioproducer._core.accept import PARTITION_UNKNOWN as PARTITION_UNKNOWN
+from aioproducer._core.accept import RECORD_TOO_LARGE as RECORD_TOO_LARGE
+from aioproducer._core.accept import Budget as Budget
+from aioproducer._core.accept import Column as Column
+from aioproducer._core.accept import Lane as Lane
+from aioproducer._core.accept import Partition as Partition
+from aioproducer._core.accept import SendPath as SendPath
+from aioproducer._core.accept import Topic as Topic
+from aioproducer._core.accept import forked as forked
+from aioproducer._core.delivery import BatchDelivery as BatchDelivery
+from aioproducer._core.delivery import Delivery as Delivery
+from aioproducer._core.delivery import Sending as Sending
+from aioproducer._core.delivery import observe as observe
+from aioproducer._core.delivery import queued_delivery as queued_delivery
+from aioproducer._core.delivery import sending_of as sending_of
+from aioproducer._core.delivery import settle_into as settle_into
+from aioproducer._core.records import BATCH_OVERHEAD as BATCH_OVERHEAD
+from aioproducer._core.records import Batch as Batch
+from aioproducer._core.records import Clock as Clock
+from aioproducer._core.records import ManualClock as ManualClock
+from aioproducer._core.records import murmur2 as murmur2
+from aioproducer._core.records import record_size as record_size

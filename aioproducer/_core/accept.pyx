@@ -1,0 +1,618 @@
+# cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True
+# cython: auto_pickle=False, autotestdict=False, binding=True, embedsignature=False
+"""The accepted send: known topic, nobody waiting before it, room — partition, encode, delivery, in one call."""
+
+cimport cython
+from cpython.buffer cimport PyBUF_SIMPLE, PyBuffer_Release, PyObject_GetBuffer
+from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_CheckExact, PyBytes_GET_SIZE
+from cpython.dict cimport PyDict_GetItemWithError
+from cpython.long cimport PyLong_CheckExact
+from cpython.object cimport PyObject
+from cpython.unicode cimport PyUnicode_CheckExact
+
+from aioproducer._core.delivery cimport BatchDelivery, Delivery, Sending, accepted, new_delivery
+from aioproducer._core.records cimport Batch, Clock, View, fresh_size, headers_size_of, murmur2_of
+
+from aioproducer.errors import StateError
+
+cdef extern from "Python.h":
+    unsigned long PyThread_get_thread_ident() noexcept nogil
+
+cdef enum:
+    HEADER = 61
+
+# What became of an attempt to append.
+cdef enum:
+    DONE = 0
+    NO_ROOM = 1
+    TOO_LARGE = 2
+    NO_PARTITION = 3
+
+APPENDED = DONE
+NO_ROOM_NOW = NO_ROOM
+RECORD_TOO_LARGE = TOO_LARGE
+PARTITION_UNKNOWN = NO_PARTITION
+
+# After so many seconds of sending without a turn of the loop, the next send lets the loop run.
+cdef double TURN = 0.001
+
+# Counts forks: a child must not use what its parent connected.
+cdef int _generation = 0
+
+
+def forked():
+    """Tell that this process was forked: what the parent connected is not for the child."""
+    global _generation
+    _generation += 1
+
+
+cdef class Budget:
+    """The bytes that all buffered records may hold together."""
+
+    cdef readonly Py_ssize_t capacity
+    cdef readonly Py_ssize_t used
+    cdef readonly Py_ssize_t peak
+
+    def __init__(self, Py_ssize_t capacity):
+        self.capacity = capacity
+
+
+cdef class Lane:
+    """One broker's share of the budget, with its own line of waiting records."""
+
+    cdef readonly Budget budget
+    cdef readonly Py_ssize_t used
+    cdef public Py_ssize_t limit
+    cdef public int waiting
+
+    def __init__(self, Budget budget not None):
+        self.budget = budget
+        self.limit = budget.capacity
+
+    cdef inline bint has_room(self, Py_ssize_t size) noexcept:
+        return self.used + size <= self.limit and self.budget.used + size <= self.budget.capacity
+
+    cdef inline void take(self, Py_ssize_t size) noexcept:
+        self.used += size
+        self.budget.used += size
+        if self.budget.used > self.budget.peak:
+            self.budget.peak = self.budget.used
+
+    def room_for(self, Py_ssize_t size):
+        """True when ``size`` more bytes fit."""
+        return self.has_room(size)
+
+    def charge(self, Py_ssize_t size):
+        """Take ``size`` bytes."""
+        self.take(size)
+
+    def release(self, Py_ssize_t size):
+        """Give ``size`` bytes back."""
+        self.used -= size
+        self.budget.used -= size
+
+
+cdef class Partition:
+    """What the fast path touches of one partition; the state machines extend it with its queue."""
+
+    cdef readonly Topic topic
+    cdef readonly int index
+    cdef public Batch open
+    cdef public Lane lane
+    # Records of this partition that wait for memory: nobody may pass them.
+    cdef public int waiting
+
+    def __init__(self, Topic topic not None, int index, Lane lane not None):
+        self.topic = topic
+        self.index = index
+        self.lane = lane
+
+    def roll(self, double now):
+        """Close the open batch, if there is one, and open the next."""
+        raise NotImplementedError
+
+
+cdef class Topic:
+    """What the fast path touches of one topic: its partitions and the sticky choice."""
+
+    cdef readonly str name
+    cdef readonly list partitions
+    # Calls that wait for this topic: nobody may pass them.
+    cdef public int waiting
+    cdef public Partition sticky
+    cdef public Py_ssize_t sticky_bytes
+    cdef public Py_ssize_t sticky_limit
+    cdef public bint ignore_keys
+    # Records chosen by a user's partitioner cannot take the fast path without an explicit partition.
+    cdef public bint custom
+
+    def __init__(self, str name not None):
+        self.name = name
+        self.partitions = []
+
+    def switch(self, double now):
+        """Choose the next sticky partition."""
+        raise NotImplementedError
+
+
+cdef inline int view_into(object data, View *view, Py_buffer *buffer, bint *held) except -1:
+    # 1: a view was taken; 0: not bytes-like, or not contiguous.
+    held[0] = False
+    if data is None:
+        view.data = NULL
+        view.size = -1
+        return 1
+    if PyBytes_CheckExact(data):
+        view.data = <const unsigned char *>PyBytes_AS_STRING(data)
+        view.size = PyBytes_GET_SIZE(data)
+        return 1
+    try:
+        PyObject_GetBuffer(data, buffer, PyBUF_SIMPLE)
+    except (TypeError, BufferError):
+        return 0
+    held[0] = True
+    view.data = <const unsigned char *>buffer.buf
+    view.size = buffer.len
+    return 1
+
+
+cdef bint headers_plain(object headers) except -1:
+    # The form that can be encoded as it is: a tuple of (str, bytes | None) pairs.
+    if not isinstance(headers, tuple):
+        return False
+    for pair in <tuple>headers:
+        if type(pair) is not tuple or len(<tuple>pair) != 2 or type((<tuple>pair)[0]) is not str:
+            return False
+        if (<tuple>pair)[1] is not None and type((<tuple>pair)[1]) is not bytes:
+            return False
+    return True
+
+
+cdef class SendPath:
+    """The part of a producer that accepts records; the producer fills in everything that has to wait."""
+
+    cdef dict _topics
+    cdef Clock _clock
+    cdef object _loop
+    cdef unsigned long _thread
+    cdef int _generation
+    # True while running with nothing that must see each record first (serializers, interceptors).
+    cdef public bint _plain
+    # Set while the producer runs; says why not otherwise.
+    cdef public bint _accepting
+    cdef public Py_ssize_t _max_record
+    # Fairness: when the loop last had its turn, and whether a marker waits in its queue.
+    cdef double _turn
+    cdef bint _marker_waits
+    cdef object _marker
+    # Counters that statistics read.
+    cdef readonly long long accepted_records
+    cdef readonly long long accepted_bytes
+    # The partition that the last attempt to append had chosen.
+    cdef Partition _chosen
+
+    def __class_getitem__(cls, item):
+        return cls
+
+    def _bind(self, dict topics not None, Clock clock not None, loop, Py_ssize_t max_record):
+        """Belong to this loop and thread from now on."""
+        self._topics = topics
+        self._clock = clock
+        self._loop = loop
+        self._thread = PyThread_get_thread_ident()
+        self._generation = _generation
+        self._max_record = max_record
+        self._marker = self._loop_turned
+        self._marker_waits = False
+        self._turn = clock.now()
+
+    def _same_thread(self):
+        """True when called from the thread that started the producer."""
+        return PyThread_get_thread_ident() == self._thread
+
+    def _same_process(self):
+        """True when there was no fork since the start."""
+        return self._generation == _generation
+
+    def _now(self):
+        """Monotonic seconds, by the clock of the fast path."""
+        return self._clock.now()
+
+    def _wall_ms(self):
+        """Milliseconds since the epoch, by the clock of the fast path."""
+        return self._clock.wall()
+
+    # -- fairness
+
+    def _pace(self):
+        """True when a call that was accepted the long way should let the loop run before it answers."""
+        cdef double now = self._clock.now()
+        return now - self._turn >= TURN and self._must_yield(now)
+
+    def _loop_turned(self):
+        self._marker_waits = False
+        self._turn = self._clock.now()
+
+    cdef bint _must_yield(self, double now) except -1:
+        # Called about once per millisecond of sending. A marker in the loop's queue tells uninterrupted sending
+        # from sends that are merely far apart.
+        self._turn = now
+        if self._marker_waits:
+            return True
+        self._marker_waits = True
+        self._loop.call_soon(self._marker)
+        return False
+
+    # -- one record
+
+    cdef inline bint _here(self) noexcept:
+        return (self._accepting and PyThread_get_thread_ident() == self._thread
+                and self._generation == _generation)
+
+    cdef Topic _topic(self, object name):
+        # The topic when records may be appended to it right now, else None.
+        cdef PyObject *found
+        if not PyUnicode_CheckExact(name):
+            return None
+        found = PyDict_GetItemWithError(self._topics, name)
+        if found == NULL:
+            return None
+        if (<Topic>found).waiting or not (<Topic>found).partitions:
+            return None
+        return <Topic>found
+
+    cdef int _append(self, Topic topic, View key, View value, tuple headers, Py_ssize_t headers_size,
+                     long long timestamp, Py_ssize_t chosen, double now, double deadline,
+                     bint in_line) except -1:
+        # ``in_line``: this record is the first of those that wait, so it may pass the waiting ones.
+        cdef Py_ssize_t count = len(topic.partitions)
+        cdef Py_ssize_t fresh, size
+        cdef Partition partition
+        cdef Batch batch
+        fresh = fresh_size(key, value, headers_size)
+        if fresh + HEADER > self._max_record:
+            return TOO_LARGE
+        while True:
+            if chosen >= 0:
+                if chosen >= count:
+                    return NO_PARTITION
+                partition = <Partition>topic.partitions[chosen]
+            elif key.size >= 0 and not topic.ignore_keys:
+                partition = <Partition>topic.partitions[
+                    (murmur2_of(key.data, key.size) & 0x7fffffff) % <unsigned int>count]
+            else:
+                if topic.sticky is None:
+                    topic.switch(now)
+                partition = topic.sticky
+            self._chosen = partition
+            if not in_line and (partition.waiting or partition.lane.waiting):
+                return NO_ROOM
+            batch = partition.open
+            if batch is not None:
+                size = batch.size_of(key, value, headers_size, timestamp)
+                if batch.fits(size, now):
+                    if not partition.lane.has_room(size):
+                        return NO_ROOM
+                    break
+            if (chosen < 0 and batch is not None and partition is topic.sticky
+                    and topic.sticky_bytes >= topic.sticky_limit):
+                # BuiltInPartitioner: a switch never cuts a half-full batch.
+                topic.switch(now)
+                continue
+            size = fresh + HEADER
+            if not partition.lane.has_room(size):
+                return NO_ROOM
+            partition.roll(now)
+            batch = partition.open
+            break
+        batch.append_raw(key, value, headers, headers_size, timestamp, now, deadline)
+        (<Lane>batch.lane).take(size)
+        batch.charged += size
+        self.accepted_records += 1
+        self.accepted_bytes += size
+        if partition is topic.sticky and chosen < 0:
+            topic.sticky_bytes += size
+            if topic.sticky_bytes >= 2 * topic.sticky_limit:
+                topic.switch(now)
+        return DONE
+
+    cdef Delivery _fast(self, object topic_name, object value, object key, object partition, object timestamp,
+                        object headers, double deadline, double now):
+        cdef Topic topic = self._topic(topic_name)
+        cdef View k, v
+        cdef Py_buffer key_buffer, value_buffer
+        cdef bint key_held = False, value_held = False
+        cdef Py_ssize_t chosen = -1
+        cdef long long stamp
+        cdef Batch batch
+        cdef tuple plain_headers = None
+        cdef Py_ssize_t headers_size = 1
+        if topic is None:
+            return None
+        if partition is not None:
+            if not PyLong_CheckExact(partition):
+                return None
+            if partition < 0 or partition >= len(topic.partitions):
+                return None
+            chosen = partition
+        elif topic.custom:
+            return None
+        if timestamp is None:
+            stamp = self._clock.wall()
+        else:
+            if not PyLong_CheckExact(timestamp) or not 0 <= timestamp <= 0x7fffffffffffffff:
+                return None
+            stamp = timestamp
+        if headers is not None:
+            if not headers_plain(headers):
+                return None
+            if headers:
+                plain_headers = headers
+                try:
+                    headers_size = headers_size_of(plain_headers)
+                except UnicodeError:
+                    return None
+        if not view_into(value, &v, &value_buffer, &value_held):
+            return None
+        try:
+            if not view_into(key, &k, &key_buffer, &key_held):
+                return None
+            if self._append(topic, k, v, plain_headers, headers_size, stamp, chosen, now, deadline,
+                            False) != DONE:
+                return None
+            batch = self._chosen.open
+            return new_delivery(batch, batch.record_count - 1, k.size, v.size, stamp)
+        finally:
+            if value_held:
+                PyBuffer_Release(&value_buffer)
+            if key_held:
+                PyBuffer_Release(&key_buffer)
+
+    def send(self, topic, value=None, *, key=None, partition=None, timestamp=None, headers=None, timeout=None,
+             max_block=None):
+        """Accept one record; await the call for its `Delivery`.
+
+        When the topic is known and there is room, the record is accepted inside the call itself, and the await does
+        not suspend, except about once per millisecond of uninterrupted sending, so that other tasks run. Otherwise
+        the call takes its place in a queue and waits for serializers, metadata and memory, at most ``max_block``
+        seconds (setting ``max_block_ms``) in all. Records for one partition are written in the order of the calls.
+
+        ``value`` and ``key`` are bytes-like or None, or what the serializers take; they are copied at acceptance.
+        ``timestamp`` is in milliseconds since the epoch or an aware datetime; ``headers`` a sequence of
+        ``(str, bytes-like | None)`` pairs or a mapping. ``timeout``: seconds for this record, from the call to its
+        outcome, in place of ``delivery_timeout_ms``.
+
+        Raises `RecordError`, `BufferFullError`, `MetadataTimeoutError`, `StateError` or `AuthorizationError` for a
+        record that cannot be accepted: it is certainly not written. Cancelled before acceptance, the record is
+        withdrawn; after acceptance cancelling changes nothing. What happens later is told by the delivery.
+        """
+        cdef Delivery delivery
+        cdef double now
+        if timeout is None and self._plain and self._here():
+            now = self._clock.now()
+            delivery = self._fast(topic, value, key, partition, timestamp, headers, 0.0, now)
+            if delivery is not None:
+                return accepted(delivery, now - self._turn >= TURN and self._must_yield(now), False)
+        return self._send_slowly(topic, value, key, partition, timestamp, headers, timeout, max_block, False)
+
+    def send_and_wait(self, topic, value=None, *, key=None, partition=None, timestamp=None, headers=None,
+                      timeout=None, max_block=None):
+        """Accept one record and wait until it is written: await the call for its `RecordMetadata`.
+
+        The same as awaiting `send` and then its delivery, and raises what either of them raises.
+        """
+        cdef Delivery delivery
+        if timeout is None and self._plain and self._here():
+            delivery = self._fast(topic, value, key, partition, timestamp, headers, 0.0, self._clock.now())
+            if delivery is not None:
+                return accepted(delivery, False, True)
+        return self._send_slowly(topic, value, key, partition, timestamp, headers, timeout, max_block, True)
+
+    def send_nowait(self, topic, value=None, *, key=None, partition=None, timestamp=None, headers=None, timeout=None):
+        """Accept one record without ever waiting, and return its `Delivery`; for callbacks of the loop.
+
+        On a topic that is not known yet the record is queued within ``buffer_memory`` and its fate arrives in the
+        delivery. Raises `BufferFullError` when there is no room or others wait before it, `RecordError` for a record
+        that can never be sent, `StateError` with coroutine serializers.
+        """
+        cdef Delivery delivery
+        if timeout is None and self._plain and self._here():
+            delivery = self._fast(topic, value, key, partition, timestamp, headers, 0.0, self._clock.now())
+            if delivery is not None:
+                return delivery
+        return self._send_now(topic, value, key, partition, timestamp, headers, timeout)
+
+    # -- for records that took the long way, in the form that was checked: bytes, plain headers, an integer time
+
+    def _append_checked(self, Topic topic not None, key, value, tuple headers, timestamp, Py_ssize_t partition,
+                        double deadline, bint in_line):
+        """Append one checked record: ``(status, delivery or None, the partition that was chosen or None)``."""
+        cdef View k, v
+        cdef Py_buffer key_buffer, value_buffer
+        cdef bint key_held = False, value_held = False
+        cdef Batch batch
+        cdef long long stamp = self._clock.wall() if timestamp is None else timestamp
+        cdef int status
+        if not view_into(value, &v, &value_buffer, &value_held):
+            raise TypeError("value is not bytes-like")
+        try:
+            if not view_into(key, &k, &key_buffer, &key_held):
+                raise TypeError("key is not bytes-like")
+            status = self._append(topic, k, v, headers, headers_size_of(headers), stamp, partition,
+                                  self._clock.now(), deadline, in_line)
+            if status == DONE:
+                batch = self._chosen.open
+                return DONE, new_delivery(batch, batch.record_count - 1, k.size, v.size, stamp), self._chosen
+            return status, None, self._chosen
+        finally:
+            if value_held:
+                PyBuffer_Release(&value_buffer)
+            if key_held:
+                PyBuffer_Release(&key_buffer)
+
+    # -- many records
+
+    def _append_many(self, Topic topic not None, Column values not None, Column keys, object partitions,
+                     Column timestamps, object headers, int start, double deadline, BatchDelivery into not None):
+        """Append records from ``start`` on. Returns ``(next, status)``; status says why it stopped before the end."""
+        cdef View k, v
+        cdef int at = start
+        cdef int total = into.total
+        cdef int status = DONE
+        cdef Batch batch
+        cdef double now = self._clock.now()
+        cdef double began = now
+        cdef long long stamp
+        cdef Py_ssize_t chosen = -1
+        cdef Py_ssize_t headers_size
+        cdef tuple own
+        cdef bint one_partition = not isinstance(partitions, (list, tuple))
+        cdef bint one_header = not isinstance(headers, list)
+        if one_partition and partitions is not None:
+            chosen = partitions
+        own = headers if one_header else None
+        headers_size = headers_size_of(own)
+        k.data = NULL
+        k.size = -1
+        while at < total:
+            if not at & 63:
+                now = self._clock.now()
+                if now - began > TURN:
+                    break
+            if into.refuses(at):
+                at += 1
+                continue
+            values.read(at, &v)
+            if keys is not None:
+                keys.read(at, &k)
+            if not one_partition:
+                chosen = -1 if partitions[at] is None else partitions[at]
+            if not one_header:
+                own = headers[at]
+                headers_size = headers_size_of(own)
+            stamp = self._clock.wall() if timestamps is None else timestamps.number(at)
+            status = self._append(topic, k, v, own, headers_size, stamp, chosen, now, deadline, False)
+            if status != DONE:
+                break
+            batch = self._chosen.open
+            into.place(at, batch, batch.record_count - 1)
+            at += 1
+        return at, status
+
+    def _chosen_partition(self):
+        """The partition that the last attempt to append had chosen."""
+        return self._chosen
+
+
+cdef class Column:
+    """One column of a bulk send: a list of bytes-like objects, or an Arrow array read through its buffers."""
+
+    cdef list _items
+    cdef object _keep
+    cdef Py_buffer _validity, _offsets, _data
+    cdef int _held
+    cdef Py_ssize_t _first
+    cdef readonly Py_ssize_t length
+    cdef int _width  # bytes per offset or number; 0: a list
+    cdef bint _numbers
+
+    def __cinit__(self):
+        self._held = 0
+
+    def __dealloc__(self):
+        if self._held & 1:
+            PyBuffer_Release(&self._validity)
+        if self._held & 2:
+            PyBuffer_Release(&self._offsets)
+        if self._held & 4:
+            PyBuffer_Release(&self._data)
+
+    @staticmethod
+    def of_items(list items not None):
+        """A list of ``bytes | None`` or of integers."""
+        cdef Column column = Column.__new__(Column)
+        column._items = items
+        column.length = len(items)
+        return column
+
+    @staticmethod
+    def of_binary(Py_ssize_t length, Py_ssize_t first, int width, validity, offsets, data):
+        """An Arrow binary or string array: its three buffers, and 4 or 8 bytes per offset."""
+        cdef Column column = Column.__new__(Column)
+        column.length, column._first, column._width = length, first, width
+        column._hold(validity, offsets, data)
+        return column
+
+    @staticmethod
+    def of_numbers(Py_ssize_t length, Py_ssize_t first, validity, data):
+        """An Arrow array of 64-bit integers or timestamps in milliseconds."""
+        cdef Column column = Column.__new__(Column)
+        column.length, column._first, column._width = length, first, 8
+        column._numbers = True
+        column._hold(validity, None, data)
+        return column
+
+    cdef _hold(self, validity, offsets, data):
+        if validity is not None:
+            PyObject_GetBuffer(validity, &self._validity, PyBUF_SIMPLE)
+            self._held |= 1
+        if offsets is not None:
+            PyObject_GetBuffer(offsets, &self._offsets, PyBUF_SIMPLE)
+            self._held |= 2
+        if data is not None:
+            PyObject_GetBuffer(data, &self._data, PyBUF_SIMPLE)
+            self._held |= 4
+        self._keep = (validity, offsets, data)
+
+    cdef inline bint is_null(self, Py_ssize_t at) noexcept:
+        if not self._held & 1:
+            return False
+        return not ((<const unsigned char *>self._validity.buf)[at >> 3] >> (at & 7)) & 1
+
+    cdef int read(self, Py_ssize_t at, View *view) except -1:
+        cdef Py_ssize_t start, end
+        view.data = NULL
+        view.size = -1
+        if self._width == 0:
+            item = self._items[at]
+            if item is not None:
+                view.data = <const unsigned char *>PyBytes_AS_STRING(item)
+                view.size = PyBytes_GET_SIZE(item)
+            return 0
+        at += self._first
+        if self.is_null(at):
+            return 0
+        if self._width == 4:
+            start = (<const int *>self._offsets.buf)[at]
+            end = (<const int *>self._offsets.buf)[at + 1]
+        else:
+            start = (<const long long *>self._offsets.buf)[at]
+            end = (<const long long *>self._offsets.buf)[at + 1]
+        view.data = <const unsigned char *>self._data.buf + start if self._held & 4 else <const unsigned char *>b""
+        view.size = end - start
+        return 0
+
+    cdef long long number(self, Py_ssize_t at) except? -1:
+        if self._width == 0:
+            return self._items[at]
+        return (<const long long *>self._data.buf)[at + self._first]
+
+    def has_nulls(self):
+        """True when the column has a null where a number is wanted."""
+        cdef Py_ssize_t at
+        if self._width == 0:
+            return None in self._items
+        for at in range(self.length):
+            if self.is_null(at + self._first):
+                return True
+        return False
+
+    def value_at(self, Py_ssize_t at):
+        """One value as ``bytes | None``, for the long way."""
+        cdef View view
+        if self._numbers:
+            return self.number(at)
+        if self._width == 0:
+            return self._items[at]
+        self.read(at, &view)
+        return None if view.size < 0 else (<const char *>view.data)[:view.size]

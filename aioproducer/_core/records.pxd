@@ -1,0 +1,91 @@
+"""C-level view of the open batch, for the modules of the core that append to it and settle it."""
+
+cdef class Clock:
+    cdef double now(self) noexcept
+    cdef long long wall(self) noexcept
+
+
+cdef class ManualClock(Clock):
+    cdef public double monotonic
+    cdef public long long wall_ms
+
+
+cdef struct Mark:
+    int first
+    double accepted
+
+
+cdef struct View:
+    const unsigned char *data
+    Py_ssize_t size  # -1: null
+
+
+cdef class Octets:
+    cdef unsigned char *data
+    cdef Py_ssize_t size
+    cdef Py_ssize_t capacity
+    cdef int exports
+
+    cdef int reserve(self, Py_ssize_t extra, Py_ssize_t limit) except -1
+
+
+cdef class Batch:
+    # bytes
+    cdef Octets _octets
+    cdef readonly int compression
+    cdef public Py_ssize_t limit
+    # records
+    cdef readonly int record_count
+    cdef long long _base_timestamp
+    cdef long long _max_timestamp
+    cdef Mark *_marks
+    cdef int _mark_count
+    cdef int _mark_capacity
+    cdef dict _own_deadlines
+    # where it belongs, what it holds
+    cdef readonly str topic
+    cdef readonly int partition
+    cdef public object owner
+    cdef public object lane
+    cdef public Py_ssize_t charged
+    # life
+    cdef readonly double opened_at
+    cdef readonly double stale_at
+    cdef readonly double delivery_timeout
+    cdef readonly bint closed
+    cdef readonly bint awaited
+    cdef public double drained_at
+    cdef public double written_at
+    cdef public double answered_at
+    # outcome
+    cdef readonly int outcome
+    cdef readonly long long base_offset
+    cdef readonly long long log_append_time
+    cdef readonly object error
+    cdef dict _individual
+    cdef readonly int pending
+    cdef list _forward
+    # who waits
+    cdef public object loop
+    cdef list _waiters
+    cdef int held
+    cdef int unseen
+    cdef list _unseen_log
+
+    cdef bint fits(self, Py_ssize_t size, double now) noexcept
+    cdef int append_raw(self, View key, View value, tuple headers, Py_ssize_t headers_size,
+                        long long timestamp, double now, double deadline) except -1
+    cdef Py_ssize_t size_of(self, View key, View value, Py_ssize_t headers_size, long long timestamp) noexcept
+    cdef int mark_awaited(self) except -1
+    cdef int outcome_of(self, int index) except -1
+    cdef object error_of(self, int index)
+    cdef int _add_mark(self, double now) except -1
+    cdef _count_unseen(self, int count)
+    cdef int note_unseen(self, int count) except -1
+    cdef int add_waiter(self, int index, object delivery, object callback, object context) except -1
+    cdef list remove_waiters(self, object matches)
+
+
+cdef unsigned int murmur2_of(const unsigned char *data, Py_ssize_t size) noexcept
+cdef Py_ssize_t fresh_size(View key, View value, Py_ssize_t headers_size) noexcept
+cdef Py_ssize_t headers_size_of(tuple headers) except -1

@@ -1,0 +1,620 @@
+# cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True
+# cython: auto_pickle=False, autotestdict=False, binding=True, freethreading_compatible=False
+"""The open batch: Kafka's RecordBatch v2, written record by record as it is accepted, and settled as a whole."""
+
+from cpython.buffer cimport PyBUF_SIMPLE, PyBUF_WRITABLE, PyBuffer_FillInfo, PyBuffer_Release, PyObject_GetBuffer
+from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
+from libc.math cimport NAN
+from libc.string cimport memcpy
+from cpython.mem cimport PyMem_Free, PyMem_Realloc
+
+cdef extern from "Python.h":
+    const char *PyUnicode_AsUTF8AndSize(object text, Py_ssize_t *size) except NULL
+
+cdef extern from "clock.h":
+    double aioproducer_monotonic() noexcept nogil
+    long long aioproducer_wall_ms() noexcept nogil
+
+cdef enum:
+    HEADER = 61
+    CRC_START = 21
+    MIN_CAPACITY = 512
+
+# Outcomes as small numbers; the door maps them to aioproducer.records.Outcome.
+cdef enum:
+    PENDING = 0
+    ACKED = 1
+
+OUTCOME_NAMES = ("pending", "acked", "not written", "unknown")
+BATCH_OVERHEAD = HEADER
+
+# Records accepted within this time share one mark and so one deadline.
+cdef double MARK_EVERY = 0.001
+
+
+# ---------------------------------------------------------------------------------------------------------- time
+
+cdef class Clock:
+    """The system's clocks: monotonic seconds for fairness and deadlines, wall milliseconds for timestamps."""
+
+    cdef double now(self) noexcept:
+        return aioproducer_monotonic()
+
+    cdef long long wall(self) noexcept:
+        return aioproducer_wall_ms()
+
+
+cdef class ManualClock(Clock):
+    """A clock that stands still until it is set: for tests and simulations."""
+
+    def __init__(self, double monotonic=0.0, long long wall_ms=0):
+        self.monotonic = monotonic
+        self.wall_ms = wall_ms
+
+    cdef double now(self) noexcept:
+        return self.monotonic
+
+    cdef long long wall(self) noexcept:
+        return self.wall_ms
+
+
+# ------------------------------------------------------------------------------------------------------- hashing
+
+cdef unsigned int murmur2_of(const unsigned char *data, Py_ssize_t size) noexcept:
+    # Kafka's Utils.murmur2: 32-bit, seed 0x9747b28c, little-endian words, unsigned shifts.
+    cdef unsigned int m = 0x5bd1e995
+    cdef unsigned int h = 0x9747b28c ^ <unsigned int>size
+    cdef unsigned int k
+    cdef Py_ssize_t i = 0
+    while size - i >= 4:
+        k = (<unsigned int>data[i] | (<unsigned int>data[i + 1] << 8)
+             | (<unsigned int>data[i + 2] << 16) | (<unsigned int>data[i + 3] << 24))
+        k *= m
+        k ^= k >> 24
+        k *= m
+        h *= m
+        h ^= k
+        i += 4
+    if size - i >= 3:
+        h ^= <unsigned int>data[i + 2] << 16
+    if size - i >= 2:
+        h ^= <unsigned int>data[i + 1] << 8
+    if size - i >= 1:
+        h ^= <unsigned int>data[i]
+        h *= m
+    h ^= h >> 13
+    h *= m
+    h ^= h >> 15
+    return h
+
+
+def murmur2(data):
+    """Kafka's murmur2 of a bytes-like object, as an unsigned 32-bit number."""
+    cdef Py_buffer view
+    PyObject_GetBuffer(data, &view, PyBUF_SIMPLE)
+    try:
+        return murmur2_of(<const unsigned char *>view.buf, view.len)
+    finally:
+        PyBuffer_Release(&view)
+
+
+# ------------------------------------------------------------------------------------------------------- varints
+
+cdef inline unsigned long long zigzag(long long value) noexcept:
+    return (<unsigned long long>value << 1) ^ <unsigned long long>(value >> 63)
+
+
+cdef inline Py_ssize_t varint_size(long long value) noexcept:
+    cdef unsigned long long n = zigzag(value)
+    cdef Py_ssize_t size = 1
+    while n >= 0x80:
+        n >>= 7
+        size += 1
+    return size
+
+
+cdef inline unsigned char *put_varint(unsigned char *at, long long value) noexcept:
+    cdef unsigned long long n = zigzag(value)
+    while n >= 0x80:
+        at[0] = <unsigned char>((n & 0x7f) | 0x80)
+        at += 1
+        n >>= 7
+    at[0] = <unsigned char>n
+    return at + 1
+
+
+cdef inline unsigned char *put_bytes(unsigned char *at, const void *data, Py_ssize_t size) noexcept:
+    if size < 0:
+        return put_varint(at, -1)
+    at = put_varint(at, size)
+    memcpy(at, data, size)
+    return at + size
+
+
+cdef inline void put_int(unsigned char *at, unsigned long long value, int size) noexcept:
+    cdef int i
+    for i in range(size - 1, -1, -1):
+        at[i] = <unsigned char>(value & 0xff)
+        value >>= 8
+
+
+cdef long long take_varint(const unsigned char *data, Py_ssize_t *at) noexcept:
+    # Reads back what this module wrote: the bytes are trusted.
+    cdef unsigned long long n = 0
+    cdef int shift = 0
+    while data[at[0]] & 0x80:
+        n |= <unsigned long long>(data[at[0]] & 0x7f) << shift
+        shift += 7
+        at[0] += 1
+    n |= <unsigned long long>data[at[0]] << shift
+    at[0] += 1
+    return <long long>(n >> 1) ^ -<long long>(n & 1)
+
+
+cdef object take_bytes(const unsigned char *data, Py_ssize_t *at):
+    cdef long long size = take_varint(data, at)
+    if size < 0:
+        return None
+    at[0] += size
+    return PyBytes_FromStringAndSize(<const char *>data + at[0] - size, size)
+
+
+cdef tuple take_headers(const unsigned char *data, Py_ssize_t *at):
+    cdef long long count = take_varint(data, at)
+    cdef list pairs = []
+    if not count:
+        return None
+    for _ in range(count):
+        name = take_bytes(data, at).decode()
+        pairs.append((name, take_bytes(data, at)))
+    return tuple(pairs)
+
+
+cdef View view_of(object data):
+    # The bytes stay alive through the caller's reference.
+    cdef View view
+    view.data = NULL
+    view.size = -1
+    if data is not None:
+        view.data = <const unsigned char *>PyBytes_AS_STRING(data)
+        view.size = PyBytes_GET_SIZE(data)
+    return view
+
+
+cdef inline Py_ssize_t field_size(Py_ssize_t size) noexcept:
+    return 1 if size < 0 else varint_size(size) + size
+
+
+# ------------------------------------------------------------------------------------------------------- headers
+
+cdef Py_ssize_t headers_size_of(tuple headers) except -1:
+    # The encoded size of a checked tuple of (str, bytes | None) pairs, with its count.
+    cdef Py_ssize_t size, total
+    if headers is None:
+        return 1
+    total = varint_size(len(headers))
+    for name, value in headers:
+        PyUnicode_AsUTF8AndSize(name, &size)
+        total += field_size(size)
+        total += field_size(-1 if value is None else PyBytes_GET_SIZE(value))
+    return total
+
+
+cdef unsigned char *put_headers(unsigned char *at, tuple headers) except NULL:
+    cdef Py_ssize_t size
+    cdef const char *text
+    at = put_varint(at, len(headers))
+    for name, value in headers:
+        text = PyUnicode_AsUTF8AndSize(name, &size)
+        at = put_bytes(at, text, size)
+        if value is None:
+            at = put_varint(at, -1)
+        else:
+            at = put_bytes(at, PyBytes_AS_STRING(value), PyBytes_GET_SIZE(value))
+    return at
+
+
+cdef Py_ssize_t body_size(View key, View value, Py_ssize_t headers_size, long long timestamp_delta, int offset_delta) noexcept:
+    return (1 + varint_size(timestamp_delta) + varint_size(offset_delta)
+            + field_size(key.size) + field_size(value.size) + headers_size)
+
+
+cdef Py_ssize_t fresh_size(View key, View value, Py_ssize_t headers_size) noexcept:
+    # The size of a record that would be the first of its batch.
+    cdef Py_ssize_t body = body_size(key, value, headers_size, 0, 0)
+    return varint_size(body) + body
+
+
+def record_size(key, value, tuple headers=None):
+    """How many bytes a record takes as the first of its batch, without the batch's own 61 bytes of header."""
+    return fresh_size(view_of(key), view_of(value), headers_size_of(headers))
+
+
+# --------------------------------------------------------------------------------------------------------- bytes
+
+cdef class Octets:
+    """Growing memory that is lent out through the buffer protocol and lives as long as anybody holds it."""
+
+    def __dealloc__(self):
+        PyMem_Free(self.data)
+
+    def __getbuffer__(self, Py_buffer *view, int flags):
+        if flags & PyBUF_WRITABLE == PyBUF_WRITABLE:
+            raise BufferError("the bytes of a batch are for reading only")
+        PyBuffer_FillInfo(view, self, self.data, self.size, 1, flags)
+        self.exports += 1
+
+    def __releasebuffer__(self, Py_buffer *view):
+        self.exports -= 1
+
+    cdef int reserve(self, Py_ssize_t extra, Py_ssize_t limit) except -1:
+        cdef Py_ssize_t wanted = self.size + extra
+        cdef Py_ssize_t capacity
+        cdef unsigned char *grown
+        if wanted <= self.capacity:
+            return 0
+        if self.exports:
+            raise BufferError("the bytes of this batch are in use")
+        capacity = max(MIN_CAPACITY, self.capacity + (self.capacity >> 1))
+        if wanted <= limit < capacity:
+            capacity = limit
+        capacity = max(wanted, capacity)
+        grown = <unsigned char *>PyMem_Realloc(self.data, capacity)
+        if grown == NULL:
+            raise MemoryError()
+        self.data = grown
+        self.capacity = capacity
+        return 0
+
+
+cdef Octets octets_of(const unsigned char *tail, Py_ssize_t size):
+    # Fresh memory with room for the batch header in front of a copy of ``tail``.
+    cdef Octets fresh = Octets.__new__(Octets)
+    fresh.reserve(HEADER + size, 0)
+    memcpy(fresh.data + HEADER, tail, size)
+    fresh.size = HEADER + size
+    return fresh
+
+
+# --------------------------------------------------------------------------------------------------------- batch
+
+cdef class Batch:
+    """A RecordBatch v2 while it grows, travels and is settled.
+
+    ``view()`` lends its bytes out; while anybody holds them they are never changed in place (stamping moves to a
+    copy first), because a transport may keep a reference until its socket took them.
+    """
+
+    def __cinit__(self, str topic not None, int partition, Py_ssize_t limit, *, double opened_at=0.0,
+                  double max_age=1.0, double delivery_timeout=120.0, object loop=None, object owner=None,
+                  object lane=None, list unseen_log=None, bint awaited=False):
+        self.topic = topic
+        self.partition = partition
+        self.limit = limit
+        self.opened_at = opened_at
+        self.stale_at = opened_at + max_age
+        self.delivery_timeout = delivery_timeout
+        self.loop = loop
+        self.owner = owner
+        self.lane = lane
+        self.awaited = awaited
+        self._unseen_log = unseen_log
+        self._octets = octets_of(NULL, 0)
+        self.base_offset = -1
+        self.log_append_time = -1
+        self.drained_at = self.written_at = self.answered_at = NAN
+
+    def __dealloc__(self):
+        PyMem_Free(self._marks)
+
+    def __repr__(self):
+        return (f"<Batch {self.topic}-{self.partition}: {self.record_count} records, {self.size} bytes, "
+                f"{OUTCOME_NAMES[self.outcome]}>")
+
+    # -- bytes
+
+    @property
+    def size(self):
+        """Bytes of the whole batch as they stand: header and records; 0 once it is settled."""
+        return 0 if self._octets is None else self._octets.size
+
+    def view(self):
+        """Lend the bytes out."""
+        return memoryview(self._octets)
+
+    def __bytes__(self):
+        return bytes(self.view())
+
+    cdef bint fits(self, Py_ssize_t size, double now) noexcept:
+        return not self.closed and self._octets.size + size <= self.limit and now < self.stale_at
+
+    cdef Py_ssize_t size_of(self, View key, View value, Py_ssize_t headers_size, long long timestamp) noexcept:
+        cdef long long delta = timestamp - self._base_timestamp if self.record_count else 0
+        cdef Py_ssize_t body = body_size(key, value, headers_size, delta, self.record_count)
+        return varint_size(body) + body
+
+    cdef int append_raw(self, View key, View value, tuple headers, Py_ssize_t headers_size,
+                        long long timestamp, double now, double deadline) except -1:
+        cdef Octets octets = self._octets
+        cdef long long delta
+        cdef Py_ssize_t body
+        cdef unsigned char *at
+        if self.record_count == 0:
+            self._base_timestamp = self._max_timestamp = timestamp
+        delta = timestamp - self._base_timestamp
+        body = body_size(key, value, headers_size, delta, self.record_count)
+        octets.reserve(body + 10, self.limit)
+        if self._mark_count == 0 or now - self._marks[self._mark_count - 1].accepted >= MARK_EVERY:
+            self._add_mark(now)
+        if deadline > 0:
+            if self._own_deadlines is None:
+                self._own_deadlines = {}
+            self._own_deadlines[self.record_count] = deadline
+        at = put_varint(octets.data + octets.size, body)
+        at[0] = 0  # record attributes: none are defined
+        at = put_varint(at + 1, delta)
+        at = put_varint(at, self.record_count)
+        at = put_bytes(at, key.data, key.size)
+        at = put_bytes(at, value.data, value.size)
+        if headers is None:
+            at[0] = 0
+            at += 1
+        else:
+            at = put_headers(at, headers)
+        octets.size = at - octets.data
+        if timestamp > self._max_timestamp:
+            self._max_timestamp = timestamp
+        self.record_count += 1
+        self.pending += 1
+        return 0
+
+    def append(self, key, value, tuple headers, long long timestamp, *, double now=0.0, double deadline=0.0):
+        """Append one record of ``bytes | None``; headers are a tuple of ``(str, bytes | None)`` pairs or None."""
+        if self.closed:
+            raise ValueError("this batch is closed")
+        self.append_raw(view_of(key), view_of(value), headers, headers_size_of(headers), timestamp, now, deadline)
+
+    def close(self):
+        """Take no more records."""
+        self.closed = True
+
+    def plain_records(self):
+        """The records without the batch's header, as a copy: what a compressor takes."""
+        return PyBytes_FromStringAndSize(<const char *>self._octets.data + HEADER, self._octets.size - HEADER)
+
+    def replace_records(self, bytes payload not None, int compression):
+        """Put compressed records in the place of the plain ones."""
+        self._octets = octets_of(<const unsigned char *>PyBytes_AS_STRING(payload), len(payload))
+        self.compression = compression
+
+    def read_records(self, bytes plain not None):
+        """Read ``(timestamp, key, value, headers)`` of every record back from the plain (decompressed) bytes."""
+        cdef const unsigned char *data = <const unsigned char *>PyBytes_AS_STRING(plain)
+        cdef Py_ssize_t at = 0
+        cdef long long timestamp
+        cdef list found = []
+        for _ in range(self.record_count):
+            take_varint(data, &at)
+            at += 1
+            timestamp = self._base_timestamp + take_varint(data, &at)
+            take_varint(data, &at)
+            key = take_bytes(data, &at)
+            value = take_bytes(data, &at)
+            found.append((timestamp, key, value, take_headers(data, &at)))
+        return found
+
+    def stamp(self, long long producer_id, int epoch, int base_sequence, object checksum):
+        """Close the batch and write its header with this identity; ``checksum`` computes CRC-32C."""
+        cdef Octets octets = self._octets
+        cdef unsigned char *data
+        self.closed = True
+        if octets.exports:
+            octets = self._octets = octets_of(octets.data + HEADER, octets.size - HEADER)
+        data = octets.data
+        put_int(data, 0, 8)
+        put_int(data + 8, octets.size - 12, 4)
+        put_int(data + 12, 0xffffffff, 4)
+        data[16] = 2
+        put_int(data + 21, self.compression & 0x07, 2)
+        put_int(data + 23, self.record_count - 1, 4)
+        put_int(data + 27, self._base_timestamp, 8)
+        put_int(data + 35, self._max_timestamp, 8)
+        put_int(data + 43, producer_id, 8)
+        put_int(data + 51, epoch, 2)
+        put_int(data + 53, base_sequence, 4)
+        put_int(data + 57, self.record_count, 4)
+        put_int(data + 17, <unsigned int>checksum(self.view()[CRC_START:]), 4)
+
+    # -- deadlines: one mark per run of records accepted within a millisecond
+
+    cdef int _add_mark(self, double now) except -1:
+        cdef Mark *grown
+        if self._mark_count == self._mark_capacity:
+            self._mark_capacity = max(2, self._mark_capacity * 2)
+            grown = <Mark *>PyMem_Realloc(self._marks, self._mark_capacity * sizeof(Mark))
+            if grown == NULL:
+                raise MemoryError()
+            self._marks = grown
+        self._marks[self._mark_count].first = self.record_count
+        self._marks[self._mark_count].accepted = now
+        self._mark_count += 1
+        return 0
+
+    def deadlines(self):
+        """The deadline of every record, in order."""
+        cdef list found = []
+        cdef int i, run, end
+        for run in range(self._mark_count):
+            end = self._marks[run + 1].first if run + 1 < self._mark_count else self.record_count
+            for i in range(self._marks[run].first, end):
+                found.append(self._marks[run].accepted + self.delivery_timeout)
+        if self._own_deadlines is not None:
+            for index, deadline in self._own_deadlines.items():
+                found[index] = deadline
+        return found
+
+    def next_deadline(self):
+        """The earliest deadline of a record that is not settled, or None."""
+        if self._own_deadlines is None and self._individual is None:
+            return self._marks[0].accepted + self.delivery_timeout if self._mark_count and self.pending else None
+        return min((due for i, due in enumerate(self.deadlines()) if self.outcome_of(i) == PENDING), default=None)
+
+    @property
+    def has_own_deadlines(self):
+        """True when a record has a deadline of its own."""
+        return self._own_deadlines is not None
+
+    def overdue(self, double now):
+        """The indexes of the records that are not settled and whose deadline has passed."""
+        return [i for i, due in enumerate(self.deadlines()) if due <= now and self.outcome_of(i) == PENDING]
+
+    def pending_indexes(self):
+        """The indexes of the records that are not settled."""
+        return [i for i in range(self.record_count) if self.outcome_of(i) == PENDING]
+
+    # -- outcomes
+
+    cdef int outcome_of(self, int index) except -1:
+        if self._individual is not None:
+            alone = self._individual.get(index)
+            if alone is not None:
+                return alone[0]
+        return self.outcome
+
+    cdef object error_of(self, int index):
+        if self._individual is not None:
+            alone = self._individual.get(index)
+            if alone is not None:
+                return alone[1]
+        return self.error
+
+    def fate(self, int index):
+        """Outcome and error of one record."""
+        return self.outcome_of(index), self.error_of(index)
+
+    def acknowledge(self, long long base_offset, long long log_append_time=-1):
+        """The broker wrote the batch: every record that is not settled yet is acknowledged. Returns how many."""
+        self.base_offset = base_offset
+        self.log_append_time = log_append_time
+        return self._settle(ACKED, None)
+
+    def fail(self, object error not None, int outcome):
+        """Every record that is not settled yet failed alike. Returns how many."""
+        return self._settle(outcome, error)
+
+    def _settle(self, int outcome, object error):
+        cdef int count = self.pending
+        if self.outcome != PENDING:
+            raise ValueError(f"{self!r} is settled already")
+        self.outcome = outcome
+        self.error = error
+        self.pending = 0
+        self.closed = True
+        self._octets = None
+        self._own_deadlines = None
+        if outcome != ACKED:
+            self._count_unseen(count)
+        waiters, self._waiters = self._waiters, None
+        if waiters is not None:
+            waiters.sort(key=waiter_index)
+            for waiter in waiters:
+                wake(self.loop, waiter)
+        return count
+
+    def fail_some(self, indexes, object error not None, int outcome):
+        """Settle these records alone (expired, withdrawn); the others go on. Returns how many were pending."""
+        cdef int count = 0
+        cdef set chosen
+        if self._individual is None:
+            self._individual = {}
+        for index in indexes:
+            if self.outcome_of(index) == PENDING:
+                self._individual[index] = (outcome, error)
+                count += 1
+        self.pending -= count
+        self._count_unseen(count)
+        if self._waiters:
+            chosen = set(indexes)
+            due = [waiter for waiter in self._waiters if waiter[0] in chosen]
+            self._waiters = [waiter for waiter in self._waiters if waiter[0] not in chosen]
+            due.sort(key=waiter_index)
+            for waiter in due:
+                wake(self.loop, waiter)
+        return count
+
+    @property
+    def has_individual(self):
+        """True when some records were settled before the rest."""
+        return self._individual is not None
+
+    cdef _count_unseen(self, int count):
+        # Deliveries that somebody still holds are counted when they are dropped without having been looked at.
+        cdef int unheld = max(0, count - self.held)
+        if unheld:
+            self.note_unseen(unheld)
+
+    cdef int note_unseen(self, int count) except -1:
+        if self.unseen == 0 and self._unseen_log is not None:
+            self._unseen_log.append(self)
+        self.unseen += count
+        return 0
+
+    def take_unseen(self):
+        """How many records failed and were looked at by nobody, since the last call."""
+        count, self.unseen = self.unseen, 0
+        return count
+
+    # -- forwarding: the records live on in other batches (split, re-encoded)
+
+    def forward(self, list places not None):
+        """From now on record i is record ``places[i][1]`` of batch ``places[i][0]``; None: it stays settled here."""
+        cdef Batch target
+        self._forward = places
+        self.pending = 0
+        self.closed = True
+        self._octets = None
+        waiters, self._waiters = self._waiters, None
+        for waiter in waiters or ():
+            place = places[waiter[0]]
+            target = <Batch?>place[0]
+            target.add_waiter(place[1], waiter[1], waiter[2], waiter[3])
+
+    @property
+    def forwarded(self):
+        """True when the records live on in other batches."""
+        return self._forward is not None
+
+    # -- who waits
+
+    cdef int add_waiter(self, int index, object delivery, object callback, object context) except -1:
+        # callback None: ``context`` is a future that somebody awaits.
+        if self._waiters is None:
+            self._waiters = []
+        self._waiters.append((index, delivery, callback, context))
+        return self.mark_awaited()
+
+    cdef list remove_waiters(self, object matches):
+        if not self._waiters:
+            return []
+        gone = [waiter for waiter in self._waiters if matches(waiter)]
+        self._waiters = [waiter for waiter in self._waiters if not matches(waiter)]
+        return gone
+
+    cdef int mark_awaited(self) except -1:
+        if not self.awaited:
+            self.awaited = True
+            if self.owner is not None and self.outcome == PENDING:
+                self.owner.on_awaited(self)
+        return 0
+
+
+def waiter_index(tuple waiter):
+    return waiter[0]
+
+
+cdef wake(object loop, tuple waiter):
+    _, delivery, callback, context = waiter
+    if callback is not None:
+        loop.call_soon(callback, delivery, context=context)
+    elif not context.done():
+        context.set_result(None)

@@ -1,0 +1,157 @@
+"""The metadata task: keeps the view of the cluster fresh, and tells the queues what changed."""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING
+
+from aioproducer._net.alarm import Alarm
+from aioproducer._wire.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
+from aioproducer.errors import AuthorizationError, KafkaError, RecordError
+
+if TYPE_CHECKING:
+    import asyncio
+
+    from aioproducer._net.engine import Engine
+    from aioproducer._state.admission import Waiting
+    from aioproducer._state.metadata import MetadataQuestion, Update
+
+log = logging.getLogger("aioproducer")
+
+INVALID_TOPIC = 17
+TOPIC_AUTHORIZATION_FAILED = 29
+
+
+class Cluster:
+    """Asks for metadata when it is due, and applies every change to the queues and the lines."""
+
+    def __init__(self, engine: Engine) -> None:
+        self.engine = engine
+        self.loop = engine.loop
+        self.view = engine.view
+        self.alarm = Alarm(engine.loop)
+        self.watchers: list[asyncio.Future[None]] = []
+        self.known = False
+
+    # -- facts from elsewhere
+
+    def want(self, topic: str) -> None:
+        """Somebody waits for this topic."""
+        self.view.want(topic, self.loop.time())
+        self.alarm.ring()
+
+    def stale(self, topic: str | None) -> None:
+        """An error showed that the view may be out of date."""
+        self.view.refresh_needed(None if topic is None else [topic], self.loop.time())
+        self.alarm.ring()
+
+    # -- the task
+
+    async def run(self) -> None:
+        """Ask whenever it is due, for ever."""
+        while True:
+            now = self.loop.time()
+            self._drop_idle(now)
+            question = self.view.due(now)
+            if question is not None:
+                await self._ask(question)
+                continue
+            deadline = self.view.next_deadline()
+            if deadline is not None:
+                self.alarm.by(deadline)
+            await self.alarm.wait()
+
+    async def _ask(self, question: MetadataQuestion) -> None:
+        try:
+            if self.view.rebootstrap_due(self.loop.time()):
+                self._rebootstrap()
+            response = await self.engine.control.ask(request_for(question), MetadataResponse)
+        except KafkaError as error:
+            self._failed(error)
+            return
+        now = self.loop.time()
+        self.known = True
+        self.apply(self.view.answered(response, now))
+        self._wake_watchers()
+
+    def _failed(self, error: KafkaError) -> None:
+        log.debug("no metadata: %s", error)
+        self.engine.last_error = error
+        self.view.failed(self.loop.time(), self.engine.rng)
+        self._wake_watchers()
+
+    def _rebootstrap(self) -> None:
+        log.warning("no broker of the last metadata is usable: starting again from bootstrap_servers")
+        self.view.rebootstrapped()
+        self.engine.control.close()
+
+    def _drop_idle(self, now: float) -> None:
+        for topic in self.engine.accumulator.topics.values():
+            if topic.used_at:
+                self.view.touch(topic.name, topic.used_at)
+        for name in self.view.expire(now):
+            self.engine.accumulator.forget(name)
+
+    # -- effects
+
+    def apply(self, update: Update) -> None:
+        """Carry a change of the view over to the queues and the lines of waiting calls."""
+        now = self.loop.time()
+        changed = dict.fromkeys(update.topics_learned)
+        changed.update(dict.fromkeys(name for name, _, _ in update.leaders_changed))
+        changed.update(dict.fromkeys(name for name, *_ in update.partitions_added))
+        changed.update(dict.fromkeys(update.topics_recreated))
+        for name in changed:
+            self._learn(name, now)
+        for name, code in update.topic_errors:
+            self._refuse(name, code)
+        if update.rebootstrap:
+            self._rebootstrap()
+
+    def _learn(self, name: str, now: float) -> None:
+        facts = self.view.topic(name)
+        if facts is None:
+            return
+        leaders = tuple(partition.leader for partition in facts.partitions)
+        topic = self.engine.accumulator.learn(name, facts.topic_id, leaders, now)
+        for queue in topic.queues():
+            self.engine.admission.moved(queue)
+        self.engine.admission.learned(name, now)
+
+    def _refuse(self, name: str, code: int) -> None:
+        if code == TOPIC_AUTHORIZATION_FAILED:
+
+            def denied(call: Waiting) -> KafkaError:
+                return AuthorizationError("not allowed to see or write this topic", topic=call.topic)
+
+            self.engine.admission.refuse_topic(name, denied)
+        elif code == INVALID_TOPIC:
+
+            def invalid(call: Waiting) -> KafkaError:
+                return RecordError("the broker says that this is not a valid topic name", topic=call.topic)
+
+            self.engine.admission.refuse_topic(name, invalid)
+
+    # -- waiting for news
+
+    async def news(self) -> None:
+        """Wait for the next answer, or failure, of a metadata request."""
+        waiter = self.loop.create_future()
+        self.watchers.append(waiter)
+        try:
+            await waiter
+        finally:
+            if waiter in self.watchers:
+                self.watchers.remove(waiter)
+
+    def _wake_watchers(self) -> None:
+        watchers, self.watchers = self.watchers, []
+        for waiter in watchers:
+            if not waiter.done():
+                waiter.set_result(None)
+
+
+def request_for(question: MetadataQuestion) -> MetadataRequest:
+    """The request; without topics it asks for the brokers only."""
+    topics = [MetadataRequestTopic(name=name) for name in question.topics]
+    return MetadataRequest(topics=topics, allow_auto_topic_creation=True)

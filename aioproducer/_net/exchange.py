@@ -1,0 +1,109 @@
+"""One Produce request and its answer: every batch in it is answered, or lost, exactly once."""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING
+
+from aioproducer._state.metadata import Node
+from aioproducer._state.settlement import PartitionAnswer
+from aioproducer._wire.codec import decode_response
+from aioproducer._wire.messages.produce import ProduceResponse
+from aioproducer.errors import ProtocolError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from aioproducer._net.link import Link
+    from aioproducer._state.batches import QueuedBatch
+    from aioproducer._state.metadata import Update
+    from aioproducer._state.settlement import Settlement
+    from aioproducer._wire.messages.produce import PartitionProduceResponse
+    from aioproducer.errors import KafkaError
+
+log = logging.getLogger("aioproducer")
+
+
+class ProduceExchange:
+    """Waits for the answer to one request. Topics are matched by what was true when it was sent."""
+
+    __slots__ = ("_by_id", "_hint", "_link", "_now", "_settlement", "_version", "_waiting")
+
+    def __init__(  # noqa: PLR0913
+        self,
+        link: Link,
+        version: int,
+        batches: list[QueuedBatch],
+        names_by_id: dict[bytes, str],
+        settlement: Settlement,
+        hint: Callable[[str, int, int, int, Node | None], None],
+        now: Callable[[], float],
+    ) -> None:
+        self._link = link
+        self._version = version
+        self._waiting = {(batch.topic, batch.partition): batch for batch in batches}
+        self._by_id = names_by_id
+        self._settlement = settlement
+        self._hint = hint
+        self._now = now
+
+    def answered(self, frame: memoryview) -> None:
+        """The answer is here."""
+        now = self._now()
+        try:
+            _, response = decode_response(ProduceResponse, self._version, frame)
+        except ProtocolError as error:
+            # Raised on: the connection closes, and with it everything that is on its way.
+            self.failed(error, written=True)
+            raise
+        if response.throttle_time_ms > 0:
+            self._link.connection.mute(response.throttle_time_ms / 1000)
+        nodes = {node.node_id: Node(node.node_id, node.host, node.port, node.rack) for node in response.node_endpoints}
+        strange = False
+        for topic in response.responses:
+            name = self._by_id.get(topic.topic_id, topic.name) if self._by_id else topic.name
+            for partition in topic.partition_responses:
+                batch = self._waiting.pop((name, partition.index), None)
+                if batch is None:
+                    strange = True
+                    continue
+                if partition.current_leader.leader_id >= 0:
+                    leader = partition.current_leader
+                    self._hint(name, partition.index, leader.leader_id, leader.leader_epoch, nodes.get(leader.leader_id))
+                self._settlement.answered(batch, self._understood(partition), now)
+        self._omitted(now)
+        self._link.permits.release()
+        if strange:
+            raise ProtocolError(
+                "its Produce answer has a partition twice, or one that was not asked for",
+                broker=self._link.connection.broker,
+            )
+
+    def _understood(self, partition: PartitionProduceResponse) -> PartitionAnswer:
+        return PartitionAnswer(
+            partition.error_code,
+            partition.base_offset,
+            partition.log_append_time_ms,
+            partition.error_message,
+            tuple((error.batch_index, error.batch_index_error_message) for error in partition.record_errors),
+            self._link.connection.broker,
+        )
+
+    def _omitted(self, now: float) -> None:
+        if not self._waiting:
+            return
+        error = ProtocolError(
+            "its Produce answer leaves out a partition that was sent", broker=self._link.connection.broker
+        )
+        waiting, self._waiting = self._waiting, {}
+        for batch in waiting.values():
+            self._settlement.lost(batch, error, now, written=True)
+
+    def failed(self, error: KafkaError, *, written: bool) -> None:
+        """No answer will come."""
+        now = self._now()
+        waiting, self._waiting = self._waiting, {}
+        # Last to first: each goes to the head of its queue.
+        for batch in reversed(list(waiting.values())):
+            self._settlement.lost(batch, error, now, written=written)
+        self._link.permits.release()

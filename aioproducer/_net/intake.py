@@ -1,0 +1,311 @@
+"""The long way into the accumulator: interceptors, serializers and checks, then a place in the line.
+
+Everything that the compiled fast path leaves to Python passes here, and ends in the same append.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from aioproducer._core import (
+    APPENDED,
+    NO_ROOM_NOW,
+    RECORD_TOO_LARGE,
+    Batch,
+    observe,
+    queued_delivery,
+    settle_into,
+)
+from aioproducer._net.pending import Pending
+from aioproducer._state.admission import ReadyRecord, Waiting, too_large
+from aioproducer._state.checking import (
+    checked_bytes,
+    checked_headers,
+    checked_partition,
+    checked_seconds,
+    checked_timestamp,
+    checked_topic,
+)
+from aioproducer._state.queues import NO_LEADER
+from aioproducer.errors import (
+    BufferFullError,
+    DeliveryError,
+    KafkaError,
+    RecordError,
+    SerializationError,
+    StateError,
+)
+from aioproducer.interceptors import run_on_acknowledgement, run_on_send
+from aioproducer.partitioners import bind as bind_partitioner
+from aioproducer.records import Record
+from aioproducer.serializers import bind as bind_serializer
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable
+
+    from aioproducer._core import Delivery
+    from aioproducer._net.engine import Engine
+    from aioproducer._state.queues import TopicQueues
+
+ANY_ERROR = Exception
+
+
+class Call(NamedTuple):
+    """The arguments of one `send`, as the user gave them."""
+
+    topic: Any
+    value: Any
+    key: Any
+    partition: Any
+    timestamp: Any
+    headers: Any
+    timeout: Any
+    max_block: Any = None
+
+
+class Intake:
+    """Prepares records and puts them into the lines of one running producer."""
+
+    def __init__(self, engine: Engine, pace: Callable[[], bool]) -> None:
+        config = engine.config
+        self.engine = engine
+        self.loop = engine.loop
+        self.pace = pace
+        self.admission = engine.admission
+        self.serialize_key = bind_serializer(config.key_serializer, "key")
+        self.serialize_value = bind_serializer(config.value_serializer, "value")
+        self.partitioner = bind_partitioner(config.partitioner)
+        self.interceptors = tuple(config.interceptors)
+        self.max_block = config.max_block_ms / 1000
+        self.delivery_timeout = config.delivery_timeout_ms / 1000
+        # Records of send_nowait that have no place yet: flush() waits for them too.
+        self.queued: dict[Delivery, None] = {}
+
+    @property
+    def plain(self) -> bool:
+        """True when nothing has to see a record before it is appended."""
+        return self.serialize_key is None and self.serialize_value is None and not self.interceptors
+
+    @property
+    def waits_for_serializers(self) -> bool:
+        """True when a serializer is a coroutine function."""
+        return any(s is not None and s.is_coroutine for s in (self.serialize_key, self.serialize_value))
+
+    # -- send
+
+    def take(self, call: Call) -> Pending:
+        """Give a call its place; the result tells when its record is accepted."""
+        pending = Pending(self.loop, self.pace)
+        now = self.loop.time()
+        record = None
+        try:
+            record = self.intercepted(call)
+            timeout = checked_seconds("timeout", call.timeout)
+            patience = checked_seconds("max_block", call.max_block)
+            waiting = self._waiting(record, pending, now, timeout, patience)
+            if not self.waits_for_serializers:
+                waiting.record = self._prepared(record)
+        except KafkaError as error:
+            self._refused(pending, error, record)
+            return pending
+        pending.on_withdraw = lambda: self._withdraw(waiting)
+        self.admission.join(waiting, now)
+        if self.waits_for_serializers and not waiting.ended:
+            self.spawn(self._prepare_later, waiting, record)
+        return pending
+
+    def _waiting(
+        self, record: Record[Any, Any], pending: Pending, now: float, timeout: float | None, patience: float | None
+    ) -> Waiting:
+        patience = self.max_block if patience is None else patience
+
+        def accepted(delivery: Delivery) -> None:
+            self.watch(delivery)
+            pending.accept(delivery)
+
+        return Waiting(
+            topic=checked_topic(record.topic),
+            record=None,
+            asked_at=now,
+            give_up_at=now + (patience if timeout is None else min(patience, timeout)),
+            record_deadline=0.0 if timeout is None else now + timeout,
+            on_accepted=accepted,
+            on_refused=lambda error: self._refused(pending, error, record),
+            choose=self.choose if self.partitioner is not None else None,
+        )
+
+    def _refused(self, pending: Pending, error: KafkaError, record: Record[Any, Any] | None) -> None:
+        if record is not None and self.interceptors:
+            run_on_acknowledgement(self.interceptors, None, error)
+        pending.refuse(error)
+
+    def _withdraw(self, waiting: Waiting) -> None:
+        self.admission.withdraw(waiting, self.loop.time())
+
+    def spawn(self, function: Callable[..., Awaitable[Any]], *args: object) -> None:
+        """Run something in a task of the producer."""
+        tasks = self.engine.tasks
+        if tasks is None:
+            raise StateError("the producer's tasks have ended")
+        tasks.start_soon(function, *args)
+
+    async def _prepare_later(self, waiting: Waiting, record: Record[Any, Any]) -> None:
+        try:
+            ready = await self.prepared_later(record)
+        except KafkaError as error:
+            self.admission.refuse(waiting, error)
+        else:
+            waiting.record = ready
+        self.admission.advance(waiting.topic, self.loop.time())
+
+    # -- send_nowait
+
+    def take_now(self, call: Call) -> Delivery:
+        """Accept a record at once, or queue it if its topic is not known yet."""
+        if self.waits_for_serializers:
+            raise StateError("send_nowait() cannot wait for a serializer that is a coroutine function: use send()")
+        timeout = checked_seconds("timeout", call.timeout)
+        record = self.intercepted(call)
+        topic = checked_topic(record.topic)
+        ready = self._prepared(record)
+        queues = self.engine.accumulator.topics.get(topic)
+        if queues is not None and queues.partitions:
+            delivery = self._append_now(ready, queues, timeout)
+            if delivery is not None:
+                return self.watch(delivery)
+        return self.watch(self._queue(topic, ready, timeout))
+
+    def _append_now(self, ready: ReadyRecord, queues: TopicQueues, timeout: float | None) -> Delivery | None:
+        if queues.waiting:
+            raise BufferFullError("other records of this topic wait before this one", topic=queues.name)
+        chosen = ready.partition
+        if chosen is None and self.partitioner is not None:
+            chosen = self.choose(ready, queues)
+        deadline = 0.0 if timeout is None else self.loop.time() + timeout
+        status, delivery, queue = self.admission.appender._append_checked(  # noqa: SLF001
+            queues, ready.key, ready.value, ready.headers, ready.timestamp, -1 if chosen is None else chosen,
+            deadline, False,  # noqa: FBT003  # positional, as the core wants it
+        )
+        if status == APPENDED and deadline:
+            self.engine.accumulator.watch(queue.open, deadline)
+        if status == NO_ROOM_NOW:
+            raise BufferFullError(topic=queues.name, partition=queue.index)
+        if status == RECORD_TOO_LARGE:
+            raise too_large(queues.name, ready, self.engine.config.max_request_size)
+        made: Delivery | None = delivery
+        return made
+
+    def _queue(self, topic: str, ready: ReadyRecord, timeout: float | None) -> Delivery:
+        now = self.loop.time()
+        stand_in = Batch(topic, -1, 0, opened_at=now, loop=self.loop, unseen_log=self.engine.unseen)
+        delivery = queued_delivery(stand_in)
+        give_up_at = now + (self.delivery_timeout if timeout is None else timeout)
+
+        def accepted(placed: Delivery) -> None:
+            self.queued.pop(delivery, None)
+            settle_into(delivery, placed)
+
+        def refused(error: KafkaError) -> None:
+            self.queued.pop(delivery, None)
+            failed = DeliveryError(
+                "the queued record was not accepted", topic=topic, elapsed=self.loop.time() - now, cause=error,
+                retriable=error.retriable,
+            )
+            stand_in.fail(failed, 2)
+            self.engine.tally.failed(topic, 1, failed)
+
+        waiting = Waiting(
+            topic=topic, record=ready, asked_at=now, give_up_at=give_up_at, record_deadline=give_up_at,
+            on_accepted=accepted, on_refused=refused, choose=self.choose if self.partitioner is not None else None,
+        )
+        if not self.admission.hold_memory(waiting):
+            raise BufferFullError(topic=topic)
+        self.queued[delivery] = None
+        self.admission.join(waiting, now)
+        return delivery
+
+    # -- preparing
+
+    def intercepted(self, call: Call) -> Record[Any, Any]:
+        """The record after the interceptors saw it."""
+        record = Record(
+            call.topic, call.value, key=call.key, partition=call.partition, timestamp=call.timestamp,
+            headers=call.headers,
+        )
+        return run_on_send(self.interceptors, record) if self.interceptors else record
+
+    def _prepared(self, record: Record[Any, Any]) -> ReadyRecord:
+        headers = checked_headers(record.headers, record.topic)
+        key, value = record.key, record.value
+        if self.serialize_key is not None:
+            key = self._serialized(self.serialize_key, "key", record, headers, key)
+        if self.serialize_value is not None:
+            value = self._serialized(self.serialize_value, "value", record, headers, value)
+        return self._checked(record, headers, key, value)
+
+    def _serialized(self, serializer: Any, part: str, record: Record[Any, Any], headers: Any, data: Any) -> Any:  # noqa: ANN401
+        try:
+            return serializer(record.topic, headers, data)
+        except ANY_ERROR as error:
+            raise SerializationError(topic=record.topic, part=part, cause=error) from error
+
+    async def prepared_later(self, record: Record[Any, Any]) -> ReadyRecord:
+        """The record in the form that is appended, through serializers that may be coroutine functions."""
+        headers = checked_headers(record.headers, record.topic)
+        made = []
+        for serializer, part, data in (
+            (self.serialize_key, "key", record.key),
+            (self.serialize_value, "value", record.value),
+        ):
+            if serializer is not None:
+                data = self._serialized(serializer, part, record, headers, data)  # noqa: PLW2901
+                if serializer.is_coroutine:
+                    data = await self._awaited(data, part, record)  # noqa: PLW2901
+            made.append(data)
+        return self._checked(record, headers, *made)
+
+    async def _awaited(self, data: Awaitable[Any], part: str, record: Record[Any, Any]) -> Any:  # noqa: ANN401
+        try:
+            return await data
+        except ANY_ERROR as error:
+            raise SerializationError(topic=record.topic, part=part, cause=error) from error
+
+    def _checked(self, record: Record[Any, Any], headers: Any, key: object, value: object) -> ReadyRecord:  # noqa: ANN401
+        return ReadyRecord(
+            key=checked_bytes("key", key, record.topic),
+            value=checked_bytes("value", value, record.topic),
+            headers=headers,
+            timestamp=checked_timestamp(record.timestamp, record.topic),
+            partition=checked_partition(record.partition, record.topic),
+        )
+
+    def choose(self, record: ReadyRecord, queues: TopicQueues) -> int | None:
+        """Ask the user's partitioner."""
+        assert self.partitioner is not None  # noqa: S101  # set only when there is one
+        everything = range(len(queues.partitions))
+        available = [index for index in everything if queues.leaders[index] != NO_LEADER]
+        try:
+            chosen = self.partitioner(queues.name, record.key, record.value, everything, available)
+        except ANY_ERROR as error:
+            raise RecordError("the partitioner failed", topic=queues.name, cause=error) from error
+        if chosen is None:
+            return None
+        number = checked_partition(chosen, queues.name)
+        if number is None or number >= len(everything):
+            raise RecordError(
+                f"the partitioner chose {chosen}, and there are {len(everything)} partitions", topic=queues.name
+            )
+        return number
+
+    # -- afterwards
+
+    def watch(self, delivery: Delivery) -> Delivery:
+        """Have the interceptors told what becomes of the record."""
+        if self.interceptors:
+            observe(delivery, self._acknowledged)
+        return delivery
+
+    def _acknowledged(self, delivery: Delivery) -> None:
+        error = delivery.exception()
+        run_on_acknowledgement(self.interceptors, None if error is not None else delivery.result(), error)

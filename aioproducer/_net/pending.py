@@ -1,0 +1,81 @@
+"""What a waiting call hands out: the part that `Sending` observes until the record is accepted or refused."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import types
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Generator
+
+    from aioproducer._core import BatchDelivery, Delivery
+
+log = logging.getLogger("aioproducer")
+
+
+@types.coroutine
+def _one_turn() -> Generator[None, None, None]:
+    """Let the loop run once."""
+    yield
+
+
+class Pending:
+    """One call that was not answered by the fast path. It only observes: the producer drives the queues."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop | None, pace: Callable[[], bool]) -> None:
+        self._loop = loop
+        self._pace = pace
+        self._waiter: asyncio.Future[None] | None = None
+        self._told = False
+        self.delivery: Delivery | BatchDelivery | None = None
+        self.finished = False
+        self.error: BaseException | None = None
+        self.on_withdraw: Callable[[], None] | None = None
+
+    def accept(self, delivery: Delivery) -> None:
+        """The record has its place."""
+        self.delivery = delivery
+        self.finish()
+
+    def finish(self) -> None:
+        """All that was to be placed is placed, or refused."""
+        self.finished = True
+        if self._waiter is not None and not self._waiter.done():
+            self._waiter.set_result(None)
+
+    def refuse(self, error: BaseException) -> None:
+        """The record will not be accepted."""
+        self.error = error
+        self.finish()
+
+    async def accepted(self) -> Any:  # noqa: ANN401  # a Delivery or a BatchDelivery, by the call that made this
+        """Wait until the record is accepted; raises why it is not. Cancelled before that, the record is withdrawn."""
+        if not self.finished:
+            await self._wait()
+        self._told = True
+        if self.error is not None:
+            raise self.error
+        if self._pace():
+            await _one_turn()
+        return self.delivery
+
+    async def _wait(self) -> None:
+        assert self._loop is not None  # noqa: S101  # without a loop the call was refused at once
+        self._waiter = self._loop.create_future()
+        try:
+            await self._waiter
+        except BaseException:
+            self.withdraw()
+            raise
+
+    def withdraw(self) -> None:
+        """The caller went away; what is not accepted yet never will be."""
+        self._told = True
+        if not self.finished and self.on_withdraw is not None:
+            self.on_withdraw()
+
+    def __del__(self) -> None:
+        if self.error is not None and not self._told:
+            log.error("a record was not accepted, and nobody awaited its send(): %s", self.error)

@@ -1,0 +1,421 @@
+"""The accumulator: which batches are open, which are ready, and what goes into the next request of a broker.
+
+Facts go in with `now`; effects come out through three hooks that the network side sets: `signal(node)` when a broker
+has something to send, `wake_by(deadline)` when something is due earlier than before, `compress(batch)` when a batch
+was closed. Nothing here scans all partitions: ready queues and deadlines find the work.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from typing import TYPE_CHECKING, Any
+
+import attrs
+
+from aioproducer._core import BATCH_OVERHEAD, Lane
+from aioproducer._state.batches import Flush, QueuedBatch
+from aioproducer._state.compression_ratio import CompressionRatios
+from aioproducer._state.deadlines import Deadlines
+from aioproducer._state.queues import NO_LEADER, NodeQueue, PartitionQueue, TopicQueues
+from aioproducer._state.rewriting import without_settled
+from aioproducer._state.sequences import Sequences
+from aioproducer._state.sticky import LoadTable
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from aioproducer._core import Budget
+    from aioproducer._state.sticky import Random
+
+
+@attrs.frozen
+class Limits:
+    """The settings that the accumulator follows, in seconds and bytes."""
+
+    linger: float
+    batch_size: int
+    max_request_size: int
+    delivery_timeout: float
+    codec: int = 0
+    adaptive: bool = True
+    ignore_keys: bool = False
+    custom_partitioner: bool = False
+    linger_awaited: bool = False
+    # An open batch refuses records after this time, so that late ones have their full delivery time.
+    max_age: float = 1.0
+
+
+def _no_signal(node: NodeQueue) -> None:
+    del node
+
+
+def _never(batch: QueuedBatch, index: int) -> bool:
+    del batch, index
+    return False
+
+
+def _no_wake(deadline: float) -> None:
+    del deadline
+
+
+class Accumulator:
+    """All queues of one producer."""
+
+    def __init__(
+        self,
+        limits: Limits,
+        budget: Budget,
+        sequences: Sequences,
+        rng: Random,
+        *,
+        loop: Any = None,  # noqa: ANN401  # handed to the batches, which wake futures with it; never used here
+        unseen_log: list[Any] | None = None,
+    ) -> None:
+        self.limits = limits
+        self.budget = budget
+        self.sequences = sequences
+        self.rng = rng
+        self.loop = loop
+        self.unseen_log: list[Any] = [] if unseen_log is None else unseen_log
+        self.topics: dict[str, TopicQueues] = {}
+        self.nodes: dict[int, NodeQueue] = {}
+        self.live: OrderedDict[QueuedBatch, None] = OrderedDict()
+        self.lingering: OrderedDict[PartitionQueue, float] = OrderedDict()
+        self.deadlines: Deadlines[PartitionQueue | QueuedBatch] = Deadlines()
+        self.ratios = CompressionRatios()
+        self.draining_all = False
+        self.opened = 0
+        self.signal: Callable[[NodeQueue], None] = _no_signal
+        self.wake_by: Callable[[float], None] = _no_wake
+        self.compress: Callable[[QueuedBatch], None] | None = None
+        self.withdraw: Callable[[QueuedBatch, int], bool] = _never
+
+    # -- the map of the cluster
+
+    def node(self, node_id: int) -> NodeQueue:
+        """The queue of a broker; -1 stands for 'no leader'."""
+        found = self.nodes.get(node_id)
+        if found is None:
+            found = self.nodes[node_id] = NodeQueue(node_id, Lane(self.budget))
+        return found
+
+    def learn(self, name: str, topic_id: bytes, leaders: tuple[int, ...], now: float) -> TopicQueues:
+        """A topic and the leader of each of its partitions became known, or changed."""
+        topic = self.topics.get(name)
+        if topic is None:
+            topic = self.topics[name] = TopicQueues(name, self)
+            topic.ignore_keys = self.limits.ignore_keys
+            topic.custom = self.limits.custom_partitioner
+            topic.sticky_limit = self.limits.batch_size
+        topic.topic_id = topic_id
+        topic.leaders = leaders
+        for index, leader in enumerate(leaders):
+            if index == len(topic.partitions):
+                topic.queues().append(PartitionQueue(topic, index, self.node(leader), self))
+            else:
+                self.lead(topic.queues()[index], leader, now)
+        return topic
+
+    def lead(self, queue: PartitionQueue, leader: int, now: float) -> None:
+        """The leader of one partition is now this broker (-1: none)."""
+        if queue.node.node_id == leader:
+            return
+        if queue.is_ready:
+            queue.node.ready.remove(queue)
+            queue.is_ready = False
+        queue.node = self.node(leader)
+        queue.lane = queue.node.lane
+        self.consider(queue, now)
+
+    def forget(self, name: str) -> None:
+        """Drop a topic that nobody has used for long; it has nothing buffered."""
+        topic = self.topics.get(name)
+        if topic is not None and not any(queue.queue or queue.sent for queue in topic.queues()):
+            del self.topics[name]
+
+    def share_memory(self, dead: set[int]) -> None:
+        """A broker that does not answer may hold half of the memory at most, while others are alive."""
+        capacity = self.budget.capacity
+        alone = all(node_id in dead or node_id == NO_LEADER for node_id in self.nodes)
+        for node_id, node in self.nodes.items():
+            node.lane.limit = capacity // 2 if node_id in dead and not alone else capacity
+
+    # -- opening batches
+
+    def roll(self, queue: PartitionQueue, now: float) -> None:
+        """Close the open batch of a partition and open the next."""
+        closed = queue.open
+        queue.topic.used_at = now
+        batch = self._new(queue, now)
+        queue.queue.append(batch)
+        queue.open = batch
+        if closed is not None:
+            self._close(closed)  # type: ignore[arg-type]  # opened here as QueuedBatch
+        self.consider(queue, now)
+        if len(self.live) == 1:
+            self.wake_by(now + self.limits.delivery_timeout)
+
+    def _new(self, queue: PartitionQueue, now: float) -> QueuedBatch:
+        limit = self.ratios.plain_limit(
+            queue.topic.name, self.limits.codec, self.limits.batch_size, BATCH_OVERHEAD
+        )
+        batch = self._make(queue, limit, now)
+        self.opened += 1
+        batch.order = (self.opened,)
+        batch.linger_at = now + self.limits.linger
+        self.live[batch] = None
+        return batch
+
+    def _make(self, queue: PartitionQueue, limit: int, now: float) -> QueuedBatch:
+        return QueuedBatch(
+            queue.topic.name,
+            queue.index,
+            limit,
+            opened_at=now,
+            max_age=max(self.limits.linger, self.limits.max_age),
+            delivery_timeout=self.limits.delivery_timeout,
+            loop=self.loop,
+            owner=queue,
+            lane=queue.lane,
+            unseen_log=self.unseen_log,
+            awaited=self.limits.linger_awaited,
+        )
+
+    def heir(self, batch: QueuedBatch, number: int) -> QueuedBatch:
+        """A new batch for records that were in `batch`: it takes over its place, its time and its watchers."""
+        heir = self._make(batch.queue, 1 << 30, batch.opened_at)
+        heir.order = (*batch.order, number)
+        heir.lane = batch.lane
+        heir.attempts, heir.dirty = batch.attempts, batch.dirty
+        heir.last_error = batch.last_error
+        heir.linger_at, heir.urgent = batch.linger_at, True
+        heir.drained_at = batch.drained_at
+        self.live[heir] = None
+        self.live.move_to_end(heir, last=False)
+        for flush in batch.flushes:
+            flush.add(heir)
+        return heir
+
+    def _linger(self, queue: PartitionQueue, batch: QueuedBatch) -> None:
+        earliest = next(iter(self.lingering.values()), batch.linger_at)
+        self.lingering[queue] = batch.linger_at
+        if batch.linger_at <= earliest:
+            self.lingering.move_to_end(queue, last=False)
+            self.wake_by(batch.linger_at)
+
+    def _hurried(self, queue: PartitionQueue) -> bool:
+        return (
+            len(queue.queue) > 1
+            or self.limits.linger <= 0
+            or self.draining_all
+            or queue.lane.waiting > 0
+        )
+
+    def _close(self, batch: QueuedBatch) -> None:
+        if batch.closed and (batch.sealing or batch.sealed):
+            return
+        batch.close()
+        batch.plain_size = batch.size
+        if self.limits.codec and self.compress is not None:
+            batch.sealing = True
+            self.compress(batch)
+        else:
+            batch.sealed = True
+
+    def compressed(self, batch: QueuedBatch, payload: bytes | None, now: float) -> None:
+        """The records of a closed batch were compressed; None: it did not help, they stay as they are."""
+        batch.sealing = False
+        batch.sealed = True
+        if batch.settled:
+            return
+        plain = batch.size - BATCH_OVERHEAD
+        ratio = 1.0 if payload is None else len(payload) / plain
+        self.ratios.observe(batch.topic, self.limits.codec, ratio)
+        if payload is not None:
+            batch.replace_records(payload, self.limits.codec)
+        self.consider(batch.queue, now)
+
+    # -- readiness
+
+    def consider(self, queue: PartitionQueue, now: float) -> None:
+        """Put a partition into its broker's ready queue if it has something that may leave now."""
+        if queue.is_ready or not queue.queue:
+            return
+        if self._sendable(queue, now):
+            queue.is_ready = True
+            queue.node.ready.append(queue)
+            self.signal(queue.node)
+        elif queue not in self.lingering and not self._due(queue, queue.queue[0], now):
+            self._linger(queue, queue.queue[0])
+
+    def _sendable(self, queue: PartitionQueue, now: float) -> bool:
+        if not queue.queue or queue.node.node_id == NO_LEADER:
+            return False
+        batch = queue.queue[0]
+        if batch.sealing or self._backs_off(batch, queue, now):
+            return False
+        return self._due(queue, batch, now) and self.sequences.may_send(queue, batch)
+
+    def _backs_off(self, batch: QueuedBatch, queue: PartitionQueue, now: float) -> bool:
+        # KIP-951: a new leader is worth an attempt at once.
+        return now < batch.retry_at and batch.retry_leader == queue.node.node_id
+
+    def _due(self, queue: PartitionQueue, batch: QueuedBatch, now: float) -> bool:
+        return (
+            batch.closed
+            or batch.urgent
+            or self._hurried(queue)
+            or (batch.awaited and not self.limits.linger_awaited)
+            or now >= batch.linger_at
+        )
+
+    def hurry(self, batch: QueuedBatch) -> None:
+        """Somebody waits for this batch: it does not linger any longer."""
+        if not batch.urgent:
+            batch.urgent = True
+            # Only an open batch lingers, and that has no backoff for which the time would matter.
+            self.consider(batch.queue, batch.opened_at)
+
+    def hurry_lane(self, lane: Lane, now: float) -> None:
+        """Records wait for memory of this lane: everything in it becomes sendable."""
+        for queue in [queue for queue in self.lingering if queue.lane is lane]:
+            self.consider(queue, now)
+
+    def drain_all(self, now: float) -> None:
+        """Nothing lingers from now on: the producer is closing."""
+        self.draining_all = True
+        self.consider_all(now)
+
+    def consider_all(self, now: float) -> None:
+        """Look again at every partition that has something buffered: the identity arrived, or all is urgent."""
+        for queue in dict.fromkeys(batch.queue for batch in self.live):
+            self.consider(queue, now)
+
+    # -- draining
+
+    def has_ready(self, node: NodeQueue, now: float) -> bool:
+        """True when the broker has something to send; what is no longer so leaves the ready queue."""
+        while node.ready:
+            queue = node.ready[0]
+            if self._sendable(queue, now):
+                return True
+            node.ready.popleft()
+            queue.is_ready = False
+        return False
+
+    def drain(self, node: NodeQueue, now: float) -> list[QueuedBatch]:
+        """The batches of one request: one per ready partition, in turn, up to `max_request_size`."""
+        taken: list[QueuedBatch] = []
+        size = 0
+        for _ in range(len(node.ready)):
+            queue = node.ready[0]
+            batch = self._head_to_send(queue, now)
+            if batch is not None and taken and size + batch.size > self.limits.max_request_size:
+                break
+            node.ready.popleft()
+            queue.is_ready = False
+            if batch is None:
+                continue
+            self._take(queue, batch, now)
+            taken.append(batch)
+            size += batch.size
+            self.consider(queue, now)
+        return taken
+
+    def _head_to_send(self, queue: PartitionQueue, now: float) -> QueuedBatch | None:
+        if not self._sendable(queue, now):
+            return None
+        batch = queue.queue[0]
+        if not batch.sealed:
+            self._detach(queue, batch)
+            self._close(batch)
+            if batch.sealing:
+                return None
+        if batch.has_individual and batch.sequence < 0:
+            batch = self._rewritten(queue, batch)
+        return batch
+
+    def _detach(self, queue: PartitionQueue, batch: QueuedBatch) -> None:
+        # The batch takes no more records: the next record opens another.
+        if queue.open is batch:
+            queue.open = None
+        if self.lingering and queue.open is None:
+            self.lingering.pop(queue, None)
+
+    def _rewritten(self, queue: PartitionQueue, batch: QueuedBatch) -> QueuedBatch:
+        heir = without_settled(batch, self.heir)
+        heir.sealed = True
+        queue.queue[0] = heir
+        self.retire(batch, to=[heir])
+        return heir
+
+    def _take(self, queue: PartitionQueue, batch: QueuedBatch, now: float) -> None:
+        queue.queue.popleft()
+        self._detach(queue, batch)
+        self.sequences.give(queue, batch)
+        batch.attempts += 1
+        batch.in_flight = True
+        queue.in_flight += 1
+        if batch.drained_at != batch.drained_at:  # NaN: drained for the first time  # noqa: PLR0124
+            batch.drained_at = now
+
+    def watch(self, batch: QueuedBatch, deadline: float) -> None:
+        """A record in this batch has a deadline of its own."""
+        self.deadlines.add(deadline, batch)
+        self.wake_by(deadline)
+
+    # -- leaving
+
+    def retire(self, batch: QueuedBatch, to: Iterable[QueuedBatch] = ()) -> list[Flush]:
+        """Forget a batch whose records all have their outcome, or live on in `to`; the flushes that are done now."""
+        self.live.pop(batch, None)
+        charged, batch.charged = batch.charged, 0
+        for heir in to:
+            heir.charged = min(heir.size, charged)
+            charged -= heir.charged
+        batch.lane.release(charged)
+        return [flush for flush in batch.flushes if flush.settled()]
+
+    def flush(self, now: float) -> Flush:
+        """Make everything that is buffered sendable at once, and watch it."""
+        flush = Flush()
+        for batch in self.live:
+            flush.add(batch)
+            batch.urgent = True
+        flush.done = flush.waiting == 0
+        self.consider_all(now)
+        return flush
+
+    # -- choosing partitions
+
+    def switch_sticky(self, topic: TopicQueues, now: float) -> None:
+        """Choose the sticky partition: adaptively by load, among partitions with a leader."""
+        del now
+        available = [i for i, leader in enumerate(topic.leaders) if leader != NO_LEADER]
+        sizes = [len(queue.queue) for queue in topic.queues()] if self.limits.adaptive else None
+        chosen = LoadTable.of(sizes, available, len(topic.partitions)).choose(self.rng)
+        topic.sticky = topic.queues()[chosen]
+        topic.sticky_bytes = 0
+
+    # -- time
+
+    def next_deadline(self) -> float | None:
+        """When something becomes due that no event announces: a linger, the end of a backoff, a record's end."""
+        due = [self.deadlines.earliest()]
+        if self.lingering:
+            due.append(next(iter(self.lingering.values())))
+        for batch in self.live:
+            due.append(batch.next_deadline())
+            if not batch.has_own_deadlines:
+                break
+        known = [deadline for deadline in due if deadline is not None]
+        return min(known, default=None)
+
+    def lingers_over(self, now: float) -> None:
+        """The linger time of the oldest open batches has passed."""
+        while self.lingering:
+            queue, due = next(iter(self.lingering.items()))
+            if due > now:
+                return
+            del self.lingering[queue]
+            self.consider(queue, now)

@@ -1,0 +1,372 @@
+"""Admission: the calls that cannot be accepted at once, each keeping its place.
+
+A call waits in the line of its topic (for serializers, metadata, a partition to exist) and then, with its partition
+chosen, in the line of its broker's memory. Nobody passes a call that waits for the same topic, nor, for memory, one
+in the same lane. Room that comes back is handed to the first of the line directly.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import TYPE_CHECKING, Any, Protocol
+
+import attrs
+
+from aioproducer._core import APPENDED, NO_ROOM_NOW, PARTITION_UNKNOWN, RECORD_TOO_LARGE, record_size
+from aioproducer._state.deadlines import Deadlines
+from aioproducer.errors import BufferFullError, MetadataTimeoutError, RecordError, RecordTooLargeError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from aioproducer._core import Delivery, Lane
+    from aioproducer._state.accumulator import Accumulator
+    from aioproducer._state.bulk import BulkWaiting
+    from aioproducer._state.queues import PartitionQueue, TopicQueues
+    from aioproducer.errors import KafkaError
+
+    PlainHeaders = tuple[tuple[str, bytes | None], ...] | None
+
+
+class Appender(Protocol):
+    """The part of the send path that appends what was checked."""
+
+    def _append_checked(
+        self,
+        topic: TopicQueues,
+        key: bytes | None,
+        value: bytes | None,
+        headers: PlainHeaders,
+        timestamp: int | None,
+        partition: int,
+        deadline: float,
+        in_line: bool,  # noqa: FBT001
+    ) -> tuple[int, Any, Any]: ...
+
+
+@attrs.frozen
+class ReadyRecord:
+    """A record in the form in which it is appended."""
+
+    key: bytes | None
+    value: bytes | None
+    headers: PlainHeaders
+    timestamp: int | None
+    partition: int | None
+
+
+@attrs.define(eq=False)
+class Waiting:
+    """One call that waits. `record` is None while serializers are at work on it.
+
+    It is first in the line of its topic until its partition is chosen (`queue`), then in the line for memory.
+    """
+
+    topic: str
+    record: ReadyRecord | None
+    asked_at: float
+    give_up_at: float
+    record_deadline: float
+    on_accepted: Callable[[Delivery], None]
+    on_refused: Callable[[KafkaError], None]
+    # The user's partitioner, asked when the topic is known; it may leave the choice to the default.
+    choose: Callable[[ReadyRecord, TopicQueues], int | None] | None = None
+    queue: PartitionQueue | None = None
+    lane: Lane | None = None
+    held: int = 0
+    ended: bool = False
+
+    @property
+    def prepared(self) -> bool:
+        """True when the record can be appended as soon as there is a place for it."""
+        return self.record is not None
+
+    def place(self, admission: Admission, queues: TopicQueues, now: float) -> bool:
+        """Append the record, or move it on to the line for memory; False: it stays the first of its topic."""
+        return admission.place(self, queues, now)
+
+
+class Line:
+    """Calls in order; those that ended are passed over."""
+
+    __slots__ = ("calls",)
+
+    def __init__(self) -> None:
+        self.calls: deque[Waiting] = deque()
+
+    def first(self) -> Waiting | None:
+        """The first call that still waits."""
+        while self.calls and self.calls[0].ended:
+            self.calls.popleft()
+        return self.calls[0] if self.calls else None
+
+
+class Admission:
+    """The lines of one producer."""
+
+    def __init__(self, accumulator: Accumulator, appender: Appender) -> None:
+        self.accumulator = accumulator
+        self.appender = appender
+        self.topic_lines: dict[str, Line] = {}
+        self.lane_lines: dict[Lane, Line] = {}
+        self.deadlines: Deadlines[Waiting] = Deadlines()
+        self.waiting = 0
+        # Memory that queued records of `send_nowait` hold before they have a partition.
+        self.antechamber = accumulator.node(-1).lane
+        self.on_wanted: Callable[[str], None] = _ignore
+
+    # -- joining
+
+    def join(self, call: Waiting, now: float) -> None:
+        """Take the last place in the line of the topic."""
+        self.waiting += 1
+        line = self.topic_lines.setdefault(call.topic, Line())
+        line.calls.append(call)
+        self._count(call.topic, 1)
+        self.deadlines.add(call.give_up_at, call)
+        self.accumulator.wake_by(call.give_up_at)
+        self.advance(call.topic, now)
+
+    def hold_memory(self, call: Waiting) -> bool:
+        """Charge a record that waits without anybody waiting for it; False: there is no room."""
+        assert call.record is not None  # noqa: S101  # send_nowait refuses coroutine serializers
+        record = call.record
+        size = record_size(record.key, record.value, record.headers)
+        if not self.antechamber.room_for(size):
+            return False
+        self.antechamber.charge(size)
+        call.held = size
+        return True
+
+    def join_for_memory(self, call: Waiting, queue: PartitionQueue, now: float) -> None:
+        """Take a place in a line for memory on behalf of a call that keeps its place in the line of its topic."""
+        self.waiting += 1
+        self.deadlines.add(call.give_up_at, call)
+        self.accumulator.wake_by(call.give_up_at)
+        self.wait_for_memory(call, queue, now)
+
+    def has_line(self, topic: str) -> bool:
+        """True when calls wait for this topic."""
+        line = self.topic_lines.get(topic)
+        return line is not None and line.first() is not None
+
+    # -- progress
+
+    def advance(self, topic: str, now: float) -> None:
+        """Something that the line of this topic waits for may have come: metadata, a serializer's result."""
+        line = self.topic_lines.get(topic)
+        while line is not None:
+            call = line.first()
+            if call is None:
+                del self.topic_lines[topic]
+                self._uncount(topic)
+                return
+            queues = self.accumulator.topics.get(topic)
+            if not call.prepared:
+                return
+            if queues is None or not queues.partitions:
+                self.on_wanted(topic)
+                return
+            if not call.place(self, queues, now):
+                return
+
+    def place(self, call: Waiting, queues: TopicQueues, now: float) -> bool:
+        """Append the record of a call; False: its partition is not known."""
+        try:
+            record = self._with_partition(call, queues)
+        except RecordError as error:
+            self.refuse(call, error)
+            return True
+        status, delivery, queue = self._append(call, record, queues, in_line=False)
+        if status == APPENDED:
+            self._accept(call, delivery)
+        elif status == NO_ROOM_NOW:
+            self._leave_topic_line(call)
+            self.wait_for_memory(call, queue, now)
+        elif status == RECORD_TOO_LARGE:
+            self.refuse(call, too_large(call.topic, record, self.accumulator.limits.max_request_size))
+        elif status == PARTITION_UNKNOWN:
+            self.on_wanted(call.topic)
+            return False
+        return True
+
+    def _with_partition(self, call: Waiting, queues: TopicQueues) -> ReadyRecord:
+        record = call.record
+        assert record is not None  # noqa: S101  # advance() passes prepared calls only
+        if record.partition is None and call.choose is not None:
+            chosen = call.choose(record, queues)
+            call.choose = None
+            record = call.record = attrs.evolve(record, partition=chosen)
+        return record
+
+    def _append(
+        self, call: Waiting, record: ReadyRecord, queues: TopicQueues, *, in_line: bool
+    ) -> tuple[int, Any, Any]:
+        if call.held:
+            self._let_go(call)
+        chosen = -1 if record.partition is None else record.partition
+        if call.queue is not None:
+            chosen = call.queue.index
+        answer = self.appender._append_checked(  # noqa: SLF001  # the send path is built for this
+            queues, record.key, record.value, record.headers, record.timestamp, chosen, call.record_deadline, in_line
+        )
+        if answer[0] == APPENDED and call.record_deadline:
+            self.accumulator.watch(answer[2].open, call.record_deadline)
+        return answer
+
+    def _let_go(self, call: Waiting) -> None:
+        self.antechamber.release(call.held)
+        call.held = 0
+
+    def wait_for_memory(self, call: Waiting, queue: PartitionQueue, now: float) -> None:
+        """Take the last place in the line for memory of the broker that leads this partition."""
+        call.queue, call.lane = queue, queue.lane
+        queue.waiting += 1
+        queue.lane.waiting += 1
+        self.lane_lines.setdefault(queue.lane, Line()).calls.append(call)
+        if queue.lane.waiting == 1:
+            self.accumulator.hurry_lane(queue.lane, now)
+
+    def room(self, lane: Lane) -> None:
+        """Memory came back from this lane: hand it to the first of its line, then of the others."""
+        self._serve(lane)
+        for other in list(self.lane_lines):
+            if other is not lane:
+                self._serve(other)
+
+    def _serve(self, lane: Lane) -> None:
+        line = self.lane_lines.get(lane)
+        while line is not None:
+            call = line.first()
+            if call is None:
+                del self.lane_lines[lane]
+                return
+            assert call.queue is not None  # noqa: S101  # set on joining this line
+            assert call.record is not None  # noqa: S101
+            topic: TopicQueues = call.queue.topic  # type: ignore[assignment]
+            status, delivery, _ = self._append(call, call.record, topic, in_line=True)
+            if status != APPENDED:
+                return
+            self._accept(call, delivery)
+
+    def moved(self, queue: PartitionQueue) -> None:
+        """The partition has another leader: its waiting records go to that broker's line, in their order."""
+        if not queue.waiting:
+            return
+        for lane, line in list(self.lane_lines.items()):
+            moving = [call for call in line.calls if call.queue is queue and not call.ended]
+            if lane is queue.lane or not moving:
+                continue
+            line.calls = deque(call for call in line.calls if call.queue is not queue)
+            lane.waiting -= len(moving)
+            queue.lane.waiting += len(moving)
+            for call in moving:
+                call.lane = queue.lane
+            self.lane_lines.setdefault(queue.lane, Line()).calls.extend(moving)
+        self._serve(queue.lane)
+
+    # -- leaving
+
+    def _accept(self, call: Waiting, delivery: Delivery) -> None:
+        self._end(call)
+        call.on_accepted(delivery)
+
+    def done(self, call: BulkWaiting) -> None:
+        """A bulk call has placed all of its records."""
+        self._end(call)
+        call.on_done()
+
+    def refuse(self, call: Waiting, error: KafkaError) -> None:
+        """The record is not accepted."""
+        if not call.ended:
+            self._end(call)
+            call.on_refused(error)
+
+    def withdraw(self, call: Waiting, now: float) -> bool:
+        """The caller went away before acceptance; False: the record was accepted already."""
+        if call.ended:
+            return False
+        lane = call.lane
+        self._end(call)
+        if lane is not None:
+            self._serve(lane)
+        else:
+            self.advance(call.topic, now)
+        return True
+
+    def _end(self, call: Waiting) -> None:
+        call.ended = True
+        self.waiting -= 1
+        if call.held:
+            self._let_go(call)
+        if call.lane is not None and call.queue is not None:
+            call.lane.waiting -= 1
+            call.queue.waiting -= 1
+        else:
+            self._count(call.topic, -1)
+
+    def _leave_topic_line(self, call: Waiting) -> None:
+        self.topic_lines[call.topic].calls.popleft()
+        self._count(call.topic, -1)
+
+    def _count(self, name: str, change: int) -> None:
+        topic = self.accumulator.topics.get(name)
+        if topic is not None:
+            topic.waiting += change
+
+    def _uncount(self, name: str) -> None:
+        topic = self.accumulator.topics.get(name)
+        if topic is not None:
+            topic.waiting = 0
+
+    def learned(self, name: str, now: float) -> None:
+        """The topic is known now: its line moves."""
+        line = self.topic_lines.get(name)
+        topic = self.accumulator.topics.get(name)
+        if line is not None and topic is not None:
+            topic.waiting = sum(not call.ended for call in line.calls)
+        self.advance(name, now)
+
+    def refuse_topic(self, name: str, error_for: Callable[[Waiting], KafkaError]) -> None:
+        """The topic cannot be used (no permission, no such name): all that wait for it are refused."""
+        line = self.topic_lines.pop(name, None)
+        for call in list(line.calls) if line is not None else ():
+            self.refuse(call, error_for(call))
+
+    def refuse_all(self, error_for: Callable[[Waiting], KafkaError]) -> None:
+        """The producer ends: nobody waits any longer."""
+        for line in [*self.topic_lines.values(), *self.lane_lines.values()]:
+            for call in list(line.calls):
+                self.refuse(call, error_for(call))
+
+    # -- time
+
+    def expire(self, now: float) -> None:
+        """Whoever waited too long is refused."""
+        topics = set()
+        for call in self.deadlines.pop_due(now):
+            if call.give_up_at > now:
+                self.deadlines.add(call.give_up_at, call)
+            elif not call.ended:
+                topics.add(call.topic)
+                self.refuse(call, self._waited_too_long(call, now))
+        for topic in topics:
+            self.advance(topic, now)
+
+    def _waited_too_long(self, call: Waiting, now: float) -> KafkaError:
+        waited = now - call.asked_at
+        if call.lane is not None:
+            return BufferFullError(topic=call.topic, partition=call.queue.index if call.queue else None, waited=waited)
+        if call.record is None:
+            return BufferFullError("the serializer did not finish in time", topic=call.topic, waited=waited)
+        return MetadataTimeoutError(topic=call.topic, partition=call.record.partition, waited=waited)
+
+
+def too_large(topic: str, record: ReadyRecord, limit: int) -> RecordTooLargeError:
+    """The error for a record that can never fit."""
+    size = record_size(record.key, record.value, record.headers)
+    return RecordTooLargeError(topic=topic, partition=record.partition, size=size, limit=limit)
+
+
+def _ignore(topic: str) -> None:
+    del topic

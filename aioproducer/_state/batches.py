@@ -1,0 +1,95 @@
+"""One batch with what is known of its attempts: the facts that decide what may be done with it next."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from aioproducer._core import Batch
+
+if TYPE_CHECKING:
+    from aioproducer._state.queues import PartitionQueue
+    from aioproducer.errors import KafkaError
+
+SEQUENCE_MODULUS = 1 << 31
+
+
+class QueuedBatch(Batch):
+    """A batch in the care of its partition's queue, from the first record to the last outcome.
+
+    *Clean*: every attempt so far was answered by an error that proves that nothing was appended. *Dirty*: an attempt
+    went unanswered, or was answered ambiguously. A dirty batch keeps its identity and its bytes to the end, and its
+    sequence numbers are never given to other records.
+    """
+
+    __slots__ = (
+        "attempts",
+        "dirty",
+        "first_written_at",
+        "flushes",
+        "identity",
+        "in_flight",
+        "last_error",
+        "linger_at",
+        "order",
+        "plain_size",
+        "retry_at",
+        "retry_leader",
+        "sealed",
+        "sealing",
+        "sequence",
+        "urgent",
+    )
+
+    def __init__(self, topic: str, partition: int, limit: int, **settings: Any) -> None:
+        self.order: tuple[int, ...] = ()
+        self.linger_at = 0.0
+        self.urgent = False
+        self.sealing = False
+        self.sealed = False
+        self.plain_size = 0
+        self.attempts = 0
+        self.dirty = False
+        self.in_flight = False
+        self.retry_at = 0.0
+        self.retry_leader = -1
+        self.last_error: KafkaError | None = None
+        self.identity: tuple[int, int] | None = None
+        self.sequence = -1
+        self.flushes: list[Flush] = []
+
+    @property
+    def queue(self) -> PartitionQueue:
+        """The queue this batch belongs to."""
+        owner: PartitionQueue = self.owner
+        return owner
+
+    @property
+    def settled(self) -> bool:
+        """True when every record has its outcome, here or in the batches it was forwarded to."""
+        return self.outcome != 0 or self.forwarded or (self.pending == 0 and self.record_count > 0)
+
+    @property
+    def next_sequence(self) -> int:
+        """The sequence number after this batch's last record; they wrap from 2**31 - 1 to 0."""
+        return (self.sequence + self.record_count) % SEQUENCE_MODULUS
+
+
+class Flush:
+    """What one `flush()` waits for: the batches that held records when it was called."""
+
+    __slots__ = ("done", "waiting")
+
+    def __init__(self) -> None:
+        self.waiting = 0
+        self.done = False
+
+    def add(self, batch: QueuedBatch) -> None:
+        """Wait for this batch as well."""
+        self.waiting += 1
+        batch.flushes.append(self)
+
+    def settled(self) -> bool:
+        """One batch fewer; True when it was the last."""
+        self.waiting -= 1
+        self.done = self.waiting == 0
+        return self.done

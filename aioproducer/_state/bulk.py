@@ -1,0 +1,154 @@
+"""Bulk admission: one call with many records, which takes memory as it goes, in order."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Protocol
+
+import attrs
+
+from aioproducer._core import APPENDED, NO_ROOM_NOW, PARTITION_UNKNOWN, RECORD_TOO_LARGE
+from aioproducer._state.admission import ReadyRecord, Waiting, too_large
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from aioproducer._core import BatchDelivery, Column, Delivery
+    from aioproducer._state.admission import Admission, PlainHeaders
+    from aioproducer._state.queues import PartitionQueue, TopicQueues
+    from aioproducer.errors import KafkaError
+
+
+class BulkAppender(Protocol):
+    """The part of the send path that appends many records."""
+
+    def _append_many(  # noqa: PLR0913, PLR0917
+        self,
+        topic: TopicQueues,
+        values: Column,
+        keys: Column | None,
+        partitions: int | list[int | None] | None,
+        timestamps: Column | None,
+        headers: PlainHeaders | list[PlainHeaders],
+        start: int,
+        deadline: float,
+        into: BatchDelivery,
+    ) -> tuple[int, int]: ...
+
+    def _chosen_partition(self) -> Any: ...  # noqa: ANN401  # a PartitionQueue, as the core's base class
+
+
+@attrs.frozen
+class Columns:
+    """The records of one bulk send, checked, column by column."""
+
+    values: Column
+    keys: Column | None
+    partitions: int | list[int | None] | None
+    timestamps: Column | None
+    headers: PlainHeaders | list[PlainHeaders]
+
+    def record(self, at: int) -> ReadyRecord:
+        """One record on its own."""
+        partition = self.partitions[at] if isinstance(self.partitions, list) else self.partitions
+        return ReadyRecord(
+            key=None if self.keys is None else self.keys.value_at(at),
+            value=self.values.value_at(at),
+            headers=self.headers[at] if isinstance(self.headers, list) else self.headers,
+            timestamp=None if self.timestamps is None else self.timestamps.value_at(at),
+            partition=partition,
+        )
+
+
+@attrs.define(eq=False, kw_only=True)
+class BulkWaiting(Waiting):
+    """A bulk send in the line of its topic; it leaves it when every record is accepted or refused.
+
+    A record that finds no room waits alone in the line for memory, while the call keeps its place, so that nobody
+    passes the records behind it.
+    """
+
+    delivery: BatchDelivery
+    columns: Columns | None
+    appender: BulkAppender
+    max_block: float
+    again: Callable[[], None]
+    on_done: Callable[[], None]
+    at: int = 0
+    alone: Waiting | None = None
+
+    @property
+    def prepared(self) -> bool:
+        """True when the next record can be appended as soon as there is a place for it."""
+        return self.columns is not None and self.alone is None
+
+    def place(self, admission: Admission, queues: TopicQueues, now: float) -> bool:
+        """Append as many records as fit in this turn; False: it stays the first of its topic."""
+        assert self.columns is not None  # noqa: S101  # asked only when prepared
+        while self.at < self.delivery.total:
+            before = self.at
+            status = self._append_run(queues)
+            if self.at > before:
+                # Each record may wait for max_block; the time that those before it took does not count.
+                self.give_up_at = now + self.max_block
+            if status == APPENDED:
+                if self.at < self.delivery.total:
+                    self.again()
+                    return False
+            elif status == RECORD_TOO_LARGE:
+                limit = admission.accumulator.limits.max_request_size
+                self.delivery.refuse(self.at, too_large(self.topic, self.columns.record(self.at), limit))
+                self.at += 1
+            elif status == NO_ROOM_NOW:
+                self._wait_alone(admission, self.appender._chosen_partition(), now)  # noqa: SLF001
+                if self.alone is not None:
+                    return False
+            elif status == PARTITION_UNKNOWN:
+                admission.on_wanted(self.topic)
+                return False
+        admission.done(self)
+        return True
+
+    def _append_run(self, queues: TopicQueues) -> int:
+        columns = self.columns
+        assert columns is not None  # noqa: S101  # asked only when prepared
+        known = len(self.delivery.batches_from(0))
+        self.at, status = self.appender._append_many(  # noqa: SLF001  # the send path is built for this
+            queues,
+            columns.values,
+            columns.keys,
+            columns.partitions,
+            columns.timestamps,
+            columns.headers,
+            self.at,
+            self.record_deadline,
+            self.delivery,
+        )
+        if self.record_deadline:
+            for batch in self.delivery.batches_from(max(known - 1, 0)):
+                queues.accumulator.watch(batch, self.record_deadline)  # type: ignore[arg-type]  # QueuedBatch
+        return status
+
+    def _wait_alone(self, admission: Admission, queue: PartitionQueue, now: float) -> None:
+        assert self.columns is not None  # noqa: S101  # asked only when prepared
+
+        def accepted(delivery: Delivery) -> None:
+            self.delivery.adopt(self.at, delivery)
+            self.at += 1
+            self.alone = None
+            self.again()
+
+        def refused(error: KafkaError) -> None:
+            self.alone = None
+            admission.refuse(self, error)
+
+        self.alone = Waiting(
+            topic=self.topic,
+            record=self.columns.record(self.at),
+            asked_at=now,
+            give_up_at=now + self.max_block,
+            record_deadline=self.record_deadline,
+            on_accepted=accepted,
+            on_refused=refused,
+        )
+        self.give_up_at = self.alone.give_up_at + self.max_block
+        admission.join_for_memory(self.alone, queue, now)

@@ -1,0 +1,111 @@
+"""The queues: per partition a deque of batches whose last is open, per broker the partitions that are ready."""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import TYPE_CHECKING
+
+from aioproducer._core import Lane, Partition, Topic
+
+if TYPE_CHECKING:
+    from aioproducer._state.accumulator import Accumulator
+    from aioproducer._state.batches import QueuedBatch
+
+NO_LEADER = -1
+
+
+class NodeQueue:
+    """What is ready for one broker, and that broker's share of the memory."""
+
+    __slots__ = ("lane", "node_id", "ready")
+
+    def __init__(self, node_id: int, lane: Lane) -> None:
+        self.node_id = node_id
+        self.lane = lane
+        self.ready: deque[PartitionQueue] = deque()
+
+    def __repr__(self) -> str:
+        return f"<NodeQueue {self.node_id}: {len(self.ready)} partitions ready>"
+
+
+class PartitionQueue(Partition):
+    """One partition: its batches in order, those that were sent and have no outcome yet, and its sequence numbers.
+
+    `queue` holds what is still to be sent; retried batches are at its head, in order. `sent` holds every batch that
+    was given a sequence number and has no outcome, in that order; a batch that waits for its retry is in both.
+    """
+
+    __slots__ = (
+        "accumulator",
+        "broken",
+        "identity",
+        "in_flight",
+        "is_ready",
+        "next_sequence",
+        "node",
+        "queue",
+        "sent",
+    )
+
+    def __init__(self, topic: TopicQueues, index: int, node: NodeQueue, accumulator: Accumulator) -> None:
+        super().__init__(topic, index, node.lane)
+        self.accumulator = accumulator
+        self.node = node
+        self.queue: deque[QueuedBatch] = deque()
+        self.sent: list[QueuedBatch] = []
+        self.in_flight = 0
+        self.is_ready = False
+        self.identity: tuple[int, int] | None = None
+        self.next_sequence = 0
+        # The sequence has a gap that no batch will fill: only a new epoch goes on from here.
+        self.broken = False
+
+    def roll(self, now: float) -> None:
+        """Close the open batch and open the next; called by the fast path when a record does not fit."""
+        self.accumulator.roll(self, now)
+
+    def on_awaited(self, batch: QueuedBatch) -> None:
+        """Somebody waits for a record of this batch; called once by the core."""
+        self.accumulator.hurry(batch)
+
+    def withdraw(self, batch: QueuedBatch, index: int) -> bool:
+        """Take one record out of a batch that was not drained; called by `Delivery.try_cancel`."""
+        return self.accumulator.withdraw(batch, index)
+
+    def put_back(self, batch: QueuedBatch) -> None:
+        """Return a batch to the head of the deque, in order among those that were put back before it."""
+        behind: list[QueuedBatch] = []
+        while self.queue and self.queue[0].order < batch.order:
+            behind.append(self.queue.popleft())
+        self.queue.appendleft(batch)
+        self.queue.extendleft(reversed(behind))
+
+    def __repr__(self) -> str:
+        return (
+            f"<PartitionQueue {self.topic.name}-{self.index} on {self.node.node_id}: {len(self.queue)} queued, "
+            f"{self.in_flight} in flight>"
+        )
+
+
+class TopicQueues(Topic):
+    """One topic: its partitions, and the choice of the sticky one."""
+
+    __slots__ = ("accumulator", "leaders", "topic_id", "used_at")
+
+    def __init__(self, name: str, accumulator: Accumulator) -> None:
+        super().__init__(name)
+        self.accumulator = accumulator
+        self.topic_id = bytes(16)
+        self.leaders: tuple[int, ...] = ()
+        self.used_at = 0.0
+
+    def switch(self, now: float) -> None:
+        """Choose the next sticky partition; called by the fast path."""
+        self.accumulator.switch_sticky(self, now)
+
+    def queues(self) -> list[PartitionQueue]:
+        """The partitions, in order of their index."""
+        return self.partitions  # type: ignore[return-value]  # the list is filled with PartitionQueue only
+
+    def __repr__(self) -> str:
+        return f"<TopicQueues {self.name}: {len(self.partitions)} partitions>"

@@ -1,0 +1,142 @@
+"""Producer id, epoch and sequence numbers: who may send next, and how a broken sequence is mended.
+
+The identity rule: a dirty batch keeps its identity until it has an outcome, and its numbers are never given to other
+records. A partition whose sequence has a gap waits until none of its sent batches is dirty or in flight, and then
+goes on under a newer epoch with all that is left stamped anew. Other partitions move to the newer epoch only once
+they have nothing unresolved.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from aioproducer._wire.batches import stamp, stamp_anonymous
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from aioproducer._state.batches import QueuedBatch
+    from aioproducer._state.queues import PartitionQueue
+
+LAST_EPOCH = 32767
+
+
+class Sequences:
+    """The identity of an idempotent producer, and the rules by which batches are given theirs."""
+
+    def __init__(self, *, idempotent: bool, one_at_a_time: bool) -> None:
+        self.idempotent = idempotent
+        # Without idempotence only one batch at a time keeps the order over retries, if that was asked for.
+        self.one_at_a_time = one_at_a_time
+        self.identity: tuple[int, int] | None = None
+        self.exhausted = False
+        # Effect, set by the network side: a new producer id is needed.
+        self.on_exhausted: Callable[[], None] | None = None
+
+    @property
+    def wanted(self) -> bool:
+        """True when an identity has to be asked for (InitProducerId)."""
+        return self.idempotent and (self.identity is None or self.exhausted)
+
+    def obtained(self, producer_id: int, epoch: int) -> None:
+        """The coordinator gave a producer id."""
+        self.identity = (producer_id, epoch)
+        self.exhausted = False
+
+    def may_send(self, queue: PartitionQueue, batch: QueuedBatch) -> bool:
+        """Whether the head of the queue may leave now without breaking order or identity."""
+        if not self.idempotent:
+            return not (self.one_at_a_time and queue.in_flight)
+        if self.identity is None:
+            return False
+        if batch.sequence >= 0 and not (queue.broken and not batch.dirty):
+            # A batch that is sent again waits until it is the first without an outcome (RecordAccumulator's
+            # shouldStopDrainBatchesForPartition): one in flight while a partition recovers.
+            return queue.sent[0] is batch
+        return not queue.broken or self._mendable(queue)
+
+    def _mendable(self, queue: PartitionQueue) -> bool:
+        return not queue.in_flight and not any(batch.dirty for batch in queue.sent)
+
+    def give(self, queue: PartitionQueue, batch: QueuedBatch) -> None:
+        """Give the batch its place in the sequence, if it has none, and write its header."""
+        if not self.idempotent:
+            if not batch.attempts:
+                stamp_anonymous(batch)
+            return
+        if queue.broken and not batch.dirty:
+            self._mend(queue)
+        if batch.sequence >= 0:
+            return
+        if queue.identity != self.identity and not queue.sent:
+            queue.identity = self.identity
+            queue.next_sequence = 0
+        self._number(queue, batch)
+        queue.sent.append(batch)
+
+    def _number(self, queue: PartitionQueue, batch: QueuedBatch) -> None:
+        assert queue.identity is not None  # noqa: S101  # may_send() refused before
+        batch.identity = queue.identity
+        batch.sequence = queue.next_sequence
+        queue.next_sequence = batch.next_sequence
+        stamp(batch, *queue.identity, batch.sequence)
+
+    def _mend(self, queue: PartitionQueue) -> None:
+        if queue.identity == self.identity:
+            self._next_epoch()
+        queue.identity = self.identity
+        queue.next_sequence = 0
+        queue.broken = False
+        for batch in queue.sent:
+            self._number(queue, batch)
+
+    def _next_epoch(self) -> None:
+        assert self.identity is not None  # noqa: S101  # may_send() refused before
+        producer_id, epoch = self.identity
+        self.identity = (producer_id, epoch + 1)
+        # The last epoch is used up: a new producer id is asked for while this one still serves.
+        self.exhausted = epoch + 1 >= LAST_EPOCH
+        if self.exhausted and self.on_exhausted is not None:
+            self.on_exhausted()
+
+    def acknowledged(self, queue: PartitionQueue, batch: QueuedBatch) -> None:
+        """The batch is in the log."""
+        self._forget(queue, batch)
+
+    def not_appended(self, queue: PartitionQueue, batch: QueuedBatch) -> None:
+        """The batch ended, and no attempt of it was appended: its numbers are free, if it was the last."""
+        if not self._forget(queue, batch):
+            return
+        if queue.next_sequence == batch.next_sequence and not queue.broken:
+            queue.next_sequence = batch.sequence
+        else:
+            queue.broken = True
+
+    def unknown(self, queue: PartitionQueue, batch: QueuedBatch) -> None:
+        """The batch ended, and nobody knows whether it was appended: nobody may guess the next number."""
+        if self._forget(queue, batch):
+            queue.broken = True
+
+    def refused(self, queue: PartitionQueue, batch: QueuedBatch) -> None:
+        """The broker does not go on from the number of this batch (OUT_OF_ORDER, UNKNOWN_PRODUCER_ID, epoch)."""
+        if batch.sequence >= 0 and queue.sent and queue.sent[0] is batch:
+            queue.broken = True
+
+    def replace(self, queue: PartitionQueue, batch: QueuedBatch, children: list[QueuedBatch]) -> None:
+        """A batch was split: its parts take over its range of numbers, in order."""
+        if batch.sequence < 0:
+            return
+        sequence = batch.sequence
+        for child in children:
+            child.identity, child.sequence = batch.identity, sequence
+            sequence = child.next_sequence
+            assert child.identity is not None  # noqa: S101  # copied from a numbered batch
+            stamp(child, *child.identity, child.sequence)
+        at = queue.sent.index(batch)
+        queue.sent[at : at + 1] = children
+
+    def _forget(self, queue: PartitionQueue, batch: QueuedBatch) -> bool:
+        if batch.sequence < 0 or batch not in queue.sent:
+            return False
+        queue.sent.remove(batch)
+        return True

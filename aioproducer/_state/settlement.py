@@ -1,0 +1,338 @@
+"""Settlement: the one place where the fate of a batch is decided, and where its memory is given back."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import attrs
+
+from aioproducer._state import rewriting
+from aioproducer._state.batches import QueuedBatch
+from aioproducer._state.queues import PartitionQueue
+from aioproducer._state.verdicts import Kind, verdict
+from aioproducer._wire.error_codes import describe
+from aioproducer.errors import BrokerError, DeliveryError, DeliveryTimeoutError, RecordTooLargeError
+from aioproducer.outcome import Outcome
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from aioproducer._core import Lane
+    from aioproducer._state.accumulator import Accumulator
+    from aioproducer._state.backoff import Backoff
+    from aioproducer._state.batches import Flush
+    from aioproducer._state.sticky import Random
+    from aioproducer._state.tally import Tally
+    from aioproducer._state.verdicts import Verdict
+    from aioproducer.errors import KafkaError
+
+NUMBER = {Outcome.ACKED: 1, Outcome.NOT_WRITTEN: 2, Outcome.UNKNOWN: 3}
+
+
+@attrs.frozen
+class PartitionAnswer:
+    """What a broker said of one batch."""
+
+    code: int
+    base_offset: int = -1
+    log_append_time: int = -1
+    message: str | None = None
+    record_errors: tuple[tuple[int, str | None], ...] = ()
+    broker: str | int | None = None
+
+
+def _nothing(*_facts: object) -> None:
+    pass
+
+
+class Settlement:
+    """Decides what an answer, a lost connection or a deadline means for a batch, and carries it out."""
+
+    def __init__(
+        self, accumulator: Accumulator, tally: Tally, *, retries: int, backoff: Backoff, rng: Random
+    ) -> None:
+        self.accumulator = accumulator
+        self.sequences = accumulator.sequences
+        self.tally = tally
+        self.retries = retries
+        self.backoff = backoff
+        self.rng = rng
+        # Effects, set by the network side: room came back, a flush is complete, a batch ended, metadata is stale.
+        self.on_room: Callable[[Lane], None] = _nothing
+        self.on_flushed: Callable[[Flush], None] = _nothing
+        self.on_stale_metadata: Callable[[str], None] = _nothing
+        self.on_ended: Callable[[QueuedBatch, KafkaError | None], None] | None = None
+        accumulator.withdraw = self._try_cancel
+
+    # -- facts
+
+    def answered(self, batch: QueuedBatch, answer: PartitionAnswer, now: float) -> None:
+        """The broker answered for this batch."""
+        queue = self._landed(batch, now)
+        if batch.settled:
+            self._look_again(queue, now)
+            return
+        decided = verdict(answer.code)
+        if decided.refresh_metadata:
+            self.on_stale_metadata(batch.topic)
+        if decided.kind is Kind.ACK:
+            self.acknowledge(batch, answer.base_offset, answer.log_append_time, now)
+        elif decided.kind is Kind.SPLIT and batch.record_count > 1:
+            self._split(batch, now)
+        elif decided.kind in (Kind.RETRY, Kind.NEW_IDENTITY):
+            if decided.kind is Kind.NEW_IDENTITY and not batch.dirty:
+                self.sequences.refused(queue, batch)
+            self._retry(batch, self._broker_error(batch, answer, decided, now), now, proven=decided.proves_not_appended)
+        else:
+            self._refuse(batch, answer, decided, now)
+        self._look_again(queue, now)
+
+    def lost(self, batch: QueuedBatch, error: KafkaError, now: float, *, written: bool) -> None:
+        """The connection ended, or the request timed out, before an answer came."""
+        queue = self._landed(batch, now)
+        if not batch.settled:
+            self.on_stale_metadata(batch.topic)
+            self._retry(batch, error, now, proven=not written)
+        self._look_again(queue, now)
+
+    def _landed(self, batch: QueuedBatch, now: float) -> PartitionQueue:
+        queue = batch.queue
+        batch.in_flight = False
+        batch.answered_at = now
+        queue.in_flight -= 1
+        return queue
+
+    def _look_again(self, queue: PartitionQueue, now: float) -> None:
+        self.accumulator.consider(queue, now)
+
+    # -- decisions
+
+    def acknowledge(self, batch: QueuedBatch, base_offset: int, log_append_time: int, now: float) -> None:
+        """Every record of the batch that has no outcome yet is written."""
+        size = batch.size
+        count = batch.acknowledge(base_offset, log_append_time)
+        self.sequences.acknowledged(batch.queue, batch)
+        self.tally.acknowledged(batch, count, size, now)
+        self._end(batch, None)
+
+    def fail(self, batch: QueuedBatch, error: KafkaError) -> None:
+        """Every record of the batch that has no outcome yet ends with this error."""
+        self._leave_queue(batch)
+        count = batch.fail(error, NUMBER[error.outcome])
+        if error.outcome is Outcome.UNKNOWN:
+            self.sequences.unknown(batch.queue, batch)
+        else:
+            self.sequences.not_appended(batch.queue, batch)
+        self.tally.failed(batch.topic, count, error)
+        self._end(batch, error)
+
+    def _refuse(self, batch: QueuedBatch, answer: PartitionAnswer, decided: Verdict, now: float) -> None:
+        error = self._broker_error(batch, answer, decided, now)
+        if decided.kind is Kind.SPLIT:
+            cause = RecordTooLargeError(
+                "the broker's limit for a batch (message.max.bytes of the broker, max.message.bytes of the topic) "
+                "is smaller than this one record",
+                topic=batch.topic, partition=batch.partition,
+            )
+            error.__cause__ = cause
+        named = {index: text for index, text in answer.record_errors if 0 <= index < batch.record_count}
+        if named:
+            self._refuse_named(batch, answer, named, error, now)
+        self.fail(batch, error if not named else self._bystander(batch, answer, error, now))
+
+    def _refuse_named(
+        self, batch: QueuedBatch, answer: PartitionAnswer, named: dict[int, str | None], error: KafkaError, now: float
+    ) -> None:
+        # KIP-467: the records at fault get their own message; the others may be sent again by the user.
+        for index, text in named.items():
+            own = self._code_error(batch, answer, error.outcome, now, message=text or answer.message)
+            self.tally.failed(batch.topic, batch.fail_some([index], own, NUMBER[own.outcome]), own)
+
+    def _bystander(self, batch: QueuedBatch, answer: PartitionAnswer, error: KafkaError, now: float) -> KafkaError:
+        text = "this record was part of a batch with invalid records; it may be sent again"
+        return self._code_error(batch, answer, error.outcome, now, message=text, retriable=True)
+
+    def _broker_error(
+        self, batch: QueuedBatch, answer: PartitionAnswer, decided: Verdict, now: float
+    ) -> BrokerError:
+        clean = decided.proves_not_appended and not batch.dirty
+        outcome = Outcome.NOT_WRITTEN if clean else Outcome.UNKNOWN
+        return self._code_error(batch, answer, outcome, now, message=answer.message or decided.advice)
+
+    def _code_error(
+        self,
+        batch: QueuedBatch,
+        answer: PartitionAnswer,
+        outcome: Outcome,
+        now: float,
+        *,
+        message: str | None,
+        retriable: bool | None = None,
+    ) -> BrokerError:
+        known = describe(answer.code)
+        return BrokerError(
+            message,
+            code=answer.code,
+            name=known.name,
+            broker=answer.broker,
+            topic=batch.topic,
+            partition=batch.partition,
+            outcome=outcome,
+            attempts=batch.attempts,
+            elapsed=now - batch.opened_at,
+            retriable=known.retriable if retriable is None else retriable,
+        )
+
+    # -- retries
+
+    def _retry(self, batch: QueuedBatch, error: KafkaError, now: float, *, proven: bool) -> None:
+        if not proven:
+            batch.dirty = True
+        batch.last_error = error
+        if batch.attempts > self.retries:
+            self.fail(batch, self._given_up(batch, now))
+            return
+        self.tally.retried += batch.pending
+        batch.retry_at = now + self.backoff.after(batch.attempts - 1, self.rng)
+        batch.retry_leader = batch.queue.node.node_id
+        batch.queue.put_back(batch)
+        self.accumulator.deadlines.add(batch.retry_at, batch.queue)
+        self.accumulator.wake_by(batch.retry_at)
+
+    def _given_up(self, batch: QueuedBatch, now: float) -> DeliveryError:
+        return DeliveryError(
+            "all attempts failed and `retries` allows no more",
+            topic=batch.topic,
+            partition=batch.partition,
+            outcome=Outcome.UNKNOWN if batch.dirty else Outcome.NOT_WRITTEN,
+            attempts=batch.attempts,
+            elapsed=now - batch.opened_at,
+            cause=batch.last_error,
+            retriable=True,
+        )
+
+    # -- splitting
+
+    def _split(self, batch: QueuedBatch, now: float) -> None:
+        """MESSAGE_TOO_LARGE: go on with smaller batches, in the same place and the same range of numbers."""
+        limit = self.accumulator.limits.batch_size
+        if len(batch.order) > 1 or batch.plain_size <= limit:
+            # A part that is still too large is halved, or a batch_size above the broker's limit would loop.
+            limit = max(rewriting.largest_record(batch), batch.plain_size // 2)
+        self.accumulator.ratios.split(batch.topic, self.accumulator.limits.codec)
+        children = rewriting.split(batch, self.accumulator.heir, limit)
+        queue = batch.queue
+        for child in children:
+            child.sealed = True
+            child.plain_size = child.size
+        self.sequences.replace(queue, batch, children)
+        self._finish(self.accumulator.retire(batch, to=children), batch)
+        for child in reversed(children):
+            queue.put_back(child)
+
+    # -- the end of a batch
+
+    def _leave_queue(self, batch: QueuedBatch) -> None:
+        queue = batch.queue
+        if not batch.in_flight and batch in queue.queue:
+            queue.queue.remove(batch)
+        if queue.open is batch:
+            queue.open = None
+            self.accumulator.lingering.pop(queue, None)
+
+    def _end(self, batch: QueuedBatch, error: KafkaError | None) -> None:
+        if self.on_ended is not None:
+            self.on_ended(batch, error)
+        self._finish(self.accumulator.retire(batch), batch)
+
+    def _finish(self, flushed: Iterable[Flush], batch: QueuedBatch) -> None:
+        self.on_room(batch.lane)
+        for flush in flushed:
+            self.on_flushed(flush)
+
+    # -- time
+
+    def expire(self, now: float) -> None:
+        """Whatever is due by now: lingers, ends of backoffs, deadlines of records."""
+        self.accumulator.lingers_over(now)
+        for due in self.accumulator.deadlines.pop_due(now):
+            if isinstance(due, PartitionQueue):
+                self._look_again(due, now)
+            elif not due.settled:
+                self._expire(due, now)
+        for batch in self._old(now):
+            self._expire(batch, now)
+
+    def _old(self, now: float) -> list[QueuedBatch]:
+        oldest = []
+        for batch in self.accumulator.live:
+            if batch.opened_at + batch.delivery_timeout > now and not batch.has_own_deadlines:
+                break
+            oldest.append(batch)
+        return oldest
+
+    def _expire(self, batch: QueuedBatch, now: float) -> None:
+        indexes = batch.overdue(now)
+        if not indexes:
+            return
+        whole = len(indexes) == batch.pending
+        written = batch.in_flight or batch.dirty or (batch.attempts > 0 and not whole)
+        self._end_some(batch, indexes, self._too_late(batch, now, written=written), now)
+
+    def _too_late(self, batch: QueuedBatch, now: float, *, written: bool) -> DeliveryTimeoutError:
+        return DeliveryTimeoutError(
+            topic=batch.topic,
+            partition=batch.partition,
+            outcome=Outcome.UNKNOWN if written else Outcome.NOT_WRITTEN,
+            attempts=batch.attempts,
+            elapsed=now - batch.opened_at,
+            cause=batch.last_error,
+        )
+
+    def _end_some(self, batch: QueuedBatch, indexes: list[int], error: KafkaError, now: float) -> int:
+        """These records end alone; with the last one the batch ends."""
+        if len(indexes) == batch.pending:
+            count = batch.pending
+            self.fail(batch, error)
+        else:
+            count = batch.fail_some(indexes, error, NUMBER[error.outcome])
+            self.tally.failed(batch.topic, count, error)
+        self._look_again(batch.queue, now)
+        return count
+
+    # -- withdrawing
+
+    def withdraw(self, batch: QueuedBatch, indexes: list[int], text: str, now: float) -> int:
+        """Take records out of a batch that was never drained; returns how many."""
+        if batch.attempts or batch.settled:
+            return 0
+        error = DeliveryError(text, topic=batch.topic, partition=batch.partition)
+        return self._end_some(batch, indexes, error, now)
+
+    def _try_cancel(self, batch: QueuedBatch, index: int) -> bool:
+        # An undrained batch has no backoff: the moment it was opened is late enough to look again.
+        return self.withdraw(batch, [index], "withdrawn by try_cancel()", batch.opened_at) == 1
+
+    def purge(self, topic: str | None, now: float) -> int:
+        """Withdraw everything that was never drained (of one topic)."""
+        count = 0
+        for batch in list(self.accumulator.live):
+            if not batch.attempts and not batch.settled and topic in (None, batch.topic):
+                count += self.withdraw(batch, batch.pending_indexes(), "withdrawn by purge()", now)
+        return count
+
+    def abandon(self, text: str, cause: BaseException | None, now: float) -> None:
+        """The end of the producer: every record gets its outcome now."""
+        for batch in list(self.accumulator.live):
+            written = batch.in_flight or batch.dirty
+            error = DeliveryError(
+                text,
+                topic=batch.topic,
+                partition=batch.partition,
+                outcome=Outcome.UNKNOWN if written else Outcome.NOT_WRITTEN,
+                attempts=batch.attempts,
+                elapsed=now - batch.opened_at,
+                cause=cause if cause is not None else batch.last_error,
+            )
+            self.fail(batch, error)
+
