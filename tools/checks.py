@@ -14,6 +14,7 @@ from __future__ import annotations
 import argparse
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import time
@@ -59,13 +60,19 @@ class Check:
 
     def _exit_code(self) -> int:
         environment = os.environ | {"PYTHONPATH": str(self.tree)}
-        try:
-            return subprocess.run(
-                self.command, cwd=self.tree, env=environment, timeout=LIMIT_SECONDS, check=False
-            ).returncode
-        except subprocess.TimeoutExpired:
-            print(f"{self.name}: ended after {LIMIT_SECONDS:.0f} seconds", flush=True)
-            return 1
+        # A group of its own, so that ending it also ends what it has started.
+        with subprocess.Popen(
+            self.command, cwd=self.tree, env=environment, start_new_session=True
+        ) as process:
+            try:
+                return process.wait(LIMIT_SECONDS)
+            except subprocess.TimeoutExpired:
+                os.killpg(process.pid, signal.SIGKILL)
+                print(f"{self.name}: ended after {LIMIT_SECONDS:.0f} seconds", flush=True)
+                return 1
+            except KeyboardInterrupt:
+                os.killpg(process.pid, signal.SIGINT)
+                raise
 
     def _read_report(self) -> None:
         """Count what pytest wrote down; a run that died has written nothing."""
@@ -236,5 +243,14 @@ def main() -> int:
     return close(checks)
 
 
+def started() -> int:
+    """`main`, with a plain word instead of a traceback when it is interrupted."""
+    try:
+        return main()
+    except KeyboardInterrupt:
+        print("\ninterrupted", file=sys.stderr)
+        return 1
+
+
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(started())

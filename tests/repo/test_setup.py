@@ -1,0 +1,99 @@
+"""Set-up: it uses what is there, breaks nothing that is somebody else's, and does nothing twice."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import sysconfig
+import venv
+from pathlib import Path
+
+import pytest
+
+from tests.repo.source import ROOT
+from tools import setup_venv
+from tools.setup_venv import Stamp, at_floor, choose_folder, compiled_modules, digest, is_usable, requirements
+
+
+@pytest.fixture
+def tree(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A tree of its own, in which environments are made without pip, which takes seconds."""
+    monkeypatch.setattr(setup_venv, "ROOT", tmp_path)
+    monkeypatch.setattr(setup_venv, "create", venv.create)
+    return tmp_path
+
+
+def test_environment_of_the_tests_is_usable() -> None:
+    """The environment that runs this is one that set-up would use."""
+    assert is_usable(Path(sys.prefix))
+
+
+def test_environment_without_pip_is_not_usable(tmp_path: Path) -> None:
+    """Nothing could be installed into it."""
+    venv.create(tmp_path / "bare")
+    assert not is_usable(tmp_path / "bare")
+
+
+def test_interpreter_outside_an_environment_is_not_usable() -> None:
+    """Nothing is ever installed into the machine's own Python."""
+    assert not is_usable(Path(sys.base_prefix))
+
+
+@pytest.mark.parametrize("content", ["", "#!/bin/sh\nexit 1\n", "#!/bin/sh\necho not json\n"])
+def test_program_that_is_no_python_is_not_usable(tmp_path: Path, content: str) -> None:
+    """Whatever stands at bin/python is asked, not trusted."""
+    program = tmp_path / "bin" / "python"
+    program.parent.mkdir()
+    program.write_text(content)
+    program.chmod(0o755)
+    assert not is_usable(tmp_path)
+
+
+def test_foreign_folder_stays_as_it_is(tree: Path) -> None:
+    """A `.venv` that cannot be used is left alone, and a folder of our own is made beside it."""
+    (tree / ".venv").mkdir()
+    (tree / ".venv" / "precious").write_text("mine")
+    assert choose_folder() == tree / ".venv-aioproducer"
+    assert [path.name for path in (tree / ".venv").iterdir()] == ["precious"]
+
+
+def test_step_is_done_once_for_the_same_content(tmp_path: Path) -> None:
+    """A stamp is current only for what it was written for."""
+    stamp = Stamp(tmp_path, "step", digest("a"))
+    assert not stamp.is_current()
+    stamp.write()
+    assert Stamp(tmp_path, "step", digest("a")).is_current()
+    assert not Stamp(tmp_path, "step", digest("b")).is_current()
+
+
+def test_floors_are_exact_versions() -> None:
+    """Every dependency has a lowest version, and that is what the floors level installs."""
+    floors = requirements("floors")
+    for requirement in requirements("run"):
+        assert ">=" in requirement
+        assert at_floor(requirement) in floors
+
+
+def test_every_level_brings_what_it_is_for() -> None:
+    """Tools come with dev, what tests import with core and dev, and neither with run."""
+    for level, names in (("dev", "ruff pytest kio"), ("core", "pytest kio"), ("run", "anyio Cython")):
+        assert all(any(each.startswith(name) for each in requirements(level)) for name in names.split())
+    assert not any(each.startswith(("pytest", "ruff")) for each in requirements("run"))
+    assert not any(each.startswith("ruff") for each in requirements("core"))
+
+
+def test_compiled_modules_of_this_python_are_where_they_belong() -> None:
+    """After set-up each compiled module stands in the tree for the Python that runs this."""
+    suffix = sysconfig.get_config_var("EXT_SUFFIX")
+    assert [path.name for path in compiled_modules(suffix) if not path.exists()] == []
+
+
+def test_pythons_found_on_this_machine_can_be_started() -> None:
+    """Each line names a minor version and an interpreter that is one, this one among them."""
+    command = [str(ROOT / "tools" / "setup_machine.sh"), "pythons"]
+    output = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    found = dict(line.split(maxsplit=1) for line in output.splitlines())
+    assert found
+    for version, path in found.items():
+        told = subprocess.run([path, "--version"], capture_output=True, text=True, check=True).stdout
+        assert told.startswith(f"Python {version}.")
