@@ -1,0 +1,1 @@
+"""How fast the producers are, side by side on one machine and one real Kafka."""

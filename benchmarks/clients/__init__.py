@@ -1,0 +1,1 @@
+"""One client a file, each run in a process of its own."""

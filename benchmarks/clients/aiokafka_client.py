@@ -1,0 +1,43 @@
+"""aiokafka: one task that awaits each `send()`, and then every future."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import defaultdict
+
+import aiokafka
+
+from benchmarks.measure import BATCH_SIZE, LINGER_MS, VALUE, Round, Stopwatch, Task, check_offsets, task
+
+
+async def _send_all(producer: aiokafka.AIOKafkaProducer, topic: str, records: int) -> dict[int, list[int]]:
+    send = producer.send
+    futures = [await send(topic, VALUE) for _ in range(records)]
+    offsets: dict[int, list[int]] = defaultdict(list)
+    for future in futures:
+        metadata = await future
+        offsets[metadata.partition].append(metadata.offset)
+    return offsets
+
+
+async def _run(one: Task) -> Round:
+    producer = aiokafka.AIOKafkaProducer(
+        bootstrap_servers=one.bootstrap_servers,
+        acks="all",
+        enable_idempotence=True,
+        linger_ms=LINGER_MS,
+        max_batch_size=BATCH_SIZE,
+    )
+    await producer.start()
+    try:
+        check_offsets(await _send_all(producer, one.topic, one.warm_up), one.warm_up)
+        with Stopwatch() as watch:
+            offsets = await _send_all(producer, one.topic, one.records)
+        check_offsets(offsets, one.records)
+    finally:
+        await producer.stop()
+    return watch.round(one.records, f"aiokafka {aiokafka.__version__}")
+
+
+if __name__ == "__main__":
+    asyncio.run(_run(task())).tell()

@@ -1,0 +1,57 @@
+"""confluent-kafka: its synchronous producer with a delivery callback for every record."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+
+import confluent_kafka
+from confluent_kafka.cimpl import KafkaError, Message, Producer
+
+from benchmarks.measure import BATCH_SIZE, LINGER_MS, VALUE, Round, Stopwatch, Task, check_offsets, task
+
+# Serving callbacks at every record is what its examples do, and costs it a sixth of its rate.
+_POLL_EVERY = 500
+
+
+def _send_all(producer: Producer, topic: str, records: int) -> dict[int, list[int]]:
+    offsets: dict[int, list[int]] = defaultdict(list)
+
+    def delivered(error: KafkaError | None, message: Message) -> None:
+        if error is not None:
+            raise SystemExit(f"not delivered: {error}")
+        offsets[message.partition()].append(message.offset())  # type: ignore[index,arg-type]
+
+    produce, poll = producer.produce, producer.poll
+    for number in range(records):
+        while True:
+            try:
+                produce(topic, VALUE, on_delivery=delivered)
+                break
+            except BufferError:
+                poll(0.01)
+        if number % _POLL_EVERY == 0:
+            poll(0)
+    producer.flush()
+    return offsets
+
+
+def _run(one: Task) -> Round:
+    producer = Producer(
+        {
+            "bootstrap.servers": one.bootstrap_servers,
+            "acks": "all",
+            "enable.idempotence": True,
+            "linger.ms": LINGER_MS,
+            "batch.size": BATCH_SIZE,
+        }
+    )
+    check_offsets(_send_all(producer, one.topic, one.warm_up), one.warm_up)
+    with Stopwatch() as watch:
+        offsets = _send_all(producer, one.topic, one.records)
+    check_offsets(offsets, one.records)
+    library, binding = confluent_kafka.libversion()[0], confluent_kafka.version()
+    return watch.round(one.records, f"confluent-kafka {binding} (librdkafka {library})")
+
+
+if __name__ == "__main__":
+    _run(task()).tell()
