@@ -103,7 +103,7 @@ async def _send_share(producer: Producer, task: int, count: int) -> dict[bytes, 
 def _latencies(deliveries: Iterable[Delivery]) -> tuple[float, float]:
     """The median and the 99th percentile of the time from acceptance to acknowledgement, in seconds."""
     times = [delivery.timings for delivery in deliveries]
-    waits = sorted(each.answered - each.accepted for each in times if each.answered is not None)
+    waits = sorted(each.answered - each.accepted for each in times if each.answered and each.accepted)
     if not waits:
         return 0.0, 0.0
     return waits[len(waits) // 2], waits[len(waits) * 99 // 100]
