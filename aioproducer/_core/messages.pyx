@@ -160,8 +160,8 @@ cdef class Program:
             return open_struct(self.source(frame, first + size), &self.shape, &at, &budget)
         self.refusal(&walk, walk.at - first, first + size - walk.at)
 
-    cdef Source source(self, bytes frame, const uint8_t *end):
-        cdef Source source = Source.__new__(Source)
+    cdef _Source source(self, bytes frame, const uint8_t *end):
+        cdef _Source source = _Source.__new__(_Source)
         source.frame = frame
         source.program = self
         source.end = end

@@ -146,7 +146,7 @@ cdef int default_tags(Shape *shape, object made, int known, int64_t tag) except 
     return known
 
 
-cdef object open_struct(Source source, Shape *shape, const uint8_t **at, Py_ssize_t *budget):
+cdef object open_struct(_Source source, Shape *shape, const uint8_t **at, Py_ssize_t *budget):
     """A struct whose arrays are lists as far as the budget goes and views beyond it."""
     cdef Mark marks[MOST_SLOTS]
     cdef Opening opening
@@ -167,7 +167,7 @@ cdef object open_struct(Source source, Shape *shape, const uint8_t **at, Py_ssiz
 cdef object open_field(Field *field, const uint8_t **at, Opening *opening):
     cdef Mark *mark = &opening.marks[field.slot]
     if field.array and mark.cost > opening.budget[0]:
-        view = new_view(<Source>opening.source, field, at[0])
+        view = new_view(<_Source>opening.source, field, at[0])
         at[0] = mark.end
         opening.budget[0] -= VIEW_COST
         return view
@@ -177,11 +177,11 @@ cdef object open_field(Field *field, const uint8_t **at, Opening *opening):
         if field.nullable:
             if take_marker(at) < 0:
                 return None
-        return open_struct(<Source>opening.source, field.shape, at, opening.budget)
+        return open_struct(<_Source>opening.source, field.shape, at, opening.budget)
     return build_field(field, at)
 
 
-cdef object open_element(Source source, Field *field, const uint8_t **at):
+cdef object open_element(_Source source, Field *field, const uint8_t **at):
     cdef Py_ssize_t budget = ALLOWANCE
     if field.kind == STRUCT:
         return open_struct(source, field.shape, at, &budget)

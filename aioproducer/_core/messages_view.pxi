@@ -2,7 +2,7 @@
 
 @cython.final
 @cython.no_gc
-cdef class Source:
+cdef class _Source:
     """A frame that has been walked, with the program that its views are read by."""
 
     cdef bytes frame
@@ -10,7 +10,7 @@ cdef class Source:
     cdef const uint8_t *end
 
 
-cdef ArrayView new_view(Source source, Field *field, const uint8_t *at):
+cdef ArrayView new_view(_Source source, Field *field, const uint8_t *at):
     cdef ArrayView view = ArrayView.__new__(ArrayView)
     view.source = source
     view.field = field
@@ -29,16 +29,13 @@ cdef class ArrayView:
     access by rising index. It keeps the whole frame alive: copy what is to stay.
     """
 
-    cdef Source source
+    cdef _Source source
     cdef Field *field
     cdef const uint8_t *first
     cdef Py_ssize_t length
     # The place where the last element that was asked for ends, so that rising indexes need no search.
     cdef const uint8_t *cursor
     cdef Py_ssize_t position
-
-    def __init__(self):
-        raise TypeError("an ArrayView comes from decoding only")
 
     def __len__(self):
         return self.length

@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import importlib
 import io
+from collections.abc import Hashable
 from dataclasses import Field, fields, is_dataclass
 from functools import cache
 from types import UnionType
@@ -69,7 +70,7 @@ class Bridge:
         """Our message that says the same."""
         return self._from_kio(entity, self.message.type)
 
-    def _pairs(self, struct: type[AnyMessage], entity_type: type[Any]) -> list[tuple[str, Field[Any]]]:
+    def _pairs(self, struct: type[AnyMessage], entity_type: Any) -> list[tuple[str, Field[Any]]]:
         return _pairs(self.message.structs[struct], entity_type, self.version)
 
     def _tamed(self, ours: AnyMessage, entity_type: type[Any]) -> AnyMessage:
@@ -125,7 +126,9 @@ class Bridge:
             if values[name] is None and field.metadata.get("kafka_type") in ("uuid", "datetime_i64"):
                 values[name] = bytes(16) if field.metadata["kafka_type"] == "uuid" else -1
         defaults = struct._field_defaults  # type: ignore[attr-defined]
-        absent = {name: [] for name, default in defaults.items() if default == () and name not in values}
+        absent: dict[str, object] = {
+            name: [] for name, default in defaults.items() if default == () and name not in values
+        }
         return struct(**absent, **values)
 
     def _our_value(self, value: Any, field: Field[Any]) -> Any:
@@ -160,7 +163,7 @@ def _each(value: Any, change: Any, container: type[Any] = list) -> Any:
 
 
 @cache
-def _pairs(declared: tuple[Any, ...], entity_type: type[Any], version: int) -> list[tuple[str, Field[Any]]]:
+def _pairs(declared: tuple[Any, ...], entity_type: Any, version: int) -> list[tuple[str, Field[Any]]]:
     names = [field.name for field in declared if version in version_range(field.versions)]
     theirs = fields(entity_type)
     for ours, field in zip(names, theirs, strict=True):
@@ -171,15 +174,17 @@ def _pairs(declared: tuple[Any, ...], entity_type: type[Any], version: int) -> l
 
 
 @cache
-def _members(field_type: Any) -> tuple[Any, ...]:
+def _members(field_type: Hashable) -> tuple[Any, ...]:
     if isinstance(field_type, UnionType) or get_origin(field_type) is tuple:
         return tuple(member for part in get_args(field_type) for member in _members(part))
     return (field_type,)
 
 
 def _entity_type(field: Field[Any]) -> type[Any] | None:
-    return next((member for member in _members(field.type) if is_dataclass(member)), None)  # type: ignore[return-value]
+    kind: Any = field.type
+    return next((member for member in _members(kind) if is_dataclass(member)), None)
 
 
 def _is_optional(field: Field[Any]) -> bool:
-    return type(None) in _members(field.type)
+    kind: Any = field.type
+    return type(None) in _members(kind)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Sequence
+from typing import Any
 
 import pytest
 
@@ -12,7 +13,7 @@ from tests.wire.shapes import FLEXIBLE, OLD, Numbers, Point, Points, Texts, prog
 
 COUNT = 9000
 NUMBERS = [n * 1_000_003 % 2**31 for n in range(COUNT)]
-CASES = {
+CASES: dict[str, tuple[Any, int, list[Any]]] = {
     "numbers": (Numbers, OLD, NUMBERS),
     "texts": (Texts, FLEXIBLE, [str(number) for number in NUMBERS]),
     "points": (Points, OLD, [Point(number, -number) for number in NUMBERS]),
@@ -21,16 +22,16 @@ CASES = {
 
 
 @pytest.fixture(params=CASES)
-def pair(request: pytest.FixtureRequest) -> tuple[ArrayView, list[object]]:
+def pair(request: pytest.FixtureRequest) -> tuple[ArrayView, list[Any]]:
     """A view and the list that it stands for."""
     kind, version, values = CASES[request.param]
     written = program(kind, version).encode(kind(values))
     view = program(kind, version).decode(written).values
     assert isinstance(view, ArrayView)
-    return view, list(values)
+    return view, values
 
 
-Pair = tuple[ArrayView, list[object]]
+Pair = tuple[ArrayView, list[Any]]
 
 
 def test_it_is_a_sequence(pair: Pair) -> None:
@@ -85,7 +86,7 @@ def test_it_can_be_written_again(pair: Pair) -> None:
     """A decoded message can be encoded as it is."""
     view, values = pair
     kind = Texts if isinstance(values[0], str) else Points if isinstance(values[0], Point) else Numbers
-    assert program(kind).encode(kind(view)) == program(kind).encode(kind(values))  # type: ignore[arg-type]
+    assert program(kind).encode(kind(view)) == program(kind).encode(kind(values))
 
 
 def test_it_cannot_be_changed_or_hashed(pair: Pair) -> None:
@@ -95,8 +96,6 @@ def test_it_cannot_be_changed_or_hashed(pair: Pair) -> None:
         view[0] = 1  # type: ignore[index]
     with pytest.raises(TypeError):
         hash(view)
-    with pytest.raises(TypeError, match="comes from decoding only"):
-        ArrayView()
 
 
 def test_repr_is_short(pair: Pair) -> None:

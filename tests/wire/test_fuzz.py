@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterator
+from typing import Any
 
 from aioproducer._core.messages import ArrayView
 from aioproducer._wire.apis import APIS, api_of
@@ -39,9 +40,9 @@ def survives(kind: type[AnyMessage], version: int, frame: bytes) -> bool:
     return True
 
 
-def plain(value: object) -> object:
+def plain(value: Any) -> Any:
     """A message with lists for its views."""
-    if isinstance(value, tuple) and hasattr(value, "_fields"):
+    if isinstance(value, tuple):
         return type(value)(*map(plain, value))
     if isinstance(value, (list, ArrayView)):
         return [plain(element) for element in value]

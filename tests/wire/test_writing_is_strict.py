@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import array
 from collections import deque
+from collections.abc import Callable, Sequence
 
 import pytest
 
@@ -57,33 +58,36 @@ NOT_CONTIGUOUS = memoryview(b"abcdef")[::2]
 def test_scalars(field: str, value: object, error: type[Exception]) -> None:
     """A number out of range, or something that is no number, is refused with the field's name."""
     with pytest.raises(error, match=rf"Scalars\.{field} \(version 0\) must "):
-        program(Scalars).encode(Scalars()._replace(**{field: value}))
+        program(Scalars).encode(Scalars()._replace(**{field: value}))  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(
-    ("message", "error", "text"),
+    ("kind", "value", "error", "text"),
     [
-        (Text(None), ValueError, r"Text\.value \(version 0\) must not be None"),
-        (Text(b"bytes"), TypeError, r"Text\.value \(version 0\) must be a str, not bytes"),
-        (Text("\ud800"), ValueError, r"Text\.value \(version 0\) cannot be written as UTF-8: surrogates"),
-        (Text("x" * 32768), ValueError, r"Text\.value \(version 0\) is 32768 bytes long; Kafka allows 32767"),
-        (Text("é" * 16384), ValueError, r"Text\.value \(version 0\) is 32768 bytes long; Kafka allows 32767"),
-        (Blob("text"), TypeError, r"Blob\.value \(version 0\) must be bytes-like, not str"),
-        (Blob(NOT_CONTIGUOUS), ValueError, r"Blob\.value \(version 0\) must be contiguous in memory"),
-        (Numbers(None), ValueError, r"Numbers\.values \(version 0\) must not be None"),
-        (Numbers(5), TypeError, r"Numbers\.values \(version 0\) must be a sequence, not int"),
-        (Numbers(b"12"), TypeError, r"Numbers\.values \(version 0\) must be a sequence, not bytes"),
-        (Numbers([1, "2"]), TypeError, r"Numbers\.values \(version 0\) must be an int, not str"),
-        (Numbers({1, 2}), TypeError, r"Numbers\.values \(version 0\) must be a sequence, not set"),
-        (Texts("letters"), TypeError, r"Texts\.values \(version 0\) must be a sequence, not str"),
-        (Texts(["a", None]), ValueError, r"Texts\.values \(version 0\) must not be None"),
-        (Points([(1, 2)]), TypeError, r"Points\.values \(version 0\) must be a Point, not tuple"),
-        (Points([Point(x="a")]), TypeError, r"Point\.x \(version 0\) must be an int, not str"),  # type: ignore[arg-type]
-        (MaybePoint(Text()), TypeError, r"MaybePoint\.point \(version 0\) must be a Point, not Text"),  # type: ignore[arg-type]
+        (Text, None, ValueError, r"Text\.value \(version 0\) must not be None"),
+        (Text, b"bytes", TypeError, r"Text\.value \(version 0\) must be a str, not bytes"),
+        (Text, "\ud800", ValueError, r"Text\.value \(version 0\) cannot be written as UTF-8: surrogates"),
+        (Text, "x" * 32768, ValueError, r"Text\.value \(version 0\) is 32768 bytes long; Kafka allows 32767"),
+        (Text, "é" * 16384, ValueError, r"Text\.value \(version 0\) is 32768 bytes long; Kafka allows 32767"),
+        (Blob, "text", TypeError, r"Blob\.value \(version 0\) must be bytes-like, not str"),
+        (Blob, NOT_CONTIGUOUS, ValueError, r"Blob\.value \(version 0\) must be contiguous in memory"),
+        (Numbers, None, ValueError, r"Numbers\.values \(version 0\) must not be None"),
+        (Numbers, 5, TypeError, r"Numbers\.values \(version 0\) must be a sequence, not int"),
+        (Numbers, b"12", TypeError, r"Numbers\.values \(version 0\) must be a sequence, not bytes"),
+        (Numbers, [1, "2"], TypeError, r"Numbers\.values \(version 0\) must be an int, not str"),
+        (Numbers, {1, 2}, TypeError, r"Numbers\.values \(version 0\) must be a sequence, not set"),
+        (Texts, "letters", TypeError, r"Texts\.values \(version 0\) must be a sequence, not str"),
+        (Texts, ["a", None], ValueError, r"Texts\.values \(version 0\) must not be None"),
+        (Points, [(1, 2)], TypeError, r"Points\.values \(version 0\) must be a Point, not tuple"),
+        (Points, [Point("a")], TypeError, r"Point\.x \(version 0\) must be an int, not str"),  # type: ignore[arg-type]
+        (MaybePoint, Text(), TypeError, r"MaybePoint\.point \(version 0\) must be a Point, not Text"),
     ],
 )
-def test_wrong_values(message: tuple[object, ...], error: type[Exception], text: str) -> None:
+def test_wrong_values(
+    kind: Callable[[object], tuple[object, ...]], value: object, error: type[Exception], text: str
+) -> None:
     """Each wrong value is named with its field, its version and what would be right."""
+    message = kind(value)
     with pytest.raises(error, match=text):
         program(type(message)).encode(message)
 
@@ -124,11 +128,14 @@ def test_kafkas_own_rules_for_what_a_version_lacks() -> None:
         encode(MetadataRequest([MetadataRequestTopic(name="t")], allow_auto_topic_creation=False), 3)
 
 
-@pytest.mark.parametrize("kind", [list, tuple, deque, lambda values: array.array("i", values), range])
-def test_any_sequence(kind: type[list[int]]) -> None:
+@pytest.mark.parametrize(
+    "values",
+    [(0, 1, 2), deque([0, 1, 2]), array.array("i", [0, 1, 2]), range(3)],
+    ids=lambda v: type(v).__name__,
+)
+def test_any_sequence(values: Sequence[int]) -> None:
     """Arrays are written from any sequence."""
-    values = kind(range(5)) if kind is not range else range(5)  # type: ignore[comparison-overlap]
-    assert program(Numbers).encode(Numbers(values)) == program(Numbers).encode(Numbers([0, 1, 2, 3, 4]))
+    assert program(Numbers).encode(Numbers(values)) == program(Numbers).encode(Numbers([0, 1, 2]))
 
 
 @pytest.mark.parametrize("kind", [bytes, bytearray, memoryview, lambda data: array.array("b", data)])
