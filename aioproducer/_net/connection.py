@@ -13,35 +13,29 @@ import copy
 import logging
 import math
 import struct
-import sys
 from collections import deque
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any, Generic, NamedTuple, Protocol, TypeAlias, TypeVar, cast
+from typing import Any, NamedTuple, Protocol, TypeVar, cast
 
+from aioproducer._net.alarm import Alarm
+from aioproducer._net.handover import BytesLike, hand_over
+from aioproducer._net.replies import Reply, at_broker
 from aioproducer._state.opening import NO_VERSIONS, BrokerVersions
 from aioproducer._wire.apis import api_of
 from aioproducer._wire.codec import decode_response, encode_request
 from aioproducer._wire.frames import FRAME_LIMIT, FrameAssembler
 from aioproducer.errors import BrokerUnavailableError, KafkaError, ProtocolError
 
-__all__ = ["AnswerHandler", "BytesLike", "Connection"]
+__all__ = ["AnswerHandler", "Connection"]
 
 logger = logging.getLogger("aioproducer")
 
-# Anything with the buffer protocol; `collections.abc.Buffer` is there from Python 3.12 on.
-BytesLike: TypeAlias = Any
 M = TypeVar("M", bound=tuple[Any, ...])
 R = TypeVar("R")
 
 _INT32 = struct.Struct(">i")
 _LAST_CORRELATION_ID = 2**31 - 1
-# After a stall, what has already arrived is at most the kernel's receive buffer (Linux: 6 MiB by default), of which
-# each turn of the loop takes 64 KiB.
-_CATCH_UP_TURNS = 128
-# There writelines() never calls pause_writing (CVE-2024-12254), so that memory would grow without a limit.
-_PYTHON = tuple(sys.version_info[:3])
-_WRITELINES_IS_UNBOUNDED = (3, 12, 0) <= _PYTHON < (3, 12, 9) or (3, 13, 0) <= _PYTHON < (3, 13, 2)
 
 
 class AnswerHandler(Protocol):
@@ -72,14 +66,12 @@ class Connection(asyncio.BufferedProtocol):
 
     __slots__ = (
         "__weakref__",
+        "_alarm",
         "_close_callbacks",
         "_correlation_id",
         "_frames",
         "_loop",
-        "_reads",
         "_room",
-        "_timer",
-        "_timer_at",
         "_transport",
         "_waiting",
         "broker",
@@ -88,6 +80,7 @@ class Connection(asyncio.BufferedProtocol):
         "closed",
         "last_used",
         "muted_until",
+        "reads",
         "versions",
     )
 
@@ -99,15 +92,14 @@ class Connection(asyncio.BufferedProtocol):
         self.close_reason: KafkaError | None = None
         self.last_used = loop.time()
         self.muted_until = -math.inf
+        self.reads = 0
         self._loop = loop
         self._transport: asyncio.Transport | None = None
         self._frames = FrameAssembler(broker)
         self._waiting: deque[_Asked] = deque()
         self._correlation_id = -1
-        self._reads = 0
         self._room = asyncio.Event()
-        self._timer: asyncio.TimerHandle | None = None
-        self._timer_at = math.inf
+        self._alarm = Alarm(loop, self)
         self._close_callbacks: list[Callable[[Connection], None]] = []
 
     def __repr__(self) -> str:
@@ -146,8 +138,7 @@ class Connection(asyncio.BufferedProtocol):
             return
         self.closed = True
         self.close_reason = reason
-        if self._timer is not None:
-            self._timer.cancel()
+        self._alarm.stop()
         self._hang_up()
         self._room.set()
         while self._waiting:
@@ -214,10 +205,9 @@ class Connection(asyncio.BufferedProtocol):
         now = self.last_used = self._loop.time()
         if on_answer is not None:
             self._waiting.append(_Asked(correlation_id, on_answer, now + timeout, timeout))
-            if now + timeout < self._timer_at:
-                self._wake_at(now + timeout)
+            self._alarm.expect(now + timeout)
         try:
-            _hand_over(transport, parts, nbytes)
+            hand_over(transport, parts, nbytes)
         except Exception as error:
             logger.exception(
                 "a request to broker %s could not be written; closing the connection", self.broker
@@ -249,7 +239,7 @@ class Connection(asyncio.BufferedProtocol):
     ) -> R:
         correlation_id = self.next_correlation_id()
         frame = encode_request(message, version, correlation_id, self.client_id)
-        reply = _Reply(self._loop.create_future(), read, self.broker)
+        reply = Reply(self._loop.create_future(), read, self.broker)
         self.write_request(correlation_id, (frame,), reply, timeout, len(frame))
         try:
             answer: R = await reply.future
@@ -280,12 +270,12 @@ class Connection(asyncio.BufferedProtocol):
         """asyncio: so much was put there."""
         frames = self._frames
         frames.received(nbytes)
-        self._reads += 1
+        self.reads += 1
         try:
             while not self.closed and (frame := frames.next_frame()) is not None:
                 self._pair(frame)
         except ProtocolError as error:
-            self._end(_at_broker(error, self.broker).with_traceback(None))
+            self._end(at_broker(error, self.broker).with_traceback(None))
         except Exception as error:
             logger.exception(
                 "the handler of an answer from broker %s failed; closing the connection", self.broker
@@ -301,7 +291,7 @@ class Connection(asyncio.BufferedProtocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         """asyncio: the transport is gone."""
-        self._end(self._unavailable(self._how_it_left(), exc))
+        self._end(self._unavailable(self._how_it_left(exc), exc))
         self._transport = None
         self._frames.discard()
 
@@ -324,39 +314,13 @@ class Connection(asyncio.BufferedProtocol):
 
     # ------------------------------------------------------------------------------------------ time
 
-    def _earliest_deadline(self) -> float:
+    def earliest_deadline(self) -> float:
+        """Of all requests that wait for their answer; infinite if there are none."""
         return min((asked.deadline for asked in self._waiting), default=math.inf)
 
-    def _wake_at(self, when: float) -> None:
-        if self._timer is not None:
-            self._timer.cancel()
-        self._timer_at = when
-        self._timer = self._loop.call_at(when, self._wake) if when < math.inf else None
-
-    def _wake(self) -> None:
-        self._timer = None
-        if self._earliest_deadline() <= self._loop.time():
-            self._let_arrive(_CATCH_UP_TURNS)
-        else:
-            self._wake_at(self._earliest_deadline())
-
-    def _let_arrive(self, turns: int) -> None:
-        # The loop may have been held up, with the answer already here. Two turns, because on asyncio what is called
-        # soon runs before what the selector finds in the same turn, and on uvloop timers run before it looks.
-        self._loop.call_soon(self._loop.call_soon, self._judge, turns, self._reads)
-
-    def _judge(self, turns: int, reads_before: int) -> None:
-        now = self._loop.time()
-        if self.closed:
-            return
-        if self._earliest_deadline() > now:
-            self._wake_at(self._earliest_deadline())
-        elif turns and self._reads != reads_before:
-            self._let_arrive(turns - 1)
-        else:
-            self._end(
-                self._unavailable("the connection was closed because a request timed out"), overdue_at=now
-            )
+    def overdue(self, now: float) -> None:
+        """A late answer would be paired with another request, so that nothing can follow on this connection."""
+        self._end(self._unavailable("the connection was closed because a request timed out"), overdue_at=now)
 
     # ------------------------------------------------------------------------------------------ words
 
@@ -371,60 +335,18 @@ class Connection(asyncio.BufferedProtocol):
         reason = self.close_reason
         return copy.copy(reason) if reason else self._unavailable("the connection is about to be closed")
 
-    def _how_it_left(self) -> str:
+    def _how_it_left(self, exc: Exception | None = None) -> str:
+        what = "the broker closed the connection" if exc is None else "the connection was lost"
         missing = self._frames.missing
         if missing is not None:
             received, expected = missing
             cut = f"after {received} of its {expected} bytes" if expected else "within its length"
-            return f"the broker closed the connection in the middle of an answer, {cut}"
+            return f"{what} in the middle of an answer, {cut}"
         if self.versions is NO_VERSIONS:
-            return "the broker closed the connection without an answer; its listener may want TLS"
-        return "the broker closed the connection"
+            return f"{what} without an answer; its listener may want TLS"
+        return what
 
     def _unpaired(self, correlation_id: int) -> ProtocolError:
         expected = f"{self._waiting[0].correlation_id} is next" if self._waiting else "nothing was asked"
         told = f"an answer with correlation id {correlation_id} came, but {expected}"
         return ProtocolError(told, broker=self.broker)
-
-
-class _Reply(Generic[R]):
-    """The handler behind `request()`: reads the answer into a future."""
-
-    __slots__ = ("_broker", "_read", "future")
-
-    def __init__(self, future: asyncio.Future[R], read: Callable[[memoryview], R], broker: str) -> None:
-        self.future = future
-        self._read = read
-        self._broker = broker
-
-    def answered(self, frame: memoryview) -> None:
-        if self.future.done():  # cancelled
-            return
-        try:
-            self.future.set_result(self._read(frame))
-        except ProtocolError as error:
-            self.future.set_exception(copy.copy(_at_broker(error, self._broker)))
-            raise
-        except Exception as error:
-            self.future.set_exception(copy.copy(error))
-            raise
-
-    def failed(self, error: KafkaError, *, written: bool) -> None:  # noqa: ARG002  asking again harms nothing
-        if not self.future.done():
-            self.future.set_exception(copy.copy(error))
-
-
-def _at_broker(error: ProtocolError, broker: str) -> ProtocolError:
-    """The same error, naming the broker, also where the codec found it."""
-    return error if error.broker is not None else ProtocolError(str(error), broker=broker)
-
-
-def _hand_over(transport: asyncio.Transport, parts: Sequence[BytesLike], nbytes: int | None) -> None:
-    views = [memoryview(part) for part in parts]
-    size = sum(view.nbytes for view in views) if nbytes is None else nbytes
-    # No empty ones: with an empty last part, asyncio's writelines() of 3.12 and later never gets done (gh-155888).
-    pieces: list[bytes | memoryview] = [_INT32.pack(size), *(view for view in views if view.nbytes)]
-    if _WRITELINES_IS_UNBOUNDED:
-        transport.write(b"".join(pieces))
-    else:
-        transport.writelines(pieces)
