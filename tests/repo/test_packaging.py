@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.repo.source import ROOT
+from tests.repo.source import PACKAGE, ROOT, python_files
 
 pytestmark = [pytest.mark.packaging, pytest.mark.timeout(600)]
 
@@ -80,6 +80,12 @@ def test_wheel_holds_compiled_modules_and_their_stubs(distributions: Path) -> No
     for module in compiled_modules():
         assert f"{module}.pyi" in files
         assert sum(name.startswith(f"{module}.") and name.endswith((".so", ".pyd")) for name in files) == 1
+
+
+def test_wheel_holds_every_module(distributions: Path) -> None:
+    """The Python files of the wheel are those of the tree."""
+    modules = {name for name in wheel_files(distributions) if name.endswith(".py")}
+    assert modules == {str(path.relative_to(ROOT)) for path in python_files(PACKAGE)}
 
 
 def test_wheel_holds_nothing_else(distributions: Path) -> None:
