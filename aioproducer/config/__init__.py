@@ -1,0 +1,25 @@
+"""What a producer can be told: settings, their checks, and Kafka's names for them."""
+
+from __future__ import annotations
+
+from aioproducer.config.endpoints import BootstrapServers as BootstrapServers
+from aioproducer.config.endpoints import Endpoint as Endpoint
+from aioproducer.config.endpoints import parse_endpoint as parse_endpoint
+from aioproducer.config.names import client_id_problem as client_id_problem
+from aioproducer.config.names import topic_problem as topic_problem
+from aioproducer.config.producer import SETTINGS as SETTINGS
+from aioproducer.config.producer import ProducerConfig as ProducerConfig
+from aioproducer.config.signature import Changes as Changes
+from aioproducer.config.signature import Settings as Settings
+
+__all__ = [
+    "SETTINGS",
+    "BootstrapServers",
+    "Changes",
+    "Endpoint",
+    "ProducerConfig",
+    "Settings",
+    "client_id_problem",
+    "parse_endpoint",
+    "topic_problem",
+]

@@ -1,0 +1,101 @@
+"""Settings that depend on each other: defaults that follow others, and combinations that cannot work."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Set as AbstractSet
+from typing import Any
+
+from aioproducer.config.table import DERIVED
+
+__all__ = ["complete", "conflicts"]
+
+IDEMPOTENT_IN_FLIGHT = 5  # a broker remembers this many batches of a producer in each partition
+LEVELS = {"gzip": (1, 9), "lz4": (1, 17), "zstd": (-131_072, 22)}
+CEILINGS = {
+    "reconnect_backoff_max_ms": ("reconnect_backoff_ms", 1_000),
+    "retry_backoff_max_ms": ("retry_backoff_ms", 1_000),
+    "socket_connection_setup_timeout_max_ms": ("socket_connection_setup_timeout_ms", 30_000),
+}
+
+
+def complete(fields: dict[str, Any]) -> None:
+    """Fill in the defaults that follow other settings."""
+    for name, (start, ceiling) in CEILINGS.items():
+        _default(fields, name, max(ceiling, fields[start]))
+    _default(fields, "delivery_timeout_ms", max(120_000, fields["linger_ms"] + fields["request_timeout_ms"]))
+    _default(fields, "close_timeout_ms", fields["delivery_timeout_ms"])
+
+
+def _default(fields: dict[str, Any], name: str, value: int) -> None:
+    if fields[name] is DERIVED:
+        fields[name] = value
+
+
+def conflicts(fields: Mapping[str, Any], given: AbstractSet[str]) -> list[str]:
+    """One line, with its fix, for each combination that cannot work."""
+    return [line for rule in RULES for line in rule(fields, given)]
+
+
+def _idempotence(fields: Mapping[str, Any], given: AbstractSet[str]) -> Iterator[str]:
+    if not fields["enable_idempotence"]:
+        return
+    default = "" if "enable_idempotence" in given else " (the default)"
+    needs = (
+        ("acks", fields["acks"] == -1, "acks='all'"),
+        ("retries", fields["retries"] > 0, "retries of 1 or more"),
+        (
+            "max_in_flight_requests_per_connection",
+            fields["max_in_flight_requests_per_connection"] <= IDEMPOTENT_IN_FLIGHT,
+            f"max_in_flight_requests_per_connection of at most {IDEMPOTENT_IN_FLIGHT}",
+        ),
+    )
+    for name, holds, need in needs:
+        if not holds:
+            yield (
+                f"{name}={fields[name]}: enable_idempotence=True{default} needs {need}: "
+                "use that, or give up the guarantee with enable_idempotence=False"
+            )
+
+
+def _delivery_timeout(fields: Mapping[str, Any], given: AbstractSet[str]) -> Iterator[str]:
+    linger, request, delivery = (
+        fields[name] for name in ("linger_ms", "request_timeout_ms", "delivery_timeout_ms")
+    )
+    if delivery < linger + request:
+        yield (
+            f"delivery_timeout_ms={delivery}: must be at least linger_ms + request_timeout_ms ({linger} + {request}): "
+            f"use {linger + request} or more, or lower one of those"
+        )
+
+
+def _ceilings(fields: Mapping[str, Any], given: AbstractSet[str]) -> Iterator[str]:
+    for name, (start, _) in CEILINGS.items():
+        if fields[name] < fields[start]:
+            yield f"{name}={fields[name]}: must be at least {start}={fields[start]}: raise it, or lower {start}"
+
+
+def _compression_level(fields: Mapping[str, Any], given: AbstractSet[str]) -> Iterator[str]:
+    level, kind = fields["compression_level"], fields["compression_type"]
+    if level is None:
+        return
+    if kind not in LEVELS:
+        yield f"compression_level={level}: compression_type={kind!r} has no levels: leave it out"
+        return
+    low, high = LEVELS[kind]
+    if not low <= level <= high:
+        yield f"compression_level={level}: must be {low} to {high} with compression_type={kind!r}"
+
+
+def _rack(fields: Mapping[str, Any], given: AbstractSet[str]) -> Iterator[str]:
+    if fields["partitioner_rack_aware"] and fields["client_rack"] is None:
+        yield "partitioner_rack_aware=True: needs client_rack, the rack that this client runs in"
+
+
+RULES: tuple[Callable[[Mapping[str, Any], AbstractSet[str]], Iterator[str]], ...] = (
+    _idempotence,
+    _delivery_timeout,
+    _ceilings,
+    _compression_level,
+    _rack,
+)

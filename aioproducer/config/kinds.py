@@ -1,0 +1,223 @@
+"""The kinds of values that settings take: what is accepted, and what to do about the rest.
+
+`check(value)` gives the value as it is kept, or raises a `ValueError` whose text completes "name=value: …".
+`parse(text)` makes a value of a property's string, and leaves the judging to `check`. `range` is for the docs.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Iterable
+from typing import Any, Protocol
+
+import attrs
+
+from aioproducer.config.endpoints import Endpoint, parse_endpoints
+from aioproducer.config.names import client_id_problem, topic_problem
+from aioproducer.errors import printable
+
+__all__ = [
+    "INT_MAX",
+    "LONG_MAX",
+    "Acks",
+    "Addresses",
+    "Choice",
+    "ClientId",
+    "Flag",
+    "Integer",
+    "Kind",
+    "Optional",
+    "Text",
+    "Topics",
+]
+
+INT_MAX = 2**31 - 1
+LONG_MAX = 2**63 - 1
+
+
+class Kind(Protocol):
+    """What a setting accepts."""
+
+    @property
+    def range(self) -> str: ...
+    def check(self, value: Any) -> Any: ...
+    def parse(self, text: str) -> Any: ...
+
+
+@attrs.frozen
+class Integer:
+    """A whole number within bounds. A bool is not a number, and neither is a string or a float of any value."""
+
+    low: int
+    high: int = INT_MAX
+    unit: str = ""
+
+    @property
+    def range(self) -> str:
+        if self.high in {INT_MAX, LONG_MAX}:
+            return f"{self.low} or more"
+        return f"{self.low} to {self.high}"
+
+    def check(self, value: Any) -> int:
+        number = self._number(value)
+        if not self.low <= number <= self.high:
+            raise ValueError(
+                f"must be {self.low} to {self.high}" if number > self.high else f"must be {self.range}"
+            )
+        return number
+
+    def _number(self, value: Any) -> int:
+        if not isinstance(value, bool):
+            try:
+                return operator.index(value)
+            except TypeError:
+                pass
+        unit = f" of {self.unit}" if self.unit else ""
+        raise ValueError(f"must be a whole number{unit}, not {type(value).__name__}")
+
+    def parse(self, text: str) -> int | str:
+        digits = text[1:] if text[:1] in {"+", "-"} else text
+        return int(text) if digits.isascii() and digits.isdigit() and len(digits) < 20 else text
+
+
+@attrs.frozen
+class Flag:
+    """True or False, not something that is merely truthy."""
+
+    range: str = attrs.field(default="True, False", init=False)
+
+    def check(self, value: Any) -> bool:
+        if isinstance(value, bool):
+            return value
+        raise ValueError(f"must be True or False, not {type(value).__name__}")
+
+    def parse(self, text: str) -> bool | str:
+        return {"true": True, "false": False}.get(text.lower(), text)
+
+
+@attrs.frozen
+class Choice:
+    """One of a few words, in any case; `refused` tells why a word of Kafka's is not among them."""
+
+    words: tuple[str, ...]
+    refused: dict[str, str] = attrs.field(factory=dict, hash=False)
+
+    @property
+    def range(self) -> str:
+        return ", ".join(repr(word) for word in self.words)
+
+    def check(self, value: Any) -> str:
+        if not isinstance(value, str):
+            raise ValueError(f"must be one of {self.range}, not {type(value).__name__}")
+        for word in self.words:
+            if word.lower() == value.lower():
+                return word
+        for word, reason in self.refused.items():
+            if word.lower() == value.lower():
+                raise ValueError(reason)
+        raise ValueError(f"must be one of {self.range}")
+
+    def parse(self, text: str) -> str:
+        return text
+
+
+@attrs.frozen
+class Acks:
+    """How many replicas must have the record; kept as Kafka's number, -1 for all of them."""
+
+    range: str = attrs.field(default="'all', 1, 0, -1", init=False)
+
+    def check(self, value: Any) -> int:
+        known = {"all": -1, "-1": -1, "0": 0, "1": 1}
+        if not isinstance(value, bool) and isinstance(value, int | str):
+            found = known.get(str(value).lower())
+            if found is not None:
+                return found
+        raise ValueError("must be 'all' (or -1), 1 or 0")
+
+    def parse(self, text: str) -> str:
+        return text
+
+
+@attrs.frozen
+class Addresses:
+    """Where brokers can be found."""
+
+    range: str = attrs.field(default="'host:port,host:port' or a sequence", init=False)
+
+    def check(self, value: Any) -> tuple[Endpoint, ...]:
+        return parse_endpoints(value)
+
+    def parse(self, text: str) -> str:
+        return text
+
+
+@attrs.frozen
+class ClientId:
+    """A name that brokers show for this client."""
+
+    range: str = attrs.field(default="1 to 255 bytes, printable", init=False)
+
+    def check(self, value: Any) -> str:
+        problem = client_id_problem(value)
+        if problem:
+            raise ValueError(problem)
+        return str(value)
+
+    def parse(self, text: str) -> str:
+        return text
+
+
+@attrs.frozen
+class Text:
+    """A printable string that is not empty."""
+
+    range: str = attrs.field(default="a string", init=False)
+
+    def check(self, value: Any) -> str:
+        if not isinstance(value, str):
+            raise ValueError(f"must be str, not {type(value).__name__}")
+        if not value or not value.isprintable():
+            raise ValueError("must be a printable string that is not empty")
+        return value
+
+    def parse(self, text: str) -> str:
+        return text
+
+
+@attrs.frozen
+class Optional:
+    """What `kind` accepts, or None, which is `absent` in words."""
+
+    kind: Kind
+    absent: str
+
+    @property
+    def range(self) -> str:
+        return f"{self.kind.range}; None: {self.absent}"
+
+    def check(self, value: Any) -> Any:
+        return None if value is None else self.kind.check(value)
+
+    def parse(self, text: str) -> Any:
+        return self.kind.parse(text)
+
+
+@attrs.frozen
+class Topics:
+    """Names of topics."""
+
+    range: str = attrs.field(default="a sequence of names", init=False)
+
+    def check(self, value: Any) -> tuple[str, ...]:
+        if isinstance(value, str | bytes) or not isinstance(value, Iterable):
+            raise ValueError("must be a sequence of names, such as ['orders']")
+        names = tuple(value)
+        for name in names:
+            problem = topic_problem(name)
+            if problem:
+                raise ValueError(f"{printable(repr(name), 60)}: {problem}")
+        return tuple(dict.fromkeys(names))
+
+    def parse(self, text: str) -> list[str]:
+        return [name for name in map(str.strip, text.split(",")) if name]

@@ -1,0 +1,86 @@
+"""From Kafka's dotted properties, in a mapping or a file, to settings."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from aioproducer.config.java_properties import parse_properties
+from aioproducer.config.refused import class_name_problem, refusal, says_what_we_do, unknown
+from aioproducer.config.table import Setting, complaint
+from aioproducer.errors import ConfigurationError
+
+__all__ = ["read_properties"]
+
+STANDS_FOR = {"partitioner_class": "partitioner", "interceptor_classes": "interceptors"}
+
+
+def read_properties(
+    source: Mapping[str, Any] | str | os.PathLike[str],
+    table: Mapping[str, Setting],
+    values: dict[str, Any],
+    problems: list[str],
+) -> None:
+    """Put the settings of `source` into `values` where it has none of that name, and complaints into `problems`."""
+    properties = _with_one_level(source if isinstance(source, Mapping) else _file(Path(source)))
+    for dotted, value in properties.items():
+        _take(dotted, value, table, values, problems)
+
+
+def _file(path: Path) -> dict[str, str]:
+    try:
+        return parse_properties(path.read_text(encoding="utf-8-sig"))
+    except OSError as error:
+        raise ConfigurationError(f"{path}: cannot be read: {error.strerror}", cause=error) from error
+    except UnicodeDecodeError:
+        raise ConfigurationError(f"{path}: is not UTF-8; write other characters as \\uXXXX") from None
+    except ValueError as error:
+        raise ConfigurationError(f"{path}: {error}") from None
+
+
+def _with_one_level(properties: Mapping[str, Any]) -> dict[str, Any]:
+    """Kafka has a level for each type, and ignores all but that of the type in use."""
+    levels = {
+        kind: properties[f"compression.{kind}.level"]
+        for kind in ("gzip", "lz4", "zstd")
+        if f"compression.{kind}.level" in properties
+    }
+    rest = {
+        name: value
+        for name, value in properties.items()
+        if name not in {f"compression.{kind}.level" for kind in levels}
+    }
+    level = levels.get(str(properties.get("compression.type", "none")).strip().lower())
+    if level is None or (
+        str(level).strip() == "-1" and str(properties["compression.type"]).strip() == "gzip"
+    ):
+        return rest
+    return {"compression.level": level} | rest
+
+
+def _take(
+    dotted: str, value: Any, table: Mapping[str, Setting], values: dict[str, Any], problems: list[str]
+) -> None:
+    name = dotted.replace(".", "_")
+    if STANDS_FOR.get(name, name) in values or says_what_we_do(dotted, value):
+        return
+    problem = _problem(dotted, value, table)
+    if problem:
+        problems.append(problem)
+        return
+    kind = table[name].kind
+    text = value.strip() if isinstance(value, str) else value
+    try:
+        values[name] = kind.check(kind.parse(text) if isinstance(text, str) else text)
+    except ValueError as error:
+        problems.append(complaint(dotted, text, error))
+
+
+def _problem(dotted: str, value: Any, table: Mapping[str, Setting]) -> str | None:
+    class_name = class_name_problem(dotted, value) if isinstance(value, str) else None
+    if class_name:
+        return class_name
+    known = dotted.replace(".", "_") in table
+    return None if known else refusal(dotted) or unknown(dotted, table)
