@@ -1,0 +1,47 @@
+"""How long to wait after a failure: longer each time, up to a limit, and never in step with others (KIP-580)."""
+
+from __future__ import annotations
+
+import math
+from typing import Protocol
+
+import attrs
+
+JITTER = 0.2
+# 2 to the 64 times any base is past any limit that makes sense, and no float overflows on the way there.
+MOST_DOUBLINGS = 64
+
+
+class Uniform(Protocol):
+    """The one thing needed of `random.Random` here."""
+
+    def random(self) -> float:
+        """A number of [0, 1)."""
+
+
+def _not_negative(_instance: object, attribute: attrs.Attribute[float], value: float) -> None:
+    if value < 0:
+        raise ValueError(f"{attribute.name} of a backoff cannot be negative, but is {value}")
+
+
+@attrs.frozen
+class Backoff:
+    """Seconds between attempts: `base`, doubled with every failure, at most `maximum`.
+
+    Serves `retry_backoff_ms`, `reconnect_backoff_ms` and the connection set-up timeout alike; each of them counts
+    its own failures.
+    """
+
+    base: float = attrs.field(validator=_not_negative)
+    maximum: float = attrs.field(validator=_not_negative)
+
+    def plain(self, failures: int) -> float:
+        """The wait after `failures` earlier failures, without jitter: 0 failures give `base`."""
+        doublings = min(max(failures, 0), MOST_DOUBLINGS)
+        return min(math.ldexp(self.base, doublings), self.maximum)
+
+    def after(self, failures: int, rng: Uniform) -> float:
+        """The wait after `failures` earlier failures, up to 20 % shorter or longer, and never above `maximum`."""
+        # Java's ExponentialBackoff cuts at the maximum after the jitter too, so that the setting is a promise.
+        jittered = self.plain(failures) * (1 - JITTER + 2 * JITTER * rng.random())
+        return min(jittered, self.maximum)
