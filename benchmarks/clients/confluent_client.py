@@ -9,7 +9,7 @@ from confluent_kafka.cimpl import KafkaError, Message, Producer
 
 from benchmarks.measure import BATCH_SIZE, LINGER_MS, VALUE, Round, Stopwatch, Task, check_offsets, task
 
-# Serving callbacks at every record is what its examples do, and costs it a sixth of its rate.
+# Serving callbacks at every record, as its examples do, costs it a fifth of its rate or more.
 _POLL_EVERY = 500
 
 
