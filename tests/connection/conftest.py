@@ -18,12 +18,12 @@ def pytest_asyncio_loop_factories() -> Mapping[str, Callable[[], asyncio.Abstrac
 
 
 @pytest.fixture
-async def listen() -> AsyncIterator[Callable[[Script], Awaitable[Peer]]]:
+async def listen() -> AsyncIterator[Callable[..., Awaitable[Peer]]]:
     """Start peers that follow a script; they end with the test, and their failures fail it."""
     peers: list[Peer] = []
 
-    async def start(script: Script) -> Peer:
-        peers.append(await Peer.start(script))
+    async def start(script: Script, host: str = "127.0.0.1", port: int = 0) -> Peer:
+        peers.append(await Peer.start(script, host, port))
         return peers[-1]
 
     yield start

@@ -35,6 +35,12 @@ class Wire:
         """A frame with this correlation id."""
         self.write(frame(correlation_id, body))
 
+    def trickle(self, data: bytes, every: float) -> None:
+        """A byte at a time, until all are written or the client hangs up."""
+        if data and not self.writer.is_closing():
+            self.write(data[:1])
+            asyncio.get_running_loop().call_later(every, self.trickle, data[1:], every)
+
     async def open(self) -> None:
         """Answer the question for versions like a broker of today."""
         header, _ = decode_request(await self.read())
@@ -62,10 +68,10 @@ class Peer:
     _failures: list[BaseException] = attrs.field(factory=list)
 
     @classmethod
-    async def start(cls, script: Script) -> Peer:
-        """Listen on a free port of the loopback."""
+    async def start(cls, script: Script, host: str = "127.0.0.1", port: int = 0) -> Peer:
+        """Listen on the loopback, on a free port unless one is given."""
         peer = cls(script)
-        peer._server = await asyncio.start_server(peer._serve, "127.0.0.1", 0)
+        peer._server = await asyncio.start_server(peer._serve, host, port)
         peer.port = peer._server.sockets[0].getsockname()[1]
         return peer
 

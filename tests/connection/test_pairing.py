@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 
 from aioproducer._net.connection import Connection
 from aioproducer.errors import BrokerUnavailableError, ProtocolError
-from tests.connection.peer import Peer, Recorder, Script, Wire, frame
+from tests.connection.peer import Peer, Recorder, Wire, frame
 
-Listen: TypeAlias = Callable[[Script], Awaitable[Peer]]
+Listen: TypeAlias = Callable[..., Awaitable[Peer]]
 Connect: TypeAlias = Callable[[Peer], Awaitable[Connection]]
 
 

@@ -66,21 +66,11 @@ async def test_answered_requests_are_not_timed_out(listen: Listen, connect: Conn
 
 async def test_trickled_bytes_do_not_buy_time(listen: Listen, connect: Connect) -> None:
     """The limit counts from the hand-over, whatever arrives in between (A13, S25)."""
-    stop = asyncio.Event()
 
     async def script(wire: Wire) -> None:
         await wire.read()
-        wire.write(b"\0\0\x01\0\0\0\0\0")
-        loop = asyncio.get_running_loop()
-
-        def trickle() -> None:
-            if not stop.is_set() and not wire.writer.is_closing():
-                wire.write(b"x")
-                loop.call_later(0.004, trickle)
-
-        trickle()
+        wire.trickle(b"\0\0\x01\0" + bytes(256), every=0.004)
         await wire.until_closed()
-        stop.set()
 
     connection = await connect(await listen(script))
     loop = asyncio.get_running_loop()
