@@ -300,7 +300,7 @@ class ProducerConfig:
         Group.PARTITIONING,
         "Records without a key go to partitions whose leader is in `client_rack`, while there are any.",
         kafka_default=None,
-        differs="a property of later Kafka clients (KIP-1123)",
+        differs="a property of later Kafka clients",
     )
     client_rack: str | None = setting(
         None,
@@ -308,7 +308,7 @@ class ProducerConfig:
         Group.PARTITIONING,
         "The rack (availability zone) that this client runs in.",
         kafka_default=None,
-        differs="a property of later Kafka clients (KIP-1123)",
+        differs="a property of later Kafka clients",
     )
 
     # ---- pieces

@@ -24,9 +24,9 @@ def read_properties(
     problems: list[str],
 ) -> None:
     """Put the settings of `source` into `values` where it has none of that name, and complaints into `problems`."""
-    properties = _with_one_level(source if isinstance(source, Mapping) else _file(Path(source)))
-    for dotted, value in properties.items():
-        _take(dotted, value, table, values, problems)
+    properties = source if isinstance(source, Mapping) else _file(Path(source))
+    for dotted, value in _with_one_level(properties, values.get("compression_type")).items():
+        _take(str(dotted), value, table, values, problems)
 
 
 def _file(path: Path) -> dict[str, str]:
@@ -40,22 +40,13 @@ def _file(path: Path) -> dict[str, str]:
         raise ConfigurationError(f"{path}: {error}") from None
 
 
-def _with_one_level(properties: Mapping[str, Any]) -> dict[str, Any]:
+def _with_one_level(properties: Mapping[str, Any], override: str | None) -> dict[str, Any]:
     """Kafka has a level for each type, and ignores all but that of the type in use."""
-    levels = {
-        kind: properties[f"compression.{kind}.level"]
-        for kind in ("gzip", "lz4", "zstd")
-        if f"compression.{kind}.level" in properties
-    }
-    rest = {
-        name: value
-        for name, value in properties.items()
-        if name not in {f"compression.{kind}.level" for kind in levels}
-    }
-    level = levels.get(str(properties.get("compression.type", "none")).strip().lower())
-    if level is None or (
-        str(level).strip() == "-1" and str(properties["compression.type"]).strip() == "gzip"
-    ):
+    levels = {f"compression.{kind}.level" for kind in ("gzip", "lz4", "zstd")}
+    rest = {name: value for name, value in properties.items() if name not in levels}
+    kind = str(override or properties.get("compression.type", "none")).strip().lower()
+    level = properties.get(f"compression.{kind}.level")
+    if level is None or (kind == "gzip" and str(level).strip() == "-1"):  # -1 is gzip's own default
         return rest
     return {"compression.level": level} | rest
 

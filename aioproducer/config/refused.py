@@ -15,6 +15,7 @@ NOT_BUILT = "not built yet in this version; remove it"
 TRANSACTIONS = "transactions are not available yet in this version; remove it"
 NO_METRICS = "there are no metrics to configure; read producer.stats(), and remove this"
 NO_TELEMETRY = "nothing is pushed to brokers; read producer.stats(), and remove this"
+ONE_LEVEL = "as an argument, use compression_level, which is for the compression_type in use; works in a properties file"
 JVM_CLASS = "a class can only be loaded by a JVM"
 
 
@@ -44,9 +45,9 @@ REFUSED: Mapping[str, Refusal] = {
     "transactional_id": Refusal(TRANSACTIONS),
     "transaction_timeout_ms": Refusal(TRANSACTIONS),
     "transaction_two_phase_commit_enable": Refusal(TRANSACTIONS, accepts=("false",)),
-    "compression_gzip_level": Refusal("use compression_level, which is for the compression_type in use"),
-    "compression_lz4_level": Refusal("use compression_level, which is for the compression_type in use"),
-    "compression_zstd_level": Refusal("use compression_level, which is for the compression_type in use"),
+    "compression_gzip_level": Refusal(ONE_LEVEL),
+    "compression_lz4_level": Refusal(ONE_LEVEL),
+    "compression_zstd_level": Refusal(ONE_LEVEL),
     "ssl_keystore_type": Refusal("Java key stores cannot be read; convert to PEM; TLS is " + NOT_BUILT),
     "ssl_truststore_type": Refusal("Java trust stores cannot be read; convert to PEM; TLS is " + NOT_BUILT),
     "ssl_keystore_location": Refusal("Java key stores cannot be read; convert to PEM; TLS is " + NOT_BUILT),
