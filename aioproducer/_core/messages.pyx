@@ -143,6 +143,7 @@ cdef class Program:
         cdef const uint8_t *p
         cdef const uint8_t *at = first + start
         cdef Py_ssize_t budget = ALLOWANCE - SPARE + 4 * (size - start)
+        cdef Mark marks[MOST_SLOTS]
         cdef Walk walk
         if not 0 <= start <= size:
             raise ValueError(f"start must be from 0 to {size}, not {start}")
@@ -150,14 +151,19 @@ cdef class Program:
             budget -= size
         walk.cost = 0
         walk.shape = NULL
-        p = walk_struct(&self.shape, at, first + size, NULL, &walk)
+        if size < LARGE:
+            p = walk_struct(&self.shape, at, first + size, marks, &walk)
+        else:
+            # Other threads need not wait: a large frame may be decoded beside the event loop.
+            with nogil:
+                p = walk_struct(&self.shape, at, first + size, marks, &walk)
         if p != NULL and end[0] < 0 and p != first + size:
             refuse(&walk, TRAILING, p, 0)
         elif p != NULL:
             end[0] = p - first
             if walk.cost <= budget:
                 return build_struct(&self.shape, &at)
-            return open_struct(self.source(frame, first + size), &self.shape, &at, &budget)
+            return open_walked(self.source(frame, first + size), &self.shape, &at, marks, &budget)
         self.refusal(&walk, walk.at - first, first + size - walk.at)
 
     cdef _Source source(self, bytes frame, const uint8_t *end):

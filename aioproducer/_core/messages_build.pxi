@@ -149,7 +149,6 @@ cdef int default_tags(Shape *shape, object made, int known, int64_t tag) except 
 cdef object open_struct(_Source source, Shape *shape, const uint8_t **at, Py_ssize_t *budget):
     """A struct whose arrays are lists as far as the budget goes and views beyond it."""
     cdef Mark marks[MOST_SLOTS]
-    cdef Opening opening
     cdef Walk walk
     walk.cost = 0
     walk.shape = NULL
@@ -157,6 +156,13 @@ cdef object open_struct(_Source source, Shape *shape, const uint8_t **at, Py_ssi
     if walk.cost <= budget[0]:
         budget[0] -= walk.cost
         return build_struct(shape, at)
+    return open_walked(source, shape, at, marks, budget)
+
+
+cdef object open_walked(
+    _Source source, Shape *shape, const uint8_t **at, Mark *marks, Py_ssize_t *budget
+):
+    cdef Opening opening
     budget[0] -= shape.cost
     opening.source = <PyObject *>source
     opening.marks = marks

@@ -65,6 +65,9 @@ _TEXTS = {
 cdef Py_ssize_t SPARE = 8 * 1024
 cdef Py_ssize_t ALLOWANCE = 64 * 1024
 
+# From this size on a frame is walked without the GIL: giving it up costs more than walking a smaller one.
+cdef Py_ssize_t LARGE = 64 * 1024
+
 cdef struct Shape
 
 cdef struct Field:

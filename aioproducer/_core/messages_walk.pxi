@@ -186,15 +186,30 @@ cdef const uint8_t *walk_struct(
             i = field.after
             continue
         before = walk.cost
-        p = walk_field(field, p, end, walk)
+        p = walk_short_array(field, p, end, walk) or walk_field(field, p, end, walk)
         if p == NULL:
             return blame(shape, field, walk)
         if marks != NULL:
             marks[field.slot].end = p
             marks[field.slot].cost = walk.cost - before
         i += 1
-    if shape.flexible:
-        p = walk_tags(shape, p, end, marks, walk)
-        if p == NULL:
-            return blame(shape, NULL, walk)
-    return p
+    if not shape.flexible:
+        return p
+    if p < end and p[0] == 0:
+        return p + 1
+    p = walk_tags(shape, p, end, marks, walk)
+    return p if p != NULL else blame(shape, NULL, walk)
+
+
+cdef inline const uint8_t *walk_short_array(
+    Field *field, const uint8_t *p, const uint8_t *end, Walk *walk
+) noexcept nogil:
+    """The replicas of a partition and their like, which large metadata is full of; NULL for anything else."""
+    cdef int64_t count
+    if not (field.array and field.compact and field.fixed) or p >= end or p[0] == 0 or p[0] > 0x7f:
+        return NULL
+    count = p[0] - 1
+    if count * field.fixed >= end - p:
+        return NULL
+    walk.cost += LIST_COST + count * (SLOT_COST + field.cost)
+    return p + 1 + count * field.fixed

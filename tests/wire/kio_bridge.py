@@ -182,7 +182,9 @@ def _members(field_type: Hashable) -> tuple[Any, ...]:
 
 def _entity_type(field: Field[Any]) -> type[Any] | None:
     kind: Any = field.type
-    return next((member for member in _members(kind) if is_dataclass(member)), None)
+    return next(
+        (member for member in _members(kind) if isinstance(member, type) and is_dataclass(member)), None
+    )
 
 
 def _is_optional(field: Field[Any]) -> bool:

@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import random
+from typing import Any
 
 import pytest
+from kio.schema.request_header.v1.header import RequestHeader as OldHeader
+from kio.schema.request_header.v2.header import RequestHeader as FlexibleHeader
+from kio.static.primitive import i16, i32
 
-from aioproducer._wire.codec import decode, encode
+from aioproducer._wire.codec import decode, encode, encode_request
+from aioproducer._wire.messages.metadata import MetadataRequest
 from aioproducer._wire.programs import version_range
 from tests.wire.kio_bridge import Bridge, kio_bytes, kio_entity
 from tests.wire.random_messages import declared_messages, random_message
@@ -30,3 +35,16 @@ def _check(bridge: Bridge, rng: random.Random, version: int) -> None:
     assert written == kio_bytes(bridge.to_kio(ours)), ours
     assert decode(bridge.message.type, version, written) == ours
     assert bridge.from_kio(kio_entity(bridge.entity_type, written)) == ours
+
+
+@pytest.mark.parametrize("client_id", ["client", "", None])
+@pytest.mark.parametrize("version", [8, 9])
+def test_request_headers_equal_to_kio(version: int, client_id: str | None) -> None:
+    """A request is its header, as kio writes it, and its body; version 9 of Metadata is flexible."""
+    header_type: Any = OldHeader if version == 8 else FlexibleHeader
+    header = header_type(
+        request_api_key=i16(3), request_api_version=i16(version), correlation_id=i32(-9), client_id=client_id
+    )
+    request = MetadataRequest([])
+    expected = kio_bytes(header) + encode(request, version)
+    assert encode_request(request, version, -9, client_id) == expected
