@@ -37,7 +37,7 @@ def broken_links(document: Path) -> list[str]:
     return broken
 
 
-@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: str(path.relative_to(ROOT)))
 def test_links_resolve(document: Path) -> None:
     """Every relative link leads to a file of this tree, and to a heading that is there."""
     assert broken_links(document) == []
