@@ -262,7 +262,7 @@ class Connection(asyncio.BufferedProtocol):
         if self.closed:
             self._hang_up()
 
-    def get_buffer(self, sizehint: int) -> memoryview:  # noqa: ARG002  asyncio's hint; we know the length of the frame
+    def get_buffer(self, sizehint: int) -> memoryview:
         """asyncio: where to put what arrives."""
         return self._frames.writable()
 

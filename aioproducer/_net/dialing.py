@@ -30,7 +30,8 @@ SOFTWARE_VERSION = "0.1.0"
 T = TypeVar("T")
 
 _LONGEST_HOST = 255
-# The peer of an idle connection is looked after every minute and given up two minutes later.
+# The peer of an idle connection is asked for a sign of life every minute. Without one it is given up after two more,
+# or sooner where TCP_USER_TIMEOUT is known, which then decides.
 _KEEPALIVE = (("TCP_KEEPIDLE", 60), ("TCP_KEEPALIVE", 60), ("TCP_KEEPINTVL", 20), ("TCP_KEEPCNT", 6))
 
 

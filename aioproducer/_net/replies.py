@@ -41,7 +41,7 @@ class Reply(Generic[R]):
             self.future.set_exception(copy.copy(error))
             raise
 
-    def failed(self, error: KafkaError, *, written: bool) -> None:  # noqa: ARG002  asking again does no harm
+    def failed(self, error: KafkaError, *, written: bool) -> None:
         """Tell whoever waits."""
         if not self.future.done():
             self.future.set_exception(copy.copy(error))
