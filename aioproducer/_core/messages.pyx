@@ -9,9 +9,9 @@ A `Program` is one struct in one version. Decoding has two steps that never mix:
 * *build* makes the objects from bytes that have been walked, and therefore cannot fail on them.
 
 Arrays become lists as long as the whole message stays within four times its frame and 64 KiB. An array
-beyond that becomes an `ArrayView`, which makes its elements when they are asked for: an element of a few bytes
-costs a hundred as a Python object, and a peer that sends 16 MiB must not be able to make them 1 GiB. A frame
-that is not `bytes` is copied first; the copy counts.
+beyond that becomes an `ArrayView`, which makes its elements on access: an element of a few bytes costs a
+hundred as a Python object, and a peer that sends 16 MiB must not be able to make them 1 GiB. A frame that is
+not `bytes` is copied first; the copy counts.
 """
 
 cimport cython

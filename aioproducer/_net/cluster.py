@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING
 
-from aioproducer._net.alarm import Alarm
+from aioproducer._net.wakeup import Wakeup
 from aioproducer._wire.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
 from aioproducer.errors import AuthorizationError, KafkaError, RecordError
 
@@ -20,6 +20,7 @@ log = logging.getLogger("aioproducer")
 
 INVALID_TOPIC = 17
 TOPIC_AUTHORIZATION_FAILED = 29
+REFUSALS = (INVALID_TOPIC, TOPIC_AUTHORIZATION_FAILED)
 
 
 class Cluster:
@@ -29,7 +30,7 @@ class Cluster:
         self.engine = engine
         self.loop = engine.loop
         self.view = engine.view
-        self.alarm = Alarm(engine.loop)
+        self.wakeup = Wakeup(engine.loop)
         self.watchers: list[asyncio.Future[None]] = []
         self.known = False
 
@@ -38,12 +39,12 @@ class Cluster:
     def want(self, topic: str) -> None:
         """Somebody waits for this topic."""
         self.view.want(topic, self.loop.time())
-        self.alarm.ring()
+        self.wakeup.ring()
 
     def stale(self, topic: str | None) -> None:
         """An error showed that the view may be out of date."""
         self.view.refresh_needed(None if topic is None else [topic], self.loop.time())
-        self.alarm.ring()
+        self.wakeup.ring()
 
     # -- the task
 
@@ -58,8 +59,8 @@ class Cluster:
                 continue
             deadline = self.view.next_deadline()
             if deadline is not None:
-                self.alarm.by(deadline)
-            await self.alarm.wait()
+                self.wakeup.by(deadline)
+            await self.wakeup.wait()
 
     async def _ask(self, question: MetadataQuestion) -> None:
         try:
@@ -119,18 +120,19 @@ class Cluster:
         self.engine.admission.learned(name, now)
 
     def _refuse(self, name: str, code: int) -> None:
-        if code == TOPIC_AUTHORIZATION_FAILED:
+        if code not in REFUSALS:
+            return
 
-            def denied(call: Waiting) -> KafkaError:
-                return AuthorizationError("not allowed to see or write this topic", topic=call.topic)
+        def refusal(call: Waiting) -> KafkaError:
+            return refusal_of(call.topic, code)
 
-            self.engine.admission.refuse_topic(name, denied)
-        elif code == INVALID_TOPIC:
+        self.engine.admission.refuse_topic(name, refusal)
 
-            def invalid(call: Waiting) -> KafkaError:
-                return RecordError("the broker says that this is not a valid topic name", topic=call.topic)
-
-            self.engine.admission.refuse_topic(name, invalid)
+    def raise_refusal(self, name: str) -> None:
+        """Raise what keeps this topic from ever being known, if there is something."""
+        code = self.view.error_of(name)
+        if code in REFUSALS:
+            raise refusal_of(name, code)
 
     # -- waiting for news
 
@@ -149,6 +151,13 @@ class Cluster:
         for waiter in watchers:
             if not waiter.done():
                 waiter.set_result(None)
+
+
+def refusal_of(name: str, code: int) -> KafkaError:
+    """Why nothing can be sent to this topic, now or later."""
+    if code == TOPIC_AUTHORIZATION_FAILED:
+        return AuthorizationError("not allowed to see or write this topic", topic=name)
+    return RecordError("the broker says that this is not a valid topic name", topic=name)
 
 
 def request_for(question: MetadataQuestion) -> MetadataRequest:

@@ -27,7 +27,7 @@ THREADS = 2
 class Compressor:
     """Compresses batches of one producer with one codec. A batch leaves only when it is done, so order is kept."""
 
-    def __init__(  # noqa: PLR0913
+    def __init__(
         self,
         accumulator: Accumulator,
         settlement: Settlement,

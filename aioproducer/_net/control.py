@@ -61,7 +61,7 @@ class Control:
         self.engine.rng.shuffle(nodes)
         for node in nodes:
             yield node.host, node.port, node.id
-        addresses = list(self.engine.config.bootstrap_addresses)
+        addresses = list(self.engine.config.bootstrap_servers)
         self.engine.rng.shuffle(addresses)
         for host, port in addresses:
             yield host, port, None

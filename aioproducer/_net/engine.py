@@ -14,12 +14,12 @@ from typing import TYPE_CHECKING
 import anyio
 
 from aioproducer._core import Budget
-from aioproducer._net.alarm import Alarm
 from aioproducer._net.cluster import Cluster
 from aioproducer._net.compression import Compressor
 from aioproducer._net.control import Control
 from aioproducer._net.identity import IdentitySource
 from aioproducer._net.sender import Sender
+from aioproducer._net.wakeup import Wakeup
 from aioproducer._state.accumulator import Accumulator, Limits
 from aioproducer._state.admission import Admission
 from aioproducer._state.backoff import Backoff
@@ -29,6 +29,8 @@ from aioproducer._state.settlement import Settlement
 from aioproducer._state.tally import Tally
 from aioproducer._wire.compression import CODECS
 from aioproducer.errors import KafkaError, StateError
+from aioproducer.partitioners import bind as bind_partitioner
+from aioproducer.stats import Stats
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -37,7 +39,7 @@ if TYPE_CHECKING:
     from anyio.abc import TaskGroup
 
     from aioproducer._state.admission import Appender, Waiting
-    from aioproducer._state.batches import Flush
+    from aioproducer._state.batches import Flush, QueuedBatch
     from aioproducer._state.queues import NodeQueue
     from aioproducer.config import ProducerConfig
 
@@ -50,12 +52,19 @@ class Engine:
     """What runs between `start()` and `close()`: the machines of `_state`, and the tasks that serve them."""
 
     def __init__(
-        self, config: ProducerConfig, appender: Appender, loop: asyncio.AbstractEventLoop, rng: Random
+        self,
+        config: ProducerConfig,
+        appender: Appender,
+        loop: asyncio.AbstractEventLoop,
+        rng: Random,
+        *,
+        wall_ms: Callable[[], int],
     ) -> None:
         self.config = config
         self.loop = loop
         self.rng = rng
-        self.acks = config.acks_number
+        self.wall_ms = wall_ms
+        self.acks = config.acks
         self.tally = Tally()
         self.unseen: list[object] = []
         self.sequences = Sequences(
@@ -63,7 +72,12 @@ class Engine:
             one_at_a_time=config.max_in_flight_requests_per_connection == 1,
         )
         self.accumulator = Accumulator(
-            limits_of(config), Budget(config.buffer_memory), self.sequences, rng, loop=loop, unseen_log=self.unseen
+            limits_of(config),
+            Budget(config.buffer_memory),
+            self.sequences,
+            rng,
+            loop=loop,
+            unseen_log=self.unseen,
         )
         self.settlement = Settlement(
             self.accumulator,
@@ -77,7 +91,8 @@ class Engine:
             config.reconnect_backoff_ms / 1000, config.reconnect_backoff_max_ms / 1000
         )
         self.setup_timeout = Backoff(
-            config.socket_connection_setup_timeout_ms / 1000, config.socket_connection_setup_timeout_max_ms / 1000
+            config.socket_connection_setup_timeout_ms / 1000,
+            config.socket_connection_setup_timeout_max_ms / 1000,
         )
         self.view = MetadataView(
             max_age=config.metadata_max_age_ms / 1000,
@@ -87,7 +102,7 @@ class Engine:
         self.control = Control(self)
         self.cluster = Cluster(self)
         self.identity = IdentitySource(self)
-        self.alarm = Alarm(loop)
+        self.wakeup = Wakeup(loop)
         self.senders: dict[int, Sender] = {}
         self.dead: set[int] = set()
         self.tasks: TaskGroup | None = None
@@ -101,7 +116,7 @@ class Engine:
     def _connect_machines(self) -> None:
         """The effects of the machines, and what carries them out."""
         self.accumulator.signal = self._has_work
-        self.accumulator.wake_by = self.alarm.by
+        self.accumulator.wake_by = self.wakeup.by
         self.settlement.on_room = self.admission.room
         self.settlement.on_flushed = self._flushed
         self.settlement.on_stale_metadata = self.cluster.stale
@@ -138,13 +153,23 @@ class Engine:
             cause = cause if cause is not None else StateError("the producer's tasks ended by themselves")
             log.error("the producer's background task was ended, all deliveries fail: %r", cause)
             self.last_error = cause
-        self.give_up("the producer was closed" if not unexpected else "the producer's background task was ended", cause)
-        self.alarm.silence()
+        self.give_up(
+            "the producer was closed" if not unexpected else "the producer's background task was ended", cause
+        )
+        self.wakeup.silence()
         self.control.close()
         for sender in self.senders.values():
             sender.close()
         if unexpected and self.on_death is not None and cause is not None:
             self.on_death(cause)
+
+    def refuse_callers(self) -> None:
+        """The producer closes: whoever still waits to be accepted is refused."""
+
+        def closing(call: Waiting) -> KafkaError:
+            return StateError("the producer was closed before the record was accepted", topic=call.topic)
+
+        self.admission.refuse_all(closing, but_queued=True)
 
     def give_up(self, text: str, cause: BaseException | None) -> None:
         """Every record and every waiting call gets its outcome now."""
@@ -188,11 +213,11 @@ class Engine:
                 for sender in self.senders.values():
                     sender.close_if_idle(now)
             self._set_alarm(next_idle_look)
-            await self.alarm.wait()
+            await self.wakeup.wait()
 
     def _set_alarm(self, next_idle_look: float) -> None:
         due = [next_idle_look, self.accumulator.next_deadline(), self.admission.deadlines.earliest()]
-        self.alarm.by(min(moment for moment in due if moment is not None))
+        self.wakeup.by(min(moment for moment in due if moment is not None))
 
     def _report_unseen(self) -> None:
         """Failures that nobody looked at are told once, together."""
@@ -202,7 +227,10 @@ class Engine:
             if count:
                 log.error(
                     "%d record(s) for %s-%d were not delivered, and nobody looked at their delivery: %s",
-                    count, batch.topic, batch.partition, batch.error or "withdrawn or expired",  # type: ignore[attr-defined]
+                    count,
+                    batch.topic,
+                    batch.partition,
+                    batch.error or "withdrawn or expired",  # type: ignore[attr-defined]
                 )
 
     # -- senders
@@ -240,6 +268,42 @@ class Engine:
         """How many brokers are connected for producing."""
         return sum(sender.link is not None for sender in self.senders.values())
 
+    # -- looking
+
+    def oldest_unacked(self, now: float) -> float | None:
+        """For how long the oldest record without an outcome has waited."""
+        oldest = next(iter(self.accumulator.live), None)
+        return None if oldest is None else now - oldest.opened_at
+
+    def stats(self) -> Stats:
+        """A snapshot of everything that is counted here."""
+        tally = self.tally
+        buffered, flying = Load(), Load()
+        for batch in self.accumulator.live:
+            (flying if batch.in_flight else buffered).add(batch)
+        return Stats(
+            records_acked=tally.acked,
+            bytes_acked=tally.acked_bytes,
+            records_failed=tally.not_written + tally.unknown,
+            records_retried=tally.retried,
+            failed_by_error=dict(tally.failed_by_error),
+            losses_by_topic=dict(tally.losses_by_topic),
+            suspected_data_losses=tally.suspected_losses,
+            batches=tally.batches,
+            requests=tally.requests,
+            records_buffered=buffered.records,
+            bytes_buffered=buffered.bytes,
+            records_in_flight=flying.records,
+            bytes_in_flight=flying.bytes,
+            waiting_calls=self.admission.waiting,
+            oldest_unacked_seconds=self.oldest_unacked(self.loop.time()),
+            queue_time=tally.queue_time.snapshot(),
+            request_time=tally.request_time.snapshot(),
+            batch_size=tally.batch_size.snapshot(),
+            compression_ratio=tally.compression_ratio.snapshot(),
+            connections=tuple(sender.stats() for sender in self.senders.values()),
+        )
+
     # -- flush
 
     def flush(self) -> asyncio.Future[None]:
@@ -258,6 +322,19 @@ class Engine:
             done.set_result(None)
 
 
+class Load:
+    """Records and bytes that are somewhere."""
+
+    def __init__(self) -> None:
+        self.records = 0
+        self.bytes = 0
+
+    def add(self, batch: QueuedBatch) -> None:
+        """Count what is left of a batch."""
+        self.records += batch.pending
+        self.bytes += batch.charged
+
+
 def limits_of(config: ProducerConfig) -> Limits:
     """The settings that the accumulator follows."""
     return Limits(
@@ -268,6 +345,6 @@ def limits_of(config: ProducerConfig) -> Limits:
         codec=CODECS[config.compression_type],
         adaptive=config.partitioner_adaptive_partitioning_enable,
         ignore_keys=config.partitioner_ignore_keys,
-        custom_partitioner=config.partitioner is not None,
+        custom_partitioner=bind_partitioner(config.partitioner) is not None,
         linger_awaited=config.linger_awaited,
     )

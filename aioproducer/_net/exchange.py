@@ -16,7 +16,6 @@ if TYPE_CHECKING:
 
     from aioproducer._net.link import Link
     from aioproducer._state.batches import QueuedBatch
-    from aioproducer._state.metadata import Update
     from aioproducer._state.settlement import Settlement
     from aioproducer._wire.messages.produce import PartitionProduceResponse
     from aioproducer.errors import KafkaError
@@ -29,7 +28,7 @@ class ProduceExchange:
 
     __slots__ = ("_by_id", "_hint", "_link", "_now", "_settlement", "_version", "_waiting")
 
-    def __init__(  # noqa: PLR0913
+    def __init__(
         self,
         link: Link,
         version: int,
@@ -58,7 +57,10 @@ class ProduceExchange:
             raise
         if response.throttle_time_ms > 0:
             self._link.connection.mute(response.throttle_time_ms / 1000)
-        nodes = {node.node_id: Node(node.node_id, node.host, node.port, node.rack) for node in response.node_endpoints}
+        nodes = {
+            node.node_id: Node(node.node_id, node.host, node.port, node.rack)
+            for node in response.node_endpoints
+        }
         strange = False
         for topic in response.responses:
             name = self._by_id.get(topic.topic_id, topic.name) if self._by_id else topic.name
@@ -69,7 +71,13 @@ class ProduceExchange:
                     continue
                 if partition.current_leader.leader_id >= 0:
                     leader = partition.current_leader
-                    self._hint(name, partition.index, leader.leader_id, leader.leader_epoch, nodes.get(leader.leader_id))
+                    self._hint(
+                        name,
+                        partition.index,
+                        leader.leader_id,
+                        leader.leader_epoch,
+                        nodes.get(leader.leader_id),
+                    )
                 self._settlement.answered(batch, self._understood(partition), now)
         self._omitted(now)
         self._link.permits.release()

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING
 import anyio
 
 from aioproducer._state.backoff import Backoff
-from aioproducer._state.verdicts import identity_verdict
-from aioproducer._wire.error_codes import describe
+from aioproducer._state.verdicts import IdentityKind, identity_verdict
 from aioproducer._wire.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 from aioproducer.errors import AuthorizationError, BrokerError, KafkaError
 
@@ -57,7 +56,8 @@ class IdentitySource:
         if not self.engine.sequences.wanted:
             return
         answer = await self.engine.control.ask(
-            InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=0x7FFFFFFF), InitProducerIdResponse
+            InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=0x7FFFFFFF),
+            InitProducerIdResponse,
         )
         if answer.error_code:
             raise refused(answer.error_code)
@@ -69,5 +69,7 @@ def refused(code: int) -> KafkaError:
     """The error that an answer without a producer id stands for."""
     decided = identity_verdict(code)
     if code == CLUSTER_AUTHORIZATION_FAILED:
-        return AuthorizationError("not allowed to get a producer id (ACL IDEMPOTENT_WRITE on the cluster)")
-    return BrokerError(code=code, name=describe(code), retriable=decided.retry)
+        return AuthorizationError(decided.advice)
+    return BrokerError(
+        decided.advice, code=code, name=decided.name, retriable=decided.kind is not IdentityKind.FATAL
+    )

@@ -5,6 +5,7 @@ Everything that the compiled fast path leaves to Python passes here, and ends in
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -32,23 +33,23 @@ from aioproducer.errors import (
     BufferFullError,
     DeliveryError,
     KafkaError,
-    RecordError,
-    SerializationError,
     StateError,
 )
 from aioproducer.interceptors import run_on_acknowledgement, run_on_send
 from aioproducer.partitioners import bind as bind_partitioner
+from aioproducer.partitioners import choose
 from aioproducer.records import Record
 from aioproducer.serializers import bind as bind_serializer
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable
+    from collections.abc import Coroutine
 
     from aioproducer._core import Delivery
     from aioproducer._net.engine import Engine
     from aioproducer._state.queues import TopicQueues
+    from aioproducer.serializers import Bound
 
-ANY_ERROR = Exception
+log = logging.getLogger("aioproducer")
 
 
 class Call(NamedTuple):
@@ -73,8 +74,12 @@ class Intake:
         self.loop = engine.loop
         self.pace = pace
         self.admission = engine.admission
-        self.serialize_key = bind_serializer(config.key_serializer, "key")
-        self.serialize_value = bind_serializer(config.value_serializer, "value")
+        self.serialize_key = (
+            None if config.key_serializer is None else bind_serializer(config.key_serializer, "key")
+        )
+        self.serialize_value = (
+            None if config.value_serializer is None else bind_serializer(config.value_serializer, "value")
+        )
         self.partitioner = bind_partitioner(config.partitioner)
         self.interceptors = tuple(config.interceptors)
         self.max_block = config.max_block_ms / 1000
@@ -116,7 +121,12 @@ class Intake:
         return pending
 
     def _waiting(
-        self, record: Record[Any, Any], pending: Pending, now: float, timeout: float | None, patience: float | None
+        self,
+        record: Record[Any, Any],
+        pending: Pending,
+        now: float,
+        timeout: float | None,
+        patience: float | None,
     ) -> Waiting:
         patience = self.max_block if patience is None else patience
 
@@ -137,13 +147,13 @@ class Intake:
 
     def _refused(self, pending: Pending, error: KafkaError, record: Record[Any, Any] | None) -> None:
         if record is not None and self.interceptors:
-            run_on_acknowledgement(self.interceptors, None, error)
+            run_on_acknowledgement(self.interceptors, None, error, log)
         pending.refuse(error)
 
     def _withdraw(self, waiting: Waiting) -> None:
         self.admission.withdraw(waiting, self.loop.time())
 
-    def spawn(self, function: Callable[..., Awaitable[Any]], *args: object) -> None:
+    def spawn(self, function: Callable[..., Coroutine[Any, Any, None]], *args: object) -> None:
         """Run something in a task of the producer."""
         tasks = self.engine.tasks
         if tasks is None:
@@ -164,7 +174,9 @@ class Intake:
     def take_now(self, call: Call) -> Delivery:
         """Accept a record at once, or queue it if its topic is not known yet."""
         if self.waits_for_serializers:
-            raise StateError("send_nowait() cannot wait for a serializer that is a coroutine function: use send()")
+            raise StateError(
+                "send_nowait() cannot wait for a serializer that is a coroutine function: use send()"
+            )
         timeout = checked_seconds("timeout", call.timeout)
         record = self.intercepted(call)
         topic = checked_topic(record.topic)
@@ -184,8 +196,14 @@ class Intake:
             chosen = self.choose(ready, queues)
         deadline = 0.0 if timeout is None else self.loop.time() + timeout
         status, delivery, queue = self.admission.appender._append_checked(  # noqa: SLF001
-            queues, ready.key, ready.value, ready.headers, ready.timestamp, -1 if chosen is None else chosen,
-            deadline, False,  # noqa: FBT003  # positional, as the core wants it
+            queues,
+            ready.key,
+            ready.value,
+            ready.headers,
+            ready.timestamp,
+            -1 if chosen is None else chosen,
+            deadline,
+            False,  # positional, as the core wants it
         )
         if status == APPENDED and deadline:
             self.engine.accumulator.watch(queue.open, deadline)
@@ -209,15 +227,25 @@ class Intake:
         def refused(error: KafkaError) -> None:
             self.queued.pop(delivery, None)
             failed = DeliveryError(
-                "the queued record was not accepted", topic=topic, elapsed=self.loop.time() - now, cause=error,
+                "the queued record was not accepted",
+                topic=topic,
+                elapsed=self.loop.time() - now,
+                cause=error,
                 retriable=error.retriable,
             )
             stand_in.fail(failed, 2)
             self.engine.tally.failed(topic, 1, failed)
 
         waiting = Waiting(
-            topic=topic, record=ready, asked_at=now, give_up_at=give_up_at, record_deadline=give_up_at,
-            on_accepted=accepted, on_refused=refused, choose=self.choose if self.partitioner is not None else None,
+            topic=topic,
+            record=ready,
+            asked_at=now,
+            give_up_at=give_up_at,
+            record_deadline=give_up_at,
+            on_accepted=accepted,
+            on_refused=refused,
+            choose=self.choose if self.partitioner is not None else None,
+            queued=True,
         )
         if not self.admission.hold_memory(waiting):
             raise BufferFullError(topic=topic)
@@ -230,48 +258,40 @@ class Intake:
     def intercepted(self, call: Call) -> Record[Any, Any]:
         """The record after the interceptors saw it."""
         record = Record(
-            call.topic, call.value, key=call.key, partition=call.partition, timestamp=call.timestamp,
+            call.topic,
+            call.value,
+            key=call.key,
+            partition=call.partition,
+            timestamp=call.timestamp,
             headers=call.headers,
         )
-        return run_on_send(self.interceptors, record) if self.interceptors else record
+        return run_on_send(self.interceptors, record, log) if self.interceptors else record
 
     def _prepared(self, record: Record[Any, Any]) -> ReadyRecord:
         headers = checked_headers(record.headers, record.topic)
-        key, value = record.key, record.value
-        if self.serialize_key is not None:
-            key = self._serialized(self.serialize_key, "key", record, headers, key)
-        if self.serialize_value is not None:
-            value = self._serialized(self.serialize_value, "value", record, headers, value)
-        return self._checked(record, headers, key, value)
-
-    def _serialized(self, serializer: Any, part: str, record: Record[Any, Any], headers: Any, data: Any) -> Any:  # noqa: ANN401
-        try:
-            return serializer(record.topic, headers, data)
-        except ANY_ERROR as error:
-            raise SerializationError(topic=record.topic, part=part, cause=error) from error
+        made = [
+            data if serialize is None else serialize(record.topic, headers, data)
+            for serialize, data in self._parts(record)
+        ]
+        return self._checked(record, headers, *made)
 
     async def prepared_later(self, record: Record[Any, Any]) -> ReadyRecord:
         """The record in the form that is appended, through serializers that may be coroutine functions."""
         headers = checked_headers(record.headers, record.topic)
         made = []
-        for serializer, part, data in (
-            (self.serialize_key, "key", record.key),
-            (self.serialize_value, "value", record.value),
-        ):
-            if serializer is not None:
-                data = self._serialized(serializer, part, record, headers, data)  # noqa: PLW2901
-                if serializer.is_coroutine:
-                    data = await self._awaited(data, part, record)  # noqa: PLW2901
-            made.append(data)
+        for serialize, data in self._parts(record):
+            if serialize is None:
+                made.append(data)
+            elif serialize.is_coroutine:
+                made.append(await serialize(record.topic, headers, data))
+            else:
+                made.append(serialize(record.topic, headers, data))
         return self._checked(record, headers, *made)
 
-    async def _awaited(self, data: Awaitable[Any], part: str, record: Record[Any, Any]) -> Any:  # noqa: ANN401
-        try:
-            return await data
-        except ANY_ERROR as error:
-            raise SerializationError(topic=record.topic, part=part, cause=error) from error
+    def _parts(self, record: Record[Any, Any]) -> tuple[tuple[Bound | None, Any], tuple[Bound | None, Any]]:
+        return (self.serialize_key, record.key), (self.serialize_value, record.value)
 
-    def _checked(self, record: Record[Any, Any], headers: Any, key: object, value: object) -> ReadyRecord:  # noqa: ANN401
+    def _checked(self, record: Record[Any, Any], headers: Any, key: object, value: object) -> ReadyRecord:
         return ReadyRecord(
             key=checked_bytes("key", key, record.topic),
             value=checked_bytes("value", value, record.topic),
@@ -285,18 +305,7 @@ class Intake:
         assert self.partitioner is not None  # noqa: S101  # set only when there is one
         everything = range(len(queues.partitions))
         available = [index for index in everything if queues.leaders[index] != NO_LEADER]
-        try:
-            chosen = self.partitioner(queues.name, record.key, record.value, everything, available)
-        except ANY_ERROR as error:
-            raise RecordError("the partitioner failed", topic=queues.name, cause=error) from error
-        if chosen is None:
-            return None
-        number = checked_partition(chosen, queues.name)
-        if number is None or number >= len(everything):
-            raise RecordError(
-                f"the partitioner chose {chosen}, and there are {len(everything)} partitions", topic=queues.name
-            )
-        return number
+        return choose(self.partitioner, queues.name, record.key, record.value, everything, available)
 
     # -- afterwards
 
@@ -308,4 +317,5 @@ class Intake:
 
     def _acknowledged(self, delivery: Delivery) -> None:
         error = delivery.exception()
-        run_on_acknowledgement(self.interceptors, None if error is not None else delivery.result(), error)
+        metadata = None if error is not None else delivery.result()
+        run_on_acknowledgement(self.interceptors, metadata, error, log)

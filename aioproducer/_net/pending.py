@@ -50,7 +50,7 @@ class Pending:
         self.error = error
         self.finish()
 
-    async def accepted(self) -> Any:  # noqa: ANN401  # a Delivery or a BatchDelivery, by the call that made this
+    async def accepted(self) -> Any:  # a Delivery or a BatchDelivery, by the call that made this
         """Wait until the record is accepted; raises why it is not. Cancelled before that, the record is withdrawn."""
         if not self.finished:
             await self._wait()

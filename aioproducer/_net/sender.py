@@ -89,7 +89,9 @@ class Sender:
             await anyio.sleep(pause)
         node = self.engine.view.node(self.node_id)
         if node is None:
-            self._could_not(BrokerUnavailableError("the broker is not in the metadata any more", broker=self.node_id))
+            self._could_not(
+                BrokerUnavailableError("the broker is not in the metadata any more", broker=self.node_id)
+            )
             return False
         self.state = "connecting"
         try:
@@ -142,7 +144,12 @@ class Sender:
         """Close a connection that nothing was sent over for `connections_max_idle_ms`."""
         link = self.link
         limit = self.config.connections_max_idle_ms / 1000
-        if link is not None and limit >= 0 and not link.connection.in_flight and now - link.connection.last_used >= limit:
+        if (
+            link is not None
+            and limit >= 0
+            and not link.connection.in_flight
+            and now - link.connection.last_used >= limit
+        ):
             self.failures_in_a_row = 0
             link.connection.close()
             self.state = "idle"

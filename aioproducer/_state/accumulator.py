@@ -68,7 +68,7 @@ class Accumulator:
         sequences: Sequences,
         rng: Random,
         *,
-        loop: Any = None,  # noqa: ANN401  # handed to the batches, which wake futures with it; never used here
+        loop: Any = None,  # handed to the batches, which wake futures with it; never used here
         unseen_log: list[Any] | None = None,
     ) -> None:
         self.limits = limits
@@ -145,7 +145,7 @@ class Accumulator:
     def roll(self, queue: PartitionQueue, now: float) -> None:
         """Close the open batch of a partition and open the next."""
         closed = queue.open
-        queue.topic.used_at = now
+        queue.topic.used_at = now  # type: ignore[attr-defined]  # a TopicQueues
         batch = self._new(queue, now)
         queue.queue.append(batch)
         queue.open = batch
@@ -204,12 +204,7 @@ class Accumulator:
             self.wake_by(batch.linger_at)
 
     def _hurried(self, queue: PartitionQueue) -> bool:
-        return (
-            len(queue.queue) > 1
-            or self.limits.linger <= 0
-            or self.draining_all
-            or queue.lane.waiting > 0
-        )
+        return len(queue.queue) > 1 or self.limits.linger <= 0 or self.draining_all or queue.lane.waiting > 0
 
     def _close(self, batch: QueuedBatch) -> None:
         if batch.closed and (batch.sealing or batch.sealed):
@@ -356,7 +351,7 @@ class Accumulator:
         batch.attempts += 1
         batch.in_flight = True
         queue.in_flight += 1
-        if batch.drained_at != batch.drained_at:  # NaN: drained for the first time  # noqa: PLR0124
+        if batch.drained_at != batch.drained_at:  # NaN: drained for the first time
             batch.drained_at = now
 
     def watch(self, batch: QueuedBatch, deadline: float) -> None:

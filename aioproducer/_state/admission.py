@@ -40,7 +40,7 @@ class Appender(Protocol):
         timestamp: int | None,
         partition: int,
         deadline: float,
-        in_line: bool,  # noqa: FBT001
+        in_line: bool,
     ) -> tuple[int, Any, Any]: ...
 
 
@@ -74,6 +74,8 @@ class Waiting:
     queue: PartitionQueue | None = None
     lane: Lane | None = None
     held: int = 0
+    # Accepted already, as far as its caller is concerned: `send_nowait` gave out a delivery.
+    queued: bool = False
     ended: bool = False
 
     @property
@@ -208,7 +210,14 @@ class Admission:
         if call.queue is not None:
             chosen = call.queue.index
         answer = self.appender._append_checked(  # noqa: SLF001  # the send path is built for this
-            queues, record.key, record.value, record.headers, record.timestamp, chosen, call.record_deadline, in_line
+            queues,
+            record.key,
+            record.value,
+            record.headers,
+            record.timestamp,
+            chosen,
+            call.record_deadline,
+            in_line,
         )
         if answer[0] == APPENDED and call.record_deadline:
             self.accumulator.watch(answer[2].open, call.record_deadline)
@@ -333,11 +342,12 @@ class Admission:
         for call in list(line.calls) if line is not None else ():
             self.refuse(call, error_for(call))
 
-    def refuse_all(self, error_for: Callable[[Waiting], KafkaError]) -> None:
-        """The producer ends: nobody waits any longer."""
+    def refuse_all(self, error_for: Callable[[Waiting], KafkaError], *, but_queued: bool = False) -> None:
+        """The producer ends: nobody waits any longer, but for records that were accepted as they were queued."""
         for line in [*self.topic_lines.values(), *self.lane_lines.values()]:
             for call in list(line.calls):
-                self.refuse(call, error_for(call))
+                if not (but_queued and call.queued):
+                    self.refuse(call, error_for(call))
 
     # -- time
 
@@ -356,7 +366,9 @@ class Admission:
     def _waited_too_long(self, call: Waiting, now: float) -> KafkaError:
         waited = now - call.asked_at
         if call.lane is not None:
-            return BufferFullError(topic=call.topic, partition=call.queue.index if call.queue else None, waited=waited)
+            return BufferFullError(
+                topic=call.topic, partition=call.queue.index if call.queue else None, waited=waited
+            )
         if call.record is None:
             return BufferFullError("the serializer did not finish in time", topic=call.topic, waited=waited)
         return MetadataTimeoutError(topic=call.topic, partition=call.record.partition, waited=waited)

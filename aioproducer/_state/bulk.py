@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 class BulkAppender(Protocol):
     """The part of the send path that appends many records."""
 
-    def _append_many(  # noqa: PLR0913, PLR0917
+    def _append_many(
         self,
         topic: TopicQueues,
         values: Column,
@@ -34,7 +34,7 @@ class BulkAppender(Protocol):
         into: BatchDelivery,
     ) -> tuple[int, int]: ...
 
-    def _chosen_partition(self) -> Any: ...  # noqa: ANN401  # a PartitionQueue, as the core's base class
+    def _chosen_partition(self) -> Any: ...  # a PartitionQueue, as the core's base class
 
 
 @attrs.frozen

@@ -70,14 +70,14 @@ def _milliseconds(moment: datetime.datetime, topic: str) -> int:
     if moment.tzinfo is None or moment.utcoffset() is None:
         text = "timestamp is a naive datetime: give it a time zone, as in datetime.now(timezone.utc)"
         raise RecordError(text, topic=topic)
-    epoch = datetime.datetime(1970, 1, 1, tzinfo=datetime.timezone.utc)
+    epoch = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
     milliseconds = (moment - epoch) // datetime.timedelta(milliseconds=1)
     if milliseconds < 0:
         raise RecordError("timestamp is before 1970", topic=topic)
     return milliseconds
 
 
-def checked_headers(headers: Any, topic: str) -> PlainHeaders:  # noqa: ANN401  # anything a user may hand over
+def checked_headers(headers: Any, topic: str) -> PlainHeaders:  # anything a user may hand over
     """Headers as a tuple of `(str, bytes | None)` pairs, or None; order and repeats are kept."""
     if headers is None:
         return None
@@ -92,7 +92,7 @@ def _headers_text(headers: object) -> str:
 
 
 def _checked_header(pair: object, topic: str) -> tuple[str, bytes | None]:
-    if not isinstance(pair, (tuple, list)) or len(pair) != 2:  # noqa: PLR2004  # a pair
+    if not isinstance(pair, (tuple, list)) or len(pair) != 2:  # a pair
         raise RecordError(f"a header must be a pair of a name and a value, not {pair!r:.60}", topic=topic)
     name, value = pair
     if not isinstance(name, str):

@@ -10,7 +10,7 @@ from aioproducer._state import rewriting
 from aioproducer._state.batches import QueuedBatch
 from aioproducer._state.queues import PartitionQueue
 from aioproducer._state.verdicts import Kind, verdict
-from aioproducer._wire.error_codes import describe
+from aioproducer._wire.error_codes import ERRORS, describe
 from aioproducer.errors import BrokerError, DeliveryError, DeliveryTimeoutError, RecordTooLargeError
 from aioproducer.outcome import Outcome
 
@@ -72,7 +72,7 @@ class Settlement:
         if batch.settled:
             self._look_again(queue, now)
             return
-        decided = verdict(answer.code)
+        decided = verdict(answer.code, answer.base_offset)
         if decided.refresh_metadata:
             self.on_stale_metadata(batch.topic)
         if decided.kind is Kind.ACK:
@@ -82,7 +82,12 @@ class Settlement:
         elif decided.kind in (Kind.RETRY, Kind.NEW_IDENTITY):
             if decided.kind is Kind.NEW_IDENTITY and not batch.dirty:
                 self.sequences.refused(queue, batch)
-            self._retry(batch, self._broker_error(batch, answer, decided, now), now, proven=decided.proves_not_appended)
+            self._retry(
+                batch,
+                self._broker_error(batch, answer, decided, now),
+                now,
+                proven=decided.proves_not_appended,
+            )
         else:
             self._refuse(batch, answer, decided, now)
         self._look_again(queue, now)
@@ -132,7 +137,8 @@ class Settlement:
             cause = RecordTooLargeError(
                 "the broker's limit for a batch (message.max.bytes of the broker, max.message.bytes of the topic) "
                 "is smaller than this one record",
-                topic=batch.topic, partition=batch.partition,
+                topic=batch.topic,
+                partition=batch.partition,
             )
             error.__cause__ = cause
         named = {index: text for index, text in answer.record_errors if 0 <= index < batch.record_count}
@@ -141,14 +147,21 @@ class Settlement:
         self.fail(batch, error if not named else self._bystander(batch, answer, error, now))
 
     def _refuse_named(
-        self, batch: QueuedBatch, answer: PartitionAnswer, named: dict[int, str | None], error: KafkaError, now: float
+        self,
+        batch: QueuedBatch,
+        answer: PartitionAnswer,
+        named: dict[int, str | None],
+        error: KafkaError,
+        now: float,
     ) -> None:
         # KIP-467: the records at fault get their own message; the others may be sent again by the user.
         for index, text in named.items():
             own = self._code_error(batch, answer, error.outcome, now, message=text or answer.message)
             self.tally.failed(batch.topic, batch.fail_some([index], own, NUMBER[own.outcome]), own)
 
-    def _bystander(self, batch: QueuedBatch, answer: PartitionAnswer, error: KafkaError, now: float) -> KafkaError:
+    def _bystander(
+        self, batch: QueuedBatch, answer: PartitionAnswer, error: KafkaError, now: float
+    ) -> KafkaError:
         text = "this record was part of a batch with invalid records; it may be sent again"
         return self._code_error(batch, answer, error.outcome, now, message=text, retriable=True)
 
@@ -169,18 +182,18 @@ class Settlement:
         message: str | None,
         retriable: bool | None = None,
     ) -> BrokerError:
-        known = describe(answer.code)
+        known = ERRORS.get(answer.code)
         return BrokerError(
             message,
             code=answer.code,
-            name=known.name,
+            name=describe(answer.code),
             broker=answer.broker,
             topic=batch.topic,
             partition=batch.partition,
             outcome=outcome,
             attempts=batch.attempts,
             elapsed=now - batch.opened_at,
-            retriable=known.retriable if retriable is None else retriable,
+            retriable=(known is not None and known.retriable) if retriable is None else retriable,
         )
 
     # -- retries
@@ -335,4 +348,3 @@ class Settlement:
                 cause=cause if cause is not None else batch.last_error,
             )
             self.fail(batch, error)
-

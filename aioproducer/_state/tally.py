@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 import attrs
 
 from aioproducer.outcome import Outcome
-from aioproducer.records import BYTES_BOUNDS, RATIO_BOUNDS, SECONDS_BOUNDS, FlushReport, Histogram
+from aioproducer.records import FlushReport
+from aioproducer.stats import BYTES_BOUNDS, RATIO_BOUNDS, SECONDS_BOUNDS, Histogram
 
 if TYPE_CHECKING:
     from aioproducer._state.batches import QueuedBatch

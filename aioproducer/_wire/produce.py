@@ -47,9 +47,7 @@ def write_produce(head: ProduceHead, topics: Sequence[TopicBatches]) -> list[byt
 
 def _request_header(head: ProduceHead) -> bytes:
     client_id = head.client_id.encode()
-    return (
-        _HEADER.pack(PRODUCE, head.version, head.correlation_id) + _INT16.pack(len(client_id)) + client_id
-    )
+    return _HEADER.pack(PRODUCE, head.version, head.correlation_id) + _INT16.pack(len(client_id)) + client_id
 
 
 def _classic(head: ProduceHead, topics: Sequence[TopicBatches]) -> list[bytes | memoryview]:
@@ -95,7 +93,7 @@ def _flexible(head: ProduceHead, topics: Sequence[TopicBatches]) -> list[bytes |
 
 def _uvarint(value: int) -> bytes:
     out = bytearray()
-    while value >= 0x80:  # noqa: PLR2004  # seven bits a byte
+    while value >= 0x80:  # seven bits a byte
         out.append(value & 0x7F | 0x80)
         value >>= 7
     out.append(value)

@@ -1,0 +1,154 @@
+import asyncio
+from typing import Any, Final, Generic
+
+from typing_extensions import TypeVar as DefaultTypeVar
+
+from aioproducer._core.delivery import BatchDelivery, Delivery, Sending
+from aioproducer._core.records import Batch, Clock
+from aioproducer.records import BytesLike, Headers, RecordMetadata, Timestamp
+
+_K = DefaultTypeVar("_K", default=BytesLike)
+_V = DefaultTypeVar("_V", default=BytesLike)
+
+APPENDED: Final[int]
+NO_ROOM_NOW: Final[int]
+RECORD_TOO_LARGE: Final[int]
+PARTITION_UNKNOWN: Final[int]
+
+class Budget:
+    @property
+    def capacity(self) -> int: ...
+    @property
+    def used(self) -> int: ...
+    @property
+    def peak(self) -> int: ...
+    def __init__(self, capacity: int) -> None: ...
+
+class Lane:
+    limit: int
+    waiting: int
+    @property
+    def budget(self) -> Budget: ...
+    @property
+    def used(self) -> int: ...
+    def __init__(self, budget: Budget) -> None: ...
+    def room_for(self, size: int) -> bool: ...
+    def charge(self, size: int) -> None: ...
+    def release(self, size: int) -> None: ...
+
+class Partition:
+    open: Batch | None
+    lane: Lane
+    waiting: int
+    @property
+    def topic(self) -> Topic: ...
+    @property
+    def index(self) -> int: ...
+    def __init__(self, topic: Topic, index: int, lane: Lane) -> None: ...
+    def roll(self, now: float) -> None: ...
+
+class Topic:
+    waiting: int
+    sticky: Partition | None
+    sticky_bytes: int
+    sticky_limit: int
+    ignore_keys: bool
+    custom: bool
+    @property
+    def name(self) -> str: ...
+    @property
+    def partitions(self) -> list[Partition]: ...
+    def __init__(self, name: str) -> None: ...
+    def switch(self, now: float) -> None: ...
+
+class SendPath(Generic[_K, _V]):
+    _plain: bool
+    _accepting: bool
+    _max_record: int
+    @property
+    def accepted_records(self) -> int: ...
+    @property
+    def accepted_bytes(self) -> int: ...
+    def __class_getitem__(cls, item: Any) -> Any: ...
+    def send(
+        self,
+        topic: str,
+        value: _V | None = None,
+        *,
+        key: _K | None = None,
+        partition: int | None = None,
+        timestamp: Timestamp | None = None,
+        headers: Headers | None = None,
+        timeout: float | None = None,
+        max_block: float | None = None,
+    ) -> Sending[Delivery]: ...
+    def send_and_wait(
+        self,
+        topic: str,
+        value: _V | None = None,
+        *,
+        key: _K | None = None,
+        partition: int | None = None,
+        timestamp: Timestamp | None = None,
+        headers: Headers | None = None,
+        timeout: float | None = None,
+        max_block: float | None = None,
+    ) -> Sending[RecordMetadata]: ...
+    def send_nowait(
+        self,
+        topic: str,
+        value: _V | None = None,
+        *,
+        key: _K | None = None,
+        partition: int | None = None,
+        timestamp: Timestamp | None = None,
+        headers: Headers | None = None,
+        timeout: float | None = None,
+    ) -> Delivery: ...
+    def _bind(
+        self, topics: dict[str, Any], clock: Clock, loop: asyncio.AbstractEventLoop, max_record: int
+    ) -> None: ...
+    def _same_thread(self) -> bool: ...
+    def _same_process(self) -> bool: ...
+    def _now(self) -> float: ...
+    def _wall_ms(self) -> int: ...
+    def _pace(self) -> bool: ...
+    def _loop_turned(self) -> None: ...
+    def _append_checked(
+        self,
+        topic: Topic,
+        key: Any,
+        value: Any,
+        headers: tuple[tuple[str, bytes | None], ...] | None,
+        timestamp: int | None,
+        partition: int,
+        deadline: float,
+        in_line: bool,
+    ) -> tuple[int, Delivery | None, Any]: ...
+    def _append_many(
+        self,
+        topic: Topic,
+        values: Column,
+        keys: Column | None,
+        partitions: Any,
+        timestamps: Column | None,
+        headers: Any,
+        start: int,
+        deadline: float,
+        into: BatchDelivery,
+    ) -> tuple[int, int]: ...
+    def _chosen_partition(self) -> Any: ...
+
+class Column:
+    @property
+    def length(self) -> int: ...
+    @staticmethod
+    def of_items(items: list[Any]) -> Column: ...
+    @staticmethod
+    def of_binary(length: int, first: int, width: int, validity: Any, offsets: Any, data: Any) -> Column: ...
+    @staticmethod
+    def of_numbers(length: int, first: int, validity: Any, data: Any) -> Column: ...
+    def has_nulls(self) -> bool: ...
+    def value_at(self, at: int) -> Any: ...
+
+def forked() -> None: ...

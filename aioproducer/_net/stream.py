@@ -1,0 +1,110 @@
+"""Sending a stream of records with bounded memory: only what has no outcome yet is remembered."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import AsyncIterable, Iterable
+from typing import TYPE_CHECKING, Any
+
+from aioproducer.errors import KafkaError, StateError
+from aioproducer.outcome import Outcome
+from aioproducer.records import BatchResult, Record
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Callable
+
+    from aioproducer._core import Delivery
+    from aioproducer.producer import Producer
+
+PROGRESS_EVERY = 1000
+
+
+class Stream:
+    """Counts the outcomes of a stream of deliveries, oldest first."""
+
+    def __init__(self, on_progress: Callable[[int], object] | None) -> None:
+        self.waiting: deque[tuple[int, Delivery]] = deque()
+        self.counts = dict.fromkeys(Outcome, 0)
+        self.errors: dict[int, KafkaError] = {}
+        self.on_progress = on_progress
+        self.resolved = 0
+
+    def sent(self, index: int, delivery: Delivery) -> None:
+        """One more record is on its way; those before it that are settled are counted."""
+        self.waiting.append((index, delivery))
+        while self.waiting and self.waiting[0][1].done():
+            self._count(*self.waiting.popleft())
+
+    def refused(self, index: int, error: KafkaError) -> None:
+        """A record was not accepted."""
+        self.errors[index] = error
+        self._counted(Outcome.NOT_WRITTEN)
+
+    async def rest(self) -> BatchResult:
+        """Wait for all that is left."""
+        while self.waiting:
+            index, delivery = self.waiting.popleft()
+            await delivery.wait(None)
+            self._count(index, delivery)
+        if self.on_progress is not None:
+            self.on_progress(self.resolved)
+        return BatchResult(
+            errors=self.errors,
+            acked=self.counts[Outcome.ACKED],
+            not_written=self.counts[Outcome.NOT_WRITTEN],
+            unknown=self.counts[Outcome.UNKNOWN],
+        )
+
+    def _count(self, index: int, delivery: Delivery) -> None:
+        outcome = delivery.outcome
+        if outcome is not Outcome.ACKED:
+            error = delivery.exception()
+            assert isinstance(error, KafkaError)  # noqa: S101  # what is not acked has its error
+            self.errors[index] = error
+        self._counted(outcome)
+
+    def _counted(self, outcome: Outcome) -> None:
+        self.counts[outcome] += 1
+        self.resolved += 1
+        if self.on_progress is not None and self.resolved % PROGRESS_EVERY == 0:
+            self.on_progress(self.resolved)
+
+
+async def send_stream(
+    producer: Producer[Any, Any],
+    records: Iterable[Record[Any, Any]] | AsyncIterable[Record[Any, Any]],
+    on_progress: Callable[[int], object] | None,
+) -> BatchResult:
+    """Send every record and count what became of it; a producer that ends, ends the stream."""
+    stream = Stream(on_progress)
+    index = 0
+    async for record in each(records):
+        try:
+            delivery = await producer.send(
+                record.topic,
+                record.value,
+                key=record.key,
+                partition=record.partition,
+                timestamp=record.timestamp,
+                headers=record.headers,
+            )
+        except StateError:
+            raise
+        except KafkaError as error:
+            stream.refused(index, error)
+        else:
+            stream.sent(index, delivery)
+        index += 1
+    return await stream.rest()
+
+
+async def each(
+    records: Iterable[Record[Any, Any]] | AsyncIterable[Record[Any, Any]],
+) -> AsyncIterator[Record[Any, Any]]:
+    """The records of an iterable or an async iterable."""
+    if isinstance(records, AsyncIterable):
+        async for record in records:
+            yield record
+    else:
+        for record in records:
+            yield record

@@ -1,0 +1,50 @@
+"""One timer and one bell: a task sleeps until the earliest deadline, or until it is called."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import asyncio
+
+
+class Wakeup:
+    """Wakes the one task that waits on it. Only the earliest deadline is kept."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._loop = loop
+        self._timer: asyncio.TimerHandle | None = None
+        self._waiter: asyncio.Future[None] | None = None
+        self._rung = False
+
+    def by(self, deadline: float) -> None:
+        """Ring at `deadline` at the latest."""
+        if self._timer is None or deadline < self._timer.when():
+            self.silence()
+            self._timer = self._loop.call_at(deadline, self._due)
+
+    def _due(self) -> None:
+        self._timer = None
+        self.ring()
+
+    def ring(self) -> None:
+        """Wake the task now."""
+        self._rung = True
+        if self._waiter is not None and not self._waiter.done():
+            self._waiter.set_result(None)
+
+    def silence(self) -> None:
+        """Forget the deadline."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    async def wait(self) -> None:
+        """Sleep until the alarm rings; at once when it rang since the last wait."""
+        if not self._rung:
+            self._waiter = self._loop.create_future()
+            try:
+                await self._waiter
+            finally:
+                self._waiter = None
+        self._rung = False

@@ -1,0 +1,498 @@
+"""The producer: what users hold. It keeps the life of the thing; everything else it hands on."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import random
+import warnings
+from typing import TYPE_CHECKING, Any, Generic, Self
+
+import attrs
+
+from aioproducer import _core
+from aioproducer._core import Clock, SendPath, sending_of
+from aioproducer._net.bulk_intake import BulkCall, BulkIntake
+from aioproducer._net.engine import Engine
+from aioproducer._net.intake import Call, Intake
+from aioproducer._net.pending import Pending
+from aioproducer._net.stream import send_stream
+from aioproducer._state.checking import checked_seconds, checked_topic
+from aioproducer._state.tally import Totals
+from aioproducer.config import ProducerConfig
+from aioproducer.errors import KafkaError, MetadataTimeoutError, StateError
+from aioproducer.records import CloseReport, FlushReport, K, PartitionInfo, V
+from aioproducer.stats import Health, Stats
+
+if TYPE_CHECKING:
+    import concurrent.futures
+    from collections.abc import AsyncIterable, Callable, Iterable, Mapping
+    from types import TracebackType
+
+    from typing_extensions import Unpack
+
+    from aioproducer._core import BatchDelivery, Delivery, Sending
+    from aioproducer.config import BootstrapServers, Settings
+    from aioproducer.records import BatchResult, Headers, Record, RecordMetadata, Timestamp
+
+log = logging.getLogger("aioproducer")
+
+os.register_at_fork(after_in_child=_core.forked) if hasattr(os, "register_at_fork") else None
+
+
+class Producer(SendPath[K, V], Generic[K, V]):
+    """An asyncio-native Kafka producer.
+
+    ```python
+    async with Producer("localhost:9092") as producer:
+        delivery = await producer.send("orders", b"2 apples", key=b"alice")
+        metadata = await delivery
+    ```
+
+    Settings are Kafka's producer properties with dots turned into underscores; see docs/configuration.md. Constructing
+    touches no event loop, network, file or thread.
+    """
+
+    config: ProducerConfig
+    close_report: CloseReport | None
+
+    def __init__(self, bootstrap_servers: BootstrapServers, **settings: Unpack[Settings]) -> None:
+        self._set_up(ProducerConfig(bootstrap_servers, **settings))
+
+    @classmethod
+    def from_config(cls, config: ProducerConfig) -> Self:
+        """Make a producer of a configuration that was checked before."""
+        producer = cls.__new__(cls)
+        producer._set_up(config)  # noqa: SLF001  # a constructor
+        return producer
+
+    @classmethod
+    def from_properties(
+        cls, properties: Mapping[str, object] | str | os.PathLike[str], **overrides: Unpack[Settings]
+    ) -> Self:
+        """Make a producer of Kafka's dotted properties, or of a Java `.properties` file; `overrides` come on top."""
+        return cls.from_config(ProducerConfig.from_properties(properties, **overrides))
+
+    def _set_up(self, config: ProducerConfig) -> None:
+        self.config = config
+        self.close_report = None
+        self._state = "new"
+        self._engine: Engine | None = None
+        self._intake: Intake | None = None
+        self._bulk: BulkIntake | None = None
+        self._cause: BaseException | None = None
+        self._closing: asyncio.Future[None] | None = None
+        self._before_close = Totals()
+
+    # -- life
+
+    async def start(self, *, wait_ready: float | None = None) -> None:
+        """Bind to the running loop and start the background task; works with every broker down.
+
+        With `wait_ready`, wait at most so many seconds until one broker has answered, or raise what is wrong.
+        """
+        if self._state in ("running", "closing"):
+            raise StateError(f"the producer is {self._state} already")
+        if self._state == "closed":
+            raise StateError("the producer was closed: make a new one")
+        patience = checked_seconds("wait_ready", wait_ready)
+        self._begin(asyncio.get_running_loop())
+        if patience is None:
+            return
+        try:
+            await self.ready(patience)
+        except BaseException:
+            await self._undo_start()
+            raise
+
+    def _begin(self, loop: asyncio.AbstractEventLoop) -> None:
+        clock = Clock()
+        engine = Engine(self.config, self, loop, random.Random(), wall_ms=self._wall_ms)  # noqa: S311  # jitter, not secrets
+        self._bind(engine.accumulator.topics, clock, loop, self._largest_record())
+        self._engine = engine
+        self._intake = Intake(engine, self._pace)
+        self._bulk = BulkIntake(self._intake, self)
+        self._plain = self._intake.plain
+        engine.on_death = self._died
+        engine.start()
+        self._state = "running"
+        self._accepting = True
+        for topic in self.config.topics:
+            engine.cluster.want(topic)
+
+    def _largest_record(self) -> int:
+        return min(self.config.max_request_size, self.config.buffer_memory)
+
+    async def _undo_start(self) -> None:
+        engine = self._running()
+        self._accepting = False
+        engine.stop()
+        self._state = "new"
+        await asyncio.wait([engine.supervisor]) if engine.supervisor is not None else None
+
+    async def ready(self, timeout: float | None = None) -> None:
+        """Wait at most `timeout` seconds until one broker has answered, or raise what is wrong.
+
+        The topics of the setting `topics` are known then, if they exist.
+        """
+        engine = self._running()
+        patience = checked_seconds("timeout", timeout)
+        try:
+            async with asyncio.timeout(patience):
+                while not engine.cluster.known:
+                    await engine.cluster.news()
+        except TimeoutError:
+            raise self._not_ready(engine, patience) from engine.last_error
+
+    def _not_ready(self, engine: Engine, patience: float | None) -> KafkaError:
+        servers = ", ".join(str(server) for server in self.config.bootstrap_servers)
+        last = engine.last_error
+        return MetadataTimeoutError(f"no broker answered ({servers})", waited=patience, cause=last)
+
+    def _died(self, cause: BaseException) -> None:
+        self._accepting = False
+        self._cause = cause
+        self._state = "failed"
+
+    def _running(self) -> Engine:
+        """The engine, or the reason why there is none to be used from here."""
+        engine = self._engine
+        if engine is None or self._state in ("new", "closed", "failed"):
+            raise self._not_running()
+        if not self._same_process():
+            raise StateError(
+                "this process was forked after the producer was started: make a new one in the child"
+            )
+        if not self._same_thread():
+            raise StateError("the producer runs in another thread: use send_threadsafe() from here")
+        if engine.loop is not asyncio.get_running_loop():
+            raise StateError("the producer belongs to another event loop: make one per loop")
+        return engine
+
+    def _not_running(self) -> StateError:
+        if self._state == "failed":
+            return StateError(
+                "the producer's background task has ended; close it and make a new one", cause=self._cause
+            )
+        if self._state == "closed":
+            return StateError("the producer was closed")
+        return StateError(
+            "the producer was not started: use `async with producer:` or `await producer.start()`"
+        )
+
+    def _usable(self) -> Engine:
+        engine = self._running()
+        if self._state != "running":
+            raise StateError("the producer is closing and accepts no more records")
+        return engine
+
+    async def close(self, timeout: float | None = None) -> CloseReport:
+        """Stop accepting, send what is buffered, wait for answers; always returns within `timeout` seconds.
+
+        The default is the setting `close_timeout_ms`. Every delivery that is left is resolved. A second call waits for
+        the first, and shortens it if its own limit is shorter.
+        """
+        patience = checked_seconds("timeout", timeout)
+        if self._state == "new":
+            self._state = "closed"
+            self.close_report = CloseReport()
+        if self._state in ("closed", "failed") and self._closing is None:
+            return self._closed_before()
+        self._check_closable()
+        patience = self.config.close_timeout_ms / 1000 if patience is None else patience
+        if self._closing is None:
+            return await self._close(patience)
+        await asyncio.wait([self._closing], timeout=patience)
+        if not self._closing.done():
+            self._finish("close() ran out of time")
+        return self.close_report or CloseReport()
+
+    def _check_closable(self) -> None:
+        engine = self._engine
+        assert engine is not None  # noqa: S101  # the producer was started
+        if not self._same_process():
+            raise StateError(
+                "this process was forked after the producer was started: there is nothing to close here"
+            )
+        if not self._same_thread() or engine.loop is not asyncio.get_running_loop():
+            raise StateError("close() belongs into the thread and event loop that start() was called in")
+
+    def _closed_before(self) -> CloseReport:
+        if self._state == "failed" and self.close_report is None:
+            self._report_close()
+        self._state = "closed"
+        return self.close_report or CloseReport()
+
+    async def _close(self, patience: float) -> CloseReport:
+        engine = self._engine
+        assert engine is not None  # noqa: S101  # the producer was started
+        self._closing = engine.loop.create_future()
+        self._accepting = False
+        self._state = "closing"
+        self._before_close = engine.tally.totals
+        engine.refuse_callers()
+        engine.accumulator.drain_all(engine.loop.time())
+        try:
+            if patience > 0:
+                async with asyncio.timeout(patience):
+                    await self._resolved(engine)
+        except TimeoutError:
+            pass
+        finally:
+            self._finish("close() ran out of time")
+        if engine.supervisor is not None:
+            await asyncio.wait([engine.supervisor])
+        return self.close_report or CloseReport()
+
+    async def _resolved(self, engine: Engine) -> None:
+        """Wait until everything that was accepted so far has its outcome."""
+        assert self._intake is not None  # noqa: S101  # made by start()
+        queued = list(self._intake.queued)
+        await engine.flush()
+        for delivery in queued:
+            await delivery.wait(None)
+
+    def _finish(self, text: str) -> None:
+        engine = self._engine
+        if self._state == "closed" or engine is None:
+            return
+        engine.give_up(text, None)
+        engine.stop()
+        self._report_close()
+        self._state = "closed"
+        if self._closing is not None and not self._closing.done():
+            self._closing.set_result(None)
+
+    def _report_close(self) -> None:
+        engine = self._engine
+        assert engine is not None  # noqa: S101  # the producer was started
+        before, now = self._before_close, engine.tally.totals
+        report = self.close_report = CloseReport(
+            now.acked - before.acked, now.not_written - before.not_written, now.unknown - before.unknown
+        )
+        if report.not_written or report.unknown:
+            log.error(
+                "records were lost when the producer was closed: %d not written, %d of unknown fate",
+                report.not_written,
+                report.unknown,
+            )
+
+    async def __aenter__(self) -> Self:
+        await self.start()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    def __del__(self) -> None:
+        engine = getattr(self, "_engine", None)
+        if engine is not None and self._state in ("running", "closing") and self._same_process():
+            warnings.warn(f"{self!r} was never closed", ResourceWarning, source=self, stacklevel=1)
+
+    # -- sending, the long way
+
+    def _send_slowly(  # the arguments of send()
+        self,
+        topic: object,
+        value: object,
+        key: object,
+        partition: object,
+        timestamp: object,
+        headers: object,
+        timeout: object,
+        max_block: object,
+        wants_metadata: bool,
+    ) -> Any:
+        try:
+            self._usable()
+        except StateError as error:
+            return sending_of(refused(error), wants_metadata)
+        assert self._intake is not None  # noqa: S101  # made by start()
+        call = Call(topic, value, key, partition, timestamp, headers, timeout, max_block)
+        return sending_of(self._intake.take(call), wants_metadata)
+
+    def _send_now(  # the arguments of send_nowait()
+        self,
+        topic: object,
+        value: object,
+        key: object,
+        partition: object,
+        timestamp: object,
+        headers: object,
+        timeout: object,
+    ) -> Delivery:
+        self._usable()
+        assert self._intake is not None  # noqa: S101  # made by start()
+        return self._intake.take_now(Call(topic, value, key, partition, timestamp, headers, timeout))
+
+    def send_threadsafe(
+        self,
+        topic: str,
+        value: V | None = None,
+        *,
+        key: K | None = None,
+        partition: int | None = None,
+        timestamp: Timestamp | None = None,
+        headers: Headers | None = None,
+        timeout: float | None = None,
+        max_block: float | None = None,
+    ) -> concurrent.futures.Future[RecordMetadata]:
+        """Send one record from any other thread; the future gives its metadata, or raises what went wrong."""
+        engine = self._engine
+        if engine is None or self._state != "running":
+            raise self._not_running() if self._state != "closing" else StateError("the producer is closing")
+        if not self._same_process():
+            raise StateError(
+                "this process was forked after the producer was started: make a new one in the child"
+            )
+        if self._same_thread():
+            raise StateError(
+                "send_threadsafe() is for other threads than the producer's own: use send() here"
+            )
+
+        async def sent() -> RecordMetadata:
+            return await self.send_and_wait(
+                topic,
+                value,
+                key=key,
+                partition=partition,
+                timestamp=timestamp,
+                headers=headers,
+                timeout=timeout,
+                max_block=max_block,
+            )
+
+        try:
+            return asyncio.run_coroutine_threadsafe(sent(), engine.loop)
+        except RuntimeError as error:
+            raise StateError("the event loop of the producer is closed", cause=error) from error
+
+    def send_batch(
+        self,
+        topic: str,
+        values: Any,
+        *,
+        keys: Any = None,
+        partition: Any = None,
+        timestamps: Any = None,
+        headers: Any = None,
+        timeout: float | None = None,
+    ) -> Sending[BatchDelivery]:
+        """Accept many records in one call, column by column; await the call for their `BatchDelivery`.
+
+        `values`, `keys` and `timestamps` are sequences or Arrow arrays; `partition` is a number, a sequence of them or
+        None; `headers` is one set for all, or a sequence with one per record. Memory is taken as it comes, in order.
+        A record that cannot be accepted does not stop the others. `.delivery` of the returned object is there from the
+        beginning, also when the wait is cancelled: what was accepted stays accepted, the rest is not written.
+        """
+        self._usable()
+        assert self._bulk is not None  # noqa: S101  # made by start()
+        return sending_of(
+            self._bulk.take(BulkCall(topic, values, keys, partition, timestamps, headers, timeout))
+        )
+
+    async def send_all(
+        self,
+        records: Iterable[Record[Any, Any]] | AsyncIterable[Record[Any, Any]],
+        *,
+        on_progress: Callable[[int], object] | None = None,
+    ) -> BatchResult:
+        """Send every `Record` of an iterable or async iterable with bounded memory, and wait for all of them.
+
+        `on_progress` is called now and then with the number of records that have their outcome. The result has counts
+        and, by index, the errors; offsets and partitions are not kept.
+        """
+        self._usable()
+        return await send_stream(self, records, on_progress)
+
+    # -- waiting and looking
+
+    async def flush(self, timeout: float | None = None) -> FlushReport:
+        """Send everything that was accepted before this call without lingering, and wait until it is resolved.
+
+        The report counts every record that was resolved since the last flush; failed records do not raise by
+        themselves: `(await producer.flush()).raise_for_errors()` does. With `timeout` (seconds), raises TimeoutError
+        when not all is resolved by then; nothing is lost by that.
+        """
+        engine = self._running()
+        patience = checked_seconds("timeout", timeout)
+        async with asyncio.timeout(patience):
+            await self._resolved(engine)
+        return engine.tally.report()
+
+    async def partitions_for(self, topic: str) -> tuple[PartitionInfo, ...]:
+        """The partitions of a topic; waits at most `max_block_ms` for its metadata."""
+        engine = self._running()
+        name = checked_topic(topic)
+        patience = self.config.max_block_ms / 1000
+        try:
+            async with asyncio.timeout(patience):
+                while (facts := engine.view.topic(name)) is None:
+                    engine.cluster.raise_refusal(name)
+                    engine.cluster.want(name)
+                    await engine.cluster.news()
+        except TimeoutError:
+            raise MetadataTimeoutError(topic=name, waited=patience, cause=engine.last_error) from None
+        return tuple(
+            PartitionInfo(
+                each.partition,
+                None if each.leader < 0 else each.leader,
+                each.replicas,
+                each.in_sync,
+                each.offline,
+            )
+            for each in facts.partitions
+        )
+
+    def purge(self, topic: str | None = None) -> int:
+        """Withdraw what is buffered and not yet drained (of one topic); returns how many records that were."""
+        engine = self._running()
+        return engine.settlement.purge(topic, engine.loop.time())
+
+    def stats(self) -> Stats:
+        """One snapshot of what the producer has done and holds; reading it costs nothing to sending."""
+        engine = self._engine
+        if engine is None:
+            return Stats()
+        return attrs.evolve(
+            engine.stats(), records_accepted=self.accepted_records, bytes_accepted=self.accepted_bytes
+        )
+
+    def health(self) -> Health:
+        """A small snapshot for probes, without I/O."""
+        engine = self._engine
+        if engine is None:
+            return Health(state=self._state)
+        now = engine.loop.time()
+        last_ack = engine.tally.last_ack
+        return Health(
+            state=self._state,
+            connected_brokers=engine.connected_brokers(),
+            seconds_since_last_ack=None if last_ack is None else now - last_ack,
+            oldest_unacked_seconds=engine.oldest_unacked(now),
+            last_error=self._cause or engine.last_error,
+        )
+
+    def __repr__(self) -> str:
+        engine = self._engine
+        if engine is None:
+            return f"<Producer {self._state}>"
+        records = sum(batch.pending for batch in engine.accumulator.live)
+        flying = sum(batch.pending for batch in engine.accumulator.live if batch.in_flight)
+        return (
+            f"<Producer {self._state}: {engine.connected_brokers()} brokers connected, "
+            f"{records - flying} records buffered, {flying} in flight>"
+        )
+
+    def __reduce__(self) -> Any:
+        raise TypeError("a producer cannot be pickled; producer.config can")
+
+
+def refused(error: KafkaError) -> Pending:
+    """A call that is refused at once, told when it is awaited."""
+    pending = Pending(None, bool)
+    pending.refuse(error)
+    return pending
