@@ -14,17 +14,15 @@ Frames are given and taken without the four bytes of their length.
 from __future__ import annotations
 
 from functools import cache
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, TypeVar
+from typing import Any, NamedTuple, TypeAlias, TypeVar
 
+from aioproducer._core.messages import Program
 from aioproducer._wire.apis import API_VERSIONS, APIS, api_of, message_of
 from aioproducer._wire.messages.api_versions import ApiVersionsRequest
+from aioproducer._wire.messages.declaration import AnyMessage
 from aioproducer._wire.messages.header import REQUEST_HEADER, RESPONSE_HEADER, RequestHeader, ResponseHeader
 from aioproducer._wire.programs import compile_message, version_range
 from aioproducer.errors import ProtocolError
-
-if TYPE_CHECKING:
-    from aioproducer._core.messages import Program
-    from aioproducer._wire.messages.declaration import AnyMessage
 
 __all__ = [
     "RequestHeader",

@@ -101,8 +101,8 @@ def test_the_copy_of_a_buffer_counts(name: str) -> None:
     assert peak_of_decoding(type(make(1)), version, frame) <= 4 * len(frame) + 64 * 1024
 
 
-def test_random_messages_take_what_was_reckoned(rng: random.Random) -> None:
-    """Random messages of every kind, 40 of each in one array-like row of frames, stay within the bound."""
+def test_memory_of_random_messages(rng: random.Random) -> None:
+    """Random messages of every API and version stay within the bound too."""
     for message, version in message_versions():
         frame = encode(random_message(rng, message, version), version)
         assert peak_of_decoding(message.type, version, frame) <= 4 * len(frame) + 64 * 1024
