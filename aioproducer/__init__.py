@@ -1,3 +1,91 @@
-"""An asyncio-native producer for Apache Kafka."""
+"""An asyncio-native producer for Apache Kafka.
+
+    async with Producer("localhost:9092") as producer:
+        delivery = await producer.send("orders", b"2 apples", key=b"alice")  # accepted: it has its place in the order
+        metadata = await delivery                                           # written: partition, offset, timestamp
+
+Everything public is here, and in `aioproducer.partitioners`, `serializers`, `interceptors` and `testing`.
+"""
 
 from __future__ import annotations
+
+from aioproducer._core import BatchDelivery as BatchDelivery
+from aioproducer._core import Delivery as Delivery
+from aioproducer.config import ProducerConfig as ProducerConfig
+from aioproducer.errors import AuthenticationError as AuthenticationError
+from aioproducer.errors import AuthorizationError as AuthorizationError
+from aioproducer.errors import BrokerError as BrokerError
+from aioproducer.errors import BrokerUnavailableError as BrokerUnavailableError
+from aioproducer.errors import BufferFullError as BufferFullError
+from aioproducer.errors import CommitOutcomeUnknownError as CommitOutcomeUnknownError
+from aioproducer.errors import ConfigurationError as ConfigurationError
+from aioproducer.errors import DeliveryError as DeliveryError
+from aioproducer.errors import DeliveryTimeoutError as DeliveryTimeoutError
+from aioproducer.errors import KafkaError as KafkaError
+from aioproducer.errors import MetadataTimeoutError as MetadataTimeoutError
+from aioproducer.errors import ProducerFencedError as ProducerFencedError
+from aioproducer.errors import ProtocolError as ProtocolError
+from aioproducer.errors import RecordError as RecordError
+from aioproducer.errors import RecordTooLargeError as RecordTooLargeError
+from aioproducer.errors import SerializationError as SerializationError
+from aioproducer.errors import StateError as StateError
+from aioproducer.errors import TransactionAbortedError as TransactionAbortedError
+from aioproducer.errors import TransactionError as TransactionError
+from aioproducer.outcome import Outcome as Outcome
+from aioproducer.producer import Producer as Producer
+from aioproducer.records import BatchResult as BatchResult
+from aioproducer.records import CloseReport as CloseReport
+from aioproducer.records import FlushReport as FlushReport
+from aioproducer.records import PartitionInfo as PartitionInfo
+from aioproducer.records import Record as Record
+from aioproducer.records import RecordMetadata as RecordMetadata
+from aioproducer.records import TimestampType as TimestampType
+from aioproducer.records import Timings as Timings
+from aioproducer.records import TopicPartition as TopicPartition
+from aioproducer.stats import ConnectionStats as ConnectionStats
+from aioproducer.stats import Health as Health
+from aioproducer.stats import Histogram as Histogram
+from aioproducer.stats import Stats as Stats
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "AuthenticationError",
+    "AuthorizationError",
+    "BatchDelivery",
+    "BatchResult",
+    "BrokerError",
+    "BrokerUnavailableError",
+    "BufferFullError",
+    "CloseReport",
+    "CommitOutcomeUnknownError",
+    "ConfigurationError",
+    "ConnectionStats",
+    "Delivery",
+    "DeliveryError",
+    "DeliveryTimeoutError",
+    "FlushReport",
+    "Health",
+    "Histogram",
+    "KafkaError",
+    "MetadataTimeoutError",
+    "Outcome",
+    "PartitionInfo",
+    "Producer",
+    "ProducerConfig",
+    "ProducerFencedError",
+    "ProtocolError",
+    "Record",
+    "RecordError",
+    "RecordMetadata",
+    "RecordTooLargeError",
+    "SerializationError",
+    "StateError",
+    "Stats",
+    "TimestampType",
+    "Timings",
+    "TopicPartition",
+    "TransactionAbortedError",
+    "TransactionError",
+    "__version__",
+]
