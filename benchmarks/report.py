@@ -111,7 +111,8 @@ Written by `python -m benchmarks` on {datetime.now(UTC):%Y-%m-%d}. Compare ratio
   delivery. confluent-kafka: the synchronous producer with a delivery callback for each record.
 * CPU is user and system time of all threads of the client's process. For {JAVA.name} (ProducerPerformance, for
   orientation) it includes the start of the JVM, and there is no warm-up.
-* The limit sends the same requests, made beforehand, over a blocking socket with five in flight.
+* The limit sends requests of the same size, made beforehand and without a producer id, over a blocking socket with
+  five in flight; no record is made and no delivery is told.
 """
 
 

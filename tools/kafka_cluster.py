@@ -43,7 +43,8 @@ class KafkaCluster:
     def start(self) -> None:
         """Format, start and wait until every broker is in the metadata; else say why, with the logs."""
         try:
-            self._folder = Path(tempfile.mkdtemp(prefix="aioproducer-kafka-"))
+            # The pid tells whose a folder is that a killed run has left.
+            self._folder = Path(tempfile.mkdtemp(prefix=f"aioproducer-kafka-{os.getpid()}-"))
             self.nodes = self._prepare_nodes(self._folder)
             self._format()
             for node in self.nodes:
