@@ -71,6 +71,31 @@ class Update:
         return bool(topics) or self.nodes_changed
 
 
+@attrs.define
+class Changes:
+    """An `Update` while it is being put together."""
+
+    learned: list[str] = attrs.Factory(list)
+    leaders: list[tuple[str, int, int]] = attrs.Factory(list)
+    added: list[tuple[str, int, int]] = attrs.Factory(list)
+    recreated: list[str] = attrs.Factory(list)
+    errors: list[tuple[str, int]] = attrs.Factory(list)
+    rejected: list[tuple[str, str]] = attrs.Factory(list)
+    nodes: bool = False
+
+    def update(self) -> Update:
+        """What came together."""
+        return Update(
+            tuple(self.learned),
+            tuple(self.leaders),
+            tuple(self.added),
+            tuple(self.recreated),
+            tuple(self.errors),
+            tuple(self.rejected),
+            self.nodes,
+        )
+
+
 def newest(
     answer: MetadataResponsePartition, known: PartitionFacts | None, brokers: Container[int]
 ) -> PartitionFacts | None:
@@ -110,6 +135,7 @@ class TopicReading:
     known: TopicFacts | None
     brokers: Container[int]
     old: tuple[PartitionFacts, ...]
+    trust_epochs: bool
     placed: list[PartitionFacts | None]
     contradiction: str | None = None
     strange: str | None = None
@@ -128,6 +154,8 @@ class TopicReading:
 
     def _place(self, index: int, answer: MetadataResponsePartition) -> None:
         known = self.old[index] if index < len(self.old) else None
+        if known is not None and not self.trust_epochs:
+            known = known._replace(leader_epoch=-1)
         facts = newest(answer, known, self.brokers)
         if facts is None:
             self.strange = (
@@ -163,12 +191,12 @@ def read_topic(
 ) -> Generator[None, None, TopicReading]:
     """Read what a broker answers about one topic, with a pause after each `SLICE` partitions.
 
-    Without `trust_epochs`, or when the topic id changed, nothing known about the partitions holds any more.
+    Without `trust_epochs` a lower leader epoch is believed too; under a new topic id nothing known holds any more.
     """
-    kept = known is not None and trust_epochs and not is_recreated(known, answer.topic_id)
-    old = known.partitions if known is not None and kept else ()
+    old = () if known is None or is_recreated(known, answer.topic_id) else known.partitions
     count = len(answer.partitions)
-    reading = TopicReading(answer.name or "", answer.topic_id, known, brokers, old, [None] * count)
+    placed: list[PartitionFacts | None] = [None] * count
+    reading = TopicReading(answer.name or "", answer.topic_id, known, brokers, old, trust_epochs, placed)
     if not count:
         reading.contradiction = "it has no partitions"
     for start in range(0, count, SLICE):
