@@ -1,4 +1,4 @@
-"""The header of a record batch (magic 2): reading it, checking it, and stamping what a broker decides.
+"""The header of a record batch (magic 2): what it says, what is wrong with it, and what a broker changes in it.
 
 The records stay opaque bytes. A broker may change base offset and leader epoch without touching the checksum, which
 starts after them; a topic with log append time costs a new checksum.
@@ -22,6 +22,7 @@ _CHECKSUM: Final = struct.Struct(">I")
 
 HEADER_SIZE: Final = _HEADER.size
 LENGTH_OVERHEAD: Final = 12
+_SHORTEST: Final = 14
 EPOCH_AT: Final = 12
 MAGIC_AT: Final = 16
 CRC_AT: Final = 17
@@ -37,15 +38,27 @@ ZSTD: Final = 4
 
 
 class RefusedRecords(Exception):  # noqa: N818 - a verdict that travels up, not a failure of the broker
-    """The records of a partition cannot be appended."""
+    """The records of a partition cannot be appended.
+
+    Kafka tells a client the code, and a text only together with `record_errors`; `reason` is for whoever debugs a test.
+    `by_log` says that the partition's log decided it, and not the request's form: then the answer has its start.
+    """
 
     def __init__(
-        self, error: Code, message: str | None = None, record_errors: tuple[tuple[int, str], ...] = ()
+        self,
+        error: Code,
+        reason: str,
+        *,
+        told: str | None = None,
+        record_errors: tuple[tuple[int, str], ...] = (),
+        by_log: bool = False,
     ) -> None:
-        super().__init__(error, message, record_errors)
+        super().__init__(error, reason)
         self.error = error
-        self.message = message
+        self.reason = reason
+        self.told = told
         self.record_errors = record_errors
+        self.by_log = by_log
 
 
 class BatchHeader(NamedTuple):
@@ -91,52 +104,67 @@ def read_header(data: bytes, at: int = 0) -> BatchHeader:
     return BatchHeader._make(_HEADER.unpack_from(data, at))
 
 
-def checked_header(records: bytes, max_bytes: int) -> BatchHeader:
-    """The header of the one batch that a produce request may hold, or `RefusedRecords` saying why it is not one.
+def only_batch(records: bytes) -> tuple[BatchHeader, bytes]:
+    """The one batch that a produce request may hold for a partition, as `ProduceRequest.validateRecords` finds it.
 
-    The order of the checks is that of `ProduceRequest.validateRecords`, then `UnifiedLog.analyzeAndValidateRecords`,
-    then `LogValidator.validateBatch`.
+    An incomplete batch at the end is left out, as `ByteBufferLogInputStream` does.
     """
-    if not records:
-        _refuse(Code.INVALID_RECORD, "Produce requests must have at least one record batch per partition")
-    if len(records) < HEADER_SIZE:
-        _refuse(Code.CORRUPT_MESSAGE, f"{len(records)} bytes are less than the header of a record batch")
-    header = read_header(records)
-    if header.magic != 2:
-        _refuse(Code.INVALID_RECORD, "Produce requests must contain only record batches with magic version 2")
-    if header.size < HEADER_SIZE or header.size > len(records):
-        _refuse(
-            Code.CORRUPT_MESSAGE, f"The batch claims {header.size} bytes, the request holds {len(records)}"
+    end = _end_of_batch(records, 0)
+    if end is None:
+        raise RefusedRecords(Code.INVALID_RECORD, "There is no whole record batch for the partition.")
+    if _end_of_batch(records, end) is not None:
+        raise RefusedRecords(Code.INVALID_RECORD, "There is more than one record batch for the partition.")
+    if records[MAGIC_AT] != 2:
+        raise RefusedRecords(Code.INVALID_RECORD, f"The record batch has magic {records[MAGIC_AT]}, not 2.")
+    if end < HEADER_SIZE:
+        raise RefusedRecords(
+            Code.CORRUPT_MESSAGE, f"The record batch of {end} bytes is shorter than its header."
         )
-    if header.size < len(records):
-        _refuse(Code.INVALID_RECORD, "Produce requests must contain exactly one record batch per partition")
+    return read_header(records), records if end == len(records) else records[:end]
+
+
+def _end_of_batch(records: bytes, start: int) -> int | None:
+    """Where the batch that starts here ends, if all of it is there."""
+    left = len(records) - start
+    if left < LENGTH_OVERHEAD:
+        return None
+    length = int.from_bytes(records[start + 8 : start + LENGTH_OVERHEAD], "big", signed=True)
+    if length < _SHORTEST:
+        _corrupt(f"Record size {length} is less than the minimum record overhead ({_SHORTEST})")
+    if left <= MAGIC_AT:
+        return None
+    magic = records[start + MAGIC_AT]
+    if magic > 2:
+        _corrupt(f"Invalid magic found in record: {magic}")
+    return start + LENGTH_OVERHEAD + length if left >= LENGTH_OVERHEAD + length else None
+
+
+def check_batch(header: BatchHeader, batch: bytes, max_bytes: int) -> None:
+    """What a log demands of a batch: the order is that of `UnifiedLog` and `LogValidator.validateBatch`."""
     if header.base_offset != 0:
-        _refuse(
-            Code.INVALID_RECORD,
-            f"The baseOffset of the record batch should be 0, but it is {header.base_offset}",
+        _invalid(f"The baseOffset of the record batch should be 0, but it is {header.base_offset}.")
+    if len(batch) > max_bytes:
+        raise RefusedRecords(
+            Code.MESSAGE_TOO_LARGE, f"The batch has {len(batch)} bytes, max.message.bytes is {max_bytes}."
         )
-    if header.size > max_bytes:
-        _refuse(Code.MESSAGE_TOO_LARGE, None)
-    if crc32c(memoryview(records)[ATTRIBUTES_AT:]) != header.crc:
-        _refuse(Code.CORRUPT_MESSAGE, f"Record is corrupt (stored crc = {header.crc})")
-    _check_fields(header)
-    return header
-
-
-def _check_fields(header: BatchHeader) -> None:
-    if header.last_offset_delta < 0:
-        _refuse(Code.INVALID_RECORD, f"Batch has an invalid offset range: [0, {header.last_offset_delta}]")
-    if header.record_count <= 0:
-        _refuse(Code.INVALID_RECORD, f"Invalid reported count for record batch: {header.record_count}")
+    if crc32c(memoryview(batch)[ATTRIBUTES_AT:]) != header.crc:
+        raise RefusedRecords(Code.CORRUPT_MESSAGE, f"The checksum of the batch is not {header.crc}.")
+    if header.last_offset_delta < 0 or header.record_count <= 0:
+        _invalid(
+            f"The batch claims {header.record_count} records and the last delta {header.last_offset_delta}."
+        )
     if header.last_offset_delta + 1 != header.record_count:
-        _refuse(
-            Code.INVALID_RECORD,
-            f"Inconsistent batch offset range [0, {header.last_offset_delta}] and count of records {header.record_count}",
+        _invalid(
+            f"{header.record_count} records do not agree with the last delta {header.last_offset_delta}."
         )
     if header.attributes & CONTROL:
-        _refuse(Code.INVALID_RECORD, "Clients are not allowed to write control records")
+        _invalid("Clients are not allowed to write control records.")
     if header.producer_id != NO_PRODUCER and header.base_sequence < 0:
-        _refuse(Code.INVALID_RECORD, f"Invalid sequence number {header.base_sequence} in record batch")
+        _invalid(f"Invalid sequence number {header.base_sequence} in record batch.")
+    if header.compression > ZSTD:
+        raise RefusedRecords(
+            Code.UNKNOWN_SERVER_ERROR, f"Unknown compression type {header.compression}.", by_log=True
+        )
 
 
 def stamp_place(records: bytes, offset: int, leader_epoch: int) -> bytearray:
@@ -154,5 +182,9 @@ def stamp_append_time(batch: bytearray, attributes: int, timestamp: int) -> None
     _CHECKSUM.pack_into(batch, CRC_AT, crc32c(memoryview(batch)[ATTRIBUTES_AT:]))
 
 
-def _refuse(error: Code, message: str | None) -> NoReturn:
-    raise RefusedRecords(error, message)
+def _invalid(reason: str) -> NoReturn:
+    raise RefusedRecords(Code.INVALID_RECORD, reason, by_log=True)
+
+
+def _corrupt(reason: str) -> NoReturn:
+    raise RefusedRecords(Code.CORRUPT_MESSAGE, reason, told=reason)

@@ -6,7 +6,7 @@ import base64
 import random
 import time
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
 import attrs
@@ -18,7 +18,7 @@ from .effects import Changes
 from .history import SeenRequest
 from .log import PartitionLog
 from .producer_state import ProducerStates
-from .topics import NO_LEADER, Partition, Topic, invalid_config, invalid_name
+from .topics import NO_LEADER, Partition, Topic, collide, invalid_config, invalid_name
 
 MAX_REPLICATION: Final = 3
 
@@ -154,14 +154,22 @@ class Cluster:
         replication_factor: int | None = None,
         configs: Mapping[str, str] | None = None,
         *,
+        assignments: Sequence[tuple[int, ...]] = (),
         dry_run: bool = False,
     ) -> Topic:
-        """A new topic, its leaders spread over the live brokers; `ClusterRefusal` if it cannot be."""
+        """A new topic, its leaders spread over the live brokers; `ClusterRefusal` if it cannot be.
+
+        `assignments` may name the replicas of each partition, the leader first.
+        """
+        if assignments:
+            partitions, replication_factor = len(assignments), self._common_size(assignments)
         count = self.options.default_partitions if partitions is None else partitions
         replicas = self._replication_factor() if replication_factor is None else replication_factor
         self._check_new_topic(name, count, replicas, configs or {})
         topic = Topic(name, self._random.randbytes(16), [], dict(configs or {}))
         self._add_partitions(topic, count, replicas)
+        for partition, brokers in zip(topic.partitions, assignments, strict=False):
+            partition.assign(brokers)
         if not dry_run:
             self.topics[name] = self.topics_by_id[topic.id] = topic
         return topic
@@ -246,6 +254,11 @@ class Cluster:
         problem = invalid_name(name)
         if problem is not None:
             raise ClusterRefusal(Code.INVALID_TOPIC_EXCEPTION, problem)
+        twin = next((known for known in self.topics if collide(known, name)), None)
+        if twin is not None:
+            raise ClusterRefusal(
+                Code.INVALID_TOPIC_EXCEPTION, f"Topic '{name}' collides with existing topic: {twin}"
+            )
         if name in self.topics:
             raise ClusterRefusal(Code.TOPIC_ALREADY_EXISTS, f"Topic '{name}' already exists.")
         if count <= 0:
@@ -261,6 +274,19 @@ class Cluster:
             problem = invalid_config(key, value)
             if problem is not None:
                 raise ClusterRefusal(Code.INVALID_CONFIG, problem)
+
+    def _common_size(self, assignments: Sequence[tuple[int, ...]]) -> int:
+        for brokers in assignments:
+            distinct = set(brokers)
+            if (
+                not self.nodes.keys() >= distinct
+                or not len(distinct) == len(brokers) == len(assignments[0]) > 0
+            ):
+                raise ClusterRefusal(
+                    Code.INVALID_REPLICA_ASSIGNMENT,
+                    f"The replicas {list(brokers)} are not as many distinct brokers as those of partition 0.",
+                )
+        return len(assignments[0])
 
     def _add_partitions(self, topic: Topic, count: int, replicas: int) -> None:
         ids = [node.id for node in self.live_nodes()] or list(self.nodes)

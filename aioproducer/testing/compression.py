@@ -27,6 +27,13 @@ def _snappy_decompress(data: bytes) -> bytes:
     return b"".join(parts)
 
 
+def _lz4_compress(data: bytes) -> bytes:
+    """Frames whose blocks stand alone: Kafka's `Lz4BlockInputStream` reads no others."""
+    compressor = cramjam.lz4.Compressor(content_checksum=False, block_linked=False)
+    compressor.compress(data)
+    return bytes(compressor.finish())
+
+
 _DECOMPRESS: Final[Mapping[int, Callable[[bytes], bytes]]] = MappingProxyType(
     {
         0: bytes,
@@ -42,7 +49,7 @@ _COMPRESS: Final[Mapping[int, Callable[[bytes], bytes]]] = MappingProxyType(
         0: bytes,
         1: lambda data: bytes(cramjam.gzip.compress(data)),
         2: lambda data: bytes(cramjam.snappy.compress_raw(data)),
-        3: lambda data: bytes(cramjam.lz4.compress(data)),
+        3: _lz4_compress,
         4: lambda data: bytes(cramjam.zstd.compress(data)),
     }
 )

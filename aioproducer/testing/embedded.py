@@ -174,7 +174,7 @@ class EmbeddedKafka:
         self,
         topic: str,
         partition: int | None = None,
-        isolation: Isolation = "read_committed",  # noqa: ARG002 - without transactions everything is committed
+        isolation: Isolation = "read_committed",
     ) -> list[StoredRecord]:
         """All records of a topic, or of one partition, in the order of partitions and offsets."""
         partitions = (

@@ -30,6 +30,8 @@ class SeenRequest:
     correlation_id: int
     topics: tuple[tuple[str, int | None], ...] = ()
     batches: list[SeenBatch] = attrs.field(factory=list)
+    refusals: list[str] = attrs.field(factory=list)
+    """Why batches were refused by the rules, not by a fault."""
 
     @property
     def summary(self) -> str:

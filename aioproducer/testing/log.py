@@ -30,6 +30,7 @@ class Appended:
 
     offset: int
     log_append_time: int = NO_TIMESTAMP
+    log_start: int = 0
 
 
 @attrs.frozen
@@ -68,9 +69,9 @@ class PartitionLog:
             self.producers.expire(stamp.now)
             verdict = self.producers.judge(header.produced)
             if isinstance(verdict, Refused):
-                raise RefusedRecords(verdict.error, verdict.message)
+                raise RefusedRecords(verdict.error, verdict.message, by_log=True)
             if isinstance(verdict, Duplicate):
-                return Appended(verdict.offset, verdict.timestamp)
+                return Appended(verdict.offset, verdict.timestamp, self.start_offset)
         return self.append(records, header, stamp)
 
     def append(self, records: bytes, header: BatchHeader, stamp: Stamp) -> Appended:
@@ -84,7 +85,8 @@ class PartitionLog:
         self._store(StoredBatch(offset, offset + header.last_offset_delta, timestamp, bytes(data)))
         if header.producer_id != NO_PRODUCER:
             self.producers.remember(header.produced, offset, timestamp, stamp.now)
-        return Appended(offset, NO_TIMESTAMP if stamp.append_time is None else stamp.append_time)
+        dated = NO_TIMESTAMP if stamp.append_time is None else stamp.append_time
+        return Appended(offset, dated, self.start_offset)
 
     def read(self, offset: int, max_bytes: int, *, at_least_one: bool = True) -> bytes:
         """Whole batches from the one that holds `offset` on, as many as fit."""

@@ -2,51 +2,60 @@
 
 from __future__ import annotations
 
+import cramjam
+
 from .batches import BatchHeader, RefusedRecords
 from .codes import Code
 from .records import MalformedRecordsError, StoredRecord, parse_batch
 from .topics import Topic
 
-_NO_KEY = "Compacted topic cannot accept message without key in topic partition {}-{}."
+_NO_KEY = "Compacted topic cannot accept message without key in topic partition {}-{}"
+_OUT_OF_RANGE = (
+    "Timestamp {} of message with offset {} is out of range. The timestamp should be within [{}, {}]"
+)
+_SHOWN = 3
 
 
-def check_timestamps(topic: Topic, header: BatchHeader, wall: int) -> None:
-    """Refuse records from too far in the past or the future, as far as the header tells; unless the broker dates them."""
-    if topic.log_append_time:
+def check_timestamps(topic: Topic, index: int, header: BatchHeader, batch: bytes, wall: int) -> None:
+    """Refuse records from too far in the past or the future, unless the broker dates them.
+
+    The header tells whether any record can be meant; only then are the records looked at.
+    """
+    oldest, newest = wall - topic.timestamp_before_max_ms, wall + topic.timestamp_after_max_ms
+    if topic.log_append_time or (header.max_timestamp <= newest and header.base_timestamp >= oldest):
         return
-    if header.max_timestamp - wall > topic.timestamp_after_max_ms:
-        _refuse_time(header.max_timestamp, wall, topic)
-    if wall - header.base_timestamp > topic.timestamp_before_max_ms:
-        _refuse_time(header.base_timestamp, wall, topic)
+    errors = tuple(
+        (i, _OUT_OF_RANGE.format(record.timestamp, i, oldest, newest))
+        for i, record in enumerate(_parsed(topic, index, batch))
+        if not oldest <= record.timestamp <= newest
+    )
+    told = "One or more records have been rejected due to invalid timestamp"
+    raise RefusedRecords(Code.INVALID_TIMESTAMP, told, told=told, record_errors=errors, by_log=True)
 
 
-def check_records(topic: Topic, index: int, records: bytes, *, always: bool) -> None:
+def check_records(topic: Topic, index: int, batch: bytes, *, always: bool) -> None:
     """Look at each record where the topic needs it (compaction needs keys) or `always`."""
     compacted = "compact" in topic.config("cleanup.policy")
     if not (compacted or always):
         return
-    parsed = _parsed(topic, index, records)
-    keyless = tuple(i for i, record in enumerate(parsed) if record.key is None) if compacted else ()
-    if keyless:
-        text = _NO_KEY.format(topic.name, index)
-        raise RefusedRecords(
-            Code.INVALID_RECORD,
-            "One or more records have been rejected due to "
-            f"{len(keyless)} record errors in total, and only showing the first three errors at most: ",
-            tuple((i, text) for i in keyless),
-        )
+    parsed = _parsed(topic, index, batch)
+    text = _NO_KEY.format(topic.name, index)
+    errors = tuple((i, text) for i, record in enumerate(parsed) if compacted and record.key is None)
+    if errors:
+        told = _many(errors)
+        raise RefusedRecords(Code.INVALID_RECORD, told, told=told, record_errors=errors, by_log=True)
 
 
-def _parsed(topic: Topic, index: int, records: bytes) -> list[StoredRecord]:
-    try:
-        return parse_batch(topic.name, index, records)
-    except (MalformedRecordsError, ValueError) as error:
-        raise RefusedRecords(Code.INVALID_RECORD, str(error)) from error
-
-
-def _refuse_time(timestamp: int, wall: int, topic: Topic) -> None:
-    raise RefusedRecords(
-        Code.INVALID_TIMESTAMP,
-        f"Timestamp {timestamp} of message is out of range: at {wall} topic {topic.name} takes what is at most "
-        f"{topic.timestamp_before_max_ms} ms older or {topic.timestamp_after_max_ms} ms newer",
+def _many(errors: tuple[tuple[int, str], ...]) -> str:
+    shown = ", ".join(f"RecordError(batchIndex={i}, message='{text}')" for i, text in errors[:_SHOWN])
+    return (
+        f"One or more records have been rejected due to {len(errors)} record errors in total, "
+        f"and only showing the first three errors at most: [{shown}]"
     )
+
+
+def _parsed(topic: Topic, index: int, batch: bytes) -> list[StoredRecord]:
+    try:
+        return parse_batch(topic.name, index, batch)
+    except (MalformedRecordsError, cramjam.DecompressionError) as error:
+        raise RefusedRecords(Code.INVALID_RECORD, str(error), by_log=True) from error

@@ -56,7 +56,7 @@ class BrokerProtocol(asyncio.Protocol):
         self._writable = True
         self._follow()
 
-    def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002 - the name is asyncio's
+    def connection_lost(self, exc: Exception | None) -> None:
         """The connection is over."""
         self._open_ones.discard(self)
         self._broker.cluster.changes.unsubscribe(self._changed)
@@ -74,7 +74,9 @@ class BrokerProtocol(asyncio.Protocol):
         self._end(reset=reset)
 
     async def lost(self) -> None:
-        """Wait until the connection is over."""
+        """Wait until the connection is over; what a client does not read is not waited for."""
+        if self._transport.get_write_buffer_size():
+            self._transport.abort()
         await asyncio.shield(self._lost)
 
     def _changed(self) -> None:
@@ -176,5 +178,4 @@ class Sockets:
             self.drop_connections(broker_id, reset=False)
         for connections in self._connections.values():
             for connection in tuple(connections):
-                connection.drop(reset=True)  # whoever does not read must not keep us waiting
                 await connection.lost()

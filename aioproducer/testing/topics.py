@@ -9,6 +9,7 @@ from typing import Final
 
 import attrs
 
+from .codes import Code
 from .log import PartitionLog
 
 NO_LEADER: Final = -1
@@ -47,6 +48,11 @@ class Partition:
             self.leader = broker_id
             self.leader_epoch += 1
 
+    def assign(self, brokers: tuple[int, ...]) -> None:
+        """Live on these brokers, the first of which leads."""
+        self.replicas = self.isr = brokers
+        self.leader = brokers[0]
+
     def leave(self, broker_id: int) -> None:
         """A replica went down. The last one stays in the ISR: nobody else may lead without losing records."""
         if broker_id in self.isr and len(self.isr) > 1:
@@ -62,6 +68,13 @@ class Partition:
             self.lead(broker_id)
         if broker_id not in self.isr and self.leader != NO_LEADER:
             self.isr = (*self.isr, broker_id)
+
+
+def wrong_epoch(partition: Partition, asked: int) -> int:
+    """The error for a reader that believes in another leader epoch (KIP-320); 0 if it does not, or does not say."""
+    if asked in (-1, partition.leader_epoch):
+        return Code.NONE
+    return Code.FENCED_LEADER_EPOCH if asked < partition.leader_epoch else Code.UNKNOWN_LEADER_EPOCH
 
 
 @attrs.define
@@ -115,6 +128,11 @@ def invalid_name(name: str) -> str | None:
             "ASCII alphanumerics, '.', '_' and '-'"
         )
     return None
+
+
+def collide(one: str, other: str) -> bool:
+    """Would both names get the same metric name? Kafka keeps such topics apart (`Topic.hasCollision`)."""
+    return one != other and one.replace(".", "_") == other.replace(".", "_")
 
 
 def invalid_config(name: str, value: str) -> str | None:

@@ -17,6 +17,8 @@ def answer(call: Call) -> Message:
     error = call.plan.error()
     if error is not None:
         return InitProducerIdResponse(error_code=error.code, producer_epoch=-1)
+    if (call.request.producer_id == -1) != (call.request.producer_epoch == -1):
+        return InitProducerIdResponse(error_code=Code.INVALID_REQUEST, producer_epoch=-1)
     if call.request.transactional_id is not None:
         # The seam for transactions: a producer that wants them is told at once, not left to retry.
         return InitProducerIdResponse(error_code=Code.INVALID_REQUEST, producer_epoch=-1)

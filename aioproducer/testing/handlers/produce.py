@@ -4,7 +4,7 @@ v3 is the first that is taken (record batches of magic 2); v7 allows zstd; v8 (K
 blame; v9 is flexible; v10 (KIP-951) tells a producer that asks the wrong broker who leads, and where that broker is;
 v13 names topics by id. acks=0 has no answer; an error there ends the connection. Records stay opaque: header and
 checksum are looked at, the records themselves only in compacted topics and with the option `validate_records`.
-Transactional records are refused with INVALID_REQUEST.
+A transactional id is refused with INVALID_REQUEST. What Kafka refuses without a text has its reason in the history.
 """
 
 from __future__ import annotations
@@ -22,7 +22,14 @@ from aioproducer._wire.messages.produce import (
     TopicProduceData,
     TopicProduceResponse,
 )
-from aioproducer.testing.batches import TRANSACTIONAL, ZSTD, BatchHeader, RefusedRecords, checked_header
+from aioproducer.testing.batches import (
+    TRANSACTIONAL,
+    ZSTD,
+    BatchHeader,
+    RefusedRecords,
+    check_batch,
+    only_batch,
+)
 from aioproducer.testing.call import Answer, Call, Handler, NoAnswer
 from aioproducer.testing.cluster import Cluster
 from aioproducer.testing.codes import Code
@@ -62,54 +69,69 @@ def _one_topic(call: Call, asked: TopicProduceData) -> TopicProduceResponse:
 def _one_partition(
     call: Call, topic: Topic | None, asked: TopicProduceData, data: PartitionProduceData
 ) -> PartitionProduceResponse:
-    injected = call.plan.error(_topic_name(call.cluster, asked), data.index)
+    name = _topic_name(call.cluster, asked)
+    injected = call.plan.error(name, data.index)
     if injected is not None and not injected.append:
         return _injected(injected, data.index)
+    partition = topic.partition(data.index) if topic is not None else None
     try:
-        target, partition = _leading(call, topic, data.index)
-        appended = _append(call, target, partition, data.records or b"")
+        appended = _append(call, topic, partition, data.records or b"")
     except RefusedRecords as refused:
-        return _refusal(call, topic, data.index, refused)
+        call.seen.refusals.append(f"{name}-{data.index}: {refused.error.name}: {refused.reason}")
+        return _refusal(call, partition, data.index, refused)
     if injected is not None:
         return _injected(injected, data.index)
     return PartitionProduceResponse(
         data.index,
         base_offset=appended.offset,
         log_append_time_ms=appended.log_append_time,
-        log_start_offset=partition.log.start_offset,
+        log_start_offset=appended.log_start,
     )
 
 
-def _leading(call: Call, topic: Topic | None, index: int) -> tuple[Topic, Partition]:
-    """The partition, if it may be written here."""
-    if call.request.acks not in (ACKS_NONE, ACKS_LEADER, ACKS_ALL):
-        raise RefusedRecords(Code.INVALID_REQUIRED_ACKS)
-    if topic is None:
-        raise RefusedRecords(Code.UNKNOWN_TOPIC_ID if call.version >= 13 else Code.UNKNOWN_TOPIC_OR_PARTITION)
-    partition = topic.partition(index)
-    if partition is None:
-        raise RefusedRecords(Code.UNKNOWN_TOPIC_OR_PARTITION)
-    if partition.leader != call.node.id:
-        raise RefusedRecords(Code.NOT_LEADER_OR_FOLLOWER)
-    if call.request.acks == ACKS_ALL and len(partition.isr) < topic.min_insync_replicas:
-        raise RefusedRecords(Code.NOT_ENOUGH_REPLICAS)
-    return topic, partition
-
-
-def _append(call: Call, topic: Topic, partition: Partition, records: bytes) -> Appended:
-    header = checked_header(records, topic.max_message_bytes)
+def _append(call: Call, topic: Topic | None, partition: Partition | None, records: bytes) -> Appended:
+    if topic is None or partition is None:
+        by_id = topic is None and call.version >= 13
+        code = Code.UNKNOWN_TOPIC_ID if by_id else Code.UNKNOWN_TOPIC_OR_PARTITION
+        raise RefusedRecords(code, "It does not exist.")
+    header, batch = only_batch(records)
     _note(call, topic, partition, header)
-    if header.attributes & TRANSACTIONAL or call.request.transactional_id is not None:
-        raise RefusedRecords(Code.INVALID_REQUEST, "This embedded Kafka has no transactions.")
-    if header.compression == ZSTD and call.version < 7:
-        raise RefusedRecords(Code.UNSUPPORTED_COMPRESSION_TYPE)
+    _check_request(call, header)
+    _check_place(call, topic, partition)
+    check_batch(header, batch, topic.max_message_bytes)
     wall = call.cluster.wall_clock()
-    check_timestamps(topic, header, wall)
-    check_records(topic, partition.index, records, always=call.cluster.options.validate_records)
+    check_timestamps(topic, partition.index, header, batch, wall)
+    check_records(topic, partition.index, batch, always=call.cluster.options.validate_records)
     stamp = Stamp(partition.leader_epoch, call.cluster.clock(), wall if topic.log_append_time else None)
-    appended = partition.log.produce(records, header, stamp)
+    appended = partition.log.produce(batch, header, stamp)
     call.cluster.changes.notify()
     return appended
+
+
+def _check_request(call: Call, header: BatchHeader) -> None:
+    request: ProduceRequest = call.request
+    if header.compression == ZSTD and call.version < 7:
+        raise RefusedRecords(Code.UNSUPPORTED_COMPRESSION_TYPE, "Produce takes zstd from version 7 on.")
+    if request.transactional_id is not None:
+        raise RefusedRecords(Code.INVALID_REQUEST, "This embedded Kafka has no transactions.")
+    if header.attributes & TRANSACTIONAL:
+        raise RefusedRecords(
+            Code.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, "Transactional records without a transactional id."
+        )
+    if request.acks not in (ACKS_NONE, ACKS_LEADER, ACKS_ALL):
+        raise RefusedRecords(Code.INVALID_REQUIRED_ACKS, f"acks={request.acks} is none of -1, 0 and 1.")
+
+
+def _check_place(call: Call, topic: Topic, partition: Partition) -> None:
+    if partition.leader != call.node.id:
+        raise RefusedRecords(Code.NOT_LEADER_OR_FOLLOWER, f"Broker {partition.leader} leads it.")
+    needed = min(topic.min_insync_replicas, len(partition.replicas))
+    if call.request.acks == ACKS_ALL and len(partition.isr) < needed:
+        raise RefusedRecords(
+            Code.NOT_ENOUGH_REPLICAS,
+            f"{len(partition.isr)} replicas are in sync, {needed} needed.",
+            by_log=True,
+        )
 
 
 def _note(call: Call, topic: Topic, partition: Partition, header: BatchHeader) -> None:
@@ -138,18 +160,18 @@ def _injected(error: GiveError, index: int) -> PartitionProduceResponse:
 
 
 def _refusal(
-    call: Call, topic: Topic | None, index: int, refused: RefusedRecords
+    call: Call, partition: Partition | None, index: int, refused: RefusedRecords
 ) -> PartitionProduceResponse:
     response = PartitionProduceResponse(
         index,
         refused.error,
         base_offset=-1,
+        log_start_offset=partition.log.start_offset if partition is not None and refused.by_log else -1,
         record_errors=[BatchIndexAndErrorMessage(*one) for one in refused.record_errors],
-        error_message=refused.message,
+        error_message=refused.told,
     )
-    if refused.error != Code.NOT_LEADER_OR_FOLLOWER or topic is None or call.version < 10:
+    if refused.error != Code.NOT_LEADER_OR_FOLLOWER or partition is None or call.version < 10:
         return response
-    partition = topic.partitions[index]
     return response._replace(current_leader=LeaderIdAndEpoch(partition.leader, partition.leader_epoch))
 
 
