@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Mapping
 
 import attrs
 
@@ -128,10 +128,12 @@ def class_name_problem(dotted: str, value: str) -> str | None:
     return f"{dotted}: {JVM_CLASS}; {advice}"
 
 
-def unknown(name: str, known: Iterable[str]) -> str:
+def unknown(name: str, known: Collection[str]) -> str:
     """The line about a name that is nobody's, with the nearest known one."""
     dotted = "." in name
     plain = name.replace(".", "_").strip()
+    if plain in known:
+        return f"{printable(name)}: written {plain} here"
     near = [ELSEWHERE[plain]] if plain in ELSEWHERE else difflib.get_close_matches(plain.lower(), known, n=1)
     if not near:
         return f"{printable(name)}: no such setting; remove it, or see docs/configuration.md for all names"
