@@ -20,6 +20,8 @@ from aioproducer._core.delivery import observe as observe
 from aioproducer._core.delivery import queued_delivery as queued_delivery
 from aioproducer._core.delivery import sending_of as sending_of
 from aioproducer._core.delivery import settle_into as settle_into
+from aioproducer._core.messages import ArrayView as ArrayView
+from aioproducer._core.messages import Program as Program
 from aioproducer._core.records import BATCH_OVERHEAD as BATCH_OVERHEAD
 from aioproducer._core.records import Batch as Batch
 from aioproducer._core.records import Clock as Clock

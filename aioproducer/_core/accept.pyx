@@ -13,8 +13,6 @@ from cpython.unicode cimport PyUnicode_CheckExact
 from aioproducer._core.delivery cimport BatchDelivery, Delivery, Sending, accepted, new_delivery
 from aioproducer._core.records cimport Batch, Clock, View, fresh_size, headers_size_of, murmur2_of
 
-from aioproducer.errors import StateError
-
 cdef extern from "Python.h":
     unsigned long PyThread_get_thread_ident() noexcept nogil
 

@@ -14,6 +14,7 @@ cdef class Delivery:
     cdef int locate(self) except -1
     cdef int outcome_now(self) except -1
     cdef object take_result(self)
+    cdef object metadata(self)
 
 
 cdef class Sending:

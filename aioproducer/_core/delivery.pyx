@@ -7,20 +7,25 @@ from collections.abc import Coroutine
 
 from cpython.mem cimport PyMem_Calloc, PyMem_Free
 from cpython.object cimport PyObject, PyTypeObject
-from cpython.ref cimport Py_INCREF
+from cpython.ref cimport Py_DECREF, Py_INCREF
+from cpython.tuple cimport PyTuple_SET_ITEM
 
 from aioproducer._core.records cimport Batch
 
-from aioproducer.errors import StateError
-from aioproducer.records import BatchResult, Outcome, RecordMetadata, Timings, TimestampType
+from aioproducer.outcome import Outcome
+from aioproducer.records import BatchResult, RecordMetadata, TimestampType, Timings
 
 cdef extern from "Python.h":
-    void PyErr_SetObject(PyObject *type, PyObject *value)
+    void PyErr_SetObject(PyObject *type, PyObject *value) noexcept
+    PyObject *PyObject_CallOneArg(PyObject *function, PyObject *argument) noexcept
     int PyErr_WarnEx(object category, const char *message, Py_ssize_t stack_level) except -1
     ctypedef PyObject *(*iternextfunc)(PyObject *) noexcept
 
 cdef extern from *:
     """
+    static inline PyObject *aioproducer_new_tuple(PyObject *type, Py_ssize_t size) {
+        return ((PyTypeObject *)type)->tp_alloc((PyTypeObject *)type, size);
+    }
     static inline iternextfunc aioproducer_get_iternext(PyObject *type) {
         return ((PyTypeObject *)type)->tp_iternext;
     }
@@ -28,6 +33,7 @@ cdef extern from *:
         ((PyTypeObject *)type)->tp_iternext = function;
     }
     """
+    PyObject *aioproducer_new_tuple(object type, Py_ssize_t size) except NULL
     iternextfunc aioproducer_get_iternext(object type) noexcept
     void aioproducer_set_iternext(object type, iternextfunc function) noexcept
 
@@ -52,6 +58,11 @@ cdef object _metadata_type = RecordMetadata
 cdef object _create_time = TimestampType.CREATE_TIME
 cdef object _append_time = TimestampType.LOG_APPEND_TIME
 cdef PyObject *_stop_iteration = <PyObject *>StopIteration
+
+
+cdef inline void set_item(PyObject *target, Py_ssize_t at, object value):
+    Py_INCREF(value)
+    PyTuple_SET_ITEM(<object>target, at, value)
 
 
 def _cancelled_error():
@@ -109,24 +120,36 @@ cdef class Delivery:
         self.locate()
         return self._batch.outcome_of(self._index)
 
+    cdef object metadata(self):
+        # RecordMetadata is a plain tuple type: filled in place, its own __new__ would cost more than all the rest.
+        cdef Batch batch = self._batch
+        cdef PyObject *made = aioproducer_new_tuple(_metadata_type, 7)
+        cdef bint by_broker = batch.log_append_time >= 0
+        set_item(made, 0, batch.topic)
+        set_item(made, 1, batch.partition)
+        set_item(made, 2, batch.base_offset + self._index if batch.base_offset >= 0 else -1)
+        set_item(made, 3, batch.log_append_time if by_broker else self._timestamp)
+        set_item(made, 4, _append_time if by_broker else _create_time)
+        set_item(made, 5, self._key_size)
+        set_item(made, 6, self._value_size)
+        metadata = <object>made
+        Py_DECREF(metadata)
+        return metadata
+
     cdef object take_result(self):
         cdef int outcome = self.outcome_now()
         cdef Batch batch = self._batch
-        cdef long long timestamp = self._timestamp
-        cdef object kind = _create_time
         if outcome == ACKED:
-            if batch.log_append_time >= 0:
-                timestamp = batch.log_append_time
-                kind = _append_time
-            return _metadata_type(
-                batch.topic, batch.partition,
-                batch.base_offset + self._index if batch.base_offset >= 0 else -1,
-                timestamp, kind, self._key_size, self._value_size,
-            )
+            return self.metadata()
         self._flags |= SEEN
         raise batch.error_of(self._index).with_traceback(None)
 
     def __await__(self):
+        if self.outcome_now() == ACKED:
+            return answer(self.metadata())
+        return self._waited()
+
+    def _waited(self):
         if self.outcome_now() == PENDING:
             future = self._batch.loop.create_future()
             self._batch.add_waiter(self._index, self, None, future)
@@ -259,6 +282,38 @@ cdef class Delivery:
     def __repr__(self):
         self.locate()
         return f"<Delivery {self._batch.topic}-{self._batch.partition} {_outcomes[self.outcome_now()].name}>"
+
+
+@cython.final
+@cython.freelist(64)
+cdef class Answer:
+    """What awaiting a settled delivery goes through: one step, without a frame."""
+
+    cdef object value
+
+    def __iter__(self):
+        return self
+
+    def __next__(self):
+        raise StopIteration(self.value)
+
+
+cdef PyObject *_answer_next(PyObject *op) noexcept:
+    # A tuple as the value must be wrapped, or it would be taken for the arguments of StopIteration.
+    cdef PyObject *stop = PyObject_CallOneArg(_stop_iteration, <PyObject *>(<Answer>op).value)
+    if stop != NULL:
+        PyErr_SetObject(_stop_iteration, stop)
+        Py_DECREF(<object>stop)
+    return NULL
+
+
+aioproducer_set_iternext(Answer, _answer_next)
+
+
+cdef Answer answer(object value):
+    cdef Answer made = Answer.__new__(Answer)
+    made.value = value
+    return made
 
 
 cdef _known(double moment):

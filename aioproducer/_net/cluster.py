@@ -5,6 +5,8 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING
 
+import anyio.lowlevel
+
 from aioproducer._net.wakeup import Wakeup
 from aioproducer._wire.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
 from aioproducer.errors import AuthorizationError, KafkaError, RecordError
@@ -70,10 +72,20 @@ class Cluster:
         except KafkaError as error:
             self._failed(error)
             return
-        now = self.loop.time()
-        self.known = True
-        self.apply(self.view.answered(response, now))
+        self.apply(await self._read(response))
         self._wake_watchers()
+
+    async def _read(self, response: MetadataResponse) -> Update:
+        """Take the answer in, in slices that leave the loop free."""
+        reading = self.view.answering(response, self.loop.time())
+        while True:
+            try:
+                next(reading)
+            except StopIteration as end:
+                update: Update = end.value
+                self.known = self.known or not update.unusable
+                return update
+            await anyio.lowlevel.checkpoint()
 
     def _failed(self, error: KafkaError) -> None:
         log.debug("no metadata: %s", error)
@@ -90,7 +102,8 @@ class Cluster:
         for topic in self.engine.accumulator.topics.values():
             if topic.used_at:
                 self.view.touch(topic.name, topic.used_at)
-        for name in self.view.expire(now):
+        in_use = {batch.topic for batch in self.engine.accumulator.live} | self.engine.admission.topic_lines.keys()
+        for name in self.view.expire(now, in_use):
             self.engine.accumulator.forget(name)
 
     # -- effects

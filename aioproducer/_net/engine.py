@@ -98,6 +98,7 @@ class Engine:
             max_age=config.metadata_max_age_ms / 1000,
             max_idle=config.metadata_max_idle_ms / 1000,
             backoff=Backoff(config.retry_backoff_ms / 1000, config.retry_backoff_max_ms / 1000),
+            rebootstrap_after=rebootstrap_after(config),
         )
         self.control = Control(self)
         self.cluster = Cluster(self)
@@ -333,6 +334,13 @@ class Load:
         """Count what is left of a batch."""
         self.records += batch.pending
         self.bytes += batch.charged
+
+
+def rebootstrap_after(config: ProducerConfig) -> float | None:
+    """After how many seconds without metadata the bootstrap addresses are used again (KIP-899, KIP-1102)."""
+    if config.metadata_recovery_strategy == "none":
+        return None
+    return config.metadata_recovery_rebootstrap_trigger_ms / 1000
 
 
 def limits_of(config: ProducerConfig) -> Limits:

@@ -132,13 +132,13 @@ class Sender:
             pause = self.engine.reconnect_backoff.after(self.failures_in_a_row, self.engine.rng)
             self.failures_in_a_row += 1
             self.try_again_at = self.loop.time() + pause
-            if connection.close_reason is not None:
-                self.engine.troubled(self.node_id, connection.close_reason)
+            self.engine.troubled(self.node_id, connection.close_reason or BrokerUnavailableError(broker=self.node_id))
 
     def close(self, reason: KafkaError | None = None) -> None:
-        """Close the connection, if there is one."""
-        if self.link is not None:
-            self.link.connection.close(reason)
+        """Close the connection, if there is one, without taking it for a fault of the broker."""
+        link, self.link = self.link, None
+        if link is not None:
+            link.connection.close(reason)
 
     def close_if_idle(self, now: float) -> None:
         """Close a connection that nothing was sent over for `connections_max_idle_ms`."""
@@ -150,8 +150,7 @@ class Sender:
             and not link.connection.in_flight
             and now - link.connection.last_used >= limit
         ):
-            self.failures_in_a_row = 0
-            link.connection.close()
+            self.close()
             self.state = "idle"
 
     # -- one request: from here to the write there is no await
@@ -181,8 +180,7 @@ class Sender:
         head = ProduceHead(version, correlation_id, self.config.client_id, self.engine.acks, timeout_ms)
         parts = write_produce(head, topics)
         if not self.engine.acks:
-            connection.write_request(correlation_id, parts, None, timeout_ms / 1000)
-            self._acknowledge_unasked(link, batches)
+            self._write_unasked(link, correlation_id, parts, batches)
             return
         names = {topic.topic_id: topic.name for topic in topics} if version >= TOPIC_IDS_FROM else {}
         exchange = ProduceExchange(
@@ -200,11 +198,19 @@ class Sender:
             entry.batches.append((batch.partition, batch.view()))  # type: ignore[attr-defined]  # made above
         return list(topics.values())
 
-    def _acknowledge_unasked(self, link: Link, batches: list[QueuedBatch]) -> None:
+    def _write_unasked(
+        self, link: Link, correlation_id: int, parts: list[bytes | memoryview], batches: list[QueuedBatch]
+    ) -> None:
         # acks=0: the broker does not answer; handing the bytes to the socket is all there is.
         now = self.loop.time()
-        for batch in batches:
-            self.engine.settlement.answered(batch, PartitionAnswer(0), now)
+        try:
+            link.connection.write_request(correlation_id, parts, None, self.config.request_timeout_ms / 1000)
+        except KafkaError as error:
+            for batch in reversed(batches):
+                self.engine.settlement.lost(batch, error, now, written=False)
+        else:
+            for batch in batches:
+                self.engine.settlement.answered(batch, PartitionAnswer(0), now)
         link.permits.release()
 
     def stats(self) -> ConnectionStats:

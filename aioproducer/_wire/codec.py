@@ -16,7 +16,7 @@ from __future__ import annotations
 from functools import cache
 from typing import Any, NamedTuple, TypeAlias, TypeVar
 
-from aioproducer._core.messages import Program
+from aioproducer._core import Program
 from aioproducer._wire.apis import API_VERSIONS, APIS, api_of, message_of
 from aioproducer._wire.messages.api_versions import ApiVersionsRequest
 from aioproducer._wire.messages.declaration import AnyMessage

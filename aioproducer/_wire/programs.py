@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from aioproducer._core.messages import Program
+from aioproducer._core import Program
 from aioproducer._wire.messages.declaration import AnyMessage, Field, Message
 
 _NEWEST = 0x7FFF

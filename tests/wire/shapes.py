@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from aioproducer._core.messages import Program
+from aioproducer._core import Program
 from aioproducer._wire.messages.declaration import Field, Message, Structs
 from aioproducer._wire.programs import compile_message
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from aioproducer._core.messages import ArrayView
+from aioproducer._core import ArrayView
 from tests.wire.shapes import FLEXIBLE, OLD, Numbers, Point, Points, Texts, program
 
 COUNT = 9000

@@ -6,7 +6,7 @@ import random
 from collections.abc import Iterator
 from typing import Any
 
-from aioproducer._core.messages import ArrayView
+from aioproducer._core import ArrayView
 from aioproducer._wire.apis import APIS, api_of
 from aioproducer._wire.codec import decode, decode_request, decode_response, encode, encode_request
 from aioproducer._wire.messages.declaration import AnyMessage

@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 import pytest
 
-from aioproducer._core.messages import ArrayView
+from aioproducer._core import ArrayView
 from aioproducer._wire.codec import decode, encode
 from aioproducer._wire.messages.api_versions import ApiVersion, ApiVersionsRequest, ApiVersionsResponse
 from aioproducer._wire.messages.declaration import AnyMessage
