@@ -22,7 +22,7 @@ from aioproducer._state.checking import checked_seconds, checked_topic
 from aioproducer._state.tally import Totals
 from aioproducer.config import ProducerConfig
 from aioproducer.errors import KafkaError, MetadataTimeoutError, StateError
-from aioproducer.records import CloseReport, FlushReport, K, PartitionInfo, V
+from aioproducer.records import CloseReport, FlushReport, PartitionInfo
 from aioproducer.stats import Health, Stats
 
 if TYPE_CHECKING:
@@ -30,11 +30,21 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterable, Callable, Iterable, Mapping
     from types import TracebackType
 
-    from typing_extensions import Unpack
+    from typing_extensions import TypeVar, Unpack
 
     from aioproducer._core import BatchDelivery, Delivery, Sending
     from aioproducer.config import BootstrapServers, Settings
-    from aioproducer.records import BatchResult, Headers, Record, RecordMetadata, Timestamp
+    from aioproducer.records import BatchResult, BytesLike, Headers, Record, RecordMetadata, Timestamp
+    from aioproducer.serializers import Serializer
+
+    # Without serializers keys and values are bytes-like.
+    K = TypeVar("K", default=BytesLike)
+    V = TypeVar("V", default=BytesLike)
+else:
+    from typing import TypeVar
+
+    K = TypeVar("K")
+    V = TypeVar("V")
 
 log = logging.getLogger("aioproducer")
 
@@ -57,8 +67,19 @@ class Producer(SendPath[K, V], Generic[K, V]):
     config: ProducerConfig
     close_report: CloseReport | None
 
-    def __init__(self, bootstrap_servers: BootstrapServers, **settings: Unpack[Settings]) -> None:
-        self._set_up(ProducerConfig(bootstrap_servers, **settings))
+    def __init__(
+        self,
+        bootstrap_servers: BootstrapServers,
+        *,
+        key_serializer: Serializer[K] | None = None,
+        value_serializer: Serializer[V] | None = None,
+        **settings: Unpack[Settings],
+    ) -> None:
+        self._set_up(
+            ProducerConfig(
+                bootstrap_servers, key_serializer=key_serializer, value_serializer=value_serializer, **settings
+            )
+        )
 
     @classmethod
     def from_config(cls, config: ProducerConfig) -> Self:

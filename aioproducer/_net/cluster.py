@@ -111,6 +111,8 @@ class Cluster:
     def apply(self, update: Update) -> None:
         """Carry a change of the view over to the queues and the lines of waiting calls."""
         now = self.loop.time()
+        if update.nodes_changed:
+            self.engine.accumulator.racks = {node.id: node.rack for node in self.view.nodes}
         changed = dict.fromkeys(update.topics_learned)
         changed.update(dict.fromkeys(name for name, _, _ in update.leaders_changed))
         changed.update(dict.fromkeys(name for name, *_ in update.partitions_added))

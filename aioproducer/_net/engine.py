@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import anyio
 
-from aioproducer._core import Budget
+from aioproducer._core import Batch, Budget
 from aioproducer._net.cluster import Cluster
 from aioproducer._net.compression import Compressor
 from aioproducer._net.control import Control
@@ -66,7 +66,7 @@ class Engine:
         self.wall_ms = wall_ms
         self.acks = config.acks
         self.tally = Tally()
-        self.unseen: list[object] = []
+        self.unseen: list[Batch] = []
         self.sequences = Sequences(
             idempotent=config.enable_idempotence,
             one_at_a_time=config.max_in_flight_requests_per_connection == 1,
@@ -224,14 +224,14 @@ class Engine:
         """Failures that nobody looked at are told once, together."""
         reports, self.unseen[:] = list(self.unseen), []
         for batch in reports:
-            count = batch.take_unseen()  # type: ignore[attr-defined]  # the core appends batches only
+            count = batch.take_unseen()
             if count:
                 log.error(
                     "%d record(s) for %s-%d were not delivered, and nobody looked at their delivery: %s",
                     count,
                     batch.topic,
                     batch.partition,
-                    batch.error or "withdrawn or expired",  # type: ignore[attr-defined]
+                    batch.error or "withdrawn or expired",
                 )
 
     # -- senders
@@ -355,4 +355,6 @@ def limits_of(config: ProducerConfig) -> Limits:
         ignore_keys=config.partitioner_ignore_keys,
         custom_partitioner=bind_partitioner(config.partitioner) is not None,
         linger_awaited=config.linger_awaited,
+        rack=config.client_rack if config.partitioner_rack_aware else None,
+        availability_timeout=config.partitioner_availability_timeout_ms / 1000,
     )

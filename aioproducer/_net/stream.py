@@ -13,8 +13,7 @@ from aioproducer.records import BatchResult, Record
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
 
-    from aioproducer._core import Delivery
-    from aioproducer.producer import Producer
+    from aioproducer._core import Delivery, SendPath
 
 PROGRESS_EVERY = 1000
 
@@ -71,7 +70,7 @@ class Stream:
 
 
 async def send_stream(
-    producer: Producer[Any, Any],
+    producer: SendPath[Any, Any],
     records: Iterable[Record[Any, Any]] | AsyncIterable[Record[Any, Any]],
     on_progress: Callable[[int], object] | None,
 ) -> BatchResult:

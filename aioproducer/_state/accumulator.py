@@ -19,7 +19,7 @@ from aioproducer._state.deadlines import Deadlines
 from aioproducer._state.queues import NO_LEADER, NodeQueue, PartitionQueue, TopicQueues
 from aioproducer._state.rewriting import without_settled
 from aioproducer._state.sequences import Sequences
-from aioproducer._state.sticky import LoadTable
+from aioproducer._state.sticky import LoadTable, in_rack
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -41,6 +41,9 @@ class Limits:
     ignore_keys: bool = False
     custom_partitioner: bool = False
     linger_awaited: bool = False
+    # Records without a key prefer leaders in this rack (KIP-1123), and avoid brokers that take nothing for so long.
+    rack: str | None = None
+    availability_timeout: float = 0.0
     # An open batch refuses records after this time, so that late ones have their full delivery time.
     max_age: float = 1.0
 
@@ -79,6 +82,7 @@ class Accumulator:
         self.unseen_log: list[Any] = [] if unseen_log is None else unseen_log
         self.topics: dict[str, TopicQueues] = {}
         self.nodes: dict[int, NodeQueue] = {}
+        self.racks: dict[int, str | None] = {}
         self.live: OrderedDict[QueuedBatch, None] = OrderedDict()
         self.lingering: OrderedDict[PartitionQueue, float] = OrderedDict()
         self.deadlines: Deadlines[PartitionQueue | QueuedBatch] = Deadlines()
@@ -238,6 +242,8 @@ class Accumulator:
             return
         if self._sendable(queue, now):
             queue.is_ready = True
+            if not queue.node.ready:
+                queue.node.waiting_since = now
             queue.node.ready.append(queue)
             self.signal(queue.node)
         elif queue not in self.lingering and not self._due(queue, queue.queue[0], now):
@@ -315,6 +321,7 @@ class Accumulator:
             taken.append(batch)
             size += batch.size
             self.consider(queue, now)
+        node.waiting_since = now
         return taken
 
     def _head_to_send(self, queue: PartitionQueue, now: float) -> QueuedBatch | None:
@@ -385,12 +392,19 @@ class Accumulator:
 
     def switch_sticky(self, topic: TopicQueues, now: float) -> None:
         """Choose the sticky partition: adaptively by load, among partitions with a leader."""
-        del now
-        available = [i for i, leader in enumerate(topic.leaders) if leader != NO_LEADER]
+        everything = range(len(topic.partitions))
+        available = [index for index in everything if topic.leaders[index] != NO_LEADER]
+        racks = [self.racks.get(leader) for leader in topic.leaders]
+        near = in_rack(available, racks, self.limits.rack)
         sizes = [len(queue.queue) for queue in topic.queues()] if self.limits.adaptive else None
-        chosen = LoadTable.of(sizes, available, len(topic.partitions)).choose(self.rng)
+        stalled = [index for index in near if self._stalled(topic.queues()[index].node, now)]
+        chosen = LoadTable.of(sizes, near, len(everything), stalled).choose(self.rng)
         topic.sticky = topic.queues()[chosen]
         topic.sticky_bytes = 0
+
+    def _stalled(self, node: NodeQueue, now: float) -> bool:
+        timeout = self.limits.availability_timeout
+        return timeout > 0 and bool(node.ready) and now - node.waiting_since > timeout
 
     # -- time
 

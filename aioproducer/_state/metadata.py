@@ -7,19 +7,10 @@ from collections.abc import Collection, Generator, Iterable, Mapping
 import attrs
 
 from aioproducer._state.backoff import Backoff, Uniform
-from aioproducer._state.facts import (
-    NO_TOPIC_ID,
-    SLICE,
-    Changes,
-    Node,
-    PartitionFacts,
-    TopicFacts,
-    TopicReading,
-    Update,
-    is_recreated,
-    read_topic,
-)
+from aioproducer._state.facts import NO_TOPIC_ID, Changes, Node, TopicFacts, Update, is_recreated
+from aioproducer._state.partitions import PartitionFacts
 from aioproducer._state.questions import Interest, MetadataQuestion, Questions
+from aioproducer._state.topic_reading import SLICE, TopicReading, read_topic
 from aioproducer._wire.error_codes import ERRORS, describe
 from aioproducer._wire.messages.metadata import (
     MetadataResponse,
@@ -61,7 +52,7 @@ class MetadataView:
         self._nodes: dict[int, Node] = {}
         self._past_nodes: dict[int, Node] = {}
         # Hints that came while a question was under way, whose answer may be older than they are.
-        self._hints: list[tuple[str, PartitionFacts]] = []
+        self._hints: list[tuple[str, int, int, int]] = []
 
     def __repr__(self) -> str:
         question = self._questions.under_way
@@ -232,7 +223,8 @@ class MetadataView:
             self._questions.unsettled(name, now, again=True)
         else:
             known = self._facts.get(name)
-            reading = yield from read_topic(answer, known, brokers, trust_epochs=not interest.vanished)
+            reading = TopicReading(answer, known, brokers, trust_epochs=not interest.vanished)
+            yield from read_topic(answer, reading)
             if self._questions.interests.get(name) is interest:
                 self._take_reading(reading, interest, changes, now)
 
@@ -262,9 +254,9 @@ class MetadataView:
             changes.leaders.extend(reading.leaders_changed)
             if len(facts.partitions) != len(known.partitions):
                 changes.added.append((facts.name, len(known.partitions), len(facts.partitions)))
-        for name, hinted in self._hints:
-            if name == facts.name:
-                self._lead(name, hinted, changes)
+        for hint in self._hints:
+            if hint[0] == facts.name:
+                self._lead(*hint, changes)
 
     def _topic_failed(self, name: str, code: int, changes: Changes, now: float) -> None:
         interest = self._questions.interests[name]
@@ -286,28 +278,28 @@ class MetadataView:
         known = self._facts.get(topic)
         if known is None or leader_id < 0 or not 0 <= partition < len(known.partitions):
             return Update()
-        if leader_epoch <= known.partitions[partition].leader_epoch:
+        if leader_epoch <= known.partitions.leader_epochs[partition]:
             return Update()
         if endpoint is not None and endpoint.id == leader_id and endpoint != self._nodes.get(leader_id):
             self._nodes[leader_id] = endpoint
             changes.nodes = True
         if self.node(leader_id) is None:
             return Update()
-        facts = known.partitions[partition]._replace(leader=leader_id, leader_epoch=leader_epoch)
         if self._questions.under_way is not None:
-            self._hints.append((topic, facts))
-        self._lead(topic, facts, changes)
+            self._hints.append((topic, partition, leader_id, leader_epoch))
+        self._lead(topic, partition, leader_id, leader_epoch, changes)
         return changes.update()
 
-    def _lead(self, topic: str, facts: PartitionFacts, changes: Changes) -> None:
+    def _lead(self, topic: str, partition: int, leader: int, leader_epoch: int, changes: Changes) -> None:
         known = self._facts[topic]
-        before = known.partitions[facts.partition]
-        if facts.leader_epoch <= before.leader_epoch:
+        before = known.partitions[partition]
+        if leader_epoch <= before.leader_epoch:
             return
-        partitions = (*known.partitions[: facts.partition], facts, *known.partitions[facts.partition + 1 :])
-        self._facts[topic] = attrs.evolve(known, partitions=partitions)
-        if before.leader != facts.leader:
-            changes.leaders.append((topic, facts.partition, facts.leader))
+        self._facts[topic] = attrs.evolve(
+            known, partitions=known.partitions.led(partition, leader, leader_epoch)
+        )
+        if before.leader != leader:
+            changes.leaders.append((topic, partition, leader))
 
 
 def _unusable(response: MetadataResponse) -> str | None:

@@ -17,12 +17,14 @@ NO_LEADER = -1
 class NodeQueue:
     """What is ready for one broker, and that broker's share of the memory."""
 
-    __slots__ = ("lane", "node_id", "ready")
+    __slots__ = ("lane", "node_id", "ready", "waiting_since")
 
     def __init__(self, node_id: int, lane: Lane) -> None:
         self.node_id = node_id
         self.lane = lane
         self.ready: deque[PartitionQueue] = deque()
+        # Since when something is ready without a request leaving.
+        self.waiting_since = 0.0
 
     def __repr__(self) -> str:
         return f"<NodeQueue {self.node_id}: {len(self.ready)} partitions ready>"
