@@ -42,6 +42,8 @@ class Pending:
     def finish(self) -> None:
         """All that was to be placed is placed, or refused."""
         self.finished = True
+        # What it would withdraw refers back to this: a cycle would keep the user's objects until a collection.
+        self.on_withdraw = None
         if self._waiter is not None and not self._waiter.done():
             self._waiter.set_result(None)
 
