@@ -93,6 +93,10 @@ class BatchHeader(NamedTuple):
         """Offset of the last record."""
         return self.base_offset + self.last_offset_delta
 
+    def has_valid_checksum(self, batch: bytes) -> bool:
+        """Is the checksum that of the batch?"""
+        return bool(crc32c(memoryview(batch)[ATTRIBUTES_AT:]) == self.crc)
+
     @property
     def produced(self) -> ProducedBatch:
         """What the producer state needs to know."""
@@ -147,7 +151,7 @@ def check_batch(header: BatchHeader, batch: bytes, max_bytes: int) -> None:
         raise RefusedRecords(
             Code.MESSAGE_TOO_LARGE, f"The batch has {len(batch)} bytes, max.message.bytes is {max_bytes}."
         )
-    if crc32c(memoryview(batch)[ATTRIBUTES_AT:]) != header.crc:
+    if not header.has_valid_checksum(batch):
         raise RefusedRecords(Code.CORRUPT_MESSAGE, f"The checksum of the batch is not {header.crc}.")
     if header.last_offset_delta < 0 or header.record_count <= 0:
         _invalid(

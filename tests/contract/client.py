@@ -3,13 +3,22 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+from collections.abc import Awaitable, Callable, Sequence
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Self, TypeVar
 
 from aioproducer._wire.apis import api_of
 from aioproducer._wire.codec import decode_response, encode_request
 from aioproducer._wire.messages.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
+from aioproducer._wire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
 from aioproducer._wire.messages.init_producer_id import InitProducerIdRequest
+from aioproducer._wire.messages.list_offsets import (
+    ListOffsetsPartition,
+    ListOffsetsPartitionResponse,
+    ListOffsetsRequest,
+    ListOffsetsTopic,
+)
 from aioproducer._wire.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponseTopic
 from aioproducer._wire.messages.produce import (
     PartitionProduceData,
@@ -20,13 +29,14 @@ from aioproducer._wire.messages.produce import (
 
 LIMIT = 20.0
 LOADING = 14
+T = TypeVar("T")
 
 
 class WireClient:
     """One connection. Requests may be pipelined with `send` and `receive`."""
 
     def __init__(self, address: str) -> None:
-        self._host, port = address.split(",")[0].rsplit(":", 1)
+        self._host, port = address.split(",", maxsplit=1)[0].rsplit(":", 1)
         self._port = int(port)
         self._correlation_id = 0
 
@@ -38,10 +48,8 @@ class WireClient:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._writer.close()
-        try:
+        with contextlib.suppress(ConnectionError):
             await self._writer.wait_closed()
-        except ConnectionError:
-            pass
 
     def send(self, request: tuple[Any, ...], version: int, *, correlation_id: int | None = None) -> int:
         """Write a request; its correlation id."""
@@ -91,12 +99,24 @@ class WireClient:
         topic = CreatableTopic(name, partitions, -1, configs=settings)
         made = (await self.ask(CreateTopicsRequest([topic]), 7)).topics[0]
         assert made.error_code == 0, made
-        async with asyncio.timeout(LIMIT):
-            while True:
-                described = await self.describe(name)
-                if described.error_code == 0 and all(p.leader_id >= 0 for p in described.partitions):
-                    return described
-                await asyncio.sleep(0.02)
+        await until(
+            lambda: self._ends(name, partitions), lambda ends: all(end.error_code == 0 for end in ends)
+        )
+        return await self.describe(name)
+
+    async def _ends(self, name: str, partitions: int) -> Sequence[ListOffsetsPartitionResponse]:
+        # A new topic is in the metadata a little before its leaders know that they lead.
+        asked = [ListOffsetsPartition(index, timestamp=-1) for index in range(partitions)]
+        answer = await self.ask(ListOffsetsRequest(-1, 0, [ListOffsetsTopic(name, asked)]), 9)
+        ends: Sequence[ListOffsetsPartitionResponse] = answer.topics[0].partitions
+        return ends
+
+    async def delete_topic(self, name: str) -> None:
+        """Delete a topic and wait until it is gone."""
+        request = DeleteTopicsRequest([DeleteTopicState(name)], timeout_ms=10_000)
+        answer = (await self.ask(request, 6)).responses[0]
+        assert answer.error_code == 0, answer
+        await until(lambda: self.describe(name), lambda topic: topic.error_code != 0)
 
     async def describe(self, name: str, version: int = 13) -> MetadataResponseTopic:
         """What the metadata says about one topic."""
@@ -107,10 +127,8 @@ class WireClient:
     async def new_producer(self) -> int:
         """A producer id."""
         request = InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=60_000)
-        async with asyncio.timeout(LIMIT):
-            # A broker that has no block of ids yet says COORDINATOR_LOAD_IN_PROGRESS while it fetches one.
-            while (response := await self.ask(request, 5)).error_code == LOADING:
-                await asyncio.sleep(0.02)
+        # A broker that has no block of ids yet says COORDINATOR_LOAD_IN_PROGRESS while it fetches one.
+        response = await until(lambda: self.ask(request, 5), lambda answer: answer.error_code != LOADING)
         assert response.error_code == 0, response
         producer_id: int = response.producer_id
         return producer_id
@@ -119,9 +137,14 @@ class WireClient:
         self, topic: str, records: bytes | None, *, partition: int = 0, acks: int = -1, version: int = 12
     ) -> PartitionProduceResponse:
         """What became of one batch for one partition."""
-        response = await self.ask(produce_request(topic, records, partition=partition, acks=acks), version)
+        request = produce_request(topic, records, partition=partition, acks=acks)
+        return await self.only_answer(request, version)
+
+    async def only_answer(self, request: ProduceRequest, version: int) -> PartitionProduceResponse:
+        """What became of the only batch of a request."""
+        response = await self.ask(request, version)
         result: PartitionProduceResponse = response.responses[0].partition_responses[0]
-        return result
+        return result._replace(record_errors=tuple(result.record_errors))
 
 
 def produce_request(
@@ -130,3 +153,13 @@ def produce_request(
     """One batch for one partition."""
     data = TopicProduceData(topic, topic_id, [PartitionProduceData(partition, records)])
     return ProduceRequest(None, acks, 10_000, [data])
+
+
+async def until(ask: Callable[[], Awaitable[T]], good: Callable[[T], bool]) -> T:
+    """The first answer that is good: what a real cluster agrees on takes it a moment."""
+    async with asyncio.timeout(LIMIT):
+        answer = await ask()
+        while not good(answer):
+            await asyncio.sleep(0.02)
+            answer = await ask()
+        return answer
