@@ -7,11 +7,12 @@ from collections import defaultdict
 from importlib.metadata import PackageNotFoundError, version
 
 from aioproducer import Delivery, Producer
+from aioproducer.records import BytesLike
 from benchmarks.measure import BATCH_SIZE, LINGER_MS, VALUE, Round, Stopwatch, Task, check_offsets, task
 
 
 async def _send_all(
-    producer: Producer[bytes | None, bytes | None], topic: str, records: int
+    producer: Producer[BytesLike, BytesLike], topic: str, records: int
 ) -> dict[int, list[int]]:
     send = producer.send
     deliveries: list[Delivery] = [await send(topic, VALUE) for _ in range(records)]

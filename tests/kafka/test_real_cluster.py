@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from typing import Literal
 
 import pytest
 
@@ -29,7 +30,7 @@ async def test_the_cluster_is_learned_from_one_of_its_nodes(real_kafka_cluster: 
 
 @pytest.mark.parametrize("codec", ["none", "zstd"])
 async def test_records_of_all_leaders_are_written_in_order(
-    real_kafka_cluster: KafkaCluster, codec: str
+    real_kafka_cluster: KafkaCluster, codec: Literal["none", "zstd"]
 ) -> None:
     """20,000 keyed records over partitions led by three nodes are read back whole, each partition in order."""
     topic = real_kafka_cluster.create_topic(f"spread-{codec}", 12)

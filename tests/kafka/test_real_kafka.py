@@ -6,18 +6,21 @@ import asyncio
 import random
 import time
 from datetime import UTC, datetime
+from typing import Literal, get_args
 
 import pyarrow
 import pytest
 
 from aioproducer import Delivery, Outcome, Producer, RecordMetadata, TimestampType
+from aioproducer.records import BytesLike
 from tests.golden.vectors import golden_keys
 from tests.kafka.reading import ReadRecord, by_partition, read_all
 from tools.kafka_cluster import KafkaCluster
 
 pytestmark = pytest.mark.kafka
 
-_CODECS = ["none", "gzip", "snappy", "lz4", "zstd"]
+Codec = Literal["none", "gzip", "snappy", "lz4", "zstd"]
+Acks = Literal["0", "1", "all"]
 
 
 async def _read(kafka: KafkaCluster, topic: str) -> list[ReadRecord]:
@@ -39,7 +42,7 @@ async def test_every_task_keeps_its_order(real_kafka: KafkaCluster) -> None:
     """Records of 20 concurrent tasks interleave, but each task's stand in its own order."""
     topic = real_kafka.create_topic("tasks", 3)
 
-    async def send(task: int, producer: Producer[bytes | None, bytes | None]) -> None:
+    async def send(task: int, producer: Producer[BytesLike, BytesLike]) -> None:
         for number in range(100):
             await producer.send(topic, b"%d" % number, key=b"%d" % task)
 
@@ -102,8 +105,8 @@ async def test_log_append_time_is_told(real_kafka: KafkaCluster) -> None:
     assert record.timestamp_type == "LogAppendTime"
 
 
-@pytest.mark.parametrize("codec", _CODECS)
-async def test_every_codec_is_read_by_a_foreign_consumer(real_kafka: KafkaCluster, codec: str) -> None:
+@pytest.mark.parametrize("codec", get_args(Codec))
+async def test_every_codec_is_read_by_a_foreign_consumer(real_kafka: KafkaCluster, codec: Codec) -> None:
     """What compresses well and what does not, in small and large batches, is read back whole."""
     topic = real_kafka.create_topic(f"codec-{codec}", 2)
     noise = random.Random(codec).randbytes(300_000)
@@ -114,8 +117,8 @@ async def test_every_codec_is_read_by_a_foreign_consumer(real_kafka: KafkaCluste
     assert [record.value for record in await _read(real_kafka, topic)] == values
 
 
-@pytest.mark.parametrize("acks", ["0", "1", "all"])
-async def test_every_kind_of_acknowledgement_writes_the_record(real_kafka: KafkaCluster, acks: str) -> None:
+@pytest.mark.parametrize("acks", get_args(Acks))
+async def test_every_kind_of_acknowledgement_writes_the_record(real_kafka: KafkaCluster, acks: Acks) -> None:
     """100 records are in the log whatever is waited for; only acks=0 does not learn their offsets."""
     topic = real_kafka.create_topic(f"acks-{acks}", 1)
     async with Producer(

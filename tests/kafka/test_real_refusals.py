@@ -9,7 +9,6 @@ import pytest
 
 from aioproducer import (
     BrokerError,
-    DeliveryError,
     MetadataTimeoutError,
     Outcome,
     Producer,
@@ -21,7 +20,6 @@ from tools.kafka_cluster import KafkaCluster
 pytestmark = pytest.mark.kafka
 
 _MESSAGE_TOO_LARGE = 10
-_NOT_ENOUGH_REPLICAS = 19
 _INVALID_TIMESTAMP = 32
 _INVALID_RECORD = 87
 
@@ -119,21 +117,6 @@ async def test_a_timestamp_from_the_future_is_refused(real_kafka: KafkaCluster) 
         with pytest.raises(BrokerError) as caught:
             await delivery
     assert (caught.value.code, caught.value.outcome) == (_INVALID_TIMESTAMP, Outcome.NOT_WRITTEN)
-
-
-async def test_too_few_replicas_are_waited_for_until_the_deadline(real_kafka: KafkaCluster) -> None:
-    """A topic that wants two replicas in sync on a single node writes nothing, and the error says why."""
-    topic = real_kafka.create_topic("lonely", 1, min_insync_replicas=2)
-    async with Producer(
-        real_kafka.bootstrap_servers, request_timeout_ms=500, linger_ms=0, delivery_timeout_ms=1000
-    ) as producer:
-        delivery = await producer.send(topic, b"v")
-        with pytest.raises(DeliveryError) as caught:
-            await delivery
-    assert caught.value.outcome is Outcome.NOT_WRITTEN
-    assert isinstance(caught.value.cause, BrokerError)
-    assert caught.value.cause.code == _NOT_ENOUGH_REPLICAS
-    assert await _read(real_kafka, topic) == []
 
 
 async def test_a_topic_that_was_made_anew_gets_what_is_sent_after(real_kafka: KafkaCluster) -> None:
