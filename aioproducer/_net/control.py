@@ -5,6 +5,8 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING, TypeVar
 
+import anyio
+
 from aioproducer._net.dialing import dial
 from aioproducer.errors import BrokerUnavailableError, KafkaError
 
@@ -27,11 +29,14 @@ class Control:
         self.engine = engine
         self.connection: Connection | None = None
         self.failures_in_a_row = 0
+        # Metadata and identity may both find no connection: one of them dials, the other uses what comes of it.
+        self.dialing = anyio.Lock()
 
     async def ask(self, message: tuple[Any, ...], response_type: type[Response]) -> Response:
         """The answer of the first broker that gives one; raises what the last one failed with."""
         timeout = self.engine.config.request_timeout_ms / 1000
-        connection = await self._connected()
+        async with self.dialing:
+            connection = await self._connected()
         return await connection.request(message, response_type, timeout=timeout)
 
     async def _connected(self) -> Connection:
