@@ -25,8 +25,9 @@ REBOOTSTRAP_REQUIRED = 129
 REBOOTSTRAP_AFTER = 300.0
 # Brokers that the newest answer leaves out but that may still lead something; bounded, for answers that make ids up.
 MOST_PAST_NODES = 100
-# Ids of deleted topics, remembered per topic: a broker that lags behind must not bring an old one back.
-MOST_RETIRED_IDS = 4
+# A broker that lags behind must not bring a deleted topic back. Ids have no order, so that this is believed for a time
+# only: whoever took a middle one of three for the newest finds out in the end.
+RETIRED_FOR = 60.0
 
 
 class MetadataView:
@@ -218,7 +219,7 @@ class MetadataView:
     ) -> Generator[None, None, None]:
         if answer.error_code:
             self._topic_failed(name, answer.error_code, changes, now)
-        elif answer.topic_id in interest.retired_ids:
+        elif interest.retired_ids.get(answer.topic_id, -RETIRED_FOR) + RETIRED_FOR > now:
             changes.rejected.append((name, "it has the id of a topic that was deleted before"))
             self._questions.unsettled(name, now, again=True)
         else:
@@ -235,25 +236,26 @@ class MetadataView:
         if not reading.contradiction:
             interest.error = None
             interest.vanished = False
-            self._replace(reading, interest, changes)
+            self._replace(reading, interest, changes, now)
         if reading.contradiction or reading.unsettled:
             self._questions.unsettled(name, now, again=True)
         else:
             self._questions.settled(name, now)
 
-    def _replace(self, reading: TopicReading, interest: Interest, changes: Changes) -> None:
+    def _replace(self, reading: TopicReading, interest: Interest, changes: Changes, now: float) -> None:
         known, facts = reading.known, reading.facts()
         self._facts[facts.name] = facts
         if known is not None and is_recreated(known, facts.topic_id):
             changes.recreated.append(facts.name)
-            interest.retired_ids = (*interest.retired_ids, known.topic_id)[-MOST_RETIRED_IDS:]
+            lately = {id_: at for id_, at in interest.retired_ids.items() if at + RETIRED_FOR > now}
+            interest.retired_ids = {**lately, known.topic_id: now}
             return
         if known is None:
             changes.learned.append(facts.name)
-        else:
-            changes.leaders.extend(reading.leaders_changed)
-            if len(facts.partitions) != len(known.partitions):
-                changes.added.append((facts.name, len(known.partitions), len(facts.partitions)))
+            return
+        changes.leaders.extend(reading.leaders_changed)
+        if len(facts.partitions) != len(known.partitions):
+            changes.added.append((facts.name, len(known.partitions), len(facts.partitions)))
         for hint in self._hints:
             if hint[0] == facts.name:
                 self._lead(*hint, changes)

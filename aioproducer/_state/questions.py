@@ -33,7 +33,8 @@ class Interest:
     answered_at: float = 0.0
     fruitless: int = 0
     error: int | None = None
-    retired_ids: tuple[bytes, ...] = ()
+    # When each former id of the topic was replaced.
+    retired_ids: dict[bytes, float] = attrs.Factory(dict)
     # Without topic ids nobody says that a topic which comes back is another one; then its epochs may start anew.
     vanished: bool = False
 

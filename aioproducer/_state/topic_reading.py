@@ -118,14 +118,15 @@ class TopicReading:
 
 
 def read_topic(answer: MetadataResponseTopic, reading: TopicReading) -> Generator[None, None, None]:
-    """Read the partitions of a topic until there is a contradiction, with a pause after each `SLICE` of them."""
+    """Read the partitions of a topic until there is a contradiction, with pauses if they are many."""
     count = len(answer.partitions)
     if not count:
         reading.contradiction = "it has no partitions"
     # One at a time: a large array makes its elements when they are asked for, and they are gone again at once.
     partitions = iter(answer.partitions)
-    for start in range(0, count, SLICE):
-        if start:
+    for _ in range(0, count, SLICE):
+        # Also before the first: making room for a large topic takes about as long as a slice.
+        if count > SLICE:
             yield
         for partition in itertools.islice(partitions, SLICE):
             reading.take(partition)

@@ -1,0 +1,241 @@
+"""The metadata view against a small model, over random lives of a cluster."""
+
+from __future__ import annotations
+
+import random
+
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+
+from aioproducer._state.metadata import MetadataQuestion, Node, TopicFacts
+from tests.state.cluster_answers import MAX_AGE, MAX_IDLE, answer, partition, topic, view
+
+NAMES = st.sampled_from(["a", "b", "c"])
+BROKERS = (1, 2, 3)
+SPOILED = st.sampled_from(["", "", "", "", "gap", "missing", "silent", "deleted"])
+
+
+class ClusterTopic:
+    """One incarnation of a topic as the cluster knows it: per partition the history of (leader, epoch)."""
+
+    made = 0
+
+    def __init__(self, partitions: int) -> None:
+        ClusterTopic.made += 1
+        self.id = ClusterTopic.made.to_bytes(16, "big")
+        self.history = [[(1, 0)] for _ in range(partitions)]
+
+    def rows(self, lag: int) -> list[tuple[int, int]]:
+        """Leader and epoch per partition, as a broker says that lags behind by so many elections."""
+        return [each[max(len(each) - 1 - lag, 0)] for each in self.history]
+
+
+class ViewMachine(RuleBasedStateMachine):
+    """Elections, hints, growth, deletion, bad answers and lost answers, in any order."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.view = view()
+        self.now = 0.0
+        self.rng = random.Random(1)
+        self.cluster = {name: ClusterTopic(2) for name in ("a", "b")}
+        self.deleted: dict[str, ClusterTopic] = {}
+        self.question: MetadataQuestion | None = None
+        self.wanted: dict[str, float] = {}
+        self.told: dict[str, dict[bytes, list[int]]] = {}
+        self.last_topic: dict[str, TopicFacts] = {}
+        self.replaced: dict[bytes, float] = {}
+
+    @initialize()
+    def start(self) -> None:
+        """Two topics are known from the beginning."""
+        self.want("a")
+        self.want("b")
+        self.ask()
+        self.hear(0, "")
+
+    # -- the cluster
+
+    @rule(leaders=st.lists(st.sampled_from([-1, 1, 2, 3]), min_size=1, max_size=4))
+    def elect(self, leaders: list[int]) -> None:
+        """The first partitions of every topic get other leaders, or none."""
+        for known in self.cluster.values():
+            for history, leader in zip(known.history, leaders, strict=False):
+                history.append((leader, history[-1][1] + 1))
+
+    @rule(name=NAMES)
+    def grow(self, name: str) -> None:
+        """A topic gets one more partition."""
+        known = self.cluster.get(name)
+        if known and len(known.history) < 4:
+            known.history.append([(2, 0)])
+
+    @rule(name=NAMES, partitions=st.integers(1, 3))
+    def recreate(self, name: str, partitions: int) -> None:
+        """A topic is deleted and made again."""
+        self.delete(name)
+        self.cluster[name] = ClusterTopic(partitions)
+
+    @rule(name=NAMES)
+    def delete(self, name: str) -> None:
+        """A topic is deleted."""
+        if name in self.cluster:
+            self.deleted[name] = self.cluster.pop(name)
+
+    # -- the client
+
+    @rule(name=NAMES)
+    def want(self, name: str) -> None:
+        """Somebody sends to a topic; one that is not known is asked about within a second."""
+        self.view.want(name, self.now)
+        self.wanted[name] = self.now
+        if self.view.topic(name) is None and self.question is None:
+            deadline = self.view.next_deadline()
+            assert deadline is not None
+            assert deadline <= self.now + 1.0
+
+    @rule()
+    def complain(self) -> None:
+        """An error shows that something is old; a question follows within about a second."""
+        self.view.refresh_needed(None, self.now)
+        if self.question is None:
+            deadline = self.view.next_deadline()
+            assert deadline is not None
+            assert deadline <= self.now + 1.0
+
+    @rule(step=st.sampled_from([0.01, 0.3, 5.0, MAX_AGE, MAX_IDLE]))
+    def wait(self, step: float) -> None:
+        """Time passes, and idle topics go."""
+        self.now += step
+        dropped = self.view.expire(self.now)
+        assert set(dropped) == {name for name, used in self.wanted.items() if used + MAX_IDLE <= self.now}
+        for name in dropped:
+            del self.wanted[name]
+            self.told.pop(name, None)
+            self.last_topic.pop(name, None)
+
+    @precondition(lambda self: self.question is None)
+    @rule()
+    def ask(self) -> None:
+        """There is a question exactly when the deadline says so, and only about what is wanted."""
+        deadline = self.view.next_deadline()
+        self.question = self.view.due(self.now)
+        assert deadline is not None
+        if self.question is None:
+            assert deadline > self.now
+        else:
+            assert deadline <= self.now
+            assert set(self.question.topics) <= set(self.wanted)
+            assert self.question.partial or set(self.question.topics) == set(self.wanted)
+
+    @precondition(lambda self: self.question is None)
+    @rule(lag=st.integers(0, 2), spoil=SPOILED)
+    def refresh(self, lag: int, spoil: str) -> None:
+        """An error, a question about everything that is wanted, and its answer."""
+        self.complain()
+        self.wait(2.0)
+        self.ask()
+        assert self.question is not None
+        self.hear(lag, spoil)
+
+    @precondition(lambda self: self.question is not None)
+    @rule(lag=st.integers(0, 2), spoil=SPOILED)
+    def hear(self, lag: int, spoil: str) -> None:
+        """A broker answers: as it knows the cluster, or with nonsense."""
+        assert self.question is not None
+        topics = []
+        for name in self.question.topics:
+            known = self.deleted.get(name) if spoil == "deleted" else self.cluster.get(name)
+            if known is None or spoil == "missing":
+                topics.append(topic(name, error=3))
+            elif spoil != "silent":
+                rows = known.rows(lag)
+                if spoil in ("", "deleted"):
+                    self._tell(name, known.id, [epoch for _, epoch in rows])
+                shift = spoil == "gap"
+                parts = [partition(i + shift, *row) for i, row in enumerate(rows)]
+                topics.append(topic(name, parts, known.id))
+        self.question = None
+        self.view.answered(answer(*topics, brokers=BROKERS), self.now)
+
+    @precondition(lambda self: self.question is not None)
+    @rule(empty=st.booleans())
+    def lose(self, empty: bool) -> None:
+        """No answer comes, or an empty one; it is asked again after a wait, within the limits of the backoff."""
+        self.question = None
+        if empty:
+            assert self.view.answered(answer(brokers=()), self.now).unusable
+        else:
+            self.view.failed(self.now, self.rng)
+        assert self.view.due(self.now) is None
+        deadline = self.view.next_deadline()
+        assert deadline is not None
+        assert self.now < deadline <= self.now + 1.0
+
+    @rule(name=NAMES, index=st.integers(0, 3), lag=st.integers(0, 2))
+    def hint(self, name: str, index: int, lag: int) -> None:
+        """A Produce answer names a leader of the incarnation that the view knows."""
+        known, seen = self.cluster.get(name), self.view.topic(name)
+        if known is None or seen is None or seen.topic_id != known.id or index >= len(known.history):
+            return
+        leader, epoch = known.rows(lag)[index]
+        update = self.view.leader_hint(name, index, leader, epoch, Node(leader, f"host-{leader}", 9092))
+        if index < len(seen.partitions) and leader >= 0:
+            after = self.view.topic(name)
+            assert after is not None
+            assert after.partitions[index].leader_epoch >= epoch
+            self._tell(name, known.id, [epoch if i == index else -1 for i in range(index + 1)])
+            assert not update.topics_recreated
+
+    def _tell(self, name: str, topic_id: bytes, epochs: list[int]) -> None:
+        best = self.told.setdefault(name, {}).setdefault(topic_id, [])
+        best.extend([-1] * (len(epochs) - len(best)))
+        for index, epoch in enumerate(epochs):
+            best[index] = max(best[index], epoch)
+
+    # -- what always holds
+
+    @invariant()
+    def only_what_is_wanted_is_known(self) -> None:
+        """Nothing is kept for topics that nobody wants."""
+        assert all(self.view.topic(name) is None for name in ("a", "b", "c") if name not in self.wanted)
+
+    @invariant()
+    def nothing_is_forgotten_and_nothing_goes_back(self) -> None:
+        """No incarnation comes back within a minute; in one, partitions stay and epochs only grow."""
+        for name in self.wanted:
+            facts, before = self.view.topic(name), self.last_topic.get(name)
+            if before is not None:
+                assert facts is not None
+                if facts.topic_id != before.topic_id:
+                    assert self.replaced.get(facts.topic_id, -60.0) + 60.0 <= self.now
+                    self.replaced[before.topic_id] = self.now
+                else:
+                    assert len(facts.partitions) >= len(before.partitions)
+                    for new, old in zip(facts.partitions, before.partitions, strict=False):
+                        assert new.leader_epoch >= old.leader_epoch
+            if facts is not None:
+                self.last_topic[name] = facts
+                assert all(row.leader in (-1, *BROKERS) for row in facts.partitions)
+
+    @invariant()
+    def what_is_known_is_the_newest_that_was_told(self) -> None:
+        """For the incarnation that the view believes in, each epoch is the highest that any broker has told."""
+        for name in self.wanted:
+            facts = self.view.topic(name)
+            if facts is not None:
+                told = self.told[name][facts.topic_id]
+                assert list(facts.partitions.leader_epochs) == told
+
+    @invariant()
+    def brokers_are_reachable(self) -> None:
+        """Whoever leads something has an address."""
+        for name in self.wanted:
+            facts = self.view.topic(name)
+            for leader in facts.partitions.leaders if facts else ():
+                assert leader < 0 or self.view.node(leader) is not None
+
+
+TestMetadataView = ViewMachine.TestCase
+TestMetadataView.settings = settings(max_examples=100, stateful_step_count=30, deadline=None)
