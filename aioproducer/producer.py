@@ -288,6 +288,8 @@ class Producer(SendPath[K, V], Generic[K, V]):
     def _report_close(self) -> None:
         engine = self._engine
         assert engine is not None  # noqa: S101  # the producer was started
+        assert self._intake is not None  # noqa: S101  # made by start()
+        self._intake.close()
         before, now = self._before_close, engine.tally.totals
         report = self.close_report = CloseReport(
             now.acked - before.acked, now.not_written - before.not_written, now.unknown - before.unknown

@@ -166,6 +166,11 @@ cdef bint headers_plain(object headers) except -1:
     return True
 
 
+cdef inline bint patient(object max_block) except -1:
+    # A sensible `max_block`, which does not matter when nothing has to wait; anything else is told by the long way.
+    return max_block is None or (type(max_block) in (int, float) and max_block >= 0)
+
+
 cdef class SendPath:
     """The part of a producer that accepts records; the producer fills in everything that has to wait."""
 
@@ -386,7 +391,7 @@ cdef class SendPath:
         """
         cdef Delivery delivery
         cdef double now
-        if timeout is None and self._plain and self._here():
+        if timeout is None and self._plain and self._here() and patient(max_block):
             now = self._clock.now()
             delivery = self._fast(topic, value, key, partition, timestamp, headers, 0.0, now)
             if delivery is not None:
@@ -400,7 +405,7 @@ cdef class SendPath:
         The same as awaiting `send` and then its delivery, and raises what either of them raises.
         """
         cdef Delivery delivery
-        if timeout is None and self._plain and self._here():
+        if timeout is None and self._plain and self._here() and patient(max_block):
             delivery = self._fast(topic, value, key, partition, timestamp, headers, 0.0, self._clock.now())
             if delivery is not None:
                 return accepted(delivery, False, True)

@@ -559,6 +559,12 @@ cdef class Batch:
         self.unseen += count
         return 0
 
+    def lone_error(self):
+        """The error of a record that was settled alone, if there is one."""
+        for _, error in (self._individual or {}).values():
+            return error
+        return None
+
     def take_unseen(self):
         """How many records failed and were looked at by nobody, since the last call."""
         count, self.unseen = self.unseen, 0

@@ -13,12 +13,13 @@ from typing import TYPE_CHECKING
 
 import anyio
 
-from aioproducer._core import Batch, Budget
+from aioproducer._core import Budget
 from aioproducer._net.cluster import Cluster
 from aioproducer._net.compression import Compressor
 from aioproducer._net.control import Control
 from aioproducer._net.identity import IdentitySource
 from aioproducer._net.sender import Sender
+from aioproducer._net.unseen import UnseenFailures
 from aioproducer._net.wakeup import Wakeup
 from aioproducer._state.accumulator import Accumulator, Limits
 from aioproducer._state.admission import Admission
@@ -66,7 +67,7 @@ class Engine:
         self.wall_ms = wall_ms
         self.acks = config.acks
         self.tally = Tally()
-        self.unseen: list[Batch] = []
+        self.unseen = UnseenFailures()
         self.sequences = Sequences(
             idempotent=config.enable_idempotence,
             one_at_a_time=config.max_in_flight_requests_per_connection == 1,
@@ -77,7 +78,7 @@ class Engine:
             self.sequences,
             rng,
             loop=loop,
-            unseen_log=self.unseen,
+            unseen_log=self.unseen.batches,
         )
         self.settlement = Settlement(
             self.accumulator,
@@ -157,6 +158,7 @@ class Engine:
         self.give_up(
             "the producer was closed" if not unexpected else "the producer's background task was ended", cause
         )
+        self.unseen.report_all()
         self.wakeup.silence()
         self.control.close()
         for sender in self.senders.values():
@@ -208,7 +210,7 @@ class Engine:
             now = self.loop.time()
             self.settlement.expire(now)
             self.admission.expire(now)
-            self._report_unseen()
+            self.unseen.report(now)
             if now >= next_idle_look:
                 next_idle_look = now + LOOK_FOR_IDLE_EVERY
                 for sender in self.senders.values():
@@ -217,22 +219,8 @@ class Engine:
             await self.wakeup.wait()
 
     def _set_alarm(self, next_idle_look: float) -> None:
-        due = [next_idle_look, self.accumulator.next_deadline(), self.admission.deadlines.earliest()]
+        due = [next_idle_look, self.accumulator.next_deadline(), self.admission.deadlines.earliest(), self.unseen.due()]
         self.wakeup.by(min(moment for moment in due if moment is not None))
-
-    def _report_unseen(self) -> None:
-        """Failures that nobody looked at are told once, together."""
-        reports, self.unseen[:] = list(self.unseen), []
-        for batch in reports:
-            count = batch.take_unseen()
-            if count:
-                log.error(
-                    "%d record(s) for %s-%d were not delivered, and nobody looked at their delivery: %s",
-                    count,
-                    batch.topic,
-                    batch.partition,
-                    batch.error or "withdrawn or expired",
-                )
 
     # -- senders
 

@@ -35,7 +35,7 @@ from aioproducer.errors import (
     KafkaError,
     StateError,
 )
-from aioproducer.interceptors import run_on_acknowledgement, run_on_send
+from aioproducer.interceptors import run_close, run_on_acknowledgement, run_on_send
 from aioproducer.partitioners import bind as bind_partitioner
 from aioproducer.partitioners import choose
 from aioproducer.records import Record
@@ -216,7 +216,7 @@ class Intake:
 
     def _queue(self, topic: str, ready: ReadyRecord, timeout: float | None) -> Delivery:
         now = self.loop.time()
-        stand_in = Batch(topic, -1, 0, opened_at=now, loop=self.loop, unseen_log=self.engine.unseen)
+        stand_in = Batch(topic, -1, 0, opened_at=now, loop=self.loop, unseen_log=self.engine.unseen.batches)
         delivery = queued_delivery(stand_in)
         give_up_at = now + (self.delivery_timeout if timeout is None else timeout)
 
@@ -308,6 +308,10 @@ class Intake:
         return choose(self.partitioner, queues.name, record.key, record.value, everything, available)
 
     # -- afterwards
+
+    def close(self) -> None:
+        """Tell the interceptors that nothing follows."""
+        run_close(self.interceptors, log)
 
     def watch(self, delivery: Delivery) -> Delivery:
         """Have the interceptors told what becomes of the record."""

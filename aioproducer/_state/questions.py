@@ -113,7 +113,7 @@ class Questions:
     def ask_for(self, topic: str, now: float) -> None:
         """Ask about this topic: at once the first time, later with a backoff after its last answer."""
         interest = self.interests[topic]
-        if interest.ask_at is not None or self._is_asked(topic):
+        if interest.ask_at is not None:
             return
         wait = self.backoff.plain(interest.fruitless - 1) if interest.fruitless else 0.0
         interest.ask_at = max(now, interest.answered_at + wait)
@@ -127,21 +127,21 @@ class Questions:
         """The answer about this topic did not help; ask again by itself, or only when somebody wants it `again`."""
         interest = self.interests[topic]
         interest.fruitless += 1
-        interest.answered_at = now
-        if again and interest.ask_at is None:
-            interest.ask_at = now + self.backoff.plain(interest.fruitless - 1)
-            self._asks.add(topic)
+        self._answered(topic, interest, now)
+        if again:
+            self.ask_for(topic, now)
 
     def settled(self, topic: str, now: float) -> None:
         """The topic is known, and nothing about it is open."""
         interest = self.interests[topic]
         interest.fruitless = 0
+        self._answered(topic, interest, now)
+
+    def _answered(self, topic: str, interest: Interest, now: float) -> None:
+        # Whoever asked while the question was under way has this answer too.
         interest.answered_at = now
         interest.ask_at = None
         self._asks.discard(topic)
-
-    def _is_asked(self, topic: str) -> bool:
-        return self.under_way is not None and topic in self.under_way.topics
 
     # -- asking
 

@@ -57,11 +57,10 @@ class Settlement:
         self.retries = retries
         self.backoff = backoff
         self.rng = rng
-        # Effects, set by the network side: room came back, a flush is complete, a batch ended, metadata is stale.
+        # Effects, set by the network side: room came back, a flush is complete, metadata is stale.
         self.on_room: Callable[[Lane], None] = _nothing
         self.on_flushed: Callable[[Flush], None] = _nothing
         self.on_stale_metadata: Callable[[str], None] = _nothing
-        self.on_ended: Callable[[QueuedBatch, KafkaError | None], None] | None = None
         accumulator.withdraw = self._try_cancel
 
     # -- facts
@@ -254,8 +253,9 @@ class Settlement:
             self.accumulator.lingering.pop(queue, None)
 
     def _end(self, batch: QueuedBatch, error: KafkaError | None) -> None:
-        if self.on_ended is not None:
-            self.on_ended(batch, error)
+        if error is not None:
+            # Whoever reports failures that nobody looked at is woken.
+            self.accumulator.wake_by(batch.opened_at)
         self._finish(self.accumulator.retire(batch), batch)
 
     def _finish(self, flushed: Iterable[Flush], batch: QueuedBatch) -> None:

@@ -1,0 +1,68 @@
+"""Failures that nobody looked at: told through the log, together and rarely, never one line a record."""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING
+
+import attrs
+
+if TYPE_CHECKING:
+    from aioproducer._core import Batch
+
+log = logging.getLogger("aioproducer")
+
+REPORT_EVERY = 1.0
+
+
+@attrs.define
+class _Lost:
+    """What was lost in one way: so many records, in these partitions, with this error for example."""
+
+    count: int = 0
+    partitions: set[int] = attrs.Factory(set)
+    example: BaseException | None = None
+
+
+class UnseenFailures:
+    """Collects the batches that failed with nobody looking, and reports them once a second at most."""
+
+    def __init__(self) -> None:
+        # The core appends here, from where a delivery is dropped: nothing else may happen at that moment.
+        self.batches: list[Batch] = []
+        self._report_at = 0.0
+
+    def due(self) -> float | None:
+        """When the next report is due."""
+        return self._report_at if self.batches else None
+
+    def report(self, now: float) -> None:
+        """Tell what there is to tell, unless the last report was a moment ago."""
+        if self.batches and now >= self._report_at:
+            self._report_at = now + REPORT_EVERY
+            self.report_all()
+
+    def report_all(self) -> None:
+        """Tell what there is to tell."""
+        for (topic, kind), lost in self._collected().items():
+            log.error(
+                "%d record(s) for topic %s (partitions %s) failed with %s, and nobody looked at their delivery: %s",
+                lost.count,
+                topic,
+                ", ".join(map(str, sorted(lost.partitions))),
+                kind,
+                lost.example,
+            )
+
+    def _collected(self) -> dict[tuple[str, str], _Lost]:
+        found: dict[tuple[str, str], _Lost] = {}
+        batches, self.batches[:] = list(self.batches), []
+        for batch in batches:
+            count = batch.take_unseen()
+            if count:
+                error = batch.error or batch.lone_error()
+                lost = found.setdefault((batch.topic, type(error).__name__), _Lost())
+                lost.count += count
+                lost.partitions.add(batch.partition)
+                lost.example = error
+        return found
