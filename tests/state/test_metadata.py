@@ -350,6 +350,7 @@ def test_without_ids_a_topic_that_was_missing_may_have_lower_epochs() -> None:
     update = again(known, answer(topic("t", [partition(0, 1, 0)], NO_ID)), 2.0)
     assert update == Update(leaders_changed=(("t", 0, 1),))
     assert again(known, answer(topic("t", [partition(0, 3, 1)], NO_ID)), 3.0).leaders_changed
+    assert again(known, answer(topic("t", [partition(0, 2, 0)], NO_ID)), 4.0) == Update()
 
 
 # -- answers that are none

@@ -45,6 +45,7 @@ class ViewMachine(RuleBasedStateMachine):
         self.wanted: dict[str, float] = {}
         self.told: dict[str, dict[bytes, list[int]]] = {}
         self.last_topic: dict[str, TopicFacts] = {}
+        self.incarnations: dict[bytes, ClusterTopic] = {}
         self.replaced: dict[bytes, float] = {}
 
     @initialize()
@@ -151,6 +152,7 @@ class ViewMachine(RuleBasedStateMachine):
                 topics.append(topic(name, error=3))
             elif spoil != "silent":
                 rows = known.rows(lag)
+                self.incarnations[known.id] = known
                 if spoil in ("", "deleted"):
                     self._tell(name, known.id, [epoch for _, epoch in rows])
                 shift = spoil == "gap"
@@ -188,6 +190,11 @@ class ViewMachine(RuleBasedStateMachine):
             self._tell(name, known.id, [epoch if i == index else -1 for i in range(index + 1)])
             assert not update.topics_recreated
 
+    def _truth(self, facts: TopicFacts) -> list[int]:
+        """Who led each partition in the epoch that the view believes in."""
+        known = self.incarnations[facts.topic_id]
+        return [known.history[row.partition][row.leader_epoch][0] for row in facts.partitions]
+
     def _tell(self, name: str, topic_id: bytes, epochs: list[int]) -> None:
         best = self.told.setdefault(name, {}).setdefault(topic_id, [])
         best.extend([-1] * (len(epochs) - len(best)))
@@ -203,7 +210,7 @@ class ViewMachine(RuleBasedStateMachine):
 
     @invariant()
     def nothing_is_forgotten_and_nothing_goes_back(self) -> None:
-        """No incarnation comes back within a minute; in one, partitions stay and epochs only grow."""
+        """No incarnation comes back within a minute; in one, partitions stay and epochs only grow; a leader fits its epoch."""
         for name in self.wanted:
             facts, before = self.view.topic(name), self.last_topic.get(name)
             if before is not None:
@@ -217,7 +224,7 @@ class ViewMachine(RuleBasedStateMachine):
                         assert new.leader_epoch >= old.leader_epoch
             if facts is not None:
                 self.last_topic[name] = facts
-                assert all(row.leader in (-1, *BROKERS) for row in facts.partitions)
+                assert list(facts.partitions.leaders) == self._truth(facts)
 
     @invariant()
     def what_is_known_is_the_newest_that_was_told(self) -> None:

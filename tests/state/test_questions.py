@@ -64,6 +64,33 @@ def test_asking_twice_is_asking_once() -> None:
     asked.settled("t", 1.2)
     asked.answered(1.2, changed=True)
     assert asked.due(1.3) is None
+    asked.ask_for("t", 1.4)
+    assert asked.due(1.4) == MetadataQuestion(("t",), partial=True)
+
+
+def test_calls_that_come_during_a_question_do_not_shorten_the_wait_after_it() -> None:
+    """However many ask for a topic meanwhile, an answer that does not help is followed by the backoff."""
+    asked = settled()
+    asked.want("t", 1.0)
+    asked.ask_for("t", 1.0)
+    asked.due(1.0)
+    asked.ask_for("t", 1.1)
+    asked.unsettled("t", 1.2, again=True)
+    asked.answered(1.2, changed=False)
+    asked.ask_for("t", 1.25)
+    assert asked.next_deadline() == pytest.approx(1.3)
+
+
+def test_calls_that_come_during_a_question_share_its_refusal() -> None:
+    """A refusal answers whoever asked before it came."""
+    asked = settled()
+    asked.want("t", 1.0)
+    asked.ask_for("t", 1.0)
+    asked.due(1.0)
+    asked.ask_for("t", 1.1)
+    asked.unsettled("t", 1.2, again=False)
+    asked.answered(1.2, changed=False)
+    assert asked.due(2.0) is None
 
 
 def test_everything_is_asked_again_when_it_is_old() -> None:
