@@ -7,7 +7,7 @@ from typing import Any
 import attrs
 
 from aioproducer._wire.apis import API_VERSIONS
-from aioproducer._wire.codec import RequestHeader, decode_request, encode_response
+from aioproducer._wire.codec import RequestHeader, encode_response
 from aioproducer.errors import ProtocolError
 
 from .call import Call, Handler, Later, Message, NoAnswer
@@ -17,6 +17,7 @@ from .faults import FaultRules
 from .handlers import HANDLERS
 from .handlers.api_versions import refusal
 from .history import SeenRequest
+from .requests import read_request
 from .rules import (
     Alter,
     Asked,
@@ -42,7 +43,7 @@ class Broker:
     def handle(self, frame: bytes) -> Dialogue:
         """Do what one request asks; the effects are for the connection it came on, in order."""
         try:
-            header, request = decode_request(frame)
+            header, request = read_request(frame)
         except ProtocolError:
             yield Close()  # Kafka too closes the connection on what it cannot parse.
             return

@@ -36,6 +36,7 @@ class WireClient:
     """One connection. Requests may be pipelined with `send` and `receive`."""
 
     def __init__(self, address: str) -> None:
+        self.address = address
         self._host, port = address.split(",", maxsplit=1)[0].rsplit(":", 1)
         self._port = int(port)
         self._correlation_id = 0
@@ -55,8 +56,19 @@ class WireClient:
         """Write a request; its correlation id."""
         self._correlation_id += 1
         chosen = self._correlation_id if correlation_id is None else correlation_id
-        self.send_frame(encode_request(request, version, chosen, "contract"))
+        self.send_bytes(self.frame(request, version, chosen))
         return chosen
+
+    @staticmethod
+    def frame(request: tuple[Any, ...], version: int, correlation_id: int = 1) -> bytes:
+        """A request as it is on the wire."""
+        frame = encode_request(request, version, correlation_id, "contract")
+        return len(frame).to_bytes(4, "big") + frame
+
+    @property
+    def unsent(self) -> int:
+        """Bytes that the broker has not taken."""
+        return self._writer.transport.get_write_buffer_size()
 
     def send_frame(self, frame: bytes) -> None:
         """Write any frame."""

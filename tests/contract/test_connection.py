@@ -53,6 +53,13 @@ async def test_what_cannot_be_parsed_ends_the_connection(client: WireClient, fra
     assert await client.rest() == b""
 
 
+async def test_bytes_after_a_request_are_ignored(client: WireClient) -> None:
+    """A frame may be longer than its request; librdkafka's question for all topics is."""
+    client.send_frame(client.frame(MetadataRequest(None, False), 13)[4:] + b"\x01\x00\x00")
+    correlation_id, response = await client.receive(MetadataRequest(), 13)
+    assert (correlation_id, len(response.brokers)) == (1, 1)
+
+
 @pytest.mark.parametrize("length", [-1, 2**31 - 1, int.from_bytes(b"GET ", "big")])
 async def test_an_impossible_length_ends_the_connection(client: WireClient, length: int) -> None:
     """A frame that claims a negative or huge length is not waited for."""

@@ -1,0 +1,208 @@
+"""`EmbeddedKafka` itself: its life, its topics, and what it shows of itself."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from aioproducer._wire.error_codes import ERRORS
+from aioproducer._wire.messages.metadata import MetadataRequest, MetadataRequestTopic
+from aioproducer.testing import EmbeddedKafka, SeenBatch, StoredRecord
+from aioproducer.testing.codes import Code, code_of
+from aioproducer.testing.records import NewRecord, write_batch
+from tests.contract.batches import plain, sequenced
+from tests.contract.client import WireClient
+
+
+async def test_records_show_all_that_was_written(kafka: EmbeddedKafka, client: WireClient) -> None:
+    """Every field of a record, with its place and its producer."""
+    records = [NewRecord(b"v", b"k", 1000, (("h", b"1"), ("h", None))), NewRecord(None, None, 1003)]
+    batch = write_batch(records, producer_id=6, epoch=2, sequence=40, compression=1)
+    await client.produce("t", batch, partition=1)
+    assert (
+        kafka.records("t")
+        == kafka.records("t", 1)
+        == [
+            StoredRecord("t", 1, 0, 1000, b"k", b"v", (("h", b"1"), ("h", None)), 6, 2, 40, 1),
+            StoredRecord("t", 1, 1, 1003, None, None, (), 6, 2, 41, 1),
+        ]
+    )
+    assert kafka.records("t", 0) == []
+
+
+async def test_the_history_shows_what_was_asked(kafka: EmbeddedKafka, client: WireClient) -> None:
+    """Broker, API, version, and the identity of each batch; a line for people; why something was refused."""
+    producer_id = await client.new_producer()
+    kafka.forget_requests()
+    await client.produce("t", sequenced(producer_id, 3, 2), version=11)
+    await client.produce("t", sequenced(producer_id, 9), version=11)
+    first, second = kafka.requests
+    assert (first.broker, first.api, first.version, first.client_id) == (1, "Produce", 11, "contract")
+    assert [type(batch) for batch in first.batches] == [SeenBatch]
+    assert (first.batches[0].base_sequence, first.batches[0].count) == (3, 2)
+    size = first.batches[0].size
+    assert first.summary == f"Produce v11 t-0 pid {producer_id} epoch 0 sequence 3+2 ({size} bytes)"
+    assert "9 (incoming sequence number), 5 (expected)" in second.refusals[0]
+
+
+async def test_the_history_is_bounded() -> None:
+    """Only the newest requests are kept."""
+    async with EmbeddedKafka(history=3) as kafka, WireClient(kafka.bootstrap_servers) as client:
+        for version in range(1, 9):
+            await client.ask(MetadataRequest([]), version)
+        assert [request.version for request in kafka.requests] == [6, 7, 8]
+
+
+async def test_topics_are_created_by_asking_for_them(kafka: EmbeddedKafka, client: WireClient) -> None:
+    """As with Kafka the first answer does not know the topic yet, the second does."""
+    request = MetadataRequest([MetadataRequestTopic(name="new")])
+    answers = [(await client.ask(request, 9)).topics[0].error_code for _ in range(2)]
+    assert answers == [Code.UNKNOWN_TOPIC_OR_PARTITION, 0]
+    assert kafka.topics == {"t": 2, "new": 1}
+
+
+async def test_topics_are_not_created_when_the_client_forbids_it(
+    kafka: EmbeddedKafka, client: WireClient
+) -> None:
+    """allow_auto_topic_creation=False only asks."""
+    for _ in range(2):
+        assert (await client.describe("new")).error_code == Code.UNKNOWN_TOPIC_OR_PARTITION
+    assert "new" not in kafka.topics
+
+
+async def test_options_say_how_topics_are_made() -> None:
+    """default_partitions and replication_factor are for topics that do not say."""
+    async with EmbeddedKafka(2, default_partitions=4, replication_factor=1) as kafka:
+        async with WireClient(kafka.bootstrap_servers) as client:
+            await client.ask(MetadataRequest([MetadataRequestTopic(name="new")]), 9)
+            topic = await client.describe("new")
+        assert [list(p.replica_nodes) for p in topic.partitions] == [[1], [2], [1], [2]]
+
+
+async def test_topics_can_be_changed_from_outside(kafka: EmbeddedKafka, client: WireClient) -> None:
+    """Partitions added, topics deleted and made again with another id."""
+    kafka.add_partitions("t", 5)
+    assert len((await client.describe("t")).partitions) == 5
+    before = kafka.topic_id("t")
+    kafka.delete_topic("t")
+    assert (await client.describe("t")).error_code == Code.UNKNOWN_TOPIC_OR_PARTITION
+    kafka.create_topic("t", 1, max_message_bytes=100)
+    assert kafka.topic_id("t") != before
+    assert (await client.produce("t", plain(9))).error_code == Code.MESSAGE_TOO_LARGE
+
+
+async def test_the_clocks_can_be_given() -> None:
+    """Append times and expiry follow the clocks of the test."""
+    now = [0.0]
+    async with EmbeddedKafka(
+        clock=lambda: now[0], wall_clock=lambda: 1_000_000 + int(now[0] * 1000), producer_expiration=60.0
+    ) as kafka:
+        kafka.create_topic("t", message_timestamp_type="LogAppendTime")
+        async with WireClient(kafka.bootstrap_servers) as client:
+            producer_id = await client.new_producer()
+            await client.produce("t", sequenced(producer_id, 0))
+            now[0] = 59.0
+            assert (await client.produce("t", sequenced(producer_id, 5))).error_code != 0
+            now[0] = 60.0
+            answer = await client.produce("t", sequenced(producer_id, 5))
+    assert (answer.error_code, answer.log_append_time_ms) == (0, 1_060_000)
+
+
+async def test_the_seed_decides_the_ids() -> None:
+    """Two clusters with one seed have the same topic ids, another seed gives others."""
+    ids = []
+    for seed in (1, 1, 2):
+        kafka = EmbeddedKafka(seed=seed)
+        kafka.create_topic("t")
+        ids.append(kafka.topic_id("t"))
+    assert ids[0] == ids[1] != ids[2]
+
+
+async def test_a_port_can_be_chosen() -> None:
+    """The first broker listens at the port that is given."""
+    async with EmbeddedKafka() as kafka:
+        port = kafka.brokers[0].port
+    async with EmbeddedKafka(port=port) as kafka:
+        assert kafka.bootstrap_servers == f"127.0.0.1:{port}"
+
+
+async def test_a_port_that_is_taken_fails_and_leaves_nothing(kafka: EmbeddedKafka) -> None:
+    """The error is the system's; a second cluster that could not start can be stopped."""
+    other = EmbeddedKafka(2, port=kafka.brokers[0].port)
+    with pytest.raises(OSError, match="address already in use"):
+        await other.start()
+    await other.stop()
+
+
+async def test_stopping_ends_every_connection_and_keeps_the_records() -> None:
+    """Even of a client that does not read; a second stop does nothing."""
+    kafka = EmbeddedKafka()
+    await kafka.start()
+    kafka.create_topic("t")
+    async with WireClient(kafka.bootstrap_servers) as client:
+        await client.produce("t", plain(3))
+        flood = kafka.faults.rewrite(lambda _: bytes(20_000_000), api="Metadata")
+        client.send(MetadataRequest([]), 9)
+        await asyncio.wait_for(flood.reached(), 5)
+        assert repr(kafka) == "<EmbeddedKafka running, 1 broker(s), 1 topic(s)>"
+        await kafka.stop()
+        await kafka.stop()
+    assert kafka.brokers[0].connections == 0
+    assert len(kafka.records("t")) == 3
+    assert repr(kafka) == "<EmbeddedKafka stopped, 1 broker(s), 1 topic(s)>"
+
+
+async def test_starting_twice_is_refused(kafka: EmbeddedKafka) -> None:
+    """One object is one cluster."""
+    with pytest.raises(RuntimeError, match="runs already"):
+        await kafka.start()
+
+
+def test_no_brokers_are_no_cluster() -> None:
+    """At least one is needed."""
+    with pytest.raises(ValueError, match="brokers=0"):
+        EmbeddedKafka(brokers=0)
+
+
+async def test_a_request_that_is_too_long_ends_the_connection() -> None:
+    """max_request_bytes is Kafka's socket.request.max.bytes."""
+    async with EmbeddedKafka(max_request_bytes=1000) as kafka, WireClient(kafka.bootstrap_servers) as client:
+        client.send_bytes((1001).to_bytes(4, "big"))
+        assert await client.rest() == b""
+
+
+async def test_many_requests_come_in_one_piece_and_in_many(kafka: EmbeddedKafka, client: WireClient) -> None:
+    """However the bytes arrive, each request is handled once and in order."""
+    frame = client.frame(MetadataRequest([]), 9)
+    client.send_bytes(frame * 3)
+    for byte in frame:
+        client.send_bytes(bytes([byte]))
+        await asyncio.sleep(0)
+    for _ in range(4):
+        await client.receive_frame()
+    assert len(kafka.requests) == 4
+
+
+def test_codes_are_those_of_kafka() -> None:
+    """Every name of ours has Kafka's number; names and numbers are taken by `code_of`."""
+    assert {code.name: int(code) for code in Code} == {
+        known.name: known.code for known in ERRORS.values() if known.name in Code.__members__
+    }
+    assert (code_of("NOT_LEADER_OR_FOLLOWER"), code_of(999)) == (6, 999)
+
+
+def test_each_api_has_a_file_that_says_what_it_does() -> None:
+    """One module for each API, whose docstring begins with Kafka's name of it."""
+    import importlib
+
+    from aioproducer.testing.handlers import HANDLERS
+
+    folder = Path(__file__).parents[2] / "aioproducer" / "testing" / "handlers"
+    modules = {path.stem for path in folder.glob("*.py")} - {"__init__"}
+    docs = {
+        name: importlib.import_module(f"aioproducer.testing.handlers.{name}").__doc__ or ""
+        for name in modules
+    }
+    assert sorted(doc.split(":")[0] for doc in docs.values()) == sorted(h.name for h in HANDLERS.values())
