@@ -9,7 +9,7 @@ import anyio.lowlevel
 
 from aioproducer._net.wakeup import Wakeup
 from aioproducer._wire.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
-from aioproducer.errors import AuthorizationError, KafkaError, RecordError
+from aioproducer.errors import AuthorizationError, KafkaError, ProtocolError, RecordError
 
 if TYPE_CHECKING:
     import asyncio
@@ -83,9 +83,18 @@ class Cluster:
                 next(reading)
             except StopIteration as end:
                 update: Update = end.value
-                self.known = self.known or not update.unusable
+                self._judge(update)
                 return update
             await anyio.lowlevel.checkpoint()
+
+    def _judge(self, update: Update) -> None:
+        """An answer without use counts as a failure; a topic that contradicts itself keeps its old view."""
+        if update.unusable:
+            self.engine.last_error = ProtocolError(f"its metadata cannot be used: {update.unusable}")
+        else:
+            self.known = True
+        for topic, why in update.rejected:
+            log.warning("the metadata of topic %s makes no sense and was left out: %s", topic, why)
 
     def _failed(self, error: KafkaError) -> None:
         log.debug("no metadata: %s", error)
@@ -128,7 +137,7 @@ class Cluster:
         facts = self.view.topic(name)
         if facts is None:
             return
-        leaders = tuple(partition.leader for partition in facts.partitions)
+        leaders = tuple(facts.partitions.leaders)
         topic = self.engine.accumulator.learn(name, facts.topic_id, leaders, now)
         for queue in topic.queues():
             self.engine.admission.moved(queue)

@@ -20,15 +20,6 @@ class Random(Protocol):
         """A whole number of [0, stop)."""
 
 
-def switch_due(produced: int, batch_size: int, *, batch_full: bool) -> bool:
-    """Whether the sticky partition had its turn, after `produced` bytes (KIP-794).
-
-    A switch waits for the end of the batch, so that it never cuts one in half, but not for ever: batches that never
-    get full (because they leave as soon as they are opened) would keep the partition sticky.
-    """
-    return produced >= 2 * batch_size or (produced >= batch_size and batch_full)
-
-
 def in_rack(partitions: Sequence[int], racks: Sequence[str | None], rack: str | None) -> Sequence[int]:
     """Those of `partitions` whose leader stands in `rack`, or all of them if none does or no rack is asked for.
 
@@ -88,14 +79,3 @@ class LoadTable:
         drawn = rng.randrange(self.cumulative[-1])
         # Strictly greater: partition 0 of weight w owns the draws 0 to w-1.
         return self.partitions[bisect_right(self.cumulative, drawn)]
-
-
-def choose(
-    queue_sizes: Sequence[int] | None,
-    available: Sequence[int],
-    excluded: Collection[int],
-    count: int,
-    rng: Random,
-) -> int:
-    """One choice without a table to keep."""
-    return LoadTable.of(queue_sizes, available, count, excluded).choose(rng)

@@ -9,9 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from aioproducer._state.sticky import LoadTable, choose, in_rack, switch_due
-
-BATCH = 1000
+from aioproducer._state.sticky import LoadTable, in_rack
 
 
 class Draws:
@@ -33,17 +31,6 @@ def counts(table: LoadTable, draws: int) -> dict[int, int]:
     """How often each partition is chosen when chance goes through all its values."""
     rng = Draws()
     return dict(Counter(table.choose(rng) for _ in range(draws)))
-
-
-@pytest.mark.parametrize(
-    ("produced", "batch_full", "expected"),
-    [(999, True, False), (1000, True, True), (1999, False, False), (2000, False, True), (1000, False, False)],
-)
-def test_a_switch_waits_for_the_end_of_a_batch_but_not_for_ever(
-    produced: int, batch_full: bool, expected: bool
-) -> None:
-    """The partition changes after batch_size bytes if its batch is full, and after twice that in any case."""
-    assert switch_due(produced, BATCH, batch_full=batch_full) is expected
 
 
 def test_without_load_all_partitions_with_a_leader_are_equal() -> None:
@@ -105,10 +92,9 @@ def test_the_nearest_leaders_are_preferred() -> None:
     assert in_rack([0, 1], racks, "") == [0, 1]
 
 
-def test_one_choice_needs_no_table() -> None:
-    """`choose` is a table of one use."""
-    assert choose([0, 9], [0, 1], (), 2, Draws()) == 0
-    assert choose([9, 0], [0, 1], (0,), 2, Draws()) == 1
+def test_an_excluded_partition_is_passed_over() -> None:
+    """A broker that takes nothing gets no records without a key while others do."""
+    assert LoadTable.of([9, 0], [0, 1], 2, (0,)).choose(Draws()) == 1
 
 
 @given(
@@ -138,4 +124,4 @@ def test_every_candidate_is_drawn_by_its_weight_and_nothing_else_is(
 @given(st.integers(0, 2**32))
 def test_choices_of_a_real_generator_are_partitions(seed: int) -> None:
     """`random.Random` serves as the source of chance."""
-    assert choose([2, 0, 1], [0, 2], (), 3, random.Random(seed)) in {0, 2}
+    assert LoadTable.of([2, 0, 1], [0, 2], 3, ()).choose(random.Random(seed)) in {0, 2}
