@@ -38,7 +38,6 @@ def add_to(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> Non
 
 def run(arguments: argparse.Namespace) -> int:
     """Send, verify, show; 0 if every record is where it should be."""
-    print(f"sending {arguments.records:,} records from {arguments.tasks} tasks", flush=True)
     report = asyncio.run(_demo(arguments.records, arguments.tasks))
     print(report.table())
     return 0 if report.audit.is_good else 1
@@ -79,6 +78,7 @@ async def _demo(records: int, tasks: int) -> Report:
         kafka.create_topic(TOPIC, PARTITIONS)
         async with Producer(kafka.bootstrap_servers, topics=[TOPIC]) as producer:
             await producer.ready(timeout=10)
+            print(f"sending {records:,} records from {tasks} tasks", flush=True)
             began = time.perf_counter()
             sent = await asyncio.gather(
                 *(_send_share(producer, task, share) for task, share in enumerate(shares))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 import tarfile
@@ -33,10 +34,11 @@ print(pathlib.Path(aioproducer.__file__).parent)
 
 
 def run(*command: str | Path, cwd: Path) -> str:
-    """Run a program to its end; its whole output if it failed."""
+    """Run a program to its end, with nothing that leads it back to this tree; its whole output if it failed."""
     result = subprocess.run(
         [str(part) for part in command],
         cwd=cwd,
+        env={name: value for name, value in os.environ.items() if name != "PYTHONPATH"},
         text=True,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
