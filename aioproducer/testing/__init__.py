@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from .cluster import ClusterRefusal as ClusterRefusal
-from .cluster import Options as Options
 from .embedded import BrokerView as BrokerView
 from .embedded import EmbeddedKafka as EmbeddedKafka
 from .faults import Faults as Faults
 from .history import SeenBatch as SeenBatch
 from .history import SeenRequest as SeenRequest
+from .options import Options as Options
 from .records import StoredRecord as StoredRecord
 from .rules import Fault as Fault
 

@@ -23,6 +23,7 @@ _CHECKSUM: Final = struct.Struct(">I")
 HEADER_SIZE: Final = _HEADER.size
 LENGTH_OVERHEAD: Final = 12
 _SHORTEST: Final = 14
+_LENGTH_AT: Final = 8
 EPOCH_AT: Final = 12
 MAGIC_AT: Final = 16
 CRC_AT: Final = 17
@@ -132,7 +133,7 @@ def _end_of_batch(records: bytes, start: int) -> int | None:
     left = len(records) - start
     if left < LENGTH_OVERHEAD:
         return None
-    length = int.from_bytes(records[start + 8 : start + LENGTH_OVERHEAD], "big", signed=True)
+    length = int.from_bytes(records[start + _LENGTH_AT : start + LENGTH_OVERHEAD], "big", signed=True)
     if length < _SHORTEST:
         _corrupt(f"Record size {length} is less than the minimum record overhead ({_SHORTEST})")
     if left <= MAGIC_AT:
@@ -171,19 +172,20 @@ def check_batch(header: BatchHeader, batch: bytes, max_bytes: int) -> None:
         )
 
 
-def stamp_place(records: bytes, offset: int, leader_epoch: int) -> bytearray:
-    """A copy of the batch as it goes into the log."""
-    stamped = bytearray(records)
-    _OFFSET.pack_into(stamped, 0, offset)
-    _EPOCH.pack_into(stamped, EPOCH_AT, leader_epoch)
-    return stamped
+def stamp_place(batch: bytes, offset: int, leader_epoch: int) -> bytes:
+    """The batch as it goes into the log."""
+    length = batch[_LENGTH_AT:EPOCH_AT]
+    rest = memoryview(batch)[MAGIC_AT:]
+    return b"".join((_OFFSET.pack(offset), length, _EPOCH.pack(leader_epoch), rest))
 
 
-def stamp_append_time(batch: bytearray, attributes: int, timestamp: int) -> None:
-    """Give all records of the batch the time of the broker, which changes the checksum."""
-    _ATTRIBUTES.pack_into(batch, ATTRIBUTES_AT, attributes | LOG_APPEND_TIME)
-    _OFFSET.pack_into(batch, MAX_TIMESTAMP_AT, timestamp)
-    _CHECKSUM.pack_into(batch, CRC_AT, crc32c(memoryview(batch)[ATTRIBUTES_AT:]))
+def stamp_append_time(batch: bytes, attributes: int, timestamp: int) -> bytes:
+    """The batch with the time of the broker for all its records, which changes the checksum."""
+    stamped = bytearray(batch)
+    _ATTRIBUTES.pack_into(stamped, ATTRIBUTES_AT, attributes | LOG_APPEND_TIME)
+    _OFFSET.pack_into(stamped, MAX_TIMESTAMP_AT, timestamp)
+    _CHECKSUM.pack_into(stamped, CRC_AT, crc32c(memoryview(stamped)[ATTRIBUTES_AT:]))
+    return bytes(stamped)
 
 
 def _invalid(reason: str) -> NoReturn:

@@ -12,6 +12,7 @@ from aioproducer.errors import ProtocolError
 
 from .call import Call, Handler, Later, Message, NoAnswer
 from .cluster import Cluster, Node
+from .codes import Code
 from .effects import Close, Dialogue, HalfClose, Wait, Write, never
 from .faults import FaultRules
 from .handlers import HANDLERS
@@ -65,13 +66,15 @@ class Broker:
         yield from self._go_through(handler, Call(self.cluster, self.node, header, request, plan, seen))
 
     def _speaks(self, handler: Handler, header: RequestHeader) -> bool:
-        low, high = self.cluster.version_limits.get(handler.key, (handler.min_version, handler.max_version))
+        low, high = self.cluster.versions(handler)
         return low <= header.api_version <= high
 
     def _refuse(self, header: RequestHeader) -> Write | Close:
         if header.api_key != API_VERSIONS:
             return Close()
-        return Write(_framed(encode_response(refusal(HANDLERS[API_VERSIONS]), 0, header.correlation_id)))
+        return Write(
+            _framed(encode_response(refusal(self.cluster, HANDLERS[API_VERSIONS]), 0, header.correlation_id))
+        )
 
     def _go_through(self, handler: Handler, call: Call) -> Dialogue:
         plan = call.plan
@@ -106,9 +109,8 @@ class Broker:
         if plan.first(DropAnswer) is not None:
             return
         throttle: Throttle | None = plan.first(Throttle)
-        frame = _framed(
-            encode_response(_changed(message, plan, throttle), call.version, call.header.correlation_id)
-        )
+        message = _changed(message, plan, throttle)
+        frame = _framed(encode_response(message, _version_of(call, message), call.header.correlation_id))
         for rewrite in plan.all_of(Rewrite):
             frame = rewrite.change(frame)
         for part in plan.all_of(CutAnswer):
@@ -128,6 +130,12 @@ def _changed(message: Any, plan: Plan, throttle: Throttle | None) -> Any:
     for alter in plan.all_of(Alter):
         message = alter.change(message)
     return message
+
+
+def _version_of(call: Call, message: Any) -> int:
+    """An ApiVersions answer that refuses the version is always written in version 0 (KIP-511)."""
+    refused = call.header.api_key == API_VERSIONS and message.error_code == Code.UNSUPPORTED_VERSION
+    return 0 if refused else call.version
 
 
 def _framed(answer: bytes) -> bytes:

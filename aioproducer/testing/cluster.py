@@ -7,7 +7,7 @@ import random
 import time
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
-from typing import Final
+from typing import Final, Protocol
 
 import attrs
 
@@ -17,6 +17,7 @@ from .codes import Code
 from .effects import Changes
 from .history import SeenRequest
 from .log import PartitionLog
+from .options import Options
 from .producer_state import ProducerStates
 from .topics import NO_LEADER, Partition, Topic, collide, invalid_config, invalid_name
 
@@ -32,29 +33,6 @@ class ClusterRefusal(ValueError):  # noqa: N818 - an answer of the cluster, not 
         self.message = message
 
 
-@attrs.frozen(kw_only=True)
-class Options:
-    """How an embedded cluster behaves."""
-
-    auto_create_topics: bool = True
-    """Create a topic that metadata is asked for, as `auto.create.topics.enable`."""
-    default_partitions: int = 1
-    replication_factor: int | None = None
-    """Of topics that do not say; default: as many as there are brokers, at most 3."""
-    transaction_version: int = 2
-    """The finalized level of the feature `transaction.version`."""
-    producer_expiration: float = 86_400.0
-    """Seconds after which a partition forgets a producer, as `producer.id.expiration.ms`."""
-    validate_records: bool = False
-    """Parse each produced batch and refuse what does not agree with its header (slow)."""
-    max_request_bytes: int = 104_857_600
-    """A longer request closes the connection, as `socket.request.max.bytes`."""
-    history: int = 10_000
-    """How many requests `kafka.requests` keeps."""
-    seed: int = 0
-    """Of the topic ids."""
-
-
 @attrs.define
 class Node:
     """One broker as the metadata describes it."""
@@ -63,6 +41,22 @@ class Node:
     host: str
     port: int = 0
     up: bool = False
+
+
+class Ranged(Protocol):
+    """What is known of an API's handler down here."""
+
+    @property
+    def key(self) -> int:
+        """The API key."""
+
+    @property
+    def min_version(self) -> int:
+        """The oldest version it takes."""
+
+    @property
+    def max_version(self) -> int:
+        """The newest."""
 
 
 @attrs.frozen
@@ -102,7 +96,7 @@ class Cluster:
     hidden: set[tuple[str, int | None]] = attrs.field(factory=set, init=False)
     committed: dict[str, dict[tuple[str, int], CommittedOffset]] = attrs.field(factory=dict, init=False)
     changes: Changes = attrs.field(factory=Changes, init=False)
-    version_limits: dict[int, tuple[int, int]] = attrs.field(factory=dict, init=False)
+    _version_limits: dict[int, tuple[int, int]] = attrs.field(factory=dict, init=False)
     requests: deque[SeenRequest] = attrs.field(init=False)
     cluster_id: str = attrs.field(init=False)
     _random: random.Random = attrs.field(init=False)
@@ -238,7 +232,11 @@ class Cluster:
 
     def limit_version(self, api: str, low: int, high: int) -> None:
         """Speak only these versions of an API."""
-        self.version_limits[key_of(api)] = (low, high)
+        self._version_limits[key_of(api)] = (low, high)
+
+    def versions(self, handler: Ranged) -> tuple[int, int]:
+        """The versions of an API that are spoken."""
+        return self._version_limits.get(handler.key, (handler.min_version, handler.max_version))
 
     # ----- producers
 

@@ -53,7 +53,7 @@ class Conversation:
     @property
     def reads(self) -> bool:
         """Is more wanted from the transport?"""
-        if self._ended or self.broker.rules.stopped_reading(self._asked(-1)):
+        if self._ended or self._stopped():
             return False
         return self._waiting is None or len(self._received) < _ENOUGH
 
@@ -67,7 +67,7 @@ class Conversation:
 
     def _next_dialogue(self) -> Dialogue | None:
         """What to do about the next request, if all of it that is needed is there."""
-        if len(self._received) < _LENGTH:
+        if len(self._received) < _LENGTH or self._stopped():
             return None
         size = _LENGTH + int.from_bytes(self._received[:_LENGTH], "big", signed=True)
         if not _LENGTH <= size <= self.broker.cluster.options.max_request_bytes:
@@ -117,6 +117,11 @@ class Conversation:
             self._waiting = None
             return False
         return True
+
+    def _stopped(self) -> bool:
+        """Does a fault leave everything unread? What the transport had taken in before counts as unread too."""
+        rules = self.broker.rules
+        return bool(rules) and rules.stopped_reading(self._asked(-1))
 
     def _asked(self, key: int) -> Asked:
         return Asked(self.broker.node.id, key)

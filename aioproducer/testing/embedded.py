@@ -9,9 +9,10 @@ from typing import Any, Final, Literal, Self
 import attrs
 
 from .broker import Broker
-from .cluster import Cluster, Node, Options
+from .cluster import Cluster, Node
 from .faults import FaultRules, Faults
 from .history import SeenRequest
+from .options import Options
 from .records import StoredRecord, parse_batch
 from .server import Sockets
 from .topics import Partition
@@ -187,6 +188,7 @@ class EmbeddedKafka:
             for one in partitions
             for batch in one.log.batches
             for record in parse_batch(topic, one.index, batch.data)
+            if record.offset >= one.log.start_offset
         ]
 
     def high_watermark(self, topic: str, partition: int = 0) -> int:

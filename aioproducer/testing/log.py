@@ -80,9 +80,9 @@ class PartitionLog:
         data = stamp_place(records, offset, stamp.leader_epoch)
         timestamp = header.max_timestamp
         if stamp.append_time is not None:
-            stamp_append_time(data, header.attributes, stamp.append_time)
+            data = stamp_append_time(data, header.attributes, stamp.append_time)
             timestamp = stamp.append_time
-        self._store(StoredBatch(offset, offset + header.last_offset_delta, timestamp, bytes(data)))
+        self._store(StoredBatch(offset, offset + header.last_offset_delta, timestamp, data))
         if header.producer_id != NO_PRODUCER:
             self.producers.remember(header.produced, offset, timestamp, stamp.now)
         dated = NO_TIMESTAMP if stamp.append_time is None else stamp.append_time
@@ -104,8 +104,9 @@ class PartitionLog:
         """Offset and time of the first record that is not older than `timestamp`."""
         for batch in self._batches:
             if batch.max_timestamp >= timestamp:
-                records = parse_batch("", 0, batch.data)
-                return next((r.offset, r.timestamp) for r in records if r.timestamp >= timestamp)
+                for record in parse_batch("", 0, batch.data):
+                    if record.timestamp >= timestamp and record.offset >= self.start_offset:
+                        return record.offset, record.timestamp
         return None
 
     def newest(self) -> tuple[int, int] | None:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Final
+from typing import Final, NamedTuple
 
 import attrs
 from crc32c import crc32c
@@ -28,8 +28,7 @@ Headers = tuple[tuple[str, bytes | None], ...]
 _HEADER: Final = struct.Struct(">qiibIhiqqqhii")
 
 
-@attrs.frozen
-class StoredRecord:
+class StoredRecord(NamedTuple):
     """One record of a log, with what its batch says about it."""
 
     topic: str
@@ -198,12 +197,16 @@ class _Reader:
     def varint(self) -> int:
         """The next zigzag varint."""
         encoded = shift = 0
-        while True:
-            byte = self._take(1)[0]
-            encoded |= (byte & 0x7F) << shift
-            if byte < 0x80:
-                return (encoded >> 1) ^ -(encoded & 1)
-            shift += 7
+        try:
+            while (byte := self.data[self.at]) >= 0x80:
+                encoded |= (byte & 0x7F) << shift
+                shift += 7
+                self.at += 1
+        except IndexError:
+            raise self._cut() from None
+        self.at += 1
+        encoded |= byte << shift
+        return (encoded >> 1) ^ -(encoded & 1)
 
     def nullable_bytes(self) -> bytes | None:
         """The next length and its bytes."""
@@ -217,7 +220,11 @@ class _Reader:
     def _take(self, count: int) -> bytes:
         taken = self.data[self.at : self.at + count]
         if len(taken) < count:
-            message = f"the records end at byte {len(self.data)}, in the middle of a field at {self.at}"
-            raise MalformedRecordsError(message)
+            raise self._cut()
         self.at += count
         return taken
+
+    def _cut(self) -> MalformedRecordsError:
+        return MalformedRecordsError(
+            f"the records end at byte {len(self.data)}, in the middle of a field at {self.at}"
+        )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from aioproducer._wire.messages.api_versions import ApiVersion, ApiVersionsRequest
 from aioproducer._wire.messages.metadata import MetadataRequest
 from aioproducer._wire.messages.produce import LeaderIdAndEpoch, NodeEndpoint
 from aioproducer.testing import ClusterRefusal, EmbeddedKafka
@@ -143,11 +144,11 @@ async def test_acknowledged_records_can_be_lost(kafka: EmbeddedKafka, client: Wi
 
 async def test_old_records_can_go(kafka: EmbeddedKafka, client: WireClient) -> None:
     """Retention moves the start of the log, which answers tell."""
-    for _ in range(3):
-        await client.produce("t", plain())
-    kafka.faults.delete_records("t", 0, 2)
-    assert [record.offset for record in kafka.records("t")] == [2]
-    assert (await client.produce("t", plain())).log_start_offset == 2
+    for _ in range(2):
+        await client.produce("t", plain(3))
+    kafka.faults.delete_records("t", 0, 4)
+    assert [record.offset for record in kafka.records("t")] == [4, 5]
+    assert (await client.produce("t", plain())).log_start_offset == 4
 
 
 async def test_producers_can_be_forgotten(kafka: EmbeddedKafka, client: WireClient) -> None:
@@ -164,6 +165,19 @@ async def test_an_older_broker_can_be_played(kafka: EmbeddedKafka, client: WireC
     assert (await client.produce("t", plain(), version=8)).error_code == 0
     client.send(produce_request("t", plain()), 9)
     assert await client.rest() == b""
+
+
+async def test_a_broker_may_know_api_versions_of_old_only(kafka: EmbeddedKafka, client: WireClient) -> None:
+    """Asked in a newer version it refuses in version 0 and tells its range; so it does when a fault says so."""
+    request = ApiVersionsRequest("contract", "1")
+    kafka.faults.error("UNSUPPORTED_VERSION", api="ApiVersions")
+    answers = [await client.ask(request, 4)]
+    kafka.limit_version("ApiVersions", 0, 2)
+    answers.append(await client.ask(request, 4))
+    assert [(answer.error_code, list(answer.api_keys)) for answer in answers] == [
+        (Code.UNSUPPORTED_VERSION, [ApiVersion(18, 0, 4)]),
+        (Code.UNSUPPORTED_VERSION, [ApiVersion(18, 0, 2)]),
+    ]
 
 
 def test_what_is_not_there_is_named() -> None:

@@ -30,7 +30,7 @@ def announced(cluster: Cluster, handlers: Mapping[int, Handler]) -> list[ApiVers
     """The ranges of all APIs, as far as the cluster is not limited to older ones."""
     ranges = []
     for handler in handlers.values():
-        low, high = cluster.version_limits.get(handler.key, (handler.min_version, handler.max_version))
+        low, high = cluster.versions(handler)
         ranges.append(ApiVersion(handler.key, 0 if handler.key == PRODUCE and low == 3 else low, high))
     return sorted(ranges)
 
@@ -38,6 +38,8 @@ def announced(cluster: Cluster, handlers: Mapping[int, Handler]) -> list[ApiVers
 def answer_with(call: Call, handlers: Mapping[int, Handler]) -> Message:
     """The ranges and the features."""
     error = call.plan.error()
+    if error is not None and error.code == Code.UNSUPPORTED_VERSION:
+        return refusal(call.cluster, handlers[API_VERSIONS])
     if error is not None:
         return ApiVersionsResponse(error_code=error.code)
     level = call.cluster.options.transaction_version
@@ -49,7 +51,8 @@ def answer_with(call: Call, handlers: Mapping[int, Handler]) -> Message:
     )
 
 
-def refusal(handler: Handler) -> ApiVersionsResponse:
+def refusal(cluster: Cluster, handler: Handler) -> ApiVersionsResponse:
     """The answer to a version that is not known, to be written in version 0."""
-    own = ApiVersion(API_VERSIONS, handler.min_version, handler.max_version)
-    return ApiVersionsResponse(error_code=Code.UNSUPPORTED_VERSION, api_keys=[own])
+    return ApiVersionsResponse(
+        error_code=Code.UNSUPPORTED_VERSION, api_keys=[ApiVersion(API_VERSIONS, *cluster.versions(handler))]
+    )

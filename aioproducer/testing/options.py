@@ -1,0 +1,28 @@
+"""How an embedded cluster behaves, as far as its user decides."""
+
+from __future__ import annotations
+
+import attrs
+
+
+@attrs.frozen(kw_only=True)
+class Options:
+    """How an embedded cluster behaves."""
+
+    auto_create_topics: bool = True
+    """Create a topic that metadata is asked for, as `auto.create.topics.enable`."""
+    default_partitions: int = 1
+    replication_factor: int | None = None
+    """Of topics that do not say; default: as many as there are brokers, at most 3."""
+    transaction_version: int = 2
+    """The finalized level of the feature `transaction.version`."""
+    producer_expiration: float = 86_400.0
+    """Seconds after which a partition forgets a producer, as `producer.id.expiration.ms`."""
+    validate_records: bool = False
+    """Parse each produced batch and refuse what does not agree with its header (slow)."""
+    max_request_bytes: int = 104_857_600
+    """A longer request closes the connection, as `socket.request.max.bytes`."""
+    history: int = 10_000
+    """How many requests `kafka.requests` keeps."""
+    seed: int = 0
+    """Of the topic ids."""
