@@ -8,7 +8,6 @@ from aioproducer._core import Column
 from aioproducer.errors import RecordError
 
 OFFSET_WIDTHS = {"binary": 4, "string": 4, "utf8": 4, "large_binary": 8, "large_string": 8, "large_utf8": 8}
-NUMBERS = {"int64", "timestamp[ms]"}
 
 
 def is_arrow(column: object) -> bool:
@@ -16,16 +15,9 @@ def is_arrow(column: object) -> bool:
     return hasattr(column, "type") and (hasattr(column, "buffers") or hasattr(column, "combine_chunks"))
 
 
-def arrow_column(part: str, array: Any, topic: str) -> Column:  # an Arrow array
+def bytes_column(part: str, column: Any, topic: str) -> Column:
     """A column over the buffers of an Arrow array; values are copied once, into their batch."""
-    if hasattr(array, "combine_chunks") and not hasattr(array, "buffers"):
-        array = array.combine_chunks()
-        if not hasattr(array, "buffers"):
-            array = array.chunk(0)  # older versions give a chunked array of one chunk
-    return _timestamps(array, topic) if part == "timestamp" else _binary(part, array, topic)
-
-
-def _binary(part: str, array: Any, topic: str) -> Column:
+    array = _one_array(column)
     kind = str(array.type)
     width = OFFSET_WIDTHS.get(kind)
     if width is None:
@@ -35,13 +27,40 @@ def _binary(part: str, array: Any, topic: str) -> Column:
     return Column.of_binary(len(array), array.offset, width, validity, offsets, data)
 
 
-def _timestamps(array: Any, topic: str) -> Column:
-    kind = str(array.type)
-    if kind.startswith("timestamp") and not kind.startswith("timestamp[ms"):
-        array = array.cast("timestamp[ms]", safe=False)
-        kind = "timestamp[ms]"
-    if kind not in NUMBERS and not kind.startswith("timestamp[ms"):
-        text = f"an Arrow array of timestamps must be timestamp or int64 (milliseconds), not {kind}: cast it"
-        raise RecordError(text, topic=topic)
+def times_column(column: Any, topic: str) -> Column | None:
+    """A column of milliseconds over the buffer of an Arrow array; None if some of them have to be looked at singly."""
+    array = _milliseconds(column, topic)
     validity, data = array.buffers()
+    if array.null_count or _has_negative(array, data):
+        return None
     return Column.of_numbers(len(array), array.offset, validity, data)
+
+
+def listed_times(column: Any, topic: str) -> list[int | None]:
+    """The milliseconds of an Arrow array, one by one."""
+    listed: list[int | None] = _milliseconds(column, topic).cast("int64").to_pylist()
+    return listed
+
+
+def _milliseconds(column: Any, topic: str) -> Any:
+    array = _one_array(column)
+    kind = str(array.type)
+    if kind == "int64" or kind.startswith("timestamp[ms"):
+        return array
+    if kind.startswith("timestamp"):
+        return array.cast("timestamp[ms]", safe=False)
+    text = f"an Arrow array of timestamps must be timestamp or int64 (milliseconds), not {kind}: cast it"
+    raise RecordError(text, topic=topic)
+
+
+def _has_negative(array: Any, data: Any) -> bool:
+    if not len(array):
+        return False
+    return min(memoryview(data).cast("B").cast("q")[array.offset : array.offset + len(array)]) < 0
+
+
+def _one_array(column: Any) -> Any:
+    if hasattr(column, "buffers"):
+        return column
+    combined = column.combine_chunks()
+    return combined if hasattr(combined, "buffers") else combined.chunk(0)  # as older versions give it
