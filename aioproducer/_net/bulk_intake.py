@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import attrs
 
 from aioproducer._core import BatchDelivery, Column
-from aioproducer._net.arrow import arrow_column, is_arrow
+from aioproducer._net.arrow import bytes_column, is_arrow, listed_times, times_column
 from aioproducer._net.intake import Call
 from aioproducer._net.pending import Pending
 from aioproducer._state.bulk import BulkWaiting, Columns
@@ -21,12 +22,16 @@ from aioproducer._state.checking import (
     checked_topic,
 )
 from aioproducer.errors import KafkaError, RecordError
+from aioproducer.interceptors import run_on_acknowledgement
 from aioproducer.outcome import Outcome
 
 if TYPE_CHECKING:
     from aioproducer._net.intake import Intake
     from aioproducer._state.admission import ReadyRecord
     from aioproducer._state.bulk import BulkAppender
+    from aioproducer.records import Record
+
+log = logging.getLogger("aioproducer")
 
 
 @attrs.frozen
@@ -55,12 +60,17 @@ class BulkCall:
 
     def _check_length(self, name: str) -> None:
         given = getattr(self, name)
-        per_record = is_per_record_headers(given) if name == "headers" else isinstance(given, (list, tuple))
+        per_record = is_per_record_headers(given) if name == "headers" else is_per_record(given)
         if per_record and len(given) != len(self.values):
             raise RecordError(f"{len(given)} {name} for {len(self.values)} values", topic=self._name())
 
     def _name(self) -> str | None:
         return self.topic if isinstance(self.topic, str) else None
+
+
+def is_per_record(partition: object) -> bool:
+    """True for one partition per record: a sequence of them, or an array of any library."""
+    return hasattr(partition, "__len__") and not isinstance(partition, (str, bytes, bytearray, Mapping))
 
 
 def is_per_record_headers(headers: object) -> bool:
@@ -103,7 +113,7 @@ class BulkIntake:
             intake.admission.join(waiting, self.loop.time())
             intake.spawn(self._prepare_later, waiting, call)
         else:
-            waiting.columns = self._columns(call, delivery)
+            waiting.columns = self._columns(call, waiting)
             intake.admission.join(waiting, self.loop.time())
         return pending
 
@@ -113,16 +123,26 @@ class BulkIntake:
         intake = self.intake
         now = self.loop.time()
 
+        interceptors = intake.interceptors
+        gone: set[int] = set()
+
+        def refused(at: int, error: KafkaError) -> None:
+            if at not in gone:
+                gone.add(at)
+                delivery.refuse(at, error)
+                if interceptors:
+                    run_on_acknowledgement(interceptors, None, error, log)
+
         def finished(error: KafkaError | None = None) -> None:
             if error is not None:
-                delivery.refuse_rest(0, error)
+                waiting.refuse_rest(error)
             pending.finish()
 
         def again() -> None:
             self.loop.call_soon(lambda: intake.admission.advance(topic, self.loop.time()))
 
         patience = intake.max_block
-        return BulkWaiting(
+        waiting = BulkWaiting(
             topic=topic,
             record=None,
             asked_at=now,
@@ -131,12 +151,16 @@ class BulkIntake:
             on_accepted=_never,
             on_refused=finished,
             on_done=finished,
+            on_refusal=refused,
+            on_each=intake.watch if interceptors else None,
+            choose=intake.choose if intake.partitioner is not None else None,
             again=again,
             delivery=delivery,
             columns=None,
             appender=self.appender,
             max_block=patience if timeout is None else min(patience, timeout),
         )
+        return waiting
 
     def _withdraw(self, waiting: BulkWaiting) -> None:
         error = RecordError(
@@ -149,46 +173,55 @@ class BulkIntake:
         if waiting.alone is not None:
             self.intake.admission.withdraw(waiting.alone, now)
             waiting.alone = None
-        waiting.delivery.refuse_rest(0, error)
+        waiting.refuse_rest(error)
         self.intake.admission.withdraw(waiting, now)
 
     # -- preparing
 
-    def _columns(self, call: BulkCall, delivery: BatchDelivery) -> Columns:
+    def _columns(self, call: BulkCall, waiting: BulkWaiting) -> Columns:
         if self.intake.plain and self.intake.partitioner is None:
-            return self._plain_columns(call, delivery)
+            return self._plain_columns(call, waiting.delivery)
         records: list[ReadyRecord | None] = []
-        for at, single in enumerate(calls_of(call)):
+        for at, single in enumerate(calls_of(call, waiting.topic)):
             try:
-                records.append(self.intake._prepared(self.intake.intercepted(single)))  # noqa: SLF001  # its own kin
+                records.append(self.intake._prepared(self._intercepted(single)))  # noqa: SLF001  # its own kin
             except KafkaError as error:
-                delivery.refuse(at, error)
+                waiting.on_refusal(at, error)
                 records.append(None)
         return self._gathered(call, records)
 
     async def _prepare_later(self, waiting: BulkWaiting, call: BulkCall) -> None:
         records: list[ReadyRecord | None] = []
-        for at, single in enumerate(calls_of(call)):
+        for at, single in enumerate(calls_of(call, waiting.topic)):
             try:
-                records.append(await self.intake.prepared_later(self.intake.intercepted(single)))
+                records.append(await self.intake.prepared_later(self._intercepted(single)))
             except KafkaError as error:
-                waiting.delivery.refuse(at, error)
+                waiting.on_refusal(at, error)
                 records.append(None)
         waiting.columns = self._gathered(call, records)
         self.intake.admission.advance(waiting.topic, self.loop.time())
 
+    def _intercepted(self, single: Call) -> Record[Any, Any]:
+        record = self.intake.intercepted(single)
+        if record.topic != single.topic:
+            text = "an interceptor may not move a record of send_batch() to another topic"
+            raise RecordError(text, topic=single.topic)
+        return record
+
     def _gathered(self, call: BulkCall, records: list[ReadyRecord | None]) -> Columns:
         wall = self.intake.engine.wall_ms
+        stamped = any(record is not None and record.timestamp is not None for record in records)
         return Columns(
             values=Column.of_items([None if r is None else r.value for r in records]),
             keys=Column.of_items([None if r is None else r.key for r in records]),
             partitions=[None if r is None else r.partition for r in records],
-            timestamps=None
-            if call.timestamps is None
-            else Column.of_items(
+            timestamps=Column.of_items(
                 [wall() if r is None or r.timestamp is None else r.timestamp for r in records]
-            ),
+            )
+            if stamped
+            else None,
             headers=[None if r is None else r.headers for r in records],
+            refused=frozenset(at for at, record in enumerate(records) if record is None),
         )
 
     def _plain_columns(self, call: BulkCall, delivery: BatchDelivery) -> Columns:
@@ -203,7 +236,7 @@ class BulkIntake:
 
     def _bytes_column(self, part: str, items: Any, topic: str, delivery: BatchDelivery) -> Column:
         if is_arrow(items):
-            return arrow_column(part, items, topic)
+            return bytes_column(part, items, topic)
         made: list[bytes | None] = []
         for at, item in enumerate(items):
             if type(item) is bytes or item is None:
@@ -219,10 +252,10 @@ class BulkIntake:
     def _partitions(
         self, given: object, topic: str, delivery: BatchDelivery
     ) -> int | list[int | None] | None:
-        if not isinstance(given, (list, tuple)):
+        if not is_per_record(given):
             return checked_partition(given, topic)
         made: list[int | None] = []
-        for at, item in enumerate(given):
+        for at, item in enumerate(_listed(given)):
             try:
                 made.append(checked_partition(item, topic))
             except RecordError as error:
@@ -232,10 +265,10 @@ class BulkIntake:
 
     def _times(self, given: Any, topic: str, delivery: BatchDelivery) -> Column:
         if is_arrow(given):
-            column = arrow_column("timestamp", given, topic)
-            if not column.has_nulls():
+            column = times_column(given, topic)
+            if column is not None:
                 return column
-            given = given.to_pylist()
+            given = listed_times(given, topic)
         made = []
         for at, item in enumerate(given):
             stamp = None
@@ -260,24 +293,26 @@ class BulkIntake:
         return made
 
 
-def calls_of(call: BulkCall) -> list[Call]:
+def calls_of(call: BulkCall, topic: str) -> list[Call]:
     """The records of a bulk call, one by one."""
     total = len(call.values)
-    values, keys, stamps = (_listed(column, total) for column in (call.values, call.keys, call.timestamps))
-    partitions = (
-        list(call.partition) if isinstance(call.partition, (list, tuple)) else [call.partition] * total
-    )
-    headers = list(call.headers) if is_per_record_headers(call.headers) else [call.headers] * total
+    nothing = [None] * total
+    values, keys = (nothing if column is None else _listed(column) for column in (call.values, call.keys))
+    stamps = nothing if call.timestamps is None else _listed_times(call.timestamps, topic)
+    partitions = _listed(call.partition) if is_per_record(call.partition) else [call.partition] * total
+    headers = _listed(call.headers) if is_per_record_headers(call.headers) else [call.headers] * total
     return [
-        Call(call.topic, values[at], keys[at], partitions[at], stamps[at], headers[at], call.timeout)
+        Call(topic, values[at], keys[at], partitions[at], stamps[at], headers[at], call.timeout)
         for at in range(total)
     ]
 
 
-def _listed(column: Any, total: int) -> list[Any]:
-    if column is None:
-        return [None] * total
+def _listed(column: Any) -> list[Any]:
     return list(column.to_pylist() if is_arrow(column) else column)
+
+
+def _listed_times(column: Any, topic: str) -> list[Any]:
+    return listed_times(column, topic) if is_arrow(column) else list(column)
 
 
 def _never(_delivery: object) -> None:

@@ -8,6 +8,7 @@ import attrs
 
 from aioproducer._core import APPENDED, NO_ROOM_NOW, PARTITION_UNKNOWN, RECORD_TOO_LARGE
 from aioproducer._state.admission import ReadyRecord, Waiting, too_large
+from aioproducer.errors import RecordError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -16,6 +17,9 @@ if TYPE_CHECKING:
     from aioproducer._state.admission import Admission, PlainHeaders
     from aioproducer._state.queues import PartitionQueue, TopicQueues
     from aioproducer.errors import KafkaError
+
+# User code sees so many records before others have a turn.
+SINGLY_AT_ONCE = 100
 
 
 class BulkAppender(Protocol):
@@ -46,6 +50,8 @@ class Columns:
     partitions: int | list[int | None] | None
     timestamps: Column | None
     headers: PlainHeaders | list[PlainHeaders]
+    # Records that were refused before they came here.
+    refused: frozenset[int] = frozenset()
 
     def record(self, at: int) -> ReadyRecord:
         """One record on its own."""
@@ -73,6 +79,9 @@ class BulkWaiting(Waiting):
     max_block: float
     again: Callable[[], None]
     on_done: Callable[[], None]
+    # What is done with each refusal, and with each delivery where somebody wants to see them all (interceptors).
+    on_refusal: Callable[[int, KafkaError], None]
+    on_each: Callable[[Delivery], object] | None = None
     at: int = 0
     alone: Waiting | None = None
 
@@ -81,12 +90,17 @@ class BulkWaiting(Waiting):
         """True when the next record can be appended as soon as there is a place for it."""
         return self.columns is not None and self.alone is None
 
+    @property
+    def singly(self) -> bool:
+        """True when somebody has to see each record: a partitioner of the user's, or interceptors."""
+        return self.choose is not None or self.on_each is not None
+
     def place(self, admission: Admission, queues: TopicQueues, now: float) -> bool:
         """Append as many records as fit in this turn; False: it stays the first of its topic."""
         assert self.columns is not None  # noqa: S101  # asked only when prepared
         while self.at < self.delivery.total:
             before = self.at
-            status = self._append_run(queues)
+            status = self._append_singly(admission, queues) if self.singly else self._append_run(queues)
             if self.at > before:
                 # Each record may wait for max_block; the time that those before it took does not count.
                 self.give_up_at = now + self.max_block
@@ -96,7 +110,7 @@ class BulkWaiting(Waiting):
                     return False
             elif status == RECORD_TOO_LARGE:
                 limit = admission.accumulator.limits.max_request_size
-                self.delivery.refuse(self.at, too_large(self.topic, self.columns.record(self.at), limit))
+                self.on_refusal(self.at, too_large(self.topic, self.columns.record(self.at), limit))
                 self.at += 1
             elif status == NO_ROOM_NOW:
                 self._wait_alone(admission, self.appender._chosen_partition(), now)  # noqa: SLF001
@@ -107,6 +121,11 @@ class BulkWaiting(Waiting):
                 return False
         admission.done(self)
         return True
+
+    def refuse_rest(self, error: KafkaError) -> None:
+        """None of the records that have no place yet will be accepted."""
+        for at in range(self.at, self.delivery.total):
+            self.on_refusal(at, error)
 
     def _append_run(self, queues: TopicQueues) -> int:
         columns = self.columns
@@ -128,11 +147,52 @@ class BulkWaiting(Waiting):
                 queues.accumulator.watch(batch, self.record_deadline)  # type: ignore[arg-type]  # QueuedBatch
         return status
 
+    def _append_singly(self, admission: Admission, queues: TopicQueues) -> int:
+        columns = self.columns
+        assert columns is not None  # noqa: S101  # asked only when prepared
+        end = min(self.at + SINGLY_AT_ONCE, self.delivery.total)
+        while self.at < end:
+            if self.at not in columns.refused:
+                status = self._append_one(admission, queues, columns.record(self.at))
+                if status != APPENDED:
+                    return status
+            self.at += 1
+        return APPENDED
+
+    def _append_one(self, admission: Admission, queues: TopicQueues, record: ReadyRecord) -> int:
+        chosen = record.partition
+        try:
+            if chosen is None and self.choose is not None:
+                chosen = self.choose(record, queues)
+        except RecordError as error:
+            self.on_refusal(self.at, error)
+            return APPENDED  # nothing is left to be done for it
+        status, delivery, queue = admission.appender._append_checked(  # noqa: SLF001  # as above
+            queues,
+            record.key,
+            record.value,
+            record.headers,
+            record.timestamp,
+            -1 if chosen is None else chosen,
+            self.record_deadline,
+            False,  # positional, as the core wants it
+        )
+        if status == APPENDED:
+            if self.record_deadline:
+                queues.accumulator.watch(queue.open, self.record_deadline)
+            self._adopt(delivery)
+        return status
+
+    def _adopt(self, delivery: Delivery) -> None:
+        self.delivery.adopt(self.at, delivery)
+        if self.on_each is not None:
+            self.on_each(delivery)
+
     def _wait_alone(self, admission: Admission, queue: PartitionQueue, now: float) -> None:
         assert self.columns is not None  # noqa: S101  # asked only when prepared
 
         def accepted(delivery: Delivery) -> None:
-            self.delivery.adopt(self.at, delivery)
+            self._adopt(delivery)
             self.at += 1
             self.alone = None
             self.again()
