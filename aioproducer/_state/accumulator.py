@@ -300,9 +300,14 @@ class Accumulator:
             queue = node.ready[0]
             if self._sendable(queue, now):
                 return True
-            node.ready.popleft()
-            queue.is_ready = False
+            self._unready(queue, now)
         return False
+
+    def _unready(self, queue: PartitionQueue, now: float) -> None:
+        # What made the queue ready may be gone (withdrawn, expired) and a batch that has to linger in its place.
+        queue.node.ready.popleft()
+        queue.is_ready = False
+        self.consider(queue, now)
 
     def drain(self, node: NodeQueue, now: float) -> list[QueuedBatch]:
         """The batches of one request: one per ready partition, in turn, up to `max_request_size`."""
@@ -313,14 +318,11 @@ class Accumulator:
             batch = self._head_to_send(queue, now)
             if batch is not None and taken and size + batch.size > self.limits.max_request_size:
                 break
-            node.ready.popleft()
-            queue.is_ready = False
-            if batch is None:
-                continue
-            self._take(queue, batch, now)
-            taken.append(batch)
-            size += batch.size
-            self.consider(queue, now)
+            if batch is not None:
+                self._take(queue, batch, now)
+                taken.append(batch)
+                size += batch.size
+            self._unready(queue, now)
         node.waiting_since = now
         return taken
 
