@@ -380,7 +380,7 @@ cdef class Sending:
 
     def __dealloc__(self):
         if not self._flags & STARTED:
-            PyErr_WarnEx(RuntimeWarning, b"the result of send() was never awaited; the record was sent all the same", 1)
+            PyErr_WarnEx(RuntimeWarning, b"send() was never awaited: an accepted record is sent all the same, a refused one is only logged", 1)
 
     @property
     def delivery(self):

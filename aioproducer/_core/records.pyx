@@ -318,6 +318,11 @@ cdef class Batch:
         """Bytes of the whole batch as they stand: header and records; 0 once it is settled."""
         return 0 if self._octets is None else self._octets.size
 
+    @property
+    def max_timestamp(self):
+        """The latest timestamp of its records."""
+        return self._max_timestamp
+
     def view(self):
         """Lend the bytes out."""
         return memoryview(self._octets)
