@@ -7,6 +7,7 @@ was closed. Nothing here scans all partitions: ready queues and deadlines find t
 
 from __future__ import annotations
 
+import math
 from collections import OrderedDict
 from typing import TYPE_CHECKING, Any
 
@@ -83,8 +84,11 @@ class Accumulator:
         self.topics: dict[str, TopicQueues] = {}
         self.nodes: dict[int, NodeQueue] = {}
         self.racks: dict[int, str | None] = {}
-        self.live: OrderedDict[QueuedBatch, None] = OrderedDict()
-        self.lingering: OrderedDict[PartitionQueue, float] = OrderedDict()
+        # All batches with an outcome to come, in the order in which they were opened; those of them whose records
+        # have the common delivery time, oldest first. The deadlines of the others are in `deadlines`.
+        self.live: dict[QueuedBatch, None] = {}
+        self.aging: OrderedDict[QueuedBatch, None] = OrderedDict()
+        self.lingering: dict[PartitionQueue, None] = {}
         self.deadlines: Deadlines[PartitionQueue | QueuedBatch] = Deadlines()
         self.ratios = CompressionRatios()
         self.draining_all = False
@@ -156,7 +160,7 @@ class Accumulator:
         if closed is not None:
             self._close(closed)  # type: ignore[arg-type]  # opened here as QueuedBatch
         self.consider(queue, now)
-        if len(self.live) == 1:
+        if len(self.aging) == 1:
             self.wake_by(now + self.limits.delivery_timeout)
 
     def _new(self, queue: PartitionQueue, now: float) -> QueuedBatch:
@@ -167,7 +171,7 @@ class Accumulator:
         self.opened += 1
         batch.order = (self.opened,)
         batch.linger_at = now + self.limits.linger
-        self.live[batch] = None
+        self.live[batch] = self.aging[batch] = None
         return batch
 
     def _make(self, queue: PartitionQueue, limit: int, now: float) -> QueuedBatch:
@@ -195,17 +199,23 @@ class Accumulator:
         heir.linger_at, heir.urgent = batch.linger_at, True
         heir.drained_at = batch.drained_at
         self.live[heir] = None
-        self.live.move_to_end(heir, last=False)
         for flush in batch.flushes:
             flush.add(heir)
         return heir
 
     def _linger(self, queue: PartitionQueue, batch: QueuedBatch) -> None:
-        earliest = next(iter(self.lingering.values()), batch.linger_at)
-        self.lingering[queue] = batch.linger_at
-        if batch.linger_at <= earliest:
-            self.lingering.move_to_end(queue, last=False)
+        self.lingering[queue] = None
+        if not queue.has_alarm:
+            # One alarm per partition: if it comes too early for the batch that lingers by then, it is set anew.
+            queue.has_alarm = True
+            self.deadlines.add(batch.linger_at, queue)
             self.wake_by(batch.linger_at)
+
+    def look_again(self, queue: PartitionQueue, now: float) -> None:
+        """A time that was set for this partition has come: the end of a linger or of a backoff."""
+        queue.has_alarm = False
+        self.lingering.pop(queue, None)
+        self.consider(queue, now)
 
     def _hurried(self, queue: PartitionQueue) -> bool:
         return len(queue.queue) > 1 or self.limits.linger <= 0 or self.draining_all or queue.lane.waiting > 0
@@ -343,13 +353,14 @@ class Accumulator:
         # The batch takes no more records: the next record opens another.
         if queue.open is batch:
             queue.open = None
-        if self.lingering and queue.open is None:
-            self.lingering.pop(queue, None)
+        self.lingering.pop(queue, None)
 
     def _rewritten(self, queue: PartitionQueue, batch: QueuedBatch) -> QueuedBatch:
         heir = without_settled(batch, self.heir)
         heir.sealed = True
+        heir.plain_size = heir.size
         queue.queue[0] = heir
+        self.watch_rest(heir)
         self.retire(batch, to=[heir])
         return heir
 
@@ -365,14 +376,38 @@ class Accumulator:
 
     def watch(self, batch: QueuedBatch, deadline: float) -> None:
         """A record in this batch has a deadline of its own."""
-        self.deadlines.add(deadline, batch)
-        self.wake_by(deadline)
+        if batch in self.aging:
+            # From now on the heap has the earliest deadline of all records of the batch.
+            del self.aging[batch]
+            deadline = min(deadline, batch.opened_at + batch.delivery_timeout)
+        if deadline < batch.watched_until:
+            batch.watched_until = deadline
+            self.deadlines.add(deadline, batch)
+            self.wake_by(deadline)
+
+    def watch_rest(self, batch: QueuedBatch) -> None:
+        """What is left of this batch, or was moved to it, has deadlines of its own; watch for the next one."""
+        self.aging.pop(batch, None)
+        batch.watched_until = math.inf
+        deadline = batch.next_deadline()
+        if deadline is not None:
+            self.watch(batch, deadline)
+
+    def old(self, now: float) -> list[QueuedBatch]:
+        """The batches whose first record has had the common delivery time."""
+        found = []
+        for batch in self.aging:
+            if batch.opened_at + batch.delivery_timeout > now:
+                break
+            found.append(batch)
+        return found
 
     # -- leaving
 
     def retire(self, batch: QueuedBatch, to: Iterable[QueuedBatch] = ()) -> list[Flush]:
         """Forget a batch whose records all have their outcome, or live on in `to`; the flushes that are done now."""
         self.live.pop(batch, None)
+        self.aging.pop(batch, None)
         charged, batch.charged = batch.charged, 0
         for heir in to:
             heir.charged = min(heir.size, charged)
@@ -412,21 +447,9 @@ class Accumulator:
 
     def next_deadline(self) -> float | None:
         """When something becomes due that no event announces: a linger, the end of a backoff, a record's end."""
-        due = [self.deadlines.earliest()]
-        if self.lingering:
-            due.append(next(iter(self.lingering.values())))
-        for batch in self.live:
-            due.append(batch.next_deadline())
-            if not batch.has_own_deadlines:
-                break
-        known = [deadline for deadline in due if deadline is not None]
-        return min(known, default=None)
-
-    def lingers_over(self, now: float) -> None:
-        """The linger time of the oldest open batches has passed."""
-        while self.lingering:
-            queue, due = next(iter(self.lingering.items()))
-            if due > now:
-                return
-            del self.lingering[queue]
-            self.consider(queue, now)
+        earliest = self.deadlines.earliest()
+        oldest = next(iter(self.aging), None)
+        if oldest is None:
+            return earliest
+        deadline = oldest.opened_at + oldest.delivery_timeout
+        return deadline if earliest is None else min(earliest, deadline)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Any
 
 from aioproducer._core import Batch
@@ -38,12 +39,15 @@ class QueuedBatch(Batch):
         "sealing",
         "sequence",
         "urgent",
+        "watched_until",
     )
 
     def __init__(self, topic: str, partition: int, limit: int, **settings: Any) -> None:
         self.order: tuple[int, ...] = ()
         self.linger_at = 0.0
         self.urgent = False
+        # The earliest entry of this batch in the heap of deadlines.
+        self.watched_until = math.inf
         self.sealing = False
         self.sealed = False
         self.plain_size = 0

@@ -40,6 +40,7 @@ class PartitionQueue(Partition):
     __slots__ = (
         "accumulator",
         "broken",
+        "has_alarm",
         "identity",
         "in_flight",
         "is_ready",
@@ -57,6 +58,7 @@ class PartitionQueue(Partition):
         self.sent: list[QueuedBatch] = []
         self.in_flight = 0
         self.is_ready = False
+        self.has_alarm = False
         self.identity: tuple[int, int] | None = None
         self.next_sequence = 0
         # The sequence has a gap that no batch will fill: only a new epoch goes on from here.

@@ -75,7 +75,7 @@ class Settlement:
         if decided.refresh_metadata:
             self.on_stale_metadata(batch.topic)
         if decided.kind is Kind.ACK:
-            self.acknowledge(batch, answer.base_offset, answer.log_append_time, now)
+            self.acknowledge(batch, answer.base_offset, append_time(batch, answer), now)
         elif decided.kind is Kind.SPLIT and batch.record_count > 1:
             self._split(batch, now)
         elif decided.kind in (Kind.RETRY, Kind.NEW_IDENTITY):
@@ -237,6 +237,7 @@ class Settlement:
         for child in children:
             child.sealed = True
             child.plain_size = child.size
+            self.accumulator.watch_rest(child)
         self.sequences.replace(queue, batch, children)
         self._finish(self.accumulator.retire(batch, to=children), batch)
         for child in reversed(children):
@@ -267,27 +268,22 @@ class Settlement:
 
     def expire(self, now: float) -> None:
         """Whatever is due by now: lingers, ends of backoffs, deadlines of records."""
-        self.accumulator.lingers_over(now)
         for due in self.accumulator.deadlines.pop_due(now):
             if isinstance(due, PartitionQueue):
-                self._look_again(due, now)
-            elif not due.settled:
+                self.accumulator.look_again(due, now)
+            elif due.watched_until <= now and not due.settled:
                 self._expire(due, now)
-        for batch in self._old(now):
+        for batch in self.accumulator.old(now):
             self._expire(batch, now)
-
-    def _old(self, now: float) -> list[QueuedBatch]:
-        oldest = []
-        for batch in self.accumulator.live:
-            if batch.opened_at + batch.delivery_timeout > now and not batch.has_own_deadlines:
-                break
-            oldest.append(batch)
-        return oldest
 
     def _expire(self, batch: QueuedBatch, now: float) -> None:
         indexes = batch.overdue(now)
-        if not indexes:
-            return
+        if indexes:
+            self._end_overdue(batch, indexes, now)
+        if not batch.settled:
+            self.accumulator.watch_rest(batch)
+
+    def _end_overdue(self, batch: QueuedBatch, indexes: list[int], now: float) -> None:
         whole = len(indexes) == batch.pending
         written = batch.in_flight or batch.dirty or (batch.attempts > 0 and not whole)
         self._end_some(batch, indexes, self._too_late(batch, now, written=written), now)
@@ -336,7 +332,8 @@ class Settlement:
 
     def abandon(self, text: str, cause: BaseException | None, now: float) -> None:
         """The end of the producer: every record gets its outcome now."""
-        for batch in list(self.accumulator.live):
+        # In the order of the records, and so of their callbacks: the parts of a split batch joined `live` late.
+        for batch in sorted(self.accumulator.live, key=lambda batch: batch.order):
             written = batch.in_flight or batch.dirty
             error = DeliveryError(
                 text,
@@ -348,3 +345,13 @@ class Settlement:
                 cause=cause if cause is not None else batch.last_error,
             )
             self.fail(batch, error)
+
+
+def append_time(batch: QueuedBatch, answer: PartitionAnswer) -> int:
+    """The broker's time of the append, -1 where the records keep their own.
+
+    Asked for a batch that it has already, Kafka 4.3.1 answers with the batch's latest timestamp in this field, also
+    for a topic with CreateTime.
+    """
+    repeated = batch.attempts > 1 and answer.log_append_time == batch.max_timestamp
+    return -1 if repeated else answer.log_append_time
