@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from typing import Any
 
 from aioproducer import Producer
@@ -30,6 +30,13 @@ async def turns(count: int = 3) -> None:
     """Let everything that is ready in the loop run."""
     for _ in range(count):
         await asyncio.sleep(0)
+
+
+async def until(condition: Callable[[], object]) -> None:
+    """Let the loop run until it is so; TimeoutError if it never is."""
+    async with asyncio.timeout(LIMIT):
+        while not condition():
+            await turns(1)
 
 
 def unknown_topic(kafka: EmbeddedKafka, name: str = "new") -> Fault:

@@ -1,0 +1,212 @@
+"""`flush()`: everything accepted before it is resolved, the report counts what ended since the last one."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from aioproducer import BrokerError, Delivery, DeliveryError, FlushReport, Outcome, Producer
+from aioproducer.testing import EmbeddedKafka
+from tests.api.conftest import Make
+from tests.api.support import LIMIT, held_requests, started, unknown_topic, values, warm
+
+REFUSED = "INVALID_REQUIRED_ACKS"
+
+
+async def test_everything_is_resolved(producer: Producer, kafka: EmbeddedKafka) -> None:
+    """After flush() every delivery from before has its outcome."""
+    deliveries = [await producer.send("four", b"v", key=b"%d" % i) for i in range(100)]
+    await producer.flush()
+    assert {delivery.outcome for delivery in deliveries} == {Outcome.ACKED}
+    assert len(values(kafka, "four")) == 100
+
+
+async def test_does_not_linger(make: Make) -> None:
+    """flush() sends at once what would linger for minutes."""
+    producer = await warm(make(linger_ms=100_000, delivery_timeout_ms=200_000))
+    await producer.send("one", b"v")
+    assert (await asyncio.wait_for(producer.flush(), LIMIT)).acked == 1
+
+
+async def test_counts_since_the_last_one(producer: Producer) -> None:
+    """The report counts every record that ended since the last flush, and each once."""
+    await producer.send_and_wait("one", b"before")
+    await producer.send("one", b"v")
+    first = await producer.flush()
+    second = await producer.flush()
+    await producer.send("one", b"w")
+    third = await producer.flush()
+    assert [first.acked, second.acked, third.acked] == [2, 0, 1]
+    assert second == FlushReport()
+
+
+async def test_empty(producer: Producer) -> None:
+    """With nothing to send it returns at once."""
+    assert await asyncio.wait_for(producer.flush(), LIMIT) == FlushReport()
+
+
+async def test_failures_are_reported_not_raised(producer: Producer, kafka: EmbeddedKafka) -> None:
+    """Failed records are counted and their first errors kept; only raise_for_errors() raises."""
+    kafka.faults.error(REFUSED, topic="one")
+    failed = await producer.send("one", b"v")
+    fine = await producer.send("four", b"w")
+    report = await producer.flush()
+    assert (report.acked, report.not_written, report.unknown) == (1, 1, 0)
+    assert [type(error) for error in report.first_errors] == [BrokerError]
+    with pytest.raises(DeliveryError, match="1 of 2") as caught:
+        report.raise_for_errors()
+    assert caught.value.cause is failed.exception()
+    assert fine.outcome is Outcome.ACKED
+
+
+async def test_unknown_is_counted(make: Make, kafka: EmbeddedKafka) -> None:
+    """Records whose fate is not known are counted apart."""
+    producer = await warm(make(linger_ms=0, request_timeout_ms=60, delivery_timeout_ms=60))
+    kafka.faults.drop_answer(times=None)
+    delivery = await producer.send("one", b"v")
+    report = await producer.flush()
+    assert (report.acked, report.not_written, report.unknown) == (0, 0, 1)
+    with pytest.raises(DeliveryError) as caught:
+        report.raise_for_errors()
+    assert caught.value.outcome is delivery.outcome is Outcome.UNKNOWN
+
+
+async def test_withdrawn_records_are_counted(producer: Producer) -> None:
+    """A record that was withdrawn ended as not written, and the report says so."""
+    assert (await producer.send("one", b"v")).try_cancel()
+    assert (await producer.flush()).not_written == 1
+
+
+async def test_first_errors_are_few(make: Make, kafka: EmbeddedKafka) -> None:
+    """However many records fail, the report keeps few errors."""
+    producer = await warm(make(batch_size=0))
+    kafka.faults.error(REFUSED, times=None)
+    for _ in range(100):
+        await producer.send("one", b"v")
+    report = await producer.flush()
+    assert report.not_written == 100
+    assert 1 <= len(report.first_errors) <= 20
+
+
+async def test_timeout(producer: Producer, kafka: EmbeddedKafka) -> None:
+    """flush(timeout) raises TimeoutError when not all is resolved; nothing is lost by it."""
+    hold = held_requests(kafka)
+    delivery = await producer.send("one", b"v")
+    with pytest.raises(TimeoutError):
+        await producer.flush(timeout=0.02)
+    assert delivery.outcome is Outcome.PENDING
+    hold.heal()
+    assert (await producer.flush()).acked == 1
+
+
+async def test_cancelled(producer: Producer, kafka: EmbeddedKafka) -> None:
+    """A cancelled flush loses neither records nor counts."""
+    hold = held_requests(kafka)
+    await producer.send("one", b"v")
+    task = started(producer.flush())
+    await hold.reached()
+    task.cancel()
+    await asyncio.wait([task])
+    hold.heal()
+    assert (await producer.flush()).acked == 1
+
+
+async def test_later_sends_are_not_waited_for(producer: Producer, kafka: EmbeddedKafka) -> None:
+    """It covers what was accepted before the call: later sends may go on for ever."""
+    first = kafka.faults.delay(before=True, topic="one")
+    await producer.send("one", b"before")
+    task = started(producer.flush())
+    await first.reached()
+    held = kafka.faults.delay(before=True, topic="four", times=None)
+    late = await producer.send("four", b"late")
+    late.add_done_callback(lambda _: None)
+    first.heal()
+    await held.reached()
+    assert (await asyncio.wait_for(task, LIMIT)).acked == 1
+    assert late.outcome is Outcome.PENDING
+
+
+async def test_several_at_once(producer: Producer) -> None:
+    """Flushes of several tasks all return; together they count each record once."""
+    for _ in range(10):
+        await producer.send("one", b"v")
+    reports = await asyncio.gather(*(producer.flush() for _ in range(3)))
+    assert sum(report.acked for report in reports) == 10
+
+
+async def test_waits_through_retries(producer: Producer, kafka: EmbeddedKafka) -> None:
+    """A batch that is retried is waited for until its end."""
+    kafka.faults.error("NOT_ENOUGH_REPLICAS", times=2)
+    await producer.send("one", b"v")
+    assert (await producer.flush()).acked == 1
+
+
+async def test_waits_for_parts_of_a_split_batch(kafka: EmbeddedKafka, make: Make) -> None:
+    """A batch that is too large for the broker is split, and all parts are waited for and counted."""
+    producer = await warm(make())
+    kafka.create_topic("small", 1, max_message_bytes=1000)
+    await producer.partitions_for("small")
+    for i in range(20):
+        await producer.send("small", b"%02d" % i + bytes(200))
+    assert (await producer.flush()).acked == 20
+    assert [(value or b"")[:2] for value in values(kafka, "small")] == [b"%02d" % i for i in range(20)]
+
+
+async def test_callbacks_have_run(producer: Producer) -> None:
+    """All done callbacks have run when flush() returns, in the order of the offsets."""
+    told: list[int] = []
+    deliveries = [await producer.send("one", b"v") for _ in range(200)]
+    for delivery in reversed(deliveries):
+        delivery.add_done_callback(lambda one: told.append(one.result().offset))
+    await producer.flush()
+    assert told == list(range(200))
+
+
+async def test_callbacks_have_run_though_all_was_resolved(producer: Producer) -> None:
+    """So have those that were due but had not run yet when flush() was called."""
+    told: list[Delivery] = []
+    first, second = await producer.send("one", b"v"), await producer.send("one", b"w")
+    second.add_done_callback(told.append)
+    await first
+    await producer.flush()
+    assert told == [second]
+
+
+async def test_callbacks_of_failures_have_run(producer: Producer, kafka: EmbeddedKafka) -> None:
+    """Callbacks of failed records have run as well."""
+    kafka.faults.error(REFUSED)
+    told: list[Any] = []
+    (await producer.send("one", b"v")).add_done_callback(lambda one: told.append(one.exception()))
+    await producer.flush()
+    assert [type(error) for error in told] == [BrokerError]
+
+
+async def test_covers_sends_that_wait_for_acceptance(producer: Producer, kafka: EmbeddedKafka) -> None:
+    """A send that is not accepted yet is not waited for: nothing of it was promised."""
+    hold = unknown_topic(kafka)
+    task = started(producer.send("new", b"v"))
+    await hold.reached()
+    assert (await asyncio.wait_for(producer.flush(), LIMIT)).acked == 0
+    hold.release()
+    await (await task)
+
+
+@pytest.mark.parametrize("timeout", [-1, "1", float("nan")])
+async def test_bad_timeout(producer: Producer, timeout: Any) -> None:
+    """A timeout that is none is a ValueError that names it."""
+    with pytest.raises(ValueError, match="timeout"):
+        await producer.flush(timeout)
+
+
+async def test_order_of_callbacks_over_batches(make: Make, kafka: EmbeddedKafka) -> None:
+    """Callbacks of one partition run in offset order over many batches, and over failed attempts."""
+    producer = await warm(make(batch_size=200))
+    kafka.faults.error("NOT_ENOUGH_REPLICAS", skip=2, times=2)
+    told: list[int] = []
+    for i in range(50):
+        delivery = await producer.send("one", b"%d" % i + bytes(50))
+        delivery.add_done_callback(lambda one: told.append(one.result().offset))
+    await producer.flush()
+    assert told == list(range(50))
