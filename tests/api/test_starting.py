@@ -1,0 +1,269 @@
+"""`start()`, `ready()` and `async with`: the beginning of a producer's life."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from aioproducer import BrokerUnavailableError, KafkaError, MetadataTimeoutError, Producer, StateError
+from aioproducer.testing import EmbeddedKafka
+from tests.api.conftest import Make
+from tests.api.support import LIMIT, started, turns, until, values
+
+
+@pytest.fixture
+def nobody() -> Iterator[str]:
+    """An address where nobody listens: the port is taken, so that nobody else can."""
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        yield f"127.0.0.1:{taken.getsockname()[1]}"
+
+
+async def test_start_does_not_wait_for_brokers(nobody: str) -> None:
+    """start() returns at once with every broker down."""
+    producer = Producer(nobody)
+    await asyncio.wait_for(producer.start(), LIMIT)
+    assert producer.health().state == "running"
+    await producer.close()
+
+
+async def test_start_twice(make: Make) -> None:
+    """A second start() while it runs is a StateError, and the producer goes on."""
+    producer = make()
+    await producer.start()
+    with pytest.raises(StateError, match="running"):
+        await producer.start()
+    assert (await producer.send_and_wait("one", b"v")).offset == 0
+
+
+async def test_start_after_close(make: Make) -> None:
+    """A closed producer cannot be started again: the error says to make a new one."""
+    producer = make()
+    await producer.start()
+    await producer.close()
+    with pytest.raises(StateError, match="closed"):
+        await producer.start()
+
+
+async def test_start_wait_ready(make: Make) -> None:
+    """start(wait_ready) returns when a broker has answered."""
+    producer = make()
+    await producer.start(wait_ready=LIMIT)
+    assert (await producer.send_and_wait("one", b"v")).offset == 0
+
+
+async def test_start_wait_ready_learns_the_topics(make: Make) -> None:
+    """With topics=[...] the first send finds them warm."""
+    producer = make(topics=["one", "four"])
+    await producer.start(wait_ready=LIMIT)
+    sending = producer.send("one", b"v")
+    assert sending.delivery is not None
+    await sending
+
+
+async def test_topics_are_learned_behind_a_plain_start(make: Make) -> None:
+    """They are learned though nobody waits for them."""
+    producer = make(topics=["one"])
+    await producer.start()
+    await producer.ready(LIMIT)
+    sending = producer.send("one", b"v")
+    assert sending.delivery is not None
+    await sending
+
+
+async def test_start_wait_ready_without_brokers(nobody: str) -> None:
+    """With nobody there it raises within its time, naming the address and the reason."""
+    producer = Producer(nobody)
+    with pytest.raises(KafkaError, match=nobody) as caught:
+        await asyncio.wait_for(producer.start(wait_ready=0.05), LIMIT)
+    assert isinstance(caught.value, TimeoutError)
+    assert isinstance(caught.value.__cause__, BrokerUnavailableError)
+    assert "refused" in str(caught.value)
+
+
+async def test_start_again_after_a_failed_one(kafka: EmbeddedKafka) -> None:
+    """After a failed start it can be started again, and works when the broker is back."""
+    producer = Producer(kafka.bootstrap_servers)
+    await kafka.faults.refuse_connections(1)
+    with pytest.raises(MetadataTimeoutError):
+        await producer.start(wait_ready=0.02)
+    await kafka.faults.accept_connections(1)
+    await producer.start(wait_ready=LIMIT)
+    assert (await producer.send_and_wait("one", b"v")).offset == 0
+    await producer.close()
+
+
+async def test_start_again_after_a_cancelled_one(kafka: EmbeddedKafka) -> None:
+    """After a cancelled start it can be started again."""
+    producer = Producer(kafka.bootstrap_servers)
+    hold = kafka.faults.delay(api="Metadata", times=None)
+    task = started(producer.start(wait_ready=LIMIT))
+    await hold.reached()
+    task.cancel()
+    await asyncio.wait([task])
+    assert task.cancelled()
+    hold.heal()
+    await producer.start(wait_ready=LIMIT)
+    assert (await producer.send_and_wait("one", b"v")).offset == 0
+    await producer.close()
+
+
+async def test_failed_start_leaves_no_task(nobody: str) -> None:
+    """A failed start has ended what it began."""
+    producer = Producer(nobody)
+    before = asyncio.all_tasks()
+    with pytest.raises(KafkaError):
+        await producer.start(wait_ready=0.02)
+    assert asyncio.all_tasks() == before
+    assert (await producer.close()).unknown == 0
+
+
+async def test_ready(make: Make) -> None:
+    """ready() returns when a broker has answered; also a second time."""
+    producer = make()
+    await producer.start()
+    await producer.ready(LIMIT)
+    await producer.ready()
+
+
+async def test_ready_without_brokers(nobody: str) -> None:
+    """ready(timeout) raises within its time what is wrong, and the producer keeps trying."""
+    async with Producer(nobody) as producer:
+        with pytest.raises(KafkaError, match="refused"):
+            await asyncio.wait_for(producer.ready(timeout=0.05), LIMIT)
+        assert producer.health().state == "running"
+
+
+async def test_broker_that_comes_later(kafka: EmbeddedKafka) -> None:
+    """A producer that was started with every broker down sends when one is there."""
+    await kafka.faults.refuse_connections(1)
+    async with Producer(kafka.bootstrap_servers, reconnect_backoff_ms=10) as producer:
+        task = started(producer.send_and_wait("one", b"v"))
+        with pytest.raises(KafkaError):
+            await producer.ready(0.02)
+        await kafka.faults.accept_connections(1)
+        assert (await asyncio.wait_for(task, LIMIT)).offset == 0
+
+
+async def test_close_during_ready(nobody: str) -> None:
+    """close() ends a ready() that waits without a limit, with a StateError."""
+    producer = Producer(nobody)
+    await producer.start()
+    task = started(producer.ready())
+    await turns(5)
+    await producer.close(timeout=0)
+    done, _ = await asyncio.wait([task], timeout=2)
+    assert done
+    assert isinstance(task.exception(), StateError)
+
+
+async def test_close_during_start(nobody: str) -> None:
+    """close() ends a start(wait_ready) that still waits; what was waited for raises StateError."""
+    producer = Producer(nobody)
+    task = started(producer.start(wait_ready=60))
+    await turns(5)
+    await asyncio.wait_for(producer.close(), LIMIT)
+    done, _ = await asyncio.wait([task], timeout=2)
+    assert done
+    assert isinstance(task.exception(), StateError)
+    assert producer.health().state == "closed"
+
+
+async def test_close_during_partitions_for(nobody: str) -> None:
+    """close() ends a partitions_for() that still waits."""
+    producer = Producer(nobody)
+    await producer.start()
+    task = started(producer.partitions_for("one"))
+    await turns(5)
+    await producer.close(timeout=0)
+    done, _ = await asyncio.wait([task], timeout=2)
+    assert done
+    assert isinstance(task.exception(), StateError)
+
+
+async def test_async_with(kafka: EmbeddedKafka) -> None:
+    """The block starts and closes; what was sent inside is written afterwards."""
+    async with Producer(kafka.bootstrap_servers) as producer:
+        await producer.send("one", b"v")
+    assert values(kafka) == [b"v"]
+    assert producer.health().state == "closed"
+    assert producer.close_report is not None
+
+
+async def test_async_with_an_exception_inside(kafka: EmbeddedKafka) -> None:
+    """An exception in the block goes on outside, and what was sent before it is written."""
+    with pytest.raises(ZeroDivisionError):
+        async with Producer(kafka.bootstrap_servers) as producer:
+            await producer.send("one", b"v")
+            raise ZeroDivisionError
+    assert values(kafka) == [b"v"]
+
+
+async def test_async_with_cancelled_inside(kafka: EmbeddedKafka) -> None:
+    """A task cancelled in the block still closes: what was sent before is written."""
+    sent = asyncio.Event()
+
+    async def work() -> None:
+        async with Producer(kafka.bootstrap_servers) as producer:
+            await producer.send("one", b"v")
+            sent.set()
+            await asyncio.Event().wait()
+
+    task = started(work())
+    await sent.wait()
+    task.cancel()
+    await asyncio.wait([task])
+    assert task.cancelled()
+    assert values(kafka) == [b"v"]
+
+
+async def test_async_with_tells_what_was_lost(kafka: EmbeddedKafka, caplog: pytest.LogCaptureFixture) -> None:
+    """Records that are lost at closing are logged as an error with their counts, and kept in close_report."""
+    kafka.faults.delay(before=True, times=None)
+    async with Producer(kafka.bootstrap_servers, close_timeout_ms=50) as producer:
+        await producer.send("one", b"v")
+    report = producer.close_report
+    assert report is not None
+    assert (report.delivered, report.not_written + report.unknown) == (0, 1)
+    assert [record.levelname for record in caplog.records if "lost" in record.message] == ["ERROR"]
+    assert "1" in caplog.text
+
+
+@pytest.mark.parametrize("wait_ready", [-1, "1", float("nan")])
+async def test_bad_wait_ready(make: Make, wait_ready: Any) -> None:
+    """A time that is none is a ValueError, and nothing is started."""
+    producer = make()
+    with pytest.raises(ValueError, match="wait_ready"):
+        await producer.start(wait_ready=wait_ready)
+    assert producer.health().state == "new"
+
+
+def test_constructing_needs_no_loop() -> None:
+    """A producer can be made at import time: without a loop, for servers that are not there."""
+    producer: Producer = Producer("nowhere.invalid:9092")
+    assert producer.health().state == "new"
+
+
+def test_start_in_one_loop_run_close_in_another_task() -> None:
+    """start() and close() may be called from different tasks."""
+
+    async def main() -> None:
+        async with EmbeddedKafka() as kafka:
+            producer = Producer(kafka.bootstrap_servers)
+            await started(producer.start())
+            await started(producer.send("one", b"v"))
+            report = await started(producer.close())
+            assert report.delivered == 1
+
+    asyncio.run(main())
+
+
+async def test_starting_connects_behind(make: Make, kafka: EmbeddedKafka) -> None:
+    """After a plain start() the connection is made in the background."""
+    producer = make()
+    await producer.start()
+    await until(lambda: kafka.brokers[0].connections)
