@@ -30,8 +30,8 @@ test: ## everything: lint, the core suite on each Python found, real Kafka, the 
 proof: ## longer runs of the property tests
 	@$(dev) tools/checks.py proof
 
-bench: ## measure against other clients on a real Kafka
-	@$(full) -m benchmarks
+bench: ## measure against other clients on a real Kafka, and write the figures down
+	@$(full) -m benchmarks && "$$python" tools/readme_figures.py
 
 floors: ## the core suite with the lowest versions of the dependencies
 	@$(dev) tools/checks.py floors

@@ -11,6 +11,7 @@ import pytest
 
 from aioproducer.testing import EmbeddedKafka
 from tests.repo.source import ROOT
+from tools import readme_figures
 
 DOCUMENTS = [ROOT / "README.md", ROOT / "CHANGELOG.md", *sorted((ROOT / "docs").glob("*.md"))]
 LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
@@ -94,6 +95,12 @@ def test_readme_names_the_commands_that_exist() -> None:
     targets = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
     named = {name for document in DOCUMENTS for name in re.findall(r"`make ([a-z-]+)`", document.read_text())}
     assert {"demo", "test"} <= named <= targets
+
+
+def test_readme_shows_the_figures_that_were_measured() -> None:
+    """Day and table in the README are those of benchmarks/RESULTS.md."""
+    shown = readme_figures.shown((ROOT / "README.md").read_text())
+    assert shown == readme_figures.figures((ROOT / "benchmarks" / "RESULTS.md").read_text())
 
 
 def test_changelog_knows_this_version() -> None:

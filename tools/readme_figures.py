@@ -1,0 +1,41 @@
+"""Bring the figures of benchmarks/RESULTS.md into README.md: `make bench` does it after measuring.
+
+The README shows the table as it was written, and the day; what lies between its two markers belongs to this program.
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+README = ROOT / "README.md"
+RESULTS = ROOT / "benchmarks" / "RESULTS.md"
+BEGIN, END = "<!-- figures of benchmarks/RESULTS.md -->\n", "<!-- end of figures -->\n"
+
+
+def figures(results: str) -> str:
+    """The day and the first table of the results."""
+    day = re.search(r"\b\d{4}-\d{2}-\d{2}\b", results)
+    table = re.search(r"^\|.*?(?=^(?!\|))", results, re.MULTILINE | re.DOTALL)
+    if day is None or table is None:
+        raise SystemExit(f"{RESULTS.name} has no day or no table")
+    return f"Measured on {day[0]}:\n\n{table[0]}"
+
+
+def shown(readme: str) -> str:
+    """What the README shows between the markers."""
+    return readme.partition(BEGIN)[2].partition(END)[0]
+
+
+def with_figures(readme: str, results: str) -> str:
+    """The README with the figures in their place."""
+    before, begin, rest = readme.partition(BEGIN)
+    _, end, after = rest.partition(END)
+    if not (begin and end):
+        raise SystemExit(f"{README.name} has no place for the figures")
+    return before + begin + figures(results) + end + after
+
+
+if __name__ == "__main__":
+    README.write_text(with_figures(README.read_text(), RESULTS.read_text()))
