@@ -68,25 +68,23 @@ missing() { # level
     fi
 }
 
+packages() { sed 's/.*: //' <<<"$1" | tr '\n' ' '; }
+
 install_missing() { # level
-    local lacks packages
+    local lacks
     lacks=$(missing "$1")
     [ -n "$lacks" ] || return 0
-    say "Missing on this machine (what: Debian packages):"
-    say "$lacks"
     if [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null; then
-        packages=$(sed 's/.*: //' <<<"$lacks")
-        say "Installing them with apt-get."
-        # shellcheck disable=SC2086  # a list of packages
-        { apt-get update -q && DEBIAN_FRONTEND=noninteractive apt-get install -q -y --no-install-recommends $packages; } >&2 || true
+        say "Installing what is missing on this machine: $(packages "$lacks")"
+        # shellcheck disable=SC2046  # a list of packages
+        { apt-get update -q && DEBIAN_FRONTEND=noninteractive apt-get install -q -y --no-install-recommends $(packages "$lacks"); } >&2 || true
         lacks=$(missing "$1")
+        [ -n "$lacks" ] || return 0
     fi
-    if [ -n "$lacks" ]; then
-        say "Cannot go on without:"
-        say "$lacks"
-        say "On Debian or Ubuntu: sudo apt-get install $(sed 's/.*: //' <<<"$lacks" | tr '\n' ' ')"
-        exit 1
-    fi
+    say "Missing on this machine (what: its Debian packages):"
+    say "$lacks"
+    say "On Debian or Ubuntu: sudo apt-get install $(packages "$lacks")"
+    exit 1
 }
 
 level=${1:-dev}

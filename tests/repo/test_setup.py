@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import subprocess
 import sys
 import sysconfig
@@ -86,6 +87,74 @@ def test_compiled_modules_of_this_python_are_where_they_belong() -> None:
     """After set-up each compiled module stands in the tree for the Python that runs this."""
     suffix = sysconfig.get_config_var("EXT_SUFFIX")
     assert [path.name for path in compiled_modules(suffix) if not path.exists()] == []
+
+
+@pytest.fixture
+def machine(tmp_path: Path) -> Path:
+    """The PATH of a machine that has Python and a shell, but no Java, no Maven, and nobody who is root."""
+    for name in ("bash", "cat", "cc", "dirname", "env", "head", "ls", "sed", "tr"):
+        (tmp_path / name).symlink_to(shutil.which(name) or name)
+    (tmp_path / "python3").symlink_to(sys.executable)
+    program(tmp_path / "id", "echo 1000")
+    return tmp_path
+
+
+def program(path: Path, script: str) -> None:
+    """A small program of a machine."""
+    path.write_text(f"#!/bin/sh\n{script}\n")
+    path.chmod(0o755)
+
+
+def set_up(machine: Path, level: str) -> subprocess.CompletedProcess[str]:
+    """Set up on a machine; the part that makes the environment is left out."""
+    script = (ROOT / "tools" / "setup_machine.sh").read_text().replace("tools/setup_venv.py", "--version")
+    (machine / "tools").mkdir()
+    program(machine / "tools" / "setup_machine.sh", script)
+    environment = {"PATH": str(machine), "HOME": str(machine)}
+    command = [str(machine / "bash"), str(machine / "tools" / "setup_machine.sh"), level]
+    return subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+
+
+def test_what_is_missing_is_named_with_its_package(machine: Path) -> None:
+    """Without Java and Maven set-up for the tests ends, and says what to install."""
+    result = set_up(machine, "test")
+    assert result.returncode == 1
+    assert "Java 17 or later: openjdk-17-jdk-headless\nMaven: maven\n" in result.stderr
+    assert "sudo apt-get install openjdk-17-jdk-headless maven" in result.stderr
+    assert result.stdout == ""
+
+
+def test_what_is_not_needed_is_not_asked_for(machine: Path) -> None:
+    """Running the package needs neither Java nor Maven."""
+    result = set_up(machine, "run")
+    assert (result.returncode, result.stderr) == (0, "")
+    assert result.stdout.startswith("Python 3.")
+
+
+def test_missing_compiler_is_named(machine: Path) -> None:
+    """Without a C compiler nothing can be built, and set-up says which packages bring one."""
+    (machine / "cc").unlink()
+    result = set_up(machine, "run")
+    assert result.returncode == 1
+    assert "a C compiler with its headers: gcc libc6-dev" in result.stderr
+
+
+def test_root_on_debian_installs_what_is_missing(machine: Path) -> None:
+    """Root on Debian is not asked: apt-get brings what is missing, and set-up goes on."""
+    program(machine / "id", "echo 0")
+    arrived = "\n".join(
+        [
+            f"echo 'echo openjdk version \\\"17.0.1\\\" >&2' >{machine}/java",
+            f"echo >{machine}/mvn",
+            f"/bin/chmod +x {machine}/java {machine}/mvn",
+        ]
+    )
+    program(machine / "apt-get", f'echo "apt-get $*"\nif [ "$1" = install ]; then\n{arrived}\nfi')
+    result = set_up(machine, "test")
+    assert result.returncode == 0, result.stderr
+    assert "apt-get update" in result.stderr
+    assert "--no-install-recommends openjdk-17-jdk-headless maven" in result.stderr
+    assert result.stdout.startswith("Python 3.")
 
 
 def test_pythons_found_on_this_machine_can_be_started() -> None:
