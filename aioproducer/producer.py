@@ -14,7 +14,7 @@ import attrs
 from aioproducer import _core
 from aioproducer._core import Clock, SendPath, sending_of
 from aioproducer._net.bulk_intake import BulkCall, BulkIntake
-from aioproducer._net.engine import Engine
+from aioproducer._net.engine import Engine, denied
 from aioproducer._net.intake import Call, Intake
 from aioproducer._net.pending import Pending
 from aioproducer._net.stream import send_stream
@@ -48,6 +48,8 @@ else:
 
 log = logging.getLogger("aioproducer")
 
+SHORTLY = 0.2
+
 os.register_at_fork(after_in_child=_core.forked) if hasattr(os, "register_at_fork") else None
 
 
@@ -77,7 +79,10 @@ class Producer(SendPath[K, V], Generic[K, V]):
     ) -> None:
         self._set_up(
             ProducerConfig(
-                bootstrap_servers, key_serializer=key_serializer, value_serializer=value_serializer, **settings
+                bootstrap_servers,
+                key_serializer=key_serializer,
+                value_serializer=value_serializer,
+                **settings,
             )
         )
 
@@ -135,22 +140,27 @@ class Producer(SendPath[K, V], Generic[K, V]):
         self._intake = Intake(engine, self._pace)
         self._bulk = BulkIntake(self._intake, self)
         self._plain = self._intake.plain
-        engine.on_death = self._died
-        engine.start()
+        self._cause = None
         self._state = "running"
         self._accepting = True
+        engine.on_death = self._died
         for topic in self.config.topics:
             engine.cluster.want(topic)
+        # Last: an eager task runs at once, as far as it gets.
+        engine.start()
 
     def _largest_record(self) -> int:
         return min(self.config.max_request_size, self.config.buffer_memory)
 
     async def _undo_start(self) -> None:
-        engine = self._running()
-        self._accepting = False
+        engine = self._engine
+        assert engine is not None  # noqa: S101  # start() made it
+        if self._state in ("running", "failed"):  # otherwise somebody else closes it
+            self._accepting = False
+            self._state = "new"
         engine.stop()
-        self._state = "new"
-        await asyncio.wait([engine.supervisor]) if engine.supervisor is not None else None
+        if engine.supervisor is not None:
+            await asyncio.wait([engine.supervisor])
 
     async def ready(self, timeout: float | None = None) -> None:
         """Wait at most `timeout` seconds until one broker has answered, or raise what is wrong.
@@ -163,6 +173,7 @@ class Producer(SendPath[K, V], Generic[K, V]):
             async with asyncio.timeout(patience):
                 while not engine.cluster.known:
                     await engine.cluster.news()
+                    self._running()
         except TimeoutError:
             raise self._not_ready(engine, patience) from engine.last_error
 
@@ -191,9 +202,9 @@ class Producer(SendPath[K, V], Generic[K, V]):
             raise StateError("the producer belongs to another event loop: make one per loop")
         return engine
 
-    def _not_running(self) -> StateError:
+    def _not_running(self) -> KafkaError:
         if self._state == "failed":
-            return StateError(
+            return denied(self._cause) or StateError(
                 "the producer's background task has ended; close it and make a new one", cause=self._cause
             )
         if self._state == "closed":
@@ -252,6 +263,7 @@ class Producer(SendPath[K, V], Generic[K, V]):
         self._accepting = False
         self._state = "closing"
         self._before_close = engine.tally.totals
+        until = engine.loop.time() + patience
         engine.refuse_callers()
         engine.accumulator.drain_all(engine.loop.time())
         try:
@@ -263,7 +275,9 @@ class Producer(SendPath[K, V], Generic[K, V]):
         finally:
             self._finish("close() ran out of time")
         if engine.supervisor is not None:
-            await asyncio.wait([engine.supervisor])
+            # It ends at once, unless a serializer of the user's does not let itself be cancelled.
+            left = until - engine.loop.time()
+            await asyncio.wait([engine.supervisor], timeout=max(left, SHORTLY))
         return self.close_report or CloseReport()
 
     async def _resolved(self, engine: Engine) -> None:
@@ -273,6 +287,8 @@ class Producer(SendPath[K, V], Generic[K, V]):
         await engine.flush()
         for delivery in queued:
             await delivery.wait(None)
+        # Callbacks of what was resolved just now are due in the loop's next turn; they come first.
+        await asyncio.sleep(0)
 
     def _finish(self, text: str) -> None:
         engine = self._engine
@@ -331,7 +347,7 @@ class Producer(SendPath[K, V], Generic[K, V]):
     ) -> Any:
         try:
             self._usable()
-        except StateError as error:
+        except KafkaError as error:
             return sending_of(refused(error), wants_metadata)
         assert self._intake is not None  # noqa: S101  # made by start()
         call = Call(topic, value, key, partition, timestamp, headers, timeout, max_block)
@@ -457,6 +473,7 @@ class Producer(SendPath[K, V], Generic[K, V]):
                     engine.cluster.raise_refusal(name)
                     engine.cluster.want(name)
                     await engine.cluster.news()
+                    self._running()
         except TimeoutError:
             raise MetadataTimeoutError(topic=name, waited=patience, cause=engine.last_error) from None
         return tuple(

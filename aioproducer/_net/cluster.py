@@ -13,6 +13,7 @@ from aioproducer.errors import AuthorizationError, KafkaError, ProtocolError, Re
 
 if TYPE_CHECKING:
     import asyncio
+    from collections.abc import Iterable
 
     from aioproducer._net.engine import Engine
     from aioproducer._state.admission import Waiting
@@ -35,12 +36,16 @@ class Cluster:
         self.wakeup = Wakeup(engine.loop)
         self.watchers: list[asyncio.Future[None]] = []
         self.known = False
+        self.ended = False
 
     # -- facts from elsewhere
 
     def want(self, topic: str) -> None:
-        """Somebody waits for this topic."""
-        self.view.want(topic, self.loop.time())
+        """Somebody waits for this topic, or for a partition that it does not have yet."""
+        now = self.loop.time()
+        self.view.want(topic, now)
+        if self.view.topic(topic) is not None:
+            self.view.refresh_needed([topic], now)
         self.wakeup.ring()
 
     def stale(self, topic: str | None) -> None:
@@ -72,8 +77,20 @@ class Cluster:
         except KafkaError as error:
             self._failed(error)
             return
-        self.apply(await self._read(response))
+        update = await self._read(response)
+        self.apply(update)
+        if update.unusable or update.topic_errors:
+            # What this broker does not know, another may.
+            self.engine.control.change()
+        self._advance(question.topics)
         self._wake_watchers()
+
+    def _advance(self, topics: Iterable[str]) -> None:
+        """Whoever still waits for one of these says so again: a partition may be missing."""
+        now = self.loop.time()
+        for topic in topics:
+            if self.engine.admission.has_line(topic):
+                self.engine.admission.advance(topic, now)
 
     async def _read(self, response: MetadataResponse) -> Update:
         """Take the answer in, in slices that leave the loop free."""
@@ -106,12 +123,16 @@ class Cluster:
         log.warning("no broker of the last metadata is usable: starting again from bootstrap_servers")
         self.view.rebootstrapped()
         self.engine.control.close()
+        for sender in self.engine.senders.values():
+            sender.close()
 
     def _drop_idle(self, now: float) -> None:
         for topic in self.engine.accumulator.topics.values():
             if topic.used_at:
                 self.view.touch(topic.name, topic.used_at)
-        in_use = {batch.topic for batch in self.engine.accumulator.live} | self.engine.admission.topic_lines.keys()
+        in_use = {
+            batch.topic for batch in self.engine.accumulator.live
+        } | self.engine.admission.topic_lines.keys()
         for name in self.view.expire(now, in_use):
             self.engine.accumulator.forget(name)
 
@@ -162,6 +183,8 @@ class Cluster:
 
     async def news(self) -> None:
         """Wait for the next answer, or failure, of a metadata request."""
+        if self.ended:
+            return
         waiter = self.loop.create_future()
         self.watchers.append(waiter)
         try:
@@ -175,6 +198,12 @@ class Cluster:
         for waiter in watchers:
             if not waiter.done():
                 waiter.set_result(None)
+
+    def close(self) -> None:
+        """There will be no news."""
+        self.ended = True
+        self.wakeup.silence()
+        self._wake_watchers()
 
 
 def refusal_of(name: str, code: int) -> KafkaError:

@@ -54,9 +54,13 @@ class Compressor:
             self._tasks.start_soon(self._in_thread, batch, plain)
 
     async def _in_thread(self, batch: QueuedBatch, plain: bytes) -> None:
-        made = await anyio.to_thread.run_sync(
-            self._attempt, plain, limiter=self._limiter, abandon_on_cancel=True
-        )
+        try:
+            made = await anyio.to_thread.run_sync(
+                self._attempt, plain, limiter=self._limiter, abandon_on_cancel=True
+            )
+        except RuntimeError:
+            # The system has no thread left: better a loop that is held up for a moment than a batch that is lost.
+            made = self._attempt(plain)
         self._finish(batch, plain, made)
 
     def _attempt(self, plain: bytes) -> bytes | Exception:
@@ -67,6 +71,7 @@ class Compressor:
 
     def _finish(self, batch: QueuedBatch, plain: bytes, made: bytes | Exception) -> None:
         if isinstance(made, bytes):
+            self._settlement.tally.compression_ratio.add(len(made) / len(plain))
             helped = len(made) < len(plain)
             self._accumulator.compressed(batch, made if helped else None, self._now())
         elif not batch.settled:
@@ -74,3 +79,5 @@ class Compressor:
                 "compressing the batch failed", topic=batch.topic, partition=batch.partition, cause=made
             )
             self._settlement.fail(batch, failed)
+            # What is behind it waited for it.
+            self._accumulator.consider(batch.queue, self._now())

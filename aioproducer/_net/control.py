@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 import anyio
 
-from aioproducer._net.dialing import dial
+from aioproducer._net.link import is_idle
 from aioproducer.errors import BrokerUnavailableError, KafkaError
 
 if TYPE_CHECKING:
@@ -28,37 +28,38 @@ class Control:
     def __init__(self, engine: Engine) -> None:
         self.engine = engine
         self.connection: Connection | None = None
-        self.failures_in_a_row = 0
         # Metadata and identity may both find no connection: one of them dials, the other uses what comes of it.
         self.dialing = anyio.Lock()
 
     async def ask(self, message: tuple[Any, ...], response_type: type[Response]) -> Response:
         """The answer of the first broker that gives one; raises what the last one failed with."""
+        connection = await self.connected()
         timeout = self.engine.config.request_timeout_ms / 1000
-        async with self.dialing:
-            connection = await self._connected()
         return await connection.request(message, response_type, timeout=timeout)
 
-    async def _connected(self) -> Connection:
-        if self.connection is not None and not self.connection.closed:
+    async def connected(self) -> Connection:
+        """The connection, made if there is none; raises what the last broker that was tried failed with."""
+        async with self.dialing:
+            if self.connection is None or self.connection.closed:
+                self.connection = await self._dial_one()
             return self.connection
+
+    async def _dial_one(self) -> Connection:
         last: KafkaError = BrokerUnavailableError("no broker is known")
-        for host, port, node_id in self._candidates():
+        for host, port, node_id in self._worth_trying():
             try:
-                self.connection = await dial(
-                    host, port, self.engine.config, node_id=node_id, setup_timeout=self._patience()
-                )
+                return await self.engine.addresses.dial(host, port, node_id)
             except KafkaError as error:
-                last = error
-                self.engine.last_error = error
-                self.failures_in_a_row += 1
-                continue
-            self.failures_in_a_row = 0
-            return self.connection
+                last = self.engine.last_error = error
         raise last
 
-    def _patience(self) -> float:
-        return self.engine.setup_timeout.after(self.failures_in_a_row, self.engine.rng)
+    def _worth_trying(self) -> list[tuple[str, int, int | None]]:
+        """All that may be dialed now; if there is none, the one that may be dialed first."""
+        candidates = list(self._candidates())
+        free_at = [self.engine.addresses.free_at(host, port) for host, port, _ in candidates]
+        now = self.engine.loop.time()
+        free = [candidate for candidate, at in zip(candidates, free_at, strict=True) if at <= now]
+        return free or candidates[(first := free_at.index(min(free_at))) : first + 1]
 
     def _candidates(self) -> Iterator[tuple[str, int, int | None]]:
         """The brokers that are known, then the bootstrap addresses; each kind in random order."""
@@ -66,10 +67,21 @@ class Control:
         self.engine.rng.shuffle(nodes)
         for node in nodes:
             yield node.host, node.port, node.id
-        addresses = list(self.engine.config.bootstrap_servers)
+        known = {(node.host, node.port) for node in nodes}
+        addresses = [address for address in self.engine.config.bootstrap_servers if address not in known]
         self.engine.rng.shuffle(addresses)
         for host, port in addresses:
             yield host, port, None
+
+    def change(self) -> None:
+        """The broker that was asked did not help: ask any next time, if there is another and nobody waits for it."""
+        if len(self.engine.view.nodes) > 1 and self.connection is not None and not self.connection.in_flight:
+            self.close()
+
+    def close_if_idle(self, now: float, limit: float) -> None:
+        """Close a connection over which nothing was asked for so many seconds."""
+        if self.connection is not None and is_idle(self.connection, now, limit):
+            self.close()
 
     def close(self) -> None:
         """Close the connection, if there is one."""

@@ -8,12 +8,14 @@ whoever did it, every delivery fails with the cause: no call ever waits on a dea
 from __future__ import annotations
 
 import asyncio
+import copy
 import logging
 from typing import TYPE_CHECKING
 
 import anyio
 
 from aioproducer._core import Budget
+from aioproducer._net.addresses import Addresses
 from aioproducer._net.cluster import Cluster
 from aioproducer._net.compression import Compressor
 from aioproducer._net.control import Control
@@ -29,12 +31,12 @@ from aioproducer._state.sequences import Sequences
 from aioproducer._state.settlement import Settlement
 from aioproducer._state.tally import Tally
 from aioproducer._wire.compression import CODECS
-from aioproducer.errors import KafkaError, StateError
+from aioproducer.errors import AuthenticationError, AuthorizationError, KafkaError, StateError
 from aioproducer.partitioners import bind as bind_partitioner
 from aioproducer.stats import Stats
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Awaitable, Callable
     from random import Random
 
     from anyio.abc import TaskGroup
@@ -47,6 +49,9 @@ if TYPE_CHECKING:
 log = logging.getLogger("aioproducer")
 
 LOOK_FOR_IDLE_EVERY = 30.0
+HELD_UP = 0.002
+# What has arrived is at most the kernel's receive buffer, of which each turn takes a part.
+MOST_CATCH_UP_TURNS = 128
 
 
 class Engine:
@@ -88,19 +93,13 @@ class Engine:
             rng=rng,
         )
         self.admission = Admission(self.accumulator, appender)
-        self.reconnect_backoff = Backoff(
-            config.reconnect_backoff_ms / 1000, config.reconnect_backoff_max_ms / 1000
-        )
-        self.setup_timeout = Backoff(
-            config.socket_connection_setup_timeout_ms / 1000,
-            config.socket_connection_setup_timeout_max_ms / 1000,
-        )
         self.view = MetadataView(
             max_age=config.metadata_max_age_ms / 1000,
             max_idle=config.metadata_max_idle_ms / 1000,
             backoff=Backoff(config.retry_backoff_ms / 1000, config.retry_backoff_max_ms / 1000),
             rebootstrap_after=rebootstrap_after(config),
         )
+        self.addresses = Addresses(config, loop, rng)
         self.control = Control(self)
         self.cluster = Cluster(self)
         self.identity = IdentitySource(self)
@@ -109,9 +108,10 @@ class Engine:
         self.dead: set[int] = set()
         self.tasks: TaskGroup | None = None
         self.supervisor: asyncio.Task[None] | None = None
-        self.stop_requested = asyncio.Event()
+        self.stopping = False
+        self.crashed: BaseException | None = None
+        self.over = asyncio.Event()
         self.flushes: dict[Flush, asyncio.Future[None]] = {}
-        self.last_error: BaseException | None = None
         self.on_death: Callable[[BaseException], None] | None = None
         self._connect_machines()
 
@@ -137,34 +137,61 @@ class Engine:
             async with anyio.create_task_group() as tasks:
                 self.tasks = tasks
                 self._set_up_compression(tasks)
-                tasks.start_soon(self._keep_time, name="aioproducer accumulator")
-                tasks.start_soon(self.cluster.run, name="aioproducer metadata")
+                self.look_after("accumulator", self._keep_time)
+                self.look_after("metadata", self.cluster.run)
                 if self.config.enable_idempotence:
-                    tasks.start_soon(self.identity.run, name="aioproducer identity")
-                await self.stop_requested.wait()
+                    self.look_after("identity", self.identity.run)
+                await self.over.wait()
+                if self.crashed is not None:
+                    raise self.crashed
                 tasks.cancel_scope.cancel()
         except BaseException as error:  # noqa: BLE001  # the last words of the producer: told to every delivery below
             cause = error
         finally:
             self.tasks = None
-            self._end(cause)
+            self._end(first_of(cause))
+
+    def look_after(self, name: str, run: Callable[[], Awaitable[None]]) -> None:
+        """Run one of the tasks that the producer cannot do without: they end with it, and it with them."""
+        if self.tasks is not None:
+            self.tasks.start_soon(self._vital, name, run, name=f"aioproducer {name}")
+
+    async def _vital(self, name: str, run: Callable[[], Awaitable[None]]) -> None:
+        try:
+            await run()
+        except asyncio.CancelledError:
+            tasks = self.tasks
+            if tasks is None or tasks.cancel_scope.cancel_called:
+                raise
+            # Not by us, and only this one: the others would wait for it for ever.
+            raise StateError(f"the {name} task of the producer was cancelled from outside") from None
 
     def _end(self, cause: BaseException | None) -> None:
-        unexpected = not self.stop_requested.is_set()
-        if unexpected:
-            cause = cause if cause is not None else StateError("the producer's tasks ended by themselves")
-            log.error("the producer's background task was ended, all deliveries fail: %r", cause)
-            self.last_error = cause
-        self.give_up(
-            "the producer was closed" if not unexpected else "the producer's background task was ended", cause
-        )
+        if self.stopping:
+            self.give_up("the producer was closed", None)
+        else:
+            self._die(cause if cause is not None else StateError("the producer's tasks ended by themselves"))
         self.unseen.report_all()
         self.wakeup.silence()
+        self.cluster.close()
         self.control.close()
         for sender in self.senders.values():
             sender.close()
-        if unexpected and self.on_death is not None and cause is not None:
+
+    def _die(self, cause: BaseException) -> None:
+        bug = cause if isinstance(cause, Exception) and not isinstance(cause, KafkaError) else None
+        log.error("the producer's background task was ended, all deliveries fail: %r", cause, exc_info=bug)
+        self.last_error = cause
+        # First of all: whoever is told below, in a callback, may try to send the next record at once.
+        if self.on_death is not None:
             self.on_death(cause)
+        self.give_up("the producer's background task was ended", cause)
+
+    def crash(self, cause: BaseException) -> None:
+        """End the producer because of a bug that showed outside of its tasks."""
+        if self.crashed is None:
+            self.crashed = cause
+            self.over.set()
 
     def refuse_callers(self) -> None:
         """The producer closes: whoever still waits to be accepted is refused."""
@@ -178,7 +205,9 @@ class Engine:
         """Every record and every waiting call gets its outcome now."""
 
         def closed(call: Waiting) -> KafkaError:
-            return StateError(f"{text} before the record was accepted", topic=call.topic, cause=cause)
+            return denied(cause) or StateError(
+                f"{text} before the record was accepted", topic=call.topic, cause=cause
+            )
 
         self.admission.refuse_all(closed)
         self.settlement.abandon(text, cause, self.loop.time())
@@ -188,7 +217,8 @@ class Engine:
 
     def stop(self) -> None:
         """Ask the supervisor to end."""
-        self.stop_requested.set()
+        self.stopping = True
+        self.over.set()
 
     def _set_up_compression(self, tasks: TaskGroup) -> None:
         codec = CODECS[self.config.compression_type]
@@ -205,21 +235,66 @@ class Engine:
     # -- the accumulator's task: everything that is due at a time
 
     async def _keep_time(self) -> None:
-        next_idle_look = self.loop.time() + LOOK_FOR_IDLE_EVERY
+        next_idle_look = self.loop.time() + self._idle_look_every
         while True:
             now = self.loop.time()
+            if self._somebody_is_late(now):
+                await self._let_answers_arrive()
+                now = self.loop.time()
             self.settlement.expire(now)
             self.admission.expire(now)
             self.unseen.report(now)
             if now >= next_idle_look:
-                next_idle_look = now + LOOK_FOR_IDLE_EVERY
-                for sender in self.senders.values():
-                    sender.close_if_idle(now)
+                next_idle_look = now + self._idle_look_every
+                self._close_idle(now)
             self._set_alarm(next_idle_look)
             await self.wakeup.wait()
 
+    def _somebody_is_late(self, now: float) -> bool:
+        """True when a record or a call may be about to be given up."""
+        oldest = next(iter(self.accumulator.aging), None)
+        if oldest is not None and oldest.opened_at + oldest.delivery_timeout <= now:
+            return True
+        alarm = self.accumulator.deadlines.earliest()
+        call = self.admission.deadlines.earliest()
+        # Most alarms are lingers that are over: those only count when the loop was held up.
+        return (call is not None and call <= now) or (alarm is not None and alarm <= now - HELD_UP)
+
+    async def _let_answers_arrive(self) -> None:
+        """After a loop that was held up, what has already arrived is handled before anything is judged late."""
+        reads = -1
+        for _ in range(MOST_CATCH_UP_TURNS):
+            before, reads = reads, self._reads()
+            if reads == before:
+                return
+            # Two turns, for the reasons of `Alarm`: the first may end before the selector was asked.
+            await asyncio.sleep(0)
+            await asyncio.sleep(0)
+
+    def _reads(self) -> int:
+        links = [sender.link for sender in self.senders.values()]
+        connections = [self.control.connection, *(link.connection for link in links if link is not None)]
+        return sum(connection.reads for connection in connections if connection is not None)
+
+    @property
+    def _idle_look_every(self) -> float:
+        limit = self.config.connections_max_idle_ms / 1000
+        return min(LOOK_FOR_IDLE_EVERY, limit) if limit > 0 else LOOK_FOR_IDLE_EVERY
+
+    def _close_idle(self, now: float) -> None:
+        limit = self.config.connections_max_idle_ms / 1000
+        if limit >= 0:
+            for sender in self.senders.values():
+                sender.close_if_idle(now, limit)
+            self.control.close_if_idle(now, limit)
+
     def _set_alarm(self, next_idle_look: float) -> None:
-        due = [next_idle_look, self.accumulator.next_deadline(), self.admission.deadlines.earliest(), self.unseen.due()]
+        due = [
+            next_idle_look,
+            self.accumulator.next_deadline(),
+            self.admission.deadlines.earliest(),
+            self.unseen.due(),
+        ]
         self.wakeup.by(min(moment for moment in due if moment is not None))
 
     # -- senders
@@ -230,28 +305,44 @@ class Engine:
             if self.tasks is None:
                 return
             sender = self.senders[queue.node_id] = Sender(self, queue)
-            self.tasks.start_soon(sender.run, name=f"aioproducer sender {queue.node_id}")
+            self.look_after(f"sender {queue.node_id}", sender.run)
         sender.work.set()
 
-    def alive(self, node_id: int) -> None:
-        """The broker answers."""
+    def reachable(self, node_id: int) -> None:
+        """A connection to the broker is open."""
         if node_id in self.dead:
             self.dead.discard(node_id)
-            self.accumulator.share_memory(self.dead)
+            self.share_memory()
 
-    def troubled(self, node_id: int, error: BaseException) -> None:
-        """The broker does not answer."""
-        self.last_error = error
-        self.tally.last_error = error
+    def unreachable(self, node_id: int, error: KafkaError) -> None:
+        """The broker cannot be connected to, or does not answer."""
         if node_id not in self.dead:
             self.dead.add(node_id)
-            self.accumulator.share_memory(self.dead)
-            log.warning("broker %d is in trouble: %s", node_id, error)
+            self.share_memory()
+        self.disconnected(error)
+
+    def disconnected(self, error: KafkaError) -> None:
+        """A connection is gone: metadata may know why."""
+        self.last_error = error
         self.cluster.stale(None)
+
+    def share_memory(self) -> None:
+        """Brokers came, went, or changed their state: so do their shares; who waits for more gets it."""
+        self.accumulator.share_memory(self.dead)
+        self.admission.room(self.admission.antechamber)
 
     def hint(self, topic: str, partition: int, leader_id: int, leader_epoch: int, node: Node | None) -> None:
         """A broker said who leads a partition now (KIP-951)."""
         self.cluster.apply(self.view.leader_hint(topic, partition, leader_id, leader_epoch, node))
+
+    @property
+    def last_error(self) -> BaseException | None:
+        """What went wrong last, with a record or with a broker."""
+        return self.tally.last_error
+
+    @last_error.setter
+    def last_error(self, error: BaseException) -> None:
+        self.tally.last_error = error
 
     def connected_brokers(self) -> int:
         """How many brokers are connected for producing."""
@@ -309,6 +400,19 @@ class Engine:
         done = self.flushes.pop(flush)
         if not done.done():
             done.set_result(None)
+
+
+def first_of(error: BaseException | None) -> BaseException | None:
+    """The error itself, where a task group wrapped it; what was only cancelled because of it does not count."""
+    while isinstance(error, BaseExceptionGroup):
+        told = [each for each in error.exceptions if not isinstance(each, asyncio.CancelledError)]
+        error = (told or error.exceptions)[0]
+    return error
+
+
+def denied(cause: BaseException | None) -> KafkaError | None:
+    """What is raised from every call of a producer that may not work at all; a copy, as raising adds a traceback."""
+    return copy.copy(cause) if isinstance(cause, (AuthenticationError, AuthorizationError)) else None
 
 
 class Load:

@@ -12,11 +12,9 @@ from aioproducer._wire.messages.produce import ProduceResponse
 from aioproducer.errors import ProtocolError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
+    from aioproducer._net.engine import Engine
     from aioproducer._net.link import Link
     from aioproducer._state.batches import QueuedBatch
-    from aioproducer._state.settlement import Settlement
     from aioproducer._wire.messages.produce import PartitionProduceResponse
     from aioproducer.errors import KafkaError
 
@@ -26,35 +24,46 @@ log = logging.getLogger("aioproducer")
 class ProduceExchange:
     """Waits for the answer to one request. Topics are matched by what was true when it was sent."""
 
-    __slots__ = ("_by_id", "_hint", "_link", "_now", "_settlement", "_version", "_waiting")
+    __slots__ = ("_by_id", "_engine", "_link", "_version", "_waiting")
 
     def __init__(
         self,
+        engine: Engine,
         link: Link,
         version: int,
         batches: list[QueuedBatch],
         names_by_id: dict[bytes, str],
-        settlement: Settlement,
-        hint: Callable[[str, int, int, int, Node | None], None],
-        now: Callable[[], float],
     ) -> None:
+        self._engine = engine
         self._link = link
         self._version = version
         self._waiting = {(batch.topic, batch.partition): batch for batch in batches}
         self._by_id = names_by_id
-        self._settlement = settlement
-        self._hint = hint
-        self._now = now
 
     def answered(self, frame: memoryview) -> None:
         """The answer is here."""
-        now = self._now()
         try:
             _, response = decode_response(ProduceResponse, self._version, frame)
         except ProtocolError as error:
             # Raised on: the connection closes, and with it everything that is on its way.
             self.failed(error, written=True)
             raise
+        try:
+            strange = self._take(response)
+        except Exception as error:
+            # A batch is half settled now: nothing that is said of its partition later could be trusted.
+            self._engine.crash(error)
+            raise
+        self._link.permits.release()
+        if strange:
+            raise ProtocolError(
+                "its Produce answer has a partition twice, or one that was not asked for",
+                broker=self._link.connection.broker,
+            )
+
+    def _take(self, response: ProduceResponse) -> bool:
+        """Give every batch its answer; True: there were answers that nobody had asked for."""
+        now = self._engine.loop.time()
         if response.throttle_time_ms > 0:
             self._link.connection.mute(response.throttle_time_ms / 1000)
         nodes = {
@@ -69,23 +78,13 @@ class ProduceExchange:
                 if batch is None:
                     strange = True
                     continue
-                if partition.current_leader.leader_id >= 0:
-                    leader = partition.current_leader
-                    self._hint(
-                        name,
-                        partition.index,
-                        leader.leader_id,
-                        leader.leader_epoch,
-                        nodes.get(leader.leader_id),
-                    )
-                self._settlement.answered(batch, self._understood(partition), now)
-        self._omitted(now)
-        self._link.permits.release()
-        if strange:
-            raise ProtocolError(
-                "its Produce answer has a partition twice, or one that was not asked for",
-                broker=self._link.connection.broker,
-            )
+                leader = partition.current_leader
+                if leader.leader_id >= 0:
+                    node = nodes.get(leader.leader_id)
+                    self._engine.hint(name, partition.index, leader.leader_id, leader.leader_epoch, node)
+                self._engine.settlement.answered(batch, self._understood(partition), now)
+        self._omitted()
+        return strange
 
     def _understood(self, partition: PartitionProduceResponse) -> PartitionAnswer:
         return PartitionAnswer(
@@ -97,21 +96,27 @@ class ProduceExchange:
             self._link.connection.broker,
         )
 
-    def _omitted(self, now: float) -> None:
+    def _omitted(self) -> None:
         if not self._waiting:
             return
         error = ProtocolError(
             "its Produce answer leaves out a partition that was sent", broker=self._link.connection.broker
         )
-        waiting, self._waiting = self._waiting, {}
-        for batch in waiting.values():
-            self._settlement.lost(batch, error, now, written=True)
+        self._lose(error, written=True)
 
     def failed(self, error: KafkaError, *, written: bool) -> None:
         """No answer will come."""
-        now = self._now()
-        waiting, self._waiting = self._waiting, {}
-        # Last to first: each goes to the head of its queue.
-        for batch in reversed(list(waiting.values())):
-            self._settlement.lost(batch, error, now, written=written)
+        self._link.silent |= isinstance(error.__cause__, TimeoutError)
+        self._lose(error, written=written)
         self._link.permits.release()
+
+    def _lose(self, error: KafkaError, *, written: bool) -> None:
+        now = self._engine.loop.time()
+        waiting, self._waiting = self._waiting, {}
+        try:
+            # Last to first: each goes to the head of its queue.
+            for batch in reversed(list(waiting.values())):
+                self._engine.settlement.lost(batch, error, now, written=written)
+        except Exception as bug:
+            self._engine.crash(bug)
+            raise

@@ -10,13 +10,16 @@ import anyio
 from aioproducer._state.backoff import Backoff
 from aioproducer._state.verdicts import IdentityKind, identity_verdict
 from aioproducer._wire.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
-from aioproducer.errors import AuthorizationError, BrokerError, KafkaError
+from aioproducer.errors import AuthorizationError, BrokerError, KafkaError, ProtocolError
 
 if TYPE_CHECKING:
+    from aioproducer._net.connection import Connection
     from aioproducer._net.engine import Engine
 
 log = logging.getLogger("aioproducer")
 
+INIT_PRODUCER_ID = 22
+NETWORK_EXCEPTION = 13
 CLUSTER_AUTHORIZATION_FAILED = 31
 
 
@@ -32,37 +35,65 @@ class IdentitySource:
         self.wanted.set()
 
     async def run(self) -> None:
-        """Ask whenever an identity is wanted, for ever."""
+        """Ask whenever an identity is wanted, for ever; ends with the error if the brokers give none."""
         failures = 0
         backoff = Backoff(
             self.engine.config.retry_backoff_ms / 1000, self.engine.config.retry_backoff_max_ms / 1000
         )
         while True:
-            try:
-                await self._obtain()
-            except KafkaError as error:
-                self.engine.last_error = error
-                log.debug("no producer id: %s", error)
-                if not error.retriable:
-                    raise
-                await anyio.sleep(backoff.after(failures, self.engine.rng))
-                failures += 1
-                continue
-            failures = 0
-            await self.wanted.wait()
+            if not self.engine.sequences.wanted:
+                await self.wanted.wait()
             self.wanted = anyio.Event()
+            code = await self._ask()
+            if code:
+                self._consider(code)
+                await anyio.sleep(backoff.after(failures, self.engine.rng))
+            failures = failures + 1 if code else 0
 
-    async def _obtain(self) -> None:
-        if not self.engine.sequences.wanted:
-            return
-        answer = await self.engine.control.ask(
-            InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=0x7FFFFFFF),
-            InitProducerIdResponse,
-        )
-        if answer.error_code:
-            raise refused(answer.error_code)
-        self.engine.sequences.obtained(answer.producer_id, answer.producer_epoch)
-        self.engine.accumulator.consider_all(self.engine.loop.time())
+    async def _ask(self) -> int:
+        """One question; returns the error code of its answer."""
+        try:
+            connection = await self.engine.control.connected()
+        except KafkaError as error:
+            return self._no_answer(error)
+        version = self._version(connection)
+        try:
+            answer = await connection.request(
+                InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=0x7FFFFFFF),
+                InitProducerIdResponse,
+                timeout=self.engine.config.request_timeout_ms / 1000,
+                version=version,
+            )
+        except KafkaError as error:
+            return self._no_answer(error)
+        if not answer.error_code:
+            self.engine.sequences.obtained(answer.producer_id, answer.producer_epoch)
+            self.engine.accumulator.consider_all(self.engine.loop.time())
+        return answer.error_code
+
+    def _no_answer(self, error: KafkaError) -> int:
+        # Whoever answered with nonsense may be no broker at all: others are asked, and it is asked again.
+        self.engine.last_error = error
+        log.debug("no producer id: %s", error)
+        return NETWORK_EXCEPTION
+
+    def _version(self, connection: Connection) -> int:
+        try:
+            return connection.versions.choose(INIT_PRODUCER_ID)
+        except ProtocolError as error:
+            raise ProtocolError(
+                "the broker cannot give a producer id, which an idempotent producer needs: use newer brokers, or set "
+                "enable_idempotence=False",
+                broker=connection.broker,
+                cause=error,
+            ) from None
+
+    def _consider(self, code: int) -> None:
+        if identity_verdict(code).kind is IdentityKind.FATAL:
+            raise refused(code)
+        if code != NETWORK_EXCEPTION:
+            self.engine.last_error = refused(code)
+            log.debug("no producer id yet: %s", self.engine.last_error)
 
 
 def refused(code: int) -> KafkaError:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import TYPE_CHECKING
 
 import attrs
@@ -11,17 +12,24 @@ if TYPE_CHECKING:
     from aioproducer._net.connection import Connection
 
 
-@attrs.frozen(eq=False)
+@attrs.define(eq=False)
 class Link:
-    """A permit is held from the write of a request to its answer, or to the end of the connection."""
+    """A permit is held from the write of a request to its answer, or to the end of the connection.
+
+    `silent`: it ended because an answer did not come in time.
+    """
 
     connection: Connection
     permits: Semaphore
+    ended: asyncio.Event
+    silent: bool = False
 
     @classmethod
     def over(cls, connection: Connection, permits: int) -> Link:
         """A link that allows so many requests in flight."""
-        return cls(connection, Semaphore(permits, fast_acquire=True))
+        ended = asyncio.Event()
+        connection.add_close_callback(lambda _connection: ended.set())
+        return cls(connection, Semaphore(permits, max_value=permits, fast_acquire=True), ended)
 
     async def permit(self) -> None:
         """Wait for a permit; without a turn of the loop when there is one."""
@@ -29,3 +37,8 @@ class Link:
             self.permits.acquire_nowait()
         except WouldBlock:
             await self.permits.acquire()
+
+
+def is_idle(connection: Connection, now: float, limit: float) -> bool:
+    """Whether nothing was said over a connection for so many seconds, and nothing is waited for."""
+    return not connection.in_flight and now - connection.last_used >= limit

@@ -4,23 +4,24 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from functools import partial
 from typing import TYPE_CHECKING
 
 import anyio
 
-from aioproducer._net.dialing import dial
 from aioproducer._net.exchange import ProduceExchange
-from aioproducer._net.link import Link
+from aioproducer._net.link import Link, is_idle
 from aioproducer._state.settlement import PartitionAnswer
 from aioproducer._wire.produce import TOPIC_IDS_FROM, ProduceHead, TopicBatches, write_produce
-from aioproducer.errors import BrokerUnavailableError, KafkaError
+from aioproducer.errors import BrokerUnavailableError, KafkaError, ProtocolError
 from aioproducer.records import ConnectionStats
 
 if TYPE_CHECKING:
     from aioproducer._net.connection import Connection
     from aioproducer._net.engine import Engine
     from aioproducer._state.batches import QueuedBatch
-    from aioproducer._state.queues import NodeQueue
+    from aioproducer._state.metadata import Node
+    from aioproducer._state.queues import NodeQueue, TopicQueues
 
 log = logging.getLogger("aioproducer")
 
@@ -43,8 +44,6 @@ class Sender:
         self.state = "idle"
         self.connects = 0
         self.failures = 0
-        self.failures_in_a_row = 0
-        self.try_again_at = 0.0
 
     # -- the task
 
@@ -58,81 +57,81 @@ class Sender:
 
     async def _send_next(self) -> None:
         link = self.link
-        if link is None or link.connection.closed:
-            if not await self._connect():
-                return
-            link = self.link
         if link is None:
+            await self._connect()
             return
-        await self._unmuted(link.connection)
+        if await self._was_muted(link):
+            return
         await link.permit()
         try:
             await link.connection.drained()
         except KafkaError:
             link.permits.release()
             return
-        if link.connection.closed or not self._send(link):
+        # The answer that gave the permit back may have asked for a pause.
+        if link.connection.closed or self._pause(link) > 0 or not self._send(link):
             link.permits.release()
 
-    async def _unmuted(self, connection: Connection) -> None:
+    def _pause(self, link: Link) -> float:
         # KIP-219: the broker asked for a pause; other brokers go on.
-        pause = connection.muted_until - self.loop.time()
-        if pause > 0:
-            await anyio.sleep(pause)
+        return link.connection.muted_until - self.loop.time()
+
+    async def _was_muted(self, link: Link) -> bool:
+        """Wait out the pause that the broker asked for; a new connection to it would know nothing of it."""
+        pause = self._pause(link)
+        if pause <= 0:
+            return False
+        self.state = "throttled"
+        with anyio.move_on_after(pause):
+            await link.ended.wait()
+        self.state = "connected" if self.link is link else self.state
+        return True
 
     # -- connecting
 
-    async def _connect(self) -> bool:
-        pause = self.try_again_at - self.loop.time()
-        if pause > 0:
-            self.state = "backing off"
-            await anyio.sleep(pause)
-        node = self.engine.view.node(self.node_id)
-        if node is None:
-            self._could_not(
-                BrokerUnavailableError("the broker is not in the metadata any more", broker=self.node_id)
-            )
-            return False
+    async def _connect(self) -> None:
         self.state = "connecting"
         try:
-            connection = await dial(
-                node.host,
-                node.port,
-                self.config,
-                node_id=self.node_id,
-                setup_timeout=self.engine.setup_timeout.after(self.failures_in_a_row, self.engine.rng),
-            )
+            node = await self._node()
+            connection = await self.engine.addresses.dial(node.host, node.port, self.node_id)
         except KafkaError as error:
-            self._could_not(error)
-            return False
-        self._connected(connection)
-        return True
+            self.state = "unreachable"
+            self.failures += 1
+            self.engine.unreachable(self.node_id, error)
+        else:
+            self._connected(connection, node)
 
-    def _could_not(self, error: KafkaError) -> None:
-        self.state = "unreachable"
-        self.failures += 1
-        pause = self.engine.reconnect_backoff.after(self.failures_in_a_row, self.engine.rng)
-        self.failures_in_a_row += 1
-        self.try_again_at = self.loop.time() + pause
-        self.engine.troubled(self.node_id, error)
+    async def _node(self) -> Node:
+        node = self.engine.view.node(self.node_id)
+        if node is None:
+            # Its partitions will get another leader, or it comes back: metadata tells, and is asked for meanwhile.
+            await anyio.sleep(self.config.reconnect_backoff_max_ms / 1000)
+            raise BrokerUnavailableError("the broker is not in the metadata any more", broker=self.node_id)
+        return node
 
-    def _connected(self, connection: Connection) -> None:
+    def _connected(self, connection: Connection, node: Node) -> None:
         self.state = "connected"
         self.connects += 1
-        self.failures_in_a_row = 0
         self.link = Link.over(connection, self.config.max_in_flight_requests_per_connection)
-        connection.add_close_callback(self._closed)
-        self.engine.alive(self.node_id)
+        connection.add_close_callback(partial(self._closed, node))
+        self.engine.reachable(self.node_id)
 
-    def _closed(self, connection: Connection) -> None:
-        if self.link is not None and self.link.connection is connection:
-            self.link = None
-            self.state = "disconnected"
-            # A broker that hangs up at once must not be called again at once.
-            pause = self.engine.reconnect_backoff.after(self.failures_in_a_row, self.engine.rng)
-            self.failures_in_a_row += 1
-            self.try_again_at = self.loop.time() + pause
-            self.engine.troubled(self.node_id, connection.close_reason or BrokerUnavailableError(broker=self.node_id))
+    def _closed(self, node: Node, connection: Connection) -> None:
+        link = self.link
+        if link is None or link.connection is not connection:
+            return
+        self.link = None
+        self.state = "disconnected"
+        reason = connection.close_reason or BrokerUnavailableError(broker=self.node_id)
+        if isinstance(reason, ProtocolError) or link.silent:
+            self.engine.addresses.tell(
+                node.host, node.port, "the connection to a broker was given up: %s", reason
+            )
+            self.engine.unreachable(self.node_id, reason)
+        else:
+            # Brokers close what is idle, and restart: nothing to worry about yet.
+            log.info("the connection to a broker ended: %s", reason)
+            self.engine.disconnected(reason)
 
     def close(self, reason: KafkaError | None = None) -> None:
         """Close the connection, if there is one, without taking it for a fault of the broker."""
@@ -140,16 +139,10 @@ class Sender:
         if link is not None:
             link.connection.close(reason)
 
-    def close_if_idle(self, now: float) -> None:
-        """Close a connection that nothing was sent over for `connections_max_idle_ms`."""
+    def close_if_idle(self, now: float, limit: float) -> None:
+        """Close a connection that nothing was sent over for so many seconds."""
         link = self.link
-        limit = self.config.connections_max_idle_ms / 1000
-        if (
-            link is not None
-            and limit >= 0
-            and not link.connection.in_flight
-            and now - link.connection.last_used >= limit
-        ):
+        if link is not None and is_idle(link.connection, now, limit):
             self.close()
             self.state = "idle"
 
@@ -172,9 +165,14 @@ class Sender:
     def _write(self, link: Link, batches: list[QueuedBatch]) -> None:
         connection = link.connection
         topics = self._by_topic(batches)
-        version = connection.versions.choose(
-            PRODUCE, BEFORE_TOPIC_IDS if any(topic.topic_id == NO_ID for topic in topics) else None
-        )
+        try:
+            version = connection.versions.choose(
+                PRODUCE, BEFORE_TOPIC_IDS if any(topic.topic_id == NO_ID for topic in topics) else None
+            )
+        except ProtocolError as error:
+            # A broker that wants topic ids, of which the one that gave the metadata knows nothing yet.
+            self._unsent(link, batches, error)
+            return
         correlation_id = connection.next_correlation_id()
         timeout_ms = self.config.request_timeout_ms
         head = ProduceHead(version, correlation_id, self.config.client_id, self.engine.acks, timeout_ms)
@@ -183,9 +181,7 @@ class Sender:
             self._write_unasked(link, correlation_id, parts, batches)
             return
         names = {topic.topic_id: topic.name for topic in topics} if version >= TOPIC_IDS_FROM else {}
-        exchange = ProduceExchange(
-            link, version, batches, names, self.engine.settlement, self.engine.hint, self.loop.time
-        )
+        exchange = ProduceExchange(self.engine, link, version, batches, names)
         connection.write_request(correlation_id, parts, exchange, timeout_ms / 1000)
 
     def _by_topic(self, batches: list[QueuedBatch]) -> list[TopicBatches]:
@@ -193,8 +189,8 @@ class Sender:
         for batch in batches:
             entry = topics.get(batch.topic)
             if entry is None:
-                topic_id = self.engine.accumulator.topics[batch.topic].topic_id
-                entry = topics[batch.topic] = TopicBatches(batch.topic, topic_id, [])
+                queues: TopicQueues = batch.queue.topic  # type: ignore[assignment]
+                entry = topics[batch.topic] = TopicBatches(batch.topic, queues.topic_id, [])
             entry.batches.append((batch.partition, batch.view()))  # type: ignore[attr-defined]  # made above
         return list(topics.values())
 
@@ -206,11 +202,17 @@ class Sender:
         try:
             link.connection.write_request(correlation_id, parts, None, self.config.request_timeout_ms / 1000)
         except KafkaError as error:
-            for batch in reversed(batches):
-                self.engine.settlement.lost(batch, error, now, written=False)
-        else:
-            for batch in batches:
-                self.engine.settlement.answered(batch, PartitionAnswer(0), now)
+            self._unsent(link, batches, error)
+            return
+        for batch in batches:
+            self.engine.settlement.answered(batch, PartitionAnswer(0), now)
+        link.permits.release()
+
+    def _unsent(self, link: Link, batches: list[QueuedBatch], error: KafkaError) -> None:
+        now = self.loop.time()
+        # Last to first: each goes to the head of its queue.
+        for batch in reversed(batches):
+            self.engine.settlement.lost(batch, error, now, written=False)
         link.permits.release()
 
     def stats(self) -> ConnectionStats:

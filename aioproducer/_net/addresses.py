@@ -1,0 +1,104 @@
+"""The addresses that are dialed: one attempt at a time each, and a growing pause after every one that led to nothing.
+
+Senders and the control connection dial the same brokers. If each of them paused on its own, a broker that is down would
+be called as often as there are callers; so what is known of an address is kept here, for all of them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import math
+from functools import partial
+from typing import TYPE_CHECKING
+
+import anyio
+import attrs
+
+from aioproducer._net.dialing import dial
+from aioproducer._state.backoff import Backoff
+from aioproducer.errors import KafkaError, ProtocolError
+
+if TYPE_CHECKING:
+    from random import Random
+
+    from aioproducer._net.connection import Connection
+    from aioproducer.config import ProducerConfig
+
+log = logging.getLogger("aioproducer")
+
+TELL_EVERY = 10.0
+
+
+@attrs.define(eq=False)
+class Address:
+    """What is known of one host and port. `failures` counts the attempts in a row that led to nothing."""
+
+    host: str
+    port: int
+    dialing: asyncio.Lock = attrs.Factory(asyncio.Lock)
+    failures: int = 0
+    not_before: float = -math.inf
+    told_at: float = -math.inf
+
+
+class Addresses:
+    """Dials, in place of everybody who needs a connection."""
+
+    def __init__(self, config: ProducerConfig, loop: asyncio.AbstractEventLoop, rng: Random) -> None:
+        self._config = config
+        self._loop = loop
+        self._rng = rng
+        self._pause = Backoff(config.reconnect_backoff_ms / 1000, config.reconnect_backoff_max_ms / 1000)
+        self._patience = Backoff(
+            config.socket_connection_setup_timeout_ms / 1000,
+            config.socket_connection_setup_timeout_max_ms / 1000,
+        )
+        self._known: dict[tuple[str, int], Address] = {}
+
+    def at(self, host: str, port: int) -> Address:
+        """What is known of this address."""
+        known = self._known.get((host, port))
+        if known is None:
+            known = self._known[host, port] = Address(host, port)
+        return known
+
+    def free_at(self, host: str, port: int) -> float:
+        """When it may be dialed; infinite while somebody is at it."""
+        address = self.at(host, port)
+        return math.inf if address.dialing.locked() else address.not_before
+
+    async def dial(self, host: str, port: int, node_id: int | None = None) -> Connection:
+        """A new connection, when it is this caller's turn and the pause is over."""
+        address = self.at(host, port)
+        async with address.dialing:
+            pause = address.not_before - self._loop.time()
+            if pause > 0:
+                await anyio.sleep(pause)
+            patience = self._patience.after(address.failures, self._rng)
+            try:
+                connection = await dial(host, port, self._config, node_id=node_id, setup_timeout=patience)
+            except KafkaError as error:
+                self._led_to_nothing(address)
+                self.tell(host, port, "cannot connect to a broker: %s", error)
+                raise
+        connection.add_close_callback(partial(self._closed, address, connection.reads))
+        return connection
+
+    def _led_to_nothing(self, address: Address) -> None:
+        address.not_before = self._loop.time() + self._pause.after(address.failures, self._rng)
+        address.failures += 1
+
+    def _closed(self, address: Address, reads_at_opening: int, connection: Connection) -> None:
+        # Somebody who takes calls and hangs up, or talks nonsense, is no better than somebody who takes none.
+        if connection.reads > reads_at_opening and not isinstance(connection.close_reason, ProtocolError):
+            address.failures = 0
+        self._led_to_nothing(address)
+
+    def tell(self, host: str, port: int, text: str, error: KafkaError) -> None:
+        """Warn of what is wrong with an address, but not all the time."""
+        address, now = self.at(host, port), self._loop.time()
+        often = now < address.told_at + TELL_EVERY
+        if not often:
+            address.told_at = now
+        log.log(logging.DEBUG if often else logging.WARNING, text, error)
