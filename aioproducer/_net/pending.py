@@ -49,7 +49,8 @@ class Pending:
 
     def refuse(self, error: BaseException) -> None:
         """The record will not be accepted."""
-        self.error = error
+        # Its traceback holds the frame that holds this: a cycle would keep an unseen failure from being told at once.
+        self.error = error.with_traceback(None)
         self.finish()
 
     async def accepted(self) -> Any:  # a Delivery or a BatchDelivery, by the call that made this
