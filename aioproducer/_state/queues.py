@@ -43,6 +43,7 @@ class PartitionQueue(Partition):
         "has_alarm",
         "identity",
         "in_flight",
+        "introduced",
         "is_ready",
         "next_sequence",
         "node",
@@ -61,6 +62,8 @@ class PartitionQueue(Partition):
         self.has_alarm = False
         self.identity: tuple[int, int] | None = None
         self.next_sequence = 0
+        # A batch under this producer id was acknowledged: the leader knows which number comes next.
+        self.introduced = False
         # The sequence has a gap that no batch will fill: only a new epoch goes on from here.
         self.broken = False
 

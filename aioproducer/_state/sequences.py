@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from aioproducer._state.queues import PartitionQueue
 
 LAST_EPOCH = 32767
+# A leader knows this many of the newest batches of a producer again when they are sent twice.
+REMEMBERED_BATCHES = 5
 
 
 class Sequences:
@@ -53,7 +55,9 @@ class Sequences:
             # A batch that is sent again waits until it is the first without an outcome (RecordAccumulator's
             # shouldStopDrainBatchesForPartition): one in flight while a partition recovers.
             return queue.sent[0] is batch
-        return not queue.broken or self._mendable(queue)
+        if queue.broken:
+            return self._mendable(queue)
+        return not queue.sent or (queue.introduced and len(queue.sent) < REMEMBERED_BATCHES)
 
     def _mendable(self, queue: PartitionQueue) -> bool:
         return not queue.in_flight and not any(batch.dirty for batch in queue.sent)
@@ -69,8 +73,7 @@ class Sequences:
         if batch.sequence >= 0:
             return
         if queue.identity != self.identity and not queue.sent:
-            queue.identity = self.identity
-            queue.next_sequence = 0
+            self._adopt(queue)
         self._number(queue, batch)
         queue.sent.append(batch)
 
@@ -84,11 +87,19 @@ class Sequences:
     def _mend(self, queue: PartitionQueue) -> None:
         if queue.identity == self.identity:
             self._next_epoch()
-        queue.identity = self.identity
-        queue.next_sequence = 0
+        self._adopt(queue)
         queue.broken = False
         for batch in queue.sent:
             self._number(queue, batch)
+
+    def _adopt(self, queue: PartitionQueue) -> None:
+        assert self.identity is not None  # noqa: S101  # may_send() refused before
+        if queue.identity is None or queue.identity[0] != self.identity[0]:
+            # A leader that does not know a producer id takes any sequence number for its first. Were the first batch
+            # refused and the second already on its way, that would be taken, and the first could only come after it.
+            queue.introduced = False
+        queue.identity = self.identity
+        queue.next_sequence = 0
 
     def _next_epoch(self) -> None:
         assert self.identity is not None  # noqa: S101  # may_send() refused before
@@ -101,7 +112,8 @@ class Sequences:
 
     def acknowledged(self, queue: PartitionQueue, batch: QueuedBatch) -> None:
         """The batch is in the log."""
-        self._forget(queue, batch)
+        if self._forget(queue, batch) and batch.identity == queue.identity:
+            queue.introduced = True
 
     def not_appended(self, queue: PartitionQueue, batch: QueuedBatch) -> None:
         """The batch ended, and no attempt of it was appended: its numbers are free, if it was the last."""
