@@ -60,6 +60,9 @@ class Sequences:
         return not queue.sent or (queue.introduced and len(queue.sent) < REMEMBERED_BATCHES)
 
     def _mendable(self, queue: PartitionQueue) -> bool:
+        if self.exhausted and queue.identity == self.identity:
+            # There is no epoch after the last: this partition goes on under the producer id that was asked for.
+            return False
         return not queue.in_flight and not any(batch.dirty for batch in queue.sent)
 
     def give(self, queue: PartitionQueue, batch: QueuedBatch) -> None:
