@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from aioproducer._state.queues import PartitionQueue
 
 LAST_EPOCH = 32767
+ANONYMOUS = (-1, -1)
 # A leader knows this many of the newest batches of a producer again when they are sent twice.
 REMEMBERED_BATCHES = 5
 
@@ -68,7 +69,9 @@ class Sequences:
     def give(self, queue: PartitionQueue, batch: QueuedBatch) -> None:
         """Give the batch its place in the sequence, if it has none, and write its header."""
         if not self.idempotent:
-            if not batch.attempts:
+            # Once per batch, and also for one that was made of others after they had been sent.
+            if batch.identity is None:
+                batch.identity = ANONYMOUS
                 stamp_anonymous(batch)
             return
         if queue.broken and not batch.dirty:
