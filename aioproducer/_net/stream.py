@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import AsyncIterable, Iterable
+from collections.abc import AsyncGenerator, AsyncIterable, Iterable
+from contextlib import aclosing
 from typing import TYPE_CHECKING, Any
 
-from aioproducer.errors import KafkaError, StateError
+from aioproducer.errors import KafkaError, RecordError, StateError
 from aioproducer.outcome import Outcome
 from aioproducer.records import BatchResult, Record
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable
+    from collections.abc import Callable
 
     from aioproducer._core import Delivery, SendPath
 
@@ -77,33 +78,42 @@ async def send_stream(
     """Send every record and count what became of it; a producer that ends, ends the stream."""
     stream = Stream(on_progress)
     index = 0
-    async for record in each(records):
-        try:
-            delivery = await producer.send(
-                record.topic,
-                record.value,
-                key=record.key,
-                partition=record.partition,
-                timestamp=record.timestamp,
-                headers=record.headers,
-            )
-        except StateError:
-            raise
-        except KafkaError as error:
-            stream.refused(index, error)
-        else:
-            stream.sent(index, delivery)
-        index += 1
+    async with aclosing(each(records)) as items:
+        async for item in items:
+            try:
+                delivery = await _sent(producer, item, index)
+            except StateError:
+                raise
+            except KafkaError as error:
+                stream.refused(index, error)
+            else:
+                stream.sent(index, delivery)
+            index += 1
     return await stream.rest()
 
 
-async def each(
-    records: Iterable[Record[Any, Any]] | AsyncIterable[Record[Any, Any]],
-) -> AsyncIterator[Record[Any, Any]]:
-    """The records of an iterable or an async iterable."""
+async def _sent(producer: Producer[Any, Any], record: object, index: int) -> Delivery:
+    if not isinstance(record, Record):
+        raise RecordError(f"item {index} of send_all() is {type(record).__name__}, not a Record")
+    return await producer.send(
+        record.topic,
+        record.value,
+        key=record.key,
+        partition=record.partition,
+        timestamp=record.timestamp,
+        headers=record.headers,
+    )
+
+
+async def each(records: Iterable[object] | AsyncIterable[object]) -> AsyncGenerator[object, None]:
+    """What an iterable or an async iterable gives."""
     if isinstance(records, AsyncIterable):
         async for record in records:
             yield record
-    else:
+    elif isinstance(records, Iterable):
         for record in records:
             yield record
+    else:
+        raise RecordError(
+            f"send_all() takes an iterable or async iterable of Record, not {type(records).__name__}"
+        )
