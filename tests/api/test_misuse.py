@@ -45,6 +45,11 @@ async def use(producer: Producer[Any, Any], name: str) -> Any:
     return await asyncio.wait_for(awaited(), LIMIT)
 
 
+def from_properties(given: Any) -> Producer[Any, Any]:
+    """With one setting on top."""
+    return Producer.from_properties(given, client_id="test")
+
+
 @pytest.mark.parametrize("name", [*ASYNC_USES, *SYNC_USES])
 async def test_before_start(make: Make, name: str) -> None:
     """Before start() the error says how to start."""
@@ -253,7 +258,7 @@ async def test_from_properties(kafka: EmbeddedKafka, tmp_path: Any) -> None:
     mapping = {"bootstrap.servers": kafka.bootstrap_servers, "linger.ms": "7"}
     for given in (file, str(file), mapping):
         # A file is read when the producer is made: not in the event loop, where that would block.
-        made = await asyncio.to_thread(Producer.from_properties, given, client_id="test")
+        made = await asyncio.to_thread(from_properties, given)
         async with made as producer:
             assert (producer.config.linger_ms, producer.config.client_id) == (7, "test")
             await producer.send_and_wait("one", b"v")

@@ -1,0 +1,301 @@
+"""What users supply: serializers, partitioners, interceptors."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from typing import Any
+
+import attrs
+import pytest
+
+from aioproducer import (
+    BrokerError,
+    DeliveryError,
+    Outcome,
+    Producer,
+    Record,
+    RecordError,
+    RecordMetadata,
+    SerializationError,
+    partitioners,
+    serializers,
+)
+from aioproducer.testing import EmbeddedKafka
+from tests.api.conftest import Make
+from tests.api.support import LIMIT, started, turns, unknown_topic, values, warm
+
+
+async def test_string_serializers(make: Make, kafka: EmbeddedKafka) -> None:
+    """serializers.string() makes UTF-8 of keys and values; None stays a tombstone."""
+    producer = await warm(make(key_serializer=serializers.string(), value_serializer=serializers.string()))
+    await producer.send_and_wait("one", "grün", key="ä")
+    await producer.send_and_wait("one", None, key="ä")
+    assert [(record.key, record.value) for record in kafka.records("one")] == [
+        ("ä".encode(), "grün".encode()),
+        ("ä".encode(), None),
+    ]
+
+
+async def test_json_serializer(make: Make, kafka: EmbeddedKafka) -> None:
+    """serializers.json() makes JSON."""
+    producer = await warm(make(value_serializer=serializers.json()))
+    await producer.send_and_wait("one", {"a": [1, None]})
+    assert values(kafka) == [b'{"a":[1,null]}']
+
+
+class WithTopic:
+    """A serializer that wants topic and headers."""
+
+    def serialize(self, topic: str, headers: Any, data: Any) -> bytes:
+        """All of it, to be looked at."""
+        return repr((topic, headers, data)).encode()
+
+
+async def test_serializer_with_topic_and_headers(make: Make, kafka: EmbeddedKafka) -> None:
+    """An object with serialize() gets the topic and the headers."""
+    producer = await warm(make(value_serializer=WithTopic()))
+    await producer.send_and_wait("one", 7, headers={"h": b"1"})
+    assert values(kafka) == [b"('one', (('h', b'1'),), 7)"]
+
+
+@pytest.mark.parametrize("part", ["key", "value"])
+@pytest.mark.parametrize("asynchronous", [False, True])
+async def test_failing_serializer(make: Make, kafka: EmbeddedKafka, part: str, asynchronous: bool) -> None:
+    """A serializer that fails is a SerializationError with its cause; the next record is written."""
+
+    def fails(data: bytes) -> bytes:
+        if data == b"bad":
+            raise ZeroDivisionError("inside")
+        return data
+
+    async def fails_later(data: bytes) -> bytes:
+        await asyncio.sleep(0)
+        return fails(data)
+
+    setting = {f"{part}_serializer": fails_later if asynchronous else fails}
+    producer = await warm(make(**setting))
+    with pytest.raises(SerializationError, match="one") as caught:
+        await producer.send("one", b"bad", key=b"bad")
+    error = caught.value
+    assert (error.part, error.topic, error.outcome) == (part, "one", Outcome.NOT_WRITTEN)
+    assert isinstance(error.cause, ZeroDivisionError)
+    await producer.send_and_wait("one", b"good", key=b"good")
+    assert values(kafka) == [b"good"]
+
+
+@pytest.mark.parametrize("made", ["text", 7, [1]])
+async def test_serializer_that_makes_no_bytes(make: Make, made: Any) -> None:
+    """A serializer that gives something else is a SerializationError that says what it gave."""
+    producer = await warm(make(value_serializer=lambda _: made))
+    with pytest.raises(SerializationError, match=type(made).__name__):
+        await producer.send("one", b"v")
+
+
+async def test_coroutine_serializer_is_not_blocking_others(make: Make, kafka: EmbeddedKafka) -> None:
+    """A serializer that waits for one topic does not hold up another topic."""
+    gate = asyncio.Event()
+
+    class Gated:
+        """Waits for one topic only."""
+
+        async def serialize(self, topic: str, headers: Any, data: bytes) -> bytes:
+            if topic == "one":
+                await gate.wait()
+            return data
+
+    producer = await warm(make(value_serializer=Gated()))
+    held = started(producer.send_and_wait("one", b"v"))
+    await asyncio.wait_for(producer.send_and_wait("four", b"w"), LIMIT)
+    assert not held.done()
+    gate.set()
+    await held
+
+
+async def test_key_of_the_partitioner_is_the_serialized_one(make: Make) -> None:
+    """Partitions are chosen by the bytes of the key."""
+    plain = await warm(make())
+    expected = [(await plain.send_and_wait("four", b"v", key=b"%d" % i)).partition for i in range(20)]
+    producer = await warm(make(key_serializer=lambda number: b"%d" % number))
+    found = [(await producer.send_and_wait("four", b"v", key=i)).partition for i in range(20)]
+    assert found == expected
+    assert len(set(found)) == 4
+
+
+async def test_default_partitioner_without_a_key_sticks(producer: Producer) -> None:
+    """Records without a key that are sent together share a partition."""
+    deliveries = [await producer.send("four", b"v") for _ in range(50)]
+    await producer.flush()
+    assert len({delivery.partition for delivery in deliveries}) == 1
+
+
+@pytest.mark.parametrize("name", ["round_robin", "murmur3", "random"])
+async def test_built_in_partitioners(make: Make, name: str) -> None:
+    """The built-in partitioners can be given by name or as objects, and use all partitions."""
+    for given in (name, getattr(partitioners, name)):
+        producer = await warm(make(partitioner=given))
+        deliveries = [await producer.send("four", b"v", key=b"%d" % i) for i in range(200)]
+        await producer.flush()
+        assert {delivery.partition for delivery in deliveries} == {0, 1, 2, 3}
+
+
+async def test_round_robin_takes_turns(make: Make) -> None:
+    """round_robin gives each partition its turn."""
+    producer = await warm(make(partitioner="round_robin"))
+    found = [(await producer.send("four", b"v")).partition for _ in range(8)]
+    assert found[:4] == found[4:]
+    assert sorted(found[:4], key=lambda partition: partition or 0) == [0, 1, 2, 3]
+
+
+async def test_custom_partitioner_is_asked_with_everything(make: Make) -> None:
+    """A partitioner gets topic, serialized key and value, all partitions and the available ones."""
+    asked: list[Any] = []
+
+    def partitioner(
+        topic: str, key: Any, value: Any, partitions: Sequence[int], available: Sequence[int]
+    ) -> int:
+        asked.append((topic, key, value, list(partitions), list(available)))
+        return 2
+
+    producer = await warm(make(partitioner=partitioner, value_serializer=str.encode))
+    delivery = await producer.send("four", "v", key=b"k")
+    assert delivery.partition == 2
+    assert asked == [("four", b"k", b"v", [0, 1, 2, 3], [0, 1, 2, 3])]
+
+
+async def test_explicit_partition_wins(make: Make) -> None:
+    """A partition that is given is not chosen again."""
+    producer = await warm(make(partitioner=lambda *_: 1 // 0))
+    assert (await producer.send("four", b"v", partition=3)).partition == 3
+
+
+async def test_custom_partitioner_that_leaves_it(make: Make) -> None:
+    """None leaves the choice to the default."""
+    producer = await warm(make(partitioner=lambda *_: None))
+    plain = await warm(make())
+    for i in range(10):
+        mine = await producer.send("four", b"v", key=b"%d" % i)
+        assert mine.partition == (await plain.send("four", b"v", key=b"%d" % i)).partition
+
+
+@pytest.mark.parametrize("answer", [-1, 4, 1.5, "0", True])
+async def test_custom_partitioner_with_a_bad_answer(make: Make, answer: Any) -> None:
+    """An answer that is no partition is a RecordError, also for a record that had to wait."""
+    producer = await warm(make(partitioner=lambda *_: answer))
+    for topic in ("four", "new"):
+        with pytest.raises(RecordError, match="partitioner"):
+            await producer.send(topic, b"v")
+
+
+async def test_custom_partitioner_that_fails(make: Make) -> None:
+    """One that raises is a RecordError with its cause."""
+    producer = await warm(make(partitioner=lambda *_: 1 // 0))
+    with pytest.raises(RecordError, match="partitioner") as caught:
+        await producer.send("four", b"v")
+    assert isinstance(caught.value.cause, ZeroDivisionError)
+
+
+class Watcher:
+    """An interceptor that notes everything."""
+
+    def __init__(self) -> None:
+        self.sent: list[Any] = []
+        self.fates: list[tuple[Any, Any]] = []
+        self.closed = 0
+
+    def on_send(self, record: Record[Any, Any]) -> Record[Any, Any]:
+        """Note it, and mark the value."""
+        self.sent.append(record.value)
+        return attrs.evolve(record, value=(record.value or b"") + b"!")
+
+    def on_acknowledgement(self, metadata: Any, error: Any) -> None:
+        """Note it."""
+        self.fates.append((metadata, error))
+
+    def close(self) -> None:
+        """Count it."""
+        self.closed += 1
+
+
+class Broken(Watcher):
+    """An interceptor that fails at everything."""
+
+    def on_send(self, record: Record[Any, Any]) -> Record[Any, Any]:
+        """Fail."""
+        raise ZeroDivisionError
+
+    def on_acknowledgement(self, metadata: Any, error: Any) -> None:
+        """Fail."""
+        raise ZeroDivisionError
+
+    def close(self) -> None:
+        """Fail."""
+        raise ZeroDivisionError
+
+
+async def test_interceptors_run_in_order(make: Make, kafka: EmbeddedKafka) -> None:
+    """Each interceptor gets what the one before made, before serializing."""
+    first, second = Watcher(), Watcher()
+    producer = await warm(make(interceptors=[first, second]))
+    metadata = await producer.send_and_wait("one", b"v")
+    await producer.flush()
+    assert (first.sent, second.sent, values(kafka)) == ([b"v"], [b"v!"], [b"v!!"])
+    assert first.fates == second.fates == [(metadata, None)]
+    assert isinstance(metadata, RecordMetadata)
+
+
+async def test_broken_interceptor_is_left_out(
+    make: Make, kafka: EmbeddedKafka, caplog: pytest.LogCaptureFixture
+) -> None:
+    """An interceptor that raises is logged; the chain goes on with the last good record."""
+    watcher = Watcher()
+    producer = await warm(make(interceptors=[Broken(), watcher]))
+    await producer.send_and_wait("one", b"v")
+    await producer.close()
+    assert values(kafka) == [b"v!"]
+    assert len(watcher.fates) == watcher.closed == 1
+    assert "Broken" in caplog.text
+
+
+async def test_interceptors_are_told_of_failures(make: Make, kafka: EmbeddedKafka) -> None:
+    """on_acknowledgement gets the error of a record that failed, or was refused."""
+    watcher = Watcher()
+    producer = await warm(make(interceptors=[watcher]))
+    kafka.faults.error("INVALID_REQUIRED_ACKS")
+    await (await producer.send("one", b"v")).wait()
+    with pytest.raises(RecordError):
+        await producer.send("one", b"v", partition=-1)
+    await turns()
+    assert [(metadata, type(error)) for metadata, error in watcher.fates] == [
+        (None, BrokerError),
+        (None, RecordError),
+    ]
+
+
+async def test_interceptors_are_told_of_queued_records(make: Make, kafka: EmbeddedKafka) -> None:
+    """Records of send_nowait() that fail in the queue are told once."""
+    watcher = Watcher()
+    producer = await warm(make(interceptors=[watcher]))
+    unknown_topic(kafka)
+    delivery = producer.send_nowait("new", b"v", timeout=0.02)
+    await delivery.wait()
+    await turns()
+    assert [type(error) for _, error in watcher.fates] == [DeliveryError]
+
+
+async def test_interceptors_are_closed_once(make: Make) -> None:
+    """close() of the producer closes its interceptors, once, after all fates were told."""
+    watcher = Watcher()
+    producer = await warm(make(interceptors=[watcher]))
+    await producer.send("one", b"v")
+    await producer.close()
+    await producer.close()
+    assert (len(watcher.fates), watcher.closed) == (1, 1)
+
+
+async def test_interceptors_do_not_hurry(make: Make) -> None:
+    """Looking on through interceptors does not make batches leave before their linger time."""
+    producer = await warm(make(interceptors=[Watcher()], linger_ms=10_000))
+    delivery = await producer.send("one", b"v")
+    assert await asyncio.wait({started(turns(20))})
+    assert delivery.outcome is Outcome.PENDING
