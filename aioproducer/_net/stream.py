@@ -92,7 +92,7 @@ async def send_stream(
     return await stream.rest()
 
 
-async def _sent(producer: Producer[Any, Any], record: object, index: int) -> Delivery:
+async def _sent(producer: SendPath[Any, Any], record: object, index: int) -> Delivery:
     if not isinstance(record, Record):
         raise RecordError(f"item {index} of send_all() is {type(record).__name__}, not a Record")
     return await producer.send(
