@@ -1,0 +1,268 @@
+"""What real failures look like: errors with their facts, outcomes that are true."""
+
+from __future__ import annotations
+
+import asyncio
+import pickle
+
+import pytest
+
+from aioproducer import (
+    BrokerError,
+    BrokerUnavailableError,
+    DeliveryError,
+    DeliveryTimeoutError,
+    KafkaError,
+    Outcome,
+    Producer,
+    TimestampType,
+)
+from aioproducer.testing import EmbeddedKafka
+from tests.api.conftest import Make
+from tests.api.support import LIMIT, held_answers, until, values, warm
+
+SHORT = {"linger_ms": 0, "request_timeout_ms": 60, "delivery_timeout_ms": 60}
+
+
+async def failure(producer: Producer, timeout: float | None = None) -> DeliveryError:
+    """The error of one record."""
+    with pytest.raises(DeliveryError) as caught:
+        await asyncio.wait_for(await producer.send("one", b"v", timeout=timeout), LIMIT)
+    return caught.value
+
+
+async def test_broker_error(producer: Producer, kafka: EmbeddedKafka) -> None:
+    """A refusal of the broker has its code, Kafka's name, the broker, topic, partition and attempts."""
+    kafka.faults.error("INVALID_REQUIRED_ACKS")
+    error = await failure(producer)
+    assert isinstance(error, BrokerError)
+    assert (error.code, error.name) == (21, "INVALID_REQUIRED_ACKS")
+    assert (error.topic, error.partition, error.attempts) == ("one", 0, 1)
+    assert (error.outcome, error.retriable) == (Outcome.NOT_WRITTEN, False)
+    assert error.broker is not None
+    assert 0 <= (error.elapsed or 0) < LIMIT
+    assert all(fact in str(error) for fact in ("INVALID_REQUIRED_ACKS", "one", "21", "not written"))
+    assert values(kafka) == []
+
+
+async def test_broker_error_with_a_number_nobody_knows(producer: Producer, kafka: EmbeddedKafka) -> None:
+    """A code that is not in any table is told by its number; it is never lost as something else."""
+    kafka.faults.error(4242)
+    error = await failure(producer)
+    assert isinstance(error, BrokerError)
+    assert error.code == 4242
+    assert "4242" in str(error)
+
+
+async def test_not_authorized(producer: Producer, kafka: EmbeddedKafka) -> None:
+    """A topic that may not be written is a DeliveryError that names the permission."""
+    kafka.faults.error("TOPIC_AUTHORIZATION_FAILED")
+    error = await failure(producer)
+    assert error.outcome is Outcome.NOT_WRITTEN
+    assert "TOPIC_AUTHORIZATION_FAILED" in str(error)
+
+
+async def test_record_errors(producer: Producer, kafka: EmbeddedKafka) -> None:
+    """Records that the broker finds invalid are told by name; the others of the batch may be sent again."""
+    kafka.faults.record_errors({1: "bad one"})
+    deliveries = [await producer.send("one", b"%d" % i) for i in range(3)]
+    await asyncio.wait(deliveries)  # type: ignore[type-var]
+    errors = [delivery.exception() for delivery in deliveries]
+    assert "bad one" in str(errors[1])
+    assert [error is not None and error.retriable for error in errors] == [True, False, True]
+    assert {delivery.outcome for delivery in deliveries} == {Outcome.NOT_WRITTEN}
+
+
+async def test_errors_can_be_pickled(producer: Producer, kafka: EmbeddedKafka) -> None:
+    """A real error survives pickling with its facts."""
+    kafka.faults.error("INVALID_REQUIRED_ACKS", message="said the broker")
+    error = await failure(producer)
+    copy = pickle.loads(pickle.dumps(error))
+    assert (type(copy), str(copy), copy.topic, copy.outcome, copy.code) == (
+        type(error),
+        str(error),
+        "one",
+        Outcome.NOT_WRITTEN,
+        21,
+    )
+
+
+async def test_retriable_errors_are_retried(producer: Producer, kafka: EmbeddedKafka) -> None:
+    """An error that passes is not seen by the user."""
+    fault = kafka.faults.error("NOT_ENOUGH_REPLICAS", times=2)
+    metadata = await producer.send_and_wait("one", b"v")
+    assert (metadata.offset, fault.hits) == (0, 2)
+
+
+async def test_retries_are_counted_out(make: Make, kafka: EmbeddedKafka) -> None:
+    """With `retries`, the last error is the cause when they are used up."""
+    producer = await warm(make(retries=2, retry_backoff_ms=1))
+    fault = kafka.faults.error("NOT_ENOUGH_REPLICAS", times=None)
+    error = await failure(producer)
+    assert (fault.hits, error.attempts, error.outcome) == (3, 3, Outcome.NOT_WRITTEN)
+    assert isinstance(error, BrokerError) or isinstance(error.cause, BrokerError)
+    assert error.retriable
+
+
+async def test_delivery_timeout_of_a_refused_record(make: Make, kafka: EmbeddedKafka) -> None:
+    """A record that is refused until its time is over is NOT_WRITTEN, with the last error as cause."""
+    producer = await warm(make(retry_backoff_ms=1, **SHORT))
+    kafka.faults.error("NOT_ENOUGH_REPLICAS", times=None)
+    error = await failure(producer)
+    assert isinstance(error, DeliveryTimeoutError)
+    assert isinstance(error, TimeoutError)
+    assert (error.outcome, error.retriable) == (Outcome.NOT_WRITTEN, True)
+    assert isinstance(error.cause, BrokerError)
+    assert values(kafka) == []
+
+
+async def test_delivery_timeout_without_an_answer(make: Make, kafka: EmbeddedKafka) -> None:
+    """A record whose answer never came is UNKNOWN, and the text says that it may have been written."""
+    producer = await warm(make(**SHORT))
+    kafka.faults.drop_answer(times=None)
+    error = await failure(producer)
+    assert isinstance(error, DeliveryTimeoutError)
+    assert error.outcome is Outcome.UNKNOWN
+    assert "may have been written" in str(error)
+
+
+async def test_delivery_timeout_without_a_connection(make: Make, kafka: EmbeddedKafka) -> None:
+    """A record that was never sent because its broker was away is NOT_WRITTEN."""
+    producer = await warm(make(**SHORT))
+    await kafka.faults.refuse_connections(1)
+    error = await failure(producer)
+    assert isinstance(error, DeliveryTimeoutError)
+    assert error.outcome is Outcome.NOT_WRITTEN
+    await kafka.faults.accept_connections(1)
+
+
+async def test_timeout_of_one_record(producer: Producer, kafka: EmbeddedKafka) -> None:
+    """`timeout` of a call ends that record alone; those that share its batch live on."""
+    hold = held_answers(kafka)
+    patient = await producer.send("one", b"patient")
+    error = await failure(producer, timeout=0.05)
+    assert isinstance(error, DeliveryTimeoutError)
+    assert (error.outcome, patient.outcome) == (Outcome.UNKNOWN, Outcome.PENDING)
+    hold.heal()
+    assert (await patient).offset == 0
+
+
+async def test_timeout_before_the_first_write(make: Make, kafka: EmbeddedKafka) -> None:
+    """A record whose time is over before its batch left is NOT_WRITTEN and not in the batch."""
+    producer = await warm(make(linger_ms=10_000))
+    first = await producer.send("one", b"first")
+    short = await producer.send("one", b"short", timeout=0.03)
+    last = await producer.send("one", b"last")
+    await until(short.done)
+    await producer.flush()
+    assert (first.outcome, short.outcome, last.outcome) == (
+        Outcome.ACKED,
+        Outcome.NOT_WRITTEN,
+        Outcome.ACKED,
+    )
+    assert values(kafka) == [b"first", b"last"]
+    assert (first.result().offset, last.result().offset) == (0, 1)
+
+
+async def test_longer_timeout_of_one_record(make: Make, kafka: EmbeddedKafka) -> None:
+    """A longer `timeout` of a call keeps that record alive beyond delivery_timeout_ms."""
+    producer = await warm(
+        make(linger_ms=0, request_timeout_ms=100, delivery_timeout_ms=100, retry_backoff_ms=1)
+    )
+    fault = kafka.faults.error("NOT_ENOUGH_REPLICAS", times=None)
+    short = await producer.send("one", b"short")
+    long = await producer.send("one", b"long", timeout=30)
+    # Its bytes have travelled with the batch, which lives on: whether they will be written is not known.
+    assert await short.wait(LIMIT) in {Outcome.UNKNOWN, Outcome.NOT_WRITTEN}
+    assert long.outcome is Outcome.PENDING
+    fault.heal()
+    assert await long.wait(LIMIT) is Outcome.ACKED
+    assert values(kafka)[-1] == b"long"
+
+
+async def test_lost_answer_is_not_a_duplicate(producer: Producer, kafka: EmbeddedKafka) -> None:
+    """A record that was written but whose answer was lost is retried, recognised, and acknowledged once."""
+    kafka.faults.cut()
+    metadata = await producer.send_and_wait("one", b"v")
+    assert metadata.offset == 0
+    assert values(kafka) == [b"v"]
+
+
+async def test_message_too_large_for_the_broker(producer: Producer, kafka: EmbeddedKafka) -> None:
+    """One record above the topic's limit is NOT_WRITTEN, and the text names the setting of the topic."""
+    kafka.create_topic("small", 1, max_message_bytes=1000)
+    with pytest.raises(DeliveryError, match="MESSAGE_TOO_LARGE") as caught:
+        await producer.send_and_wait("small", bytes(5000))
+    assert caught.value.outcome is Outcome.NOT_WRITTEN
+    assert "max.message.bytes" in f"{caught.value} {caught.value.cause}"
+
+
+async def test_broker_that_goes_and_comes(make: Make, kafka: EmbeddedKafka) -> None:
+    """While a broker is down records wait; when it is back they are written once and in order."""
+    producer = await warm(make(reconnect_backoff_ms=5, retry_backoff_ms=5))
+    await producer.send_and_wait("one", b"0")
+    await kafka.faults.stop_broker(1)
+    deliveries = [await producer.send("one", b"%d" % i) for i in range(1, 5)]
+    await kafka.faults.start_broker(1)
+    await asyncio.wait_for(asyncio.gather(*deliveries), LIMIT)
+    assert values(kafka) == [b"%d" % i for i in range(5)]
+
+
+async def test_health_while_a_broker_is_down(make: Make, kafka: EmbeddedKafka) -> None:
+    """The last error of a producer that cannot connect names the broker's address."""
+    producer = await warm(make())
+    await producer.send_and_wait("one", b"0")
+    await kafka.faults.stop_broker(1)
+    await producer.send("one", b"1")
+    await until(lambda: isinstance(producer.health().last_error, BrokerUnavailableError))
+    health = producer.health()
+    assert health.connected_brokers == 0
+    assert str(kafka.brokers[0].port) in str(health.last_error)
+    await kafka.faults.start_broker(1)
+
+
+async def test_moved_leader(kafka: EmbeddedKafka) -> None:
+    """A partition that moves to another broker is followed; nothing is lost or reordered."""
+    async with EmbeddedKafka(brokers=2) as two, Producer(two.bootstrap_servers) as producer:
+        two.create_topic("moving", 1)
+        for i in range(20):
+            await producer.send("moving", b"%d" % i)
+            if i % 5 == 4:
+                await producer.flush()
+                two.faults.move_leader("moving", 0, 2 if two.leader_of("moving") == 1 else 1)
+        assert (await producer.flush()).not_written == 0
+        assert values(two, "moving") == [b"%d" % i for i in range(20)]
+
+
+async def test_log_append_time(producer: Producer, kafka: EmbeddedKafka) -> None:
+    """Where the broker's clock counts, the metadata says so and has its time."""
+    kafka.create_topic("stamped", 1, message_timestamp_type="LogAppendTime")
+    metadata = await producer.send_and_wait("stamped", b"v", timestamp=1)
+    assert metadata.timestamp_type is TimestampType.LOG_APPEND_TIME
+    assert metadata.timestamp > 1_600_000_000_000
+
+
+async def test_recreated_topic(make: Make, kafka: EmbeddedKafka) -> None:
+    """A topic that was deleted and made again is found by its new id."""
+    producer = await warm(make(retry_backoff_ms=5))
+    await producer.send_and_wait("one", b"old")
+    kafka.delete_topic("one")
+    kafka.create_topic("one", 1)
+    metadata = await asyncio.wait_for(producer.send_and_wait("one", b"new"), LIMIT)
+    assert metadata.offset == 0
+    assert values(kafka) == [b"new"]
+
+
+async def test_every_error_is_of_the_one_tree(producer: Producer, kafka: EmbeddedKafka) -> None:
+    """Whatever a delivery raises is a KafkaError."""
+    for name in (
+        "CORRUPT_MESSAGE",
+        "INVALID_TIMESTAMP",
+        "POLICY_VIOLATION",
+        "UNSUPPORTED_FOR_MESSAGE_FORMAT",
+    ):
+        with kafka.faults.error(name, times=3):
+            delivery = await producer.send("one", b"v", timeout=5)
+            outcome = await delivery.wait(LIMIT)
+        error = delivery.exception()
+        assert outcome is Outcome.ACKED or isinstance(error, KafkaError)

@@ -1,0 +1,185 @@
+"""The core of the contract on every kind of event loop: asyncio's, in debug mode, with eager tasks, and uvloop."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+import pytest
+import uvloop
+
+from aioproducer import DeliveryError, Outcome, Producer, StateError
+from aioproducer.testing import EmbeddedKafka
+from tests.api.support import LIMIT, held_requests, started, turns, unknown_topic, values
+
+Loop = asyncio.AbstractEventLoop
+
+
+def debugging() -> Loop:
+    """asyncio's loop in debug mode."""
+    loop = asyncio.new_event_loop()
+    loop.set_debug(True)
+    return loop
+
+
+def eager() -> Loop:
+    """asyncio's loop with tasks that begin at once (Python 3.12 and later)."""
+    loop = asyncio.new_event_loop()
+    factory: Any = getattr(asyncio, "eager_task_factory", None)
+    loop.set_task_factory(factory)
+    return loop
+
+
+LOOPS: dict[str, Callable[[], Loop]] = {
+    "asyncio": asyncio.new_event_loop,
+    "debug": debugging,
+    "uvloop": uvloop.new_event_loop,
+}
+if hasattr(asyncio, "eager_task_factory"):
+    LOOPS["eager"] = eager
+Scene = Callable[[EmbeddedKafka, Producer[Any, Any]], Coroutine[Any, Any, None]]
+
+
+async def sends_and_order(kafka: EmbeddedKafka, producer: Producer[Any, Any]) -> None:
+    """Awaited sends are written in order."""
+    deliveries = [await producer.send("one", b"%d" % i) for i in range(1000)]
+    assert [(await delivery).offset for delivery in deliveries] == list(range(1000))
+    assert values(kafka) == [b"%d" % i for i in range(1000)]
+
+
+async def tasks_of_sends(kafka: EmbeddedKafka, producer: Producer[Any, Any]) -> None:
+    """Sends are given to gather, create_task, TaskGroup, wait_for, for known and unknown topics."""
+    for topic in ("one", "new"):
+        await asyncio.gather(*(producer.send(topic, b"v") for _ in range(5)))
+        await asyncio.get_running_loop().create_task(producer.send_and_wait(topic, b"v"))
+        async with asyncio.TaskGroup() as group:
+            group.create_task(producer.send(topic, b"v"))
+        await asyncio.wait_for(producer.send(topic, b"v"), LIMIT)
+        await producer.flush()
+        assert len(values(kafka, topic)) == 8
+
+
+async def deliveries_as_futures(kafka: EmbeddedKafka, producer: Producer[Any, Any]) -> None:
+    """gather, wait, wait_for and timeout take deliveries."""
+    many = [await producer.send("one", b"v") for _ in range(2000)]
+    assert [metadata.offset for metadata in await asyncio.gather(*many)] == list(range(2000))
+    done, pending = await asyncio.wait([await producer.send("one", b"v")])  # type: ignore[type-var]
+    assert (len(done), len(pending)) == (1, 0)
+    assert (await asyncio.wait_for(await producer.send("one", b"v"), LIMIT)).offset == 2001
+    async with asyncio.timeout(LIMIT):
+        await (await producer.send("one", b"v"))
+
+
+async def cancelled_waits(kafka: EmbeddedKafka, producer: Producer[Any, Any]) -> None:
+    """Waits that end early leave the record; the handle can be awaited again."""
+    hold = held_requests(kafka)
+    delivery = await producer.send("one", b"v")
+    with pytest.raises(TimeoutError):
+        await asyncio.wait_for(delivery, 0.01)
+    with pytest.raises(TimeoutError):
+        async with asyncio.timeout(0.01):
+            await delivery
+    gathered = asyncio.gather(delivery, return_exceptions=True)
+    await turns()
+    gathered.cancel()
+    await asyncio.wait([gathered], timeout=LIMIT)
+    hold.heal()
+    assert (await delivery).offset == 0
+    assert delivery.outcome is Outcome.ACKED
+
+
+async def cancelled_sends(kafka: EmbeddedKafka, producer: Producer[Any, Any]) -> None:
+    """Sends cancelled before acceptance are not written."""
+    hold = unknown_topic(kafka)
+    tasks = [started(producer.send("new", b"%d" % i)) for i in range(3)]
+    await hold.reached()
+    tasks[1].cancel()
+    await asyncio.wait(tasks[1:2])
+    hold.release()
+    await asyncio.gather(tasks[0], tasks[2])
+    await producer.flush()
+    assert values(kafka, "new") == [b"0", b"2"]
+
+
+async def failures(kafka: EmbeddedKafka, producer: Producer[Any, Any]) -> None:
+    """Failed records raise for everybody who looks."""
+    kafka.faults.error("INVALID_REQUIRED_ACKS")
+    delivery = await producer.send("one", b"v")
+    results = await asyncio.gather(delivery, delivery.wait(), return_exceptions=True)
+    assert isinstance(results[0], DeliveryError)
+    assert results[1] is Outcome.NOT_WRITTEN
+
+
+async def callbacks(kafka: EmbeddedKafka, producer: Producer[Any, Any]) -> None:
+    """Callbacks run in offset order before flush() returns."""
+    told: list[int] = []
+    for _ in range(100):
+        (await producer.send("one", b"v")).add_done_callback(lambda one: told.append(one.result().offset))
+    await producer.flush()
+    assert told == list(range(100))
+
+
+async def bulk(kafka: EmbeddedKafka, producer: Producer[Any, Any]) -> None:
+    """Bulk sends work."""
+    result = await (await producer.send_batch("four", [b"%d" % i for i in range(5000)]))
+    assert result.acked == 5000
+    assert len(values(kafka, "four")) == 5000
+
+
+async def lost_connections(kafka: EmbeddedKafka, producer: Producer[Any, Any]) -> None:
+    """Connections that end are made again."""
+    kafka.faults.cut(times=2)
+    for i in range(10):
+        await producer.send("one", b"%d" % i)
+    assert (await producer.flush()).acked == 10
+    assert values(kafka) == [b"%d" % i for i in range(10)]
+
+
+async def closing_under_way(kafka: EmbeddedKafka, producer: Producer[Any, Any]) -> None:
+    """close() ends everything that is under way."""
+    held_requests(kafka)
+    delivery = await producer.send("one", b"v")
+    waiting = started(producer.send("one", b"v", partition=9))
+    await turns()
+    await producer.close(timeout=0.02)
+    assert delivery.done()
+    assert isinstance(waiting.exception(), StateError)
+
+
+SCENES: list[Scene] = [
+    sends_and_order,
+    tasks_of_sends,
+    deliveries_as_futures,
+    cancelled_waits,
+    cancelled_sends,
+    failures,
+    callbacks,
+    bulk,
+    lost_connections,
+    closing_under_way,
+]
+
+
+@pytest.mark.parametrize("scene", SCENES)
+@pytest.mark.parametrize("loop", LOOPS)
+def test_scene(loop: str, scene: Scene) -> None:
+    """The scene plays on this loop; nothing is left in it, and nothing was said to its exception handler."""
+    told: list[dict[str, Any]] = []
+
+    async def main() -> None:
+        asyncio.get_running_loop().set_exception_handler(lambda _, context: told.append(context))
+        async with EmbeddedKafka() as kafka:
+            kafka.create_topic("one", 1)
+            kafka.create_topic("four", 4)
+            async with Producer[Any, Any](kafka.bootstrap_servers, topics=["one", "four"]) as producer:
+                await producer.ready(LIMIT)
+                await scene(kafka, producer)
+        left = [task for task in asyncio.all_tasks() if task.get_name().startswith("aioproducer")]
+        assert left == []
+
+    with asyncio.Runner(loop_factory=LOOPS[loop]) as runner:
+        runner.run(main())
+    gc.collect()
+    assert told == []
