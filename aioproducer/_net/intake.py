@@ -65,6 +65,21 @@ class Call(NamedTuple):
     max_block: Any = None
 
 
+class Stead:
+    """Stands in for the partition of a record of `send_nowait` that waits for its topic."""
+
+    def __init__(self) -> None:
+        # Ends the record with this text, and says whether that was done; None once it has a place, or its end.
+        self.take_back: Callable[[str], bool] | None = None
+
+    def on_awaited(self, batch: Batch) -> None:
+        """Somebody waits for the record: its topic is asked for already, nothing can be hurried."""
+
+    def withdraw(self, batch: Batch, index: int) -> bool:
+        """`try_cancel()`."""
+        return self.take_back is not None and self.take_back("withdrawn by try_cancel()")
+
+
 class Intake:
     """Prepares records and puts them into the lines of one running producer."""
 
@@ -85,7 +100,7 @@ class Intake:
         self.max_block = config.max_block_ms / 1000
         self.delivery_timeout = config.delivery_timeout_ms / 1000
         # Records of send_nowait that have no place yet: flush() waits for them too.
-        self.queued: dict[Delivery, None] = {}
+        self.queued: dict[Delivery, Stead] = {}
 
     @property
     def plain(self) -> bool:
@@ -216,25 +231,37 @@ class Intake:
 
     def _queue(self, topic: str, ready: ReadyRecord, timeout: float | None) -> Delivery:
         now = self.loop.time()
-        stand_in = Batch(topic, -1, 0, opened_at=now, loop=self.loop, unseen_log=self.engine.unseen.batches)
+        stead = Stead()
+        unseen = self.engine.unseen.batches
+        stand_in = Batch(topic, -1, 0, opened_at=now, loop=self.loop, owner=stead, unseen_log=unseen)
         delivery = queued_delivery(stand_in)
         give_up_at = now + (self.delivery_timeout if timeout is None else timeout)
 
-        def accepted(placed: Delivery) -> None:
+        def leave() -> None:
+            stead.take_back = None
             self.queued.pop(delivery, None)
+
+        def accepted(placed: Delivery) -> None:
+            leave()
             settle_into(delivery, placed)
 
-        def refused(error: KafkaError) -> None:
-            self.queued.pop(delivery, None)
-            failed = DeliveryError(
-                "the queued record was not accepted",
+        def failed(text: str, cause: KafkaError | None = None) -> None:
+            leave()
+            error = DeliveryError(
+                text,
                 topic=topic,
                 elapsed=self.loop.time() - now,
-                cause=error,
-                retriable=error.retriable,
+                cause=cause,
+                retriable=cause is not None and cause.retriable,
             )
-            stand_in.fail(failed, 2)
-            self.engine.tally.failed(topic, 1, failed)
+            stand_in.fail(error, 2)
+            self.engine.tally.failed(topic, 1, error)
+
+        def take_back(text: str) -> bool:
+            taken = self.admission.withdraw(waiting, self.loop.time())
+            if taken:
+                failed(text)
+            return taken
 
         waiting = Waiting(
             topic=topic,
@@ -243,15 +270,23 @@ class Intake:
             give_up_at=give_up_at,
             record_deadline=give_up_at,
             on_accepted=accepted,
-            on_refused=refused,
+            on_refused=lambda error: failed("the queued record was not accepted", error),
             choose=self.choose if self.partitioner is not None else None,
             queued=True,
         )
         if not self.admission.hold_memory(waiting):
             raise BufferFullError(topic=topic)
-        self.queued[delivery] = None
+        stead.take_back = take_back
+        self.queued[delivery] = stead
         self.admission.join(waiting, now)
         return delivery
+
+    def purge(self, topic: str | None) -> int:
+        """Withdraw the records that wait for their topic (or this one); returns how many."""
+        steads = [stead for delivery, stead in self.queued.items() if topic in (None, delivery.topic)]
+        return sum(
+            stead.take_back is not None and stead.take_back("withdrawn by purge()") for stead in steads
+        )
 
     # -- preparing
 
