@@ -16,6 +16,10 @@ if TYPE_CHECKING:
     StoredRecord = tuple[int, bytes | None, bytes | None, tuple[tuple[str, bytes | None], ...] | None]
 
 
+# A record behind the first of its batch needs up to so many bytes more, for its distance in time and place.
+SLACK = 10
+
+
 def _stored(batch: QueuedBatch) -> list[StoredRecord]:
     return batch.read_records(decompress(batch.plain_records(), batch.compression))
 
@@ -34,6 +38,11 @@ def split(
     return _rewrite(batch, make, limit, set(range(batch.record_count)))
 
 
+def half_of(batch: QueuedBatch) -> int:
+    """The size of a batch that holds half of the bytes of this one's records."""
+    return BATCH_OVERHEAD + (batch.plain_size - BATCH_OVERHEAD + 1) // 2 + SLACK
+
+
 def largest_record(batch: QueuedBatch) -> int:
     """The size of a batch that would hold just the largest record of this one."""
     sizes = (record_size(key, value, headers) for _, key, value, headers in _stored(batch))
@@ -50,7 +59,7 @@ def _rewrite(
         if index not in wanted:
             places.append(None)
             continue
-        size = record_size(key, value, headers) + 10
+        size = record_size(key, value, headers) + SLACK
         if not children or children[-1].size + size > limit:
             children.append(make(batch, len(children)))
         child = children[-1]
