@@ -230,7 +230,7 @@ class Settlement:
         limit = self.accumulator.limits.batch_size
         if len(batch.order) > 1 or batch.plain_size <= limit:
             # A part that is still too large is halved, or a batch_size above the broker's limit would loop.
-            limit = max(rewriting.largest_record(batch), batch.plain_size // 2)
+            limit = max(rewriting.largest_record(batch), rewriting.half_of(batch))
         self.accumulator.ratios.split(batch.topic, self.accumulator.limits.codec)
         children = rewriting.split(batch, self.accumulator.heir, limit)
         queue = batch.queue
