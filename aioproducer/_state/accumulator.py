@@ -370,6 +370,8 @@ class Accumulator:
         self.sequences.give(queue, batch)
         batch.attempts += 1
         batch.in_flight = True
+        # Here and not when it fails: the answer may name the next leader, and that is worth an attempt at once.
+        batch.retry_leader = queue.node.node_id
         queue.in_flight += 1
         if batch.drained_at != batch.drained_at:  # NaN: drained for the first time
             batch.drained_at = now

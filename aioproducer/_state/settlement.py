@@ -206,7 +206,6 @@ class Settlement:
             return
         self.tally.retried += batch.pending
         batch.retry_at = now + self.backoff.after(batch.attempts - 1, self.rng)
-        batch.retry_leader = batch.queue.node.node_id
         batch.queue.put_back(batch)
         self.accumulator.deadlines.add(batch.retry_at, batch.queue)
         self.accumulator.wake_by(batch.retry_at)
