@@ -1,0 +1,369 @@
+"""The state machines of one producer without a loop or a network: facts go in by hand, effects are lists."""
+
+from __future__ import annotations
+
+import random
+import struct
+from collections.abc import Callable
+from typing import Any
+
+import attrs
+from crc32c import crc32c
+
+from aioproducer._core import APPENDED, Budget, Delivery, ManualClock, SendPath
+from aioproducer._state.accumulator import Accumulator, Limits
+from aioproducer._state.admission import Admission, ReadyRecord, Waiting
+from aioproducer._state.backoff import Backoff
+from aioproducer._state.batches import Flush, QueuedBatch
+from aioproducer._state.queues import NodeQueue, PartitionQueue, TopicQueues
+from aioproducer._state.sequences import Sequences
+from aioproducer._state.settlement import PartitionAnswer, Settlement
+from aioproducer._state.tally import Tally
+from aioproducer._wire.compression import decompress
+from aioproducer.errors import KafkaError, ProtocolError
+
+LINGER = 0.005
+DELIVERY_TIMEOUT = 60.0
+BACKOFF = 0.1
+IDENTITY = (7000, 3)
+LIMITS = Limits(linger=LINGER, batch_size=1000, max_request_size=4000, delivery_timeout=DELIVERY_TIMEOUT)
+LOST = ProtocolError("the connection ended")
+
+_HEADER = struct.Struct(">qiibIhiqqqhii")
+
+
+@attrs.frozen
+class WrittenBatch:
+    """What the bytes of a batch say, read without any code of the package."""
+
+    producer_id: int
+    epoch: int
+    sequence: int
+    count: int
+    values: tuple[bytes | None, ...]
+
+
+def read_batch(data: bytes) -> WrittenBatch:
+    """Read a batch as a broker does: sizes and checksum first."""
+    _, length, _, magic, checksum, attributes, last, _, _, producer_id, epoch, sequence, count = (
+        _HEADER.unpack_from(data)
+    )
+    assert length == len(data) - 12
+    assert magic == 2
+    assert checksum == crc32c(data[21:])
+    assert last == count - 1
+    plain = decompress(data[61:], attributes & 7)
+    at = 0
+    values = []
+    for index in range(count):
+        size, at = _varint(plain, at)
+        end = at + size
+        _, at = _varint(plain, at + 1)
+        offset, at = _varint(plain, at)
+        assert offset == index
+        _, at = _field(plain, at)
+        value, at = _field(plain, at)
+        values.append(value)
+        at = end
+    assert at == len(plain)
+    return WrittenBatch(producer_id, epoch, sequence, count, tuple(values))
+
+
+def _varint(data: bytes, at: int) -> tuple[int, int]:
+    number = shift = 0
+    while data[at] & 0x80:
+        number |= (data[at] & 0x7F) << shift
+        shift += 7
+        at += 1
+    number |= data[at] << shift
+    return (number >> 1) ^ -(number & 1), at + 1
+
+
+def _field(data: bytes, at: int) -> tuple[bytes | None, int]:
+    size, at = _varint(data, at)
+    return (None, at) if size < 0 else (data[at : at + size], at + size)
+
+
+class HandLoop:
+    """Stands in for the event loop that the core calls back on: what is due waits in a list."""
+
+    def __init__(self) -> None:
+        self.soon: list[Callable[[], object]] = []
+
+    def call_soon(self, callback: Callable[..., object], *args: object, context: Any = None) -> None:
+        if context is None:
+            self.soon.append(lambda: callback(*args))
+        else:
+            self.soon.append(lambda: context.run(callback, *args))
+
+    def turn(self) -> None:
+        """Run what is due now."""
+        due, self.soon = self.soon, []
+        for call in due:
+            call()
+
+
+class Path(SendPath[bytes, bytes]):
+    """The compiled send path, with nothing behind it for records that have to wait."""
+
+
+@attrs.define(eq=False)
+class Call:
+    """What became of a call that had to wait."""
+
+    waiting: Waiting | None = None
+    delivery: Delivery | None = None
+    error: KafkaError | None = None
+    accepted_at: float = 0.0
+
+    @property
+    def ended(self) -> bool:
+        return self.delivery is not None or self.error is not None
+
+
+@attrs.define(eq=False)
+class Machines:
+    """Everything of one producer that decides, bound to a clock that stands still."""
+
+    limits: Limits = LIMITS
+    memory: int = 1 << 20
+    idempotent: bool = True
+    one_at_a_time: bool = False
+    retries: int = 1 << 31
+    identity: tuple[int, int] | None = IDENTITY
+    seed: int = 1
+
+    clock: ManualClock = attrs.field(init=False, factory=lambda: ManualClock(1000.0, 1_700_000_000_000))
+    loop: Any = attrs.field(init=False, factory=HandLoop)  # stands in for an event loop
+    tally: Tally = attrs.field(init=False, factory=Tally)
+    signals: list[NodeQueue] = attrs.field(init=False, factory=list)
+    alarms: list[float] = attrs.field(init=False, factory=list)
+    flushed: list[Flush] = attrs.field(init=False, factory=list)
+    stale: list[str] = attrs.field(init=False, factory=list)
+    wanted: list[str] = attrs.field(init=False, factory=list)
+    unseen: list[Any] = attrs.field(init=False, factory=list)
+    accumulator: Accumulator = attrs.field(init=False)
+    sequences: Sequences = attrs.field(init=False)
+    settlement: Settlement = attrs.field(init=False)
+    admission: Admission = attrs.field(init=False)
+    path: Path = attrs.field(init=False)
+
+    def __attrs_post_init__(self) -> None:
+        rng = random.Random(self.seed)
+        self.sequences = Sequences(idempotent=self.idempotent, one_at_a_time=self.one_at_a_time)
+        if self.idempotent and self.identity is not None:
+            self.sequences.obtained(*self.identity)
+        self.accumulator = Accumulator(
+            self.limits, Budget(self.memory), self.sequences, rng, loop=self.loop, unseen_log=self.unseen
+        )
+        self.settlement = Settlement(
+            self.accumulator, self.tally, retries=self.retries, backoff=Backoff(BACKOFF, 1.0), rng=rng
+        )
+        self.path = Path()
+        self.path._bind(
+            self.accumulator.topics, self.clock, self.loop, lambda: self.loop, self.limits.max_request_size
+        )
+        self.path._plain = self.path._accepting = True
+        self.admission = Admission(self.accumulator, self.path)
+        self.accumulator.signal = self.signals.append
+        self.accumulator.wake_by = self.alarms.append
+        self.settlement.on_room = self.admission.room
+        self.settlement.on_flushed = self.flushed.append
+        self.settlement.on_stale_metadata = self.stale.append
+        self.admission.on_wanted = self.wanted.append
+
+    # -- facts
+
+    @property
+    def now(self) -> float:
+        return self.clock.monotonic
+
+    def later(self, seconds: float) -> None:
+        """Time passes, and what is due happens."""
+        self.clock.monotonic += seconds
+        for _ in range(100):
+            self.settlement.expire(self.now)
+            self.admission.expire(self.now)
+            due = self.next_alarm()
+            if due is None or due > self.now:
+                return
+        raise AssertionError(f"an alarm that was set for {due} is not served at {self.now}")
+
+    def next_alarm(self) -> float | None:
+        """When the next thing is due that no event announces."""
+        due = [self.accumulator.next_deadline(), self.admission.deadlines.earliest()]
+        return min((moment for moment in due if moment is not None), default=None)
+
+    def learn(self, *leaders: int, topic: str = "t") -> TopicQueues:
+        """These brokers lead the partitions of the topic."""
+        queues = self.accumulator.learn(topic, bytes(16), leaders, self.now)
+        for queue in queues.queues():
+            self.admission.moved(queue)
+        self.admission.learned(topic, self.now)
+        return queues
+
+    def introduced(self, *leaders: int) -> Machines:
+        """The same, with leaders that know this producer: no first batch has to go alone."""
+        for queue in self.learn(*leaders).queues():
+            queue.identity = self.sequences.identity
+            queue.introduced = True
+        return self
+
+    def lead(self, queue: PartitionQueue, leader: int) -> None:
+        """The partition has another leader."""
+        self.accumulator.lead(queue, leader, self.now)
+        self.admission.moved(queue)
+
+    def queue(self, partition: int = 0, topic: str = "t") -> PartitionQueue:
+        return self.accumulator.topics[topic].queues()[partition]
+
+    def node(self, node_id: int = 1) -> NodeQueue:
+        return self.accumulator.node(node_id)
+
+    # -- records
+
+    def append(
+        self,
+        value: bytes = b"v",
+        *,
+        partition: int = 0,
+        topic: str = "t",
+        key: bytes | None = None,
+        headers: tuple[tuple[str, bytes | None], ...] | None = None,
+        timestamp: int | None = None,
+        timeout: float | None = None,
+    ) -> Delivery:
+        """Append one record that finds room."""
+        status, delivery = self.offer(
+            value,
+            partition=partition,
+            topic=topic,
+            key=key,
+            headers=headers,
+            timestamp=timestamp,
+            timeout=timeout,
+        )
+        assert status == APPENDED
+        assert delivery is not None
+        return delivery
+
+    def offer(
+        self,
+        value: bytes,
+        *,
+        partition: int = 0,
+        topic: str = "t",
+        key: bytes | None = None,
+        headers: tuple[tuple[str, bytes | None], ...] | None = None,
+        timestamp: int | None = None,
+        timeout: float | None = None,
+    ) -> tuple[int, Delivery | None]:
+        """Try to append one record."""
+        deadline = 0.0 if timeout is None else self.now + timeout
+        queues = self.accumulator.topics[topic]
+        status, delivery, queue = self.path._append_checked(
+            queues, key, value, headers, timestamp, partition, deadline, False
+        )
+        if status == APPENDED and deadline:
+            self.accumulator.watch(queue.open, deadline)
+        return status, delivery
+
+    def call(
+        self,
+        value: bytes | None = b"v",
+        *,
+        partition: int | None = None,
+        topic: str = "t",
+        max_block: float = 60.0,
+        timeout: float | None = None,
+        held: bool = False,
+    ) -> Call:
+        """A send that takes its place in the lines; `value` None: its serializer is still at work."""
+        call = Call()
+
+        def accepted(delivery: Delivery) -> None:
+            call.delivery, call.accepted_at = delivery, self.now
+
+        record = None if value is None else ReadyRecord(None, value, None, None, partition)
+        call.waiting = Waiting(
+            topic=topic,
+            record=record,
+            asked_at=self.now,
+            give_up_at=self.now + max_block,
+            record_deadline=0.0 if timeout is None else self.now + timeout,
+            on_accepted=accepted,
+            on_refused=lambda error: setattr(call, "error", error),
+            queued=held,
+        )
+        if held:
+            assert self.admission.hold_memory(call.waiting)
+        self.admission.join(call.waiting, self.now)
+        return call
+
+    def fill(self, *values: bytes, partition: int = 0) -> QueuedBatch:
+        """One closed batch of exactly these records."""
+        for value in values or (b"v",):
+            self.append(value, partition=partition)
+        return self.close(partition)
+
+    def close(self, partition: int = 0) -> QueuedBatch:
+        """Close the open batch of a partition, as a record that does not fit does."""
+        queue = self.queue(partition)
+        batch = queue.queue[-1]
+        self.accumulator._close(batch)
+        queue.open = None
+        self.accumulator.consider(queue, self.now)
+        return batch
+
+    # -- the broker's side
+
+    def drain(self, node_id: int = 1) -> list[QueuedBatch]:
+        """What the next request to this broker holds."""
+        batches = self.accumulator.drain(self.node(node_id), self.now)
+        for batch in batches:
+            batch.written_at = self.now
+        return batches
+
+    def only(self, node_id: int = 1) -> QueuedBatch:
+        """The only batch of the next request."""
+        (batch,) = self.drain(node_id)
+        return batch
+
+    def answer(self, batch: QueuedBatch, code: int = 0, base_offset: int = -1, **facts: Any) -> None:
+        """The broker answers."""
+        self.settlement.answered(batch, PartitionAnswer(code, base_offset, **facts), self.now)
+
+    def acknowledge(self, *batches: QueuedBatch) -> None:
+        """The broker wrote these."""
+        for batch in batches:
+            self.answer(batch, 0, 100)
+
+    def lose(self, *batches: QueuedBatch, written: bool = True) -> None:
+        """The connection ended before these were answered."""
+        for batch in batches:
+            self.settlement.lost(batch, LOST, self.now, written=written)
+
+    def wait_for_retry(self) -> None:
+        """Until every backoff is over."""
+        self.later(1.5)
+
+    # -- looking
+
+    @property
+    def used(self) -> int:
+        return self.accumulator.budget.used
+
+    def is_clean(self) -> bool:
+        """Nothing is held: memory, batches, calls."""
+        lanes = [node.lane for node in self.accumulator.nodes.values()]
+        return (
+            self.used == 0
+            and all(lane.used == 0 and lane.waiting == 0 for lane in lanes)
+            and not self.accumulator.live
+            and self.admission.waiting == 0
+        )
+
+
+def values_of(batch: QueuedBatch) -> tuple[bytes | None, ...]:
+    """The values in the bytes of a batch."""
+    return read_batch(bytes(batch)).values
