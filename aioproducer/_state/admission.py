@@ -178,13 +178,19 @@ class Admission:
             record = self._with_partition(call, queues)
         except RecordError as error:
             self.refuse(call, error)
+            self.room(self.antechamber)
             return True
+        held = call.held
         status, delivery, queue = self._append(call, record, queues, in_line=False)
         if status == APPENDED:
             self._accept(call, delivery)
         elif status == NO_ROOM_NOW:
             self._leave_topic_line(call)
+            self._let_go(call)
             self.wait_for_memory(call, queue, now)
+            if held:
+                # Nobody who waits for memory holds any: those in front of it may need just that.
+                self.room(queue.lane)
         elif status == RECORD_TOO_LARGE:
             self.refuse(call, too_large(call.topic, record, self.accumulator.limits.max_request_size))
         elif status == PARTITION_UNKNOWN:
@@ -272,6 +278,9 @@ class Admission:
             for call in moving:
                 call.lane = queue.lane
             self.lane_lines.setdefault(queue.lane, Line()).calls.extend(moving)
+            self._serve(lane)
+        # What lingers has no backoff, the one thing for which the time would matter.
+        self.accumulator.hurry_lane(queue.lane, 0.0)
         self._serve(queue.lane)
 
     # -- leaving
@@ -296,11 +305,12 @@ class Admission:
         if call.ended:
             return False
         lane = call.lane
+        held = call.held
         self._end(call)
-        if lane is not None:
-            self._serve(lane)
-        else:
+        if lane is None:
             self.advance(call.topic, now)
+        if lane is not None or held:
+            self.room(lane or self.antechamber)
         return True
 
     def _end(self, call: Waiting) -> None:
@@ -341,6 +351,7 @@ class Admission:
         line = self.topic_lines.pop(name, None)
         for call in list(line.calls) if line is not None else ():
             self.refuse(call, error_for(call))
+        self.room(self.antechamber)
 
     def refuse_all(self, error_for: Callable[[Waiting], KafkaError], *, but_queued: bool = False) -> None:
         """The producer ends: nobody waits any longer, but for records that were accepted as they were queued."""
@@ -353,13 +364,16 @@ class Admission:
 
     def expire(self, now: float) -> None:
         """Whoever waited too long is refused."""
-        topics = set()
+        topics: dict[str, None] = {}
         for call in self.deadlines.pop_due(now):
             if call.give_up_at > now:
                 self.deadlines.add(call.give_up_at, call)
             elif not call.ended:
-                topics.add(call.topic)
+                topics[call.topic] = None
                 self.refuse(call, self._waited_too_long(call, now))
+        if topics:
+            # What they held is free, and the next of a line may fit where the first did not.
+            self.room(self.antechamber)
         for topic in topics:
             self.advance(topic, now)
 
