@@ -160,8 +160,10 @@ class Admission:
         while line is not None:
             call = line.first()
             if call is None:
-                del self.topic_lines[topic]
-                self._uncount(topic)
+                # A callback may have come here before: then the topic may have another line by now.
+                if self.topic_lines.get(topic) is line:
+                    del self.topic_lines[topic]
+                    self._uncount(topic)
                 return
             queues = self.accumulator.topics.get(topic)
             if not call.prepared:
@@ -254,7 +256,8 @@ class Admission:
         while line is not None:
             call = line.first()
             if call is None:
-                del self.lane_lines[lane]
+                if self.lane_lines.get(lane) is line:
+                    del self.lane_lines[lane]
                 return
             assert call.queue is not None  # noqa: S101  # set on joining this line
             assert call.record is not None  # noqa: S101
