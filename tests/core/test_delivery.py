@@ -1,0 +1,161 @@
+"""A delivery follows its record, and costs what it should."""
+
+from __future__ import annotations
+
+import gc
+from typing import Any
+
+import pytest
+
+from aioproducer._core import Batch, BatchDelivery, Delivery, observe, queued_delivery, settle_into
+from aioproducer.errors import DeliveryError
+from aioproducer.outcome import Outcome
+from tests.state.machines import HandLoop, Machines
+
+LATE = DeliveryError("late")
+
+
+@pytest.fixture
+def m() -> Machines:
+    return Machines().introduced(1)
+
+
+def batch_of(loop: Any, *values: bytes, unseen: list[Any] | None = None) -> Batch:
+    batch = Batch("t", 0, 1 << 20, loop=loop, unseen_log=unseen)
+    for value in values:
+        batch.append(None, value, None, 0)
+    return batch
+
+
+def test_a_delivery_is_made_by_a_send_only() -> None:
+    """There is no delivery without a record."""
+    with pytest.raises(TypeError, match="made by send"):
+        Delivery()
+
+
+def test_deliveries_are_not_tracked_by_the_collector(m: Machines) -> None:
+    """Millions of held handles cost no collector pause."""
+    assert not gc.is_tracked(m.append())
+
+
+def test_a_delivery_is_small(m: Machines) -> None:
+    """At most 64 bytes."""
+    assert m.append().__sizeof__() <= 64
+
+
+def test_callbacks_run_in_the_order_of_the_records(m: Machines) -> None:
+    """Whoever asked first: offset order is what counts."""
+    told: list[Delivery] = []
+    deliveries = [m.append(b"%d" % number) for number in range(5)]
+    for delivery in (deliveries[3], deliveries[0], deliveries[4], deliveries[1], deliveries[2]):
+        delivery.add_done_callback(told.append)
+    m.acknowledge(m.only())
+    m.loop.turn()
+    assert told == deliveries
+
+
+def test_a_removed_callback_is_not_called(m: Machines) -> None:
+    """The number of removed ones is told."""
+    told: list[Delivery] = []
+    delivery = m.append()
+    delivery.add_done_callback(told.append)
+    assert delivery.remove_done_callback(told.append) == 1
+    m.acknowledge(m.only())
+    m.loop.turn()
+    assert told == []
+
+
+def test_settling_costs_what_waits_not_what_was_sent(m: Machines) -> None:
+    """A batch without waiters is settled without touching the loop."""
+    for _ in range(30):
+        m.append()
+    m.accumulator.flush(m.now)
+    m.acknowledge(m.only())
+    assert m.loop.soon == []
+
+
+def test_observing_hurries_nothing(m: Machines) -> None:
+    """An interceptor that watches a record does not end its linger."""
+    told: list[Delivery] = []
+    delivery = m.append()
+    observe(delivery, told.append)
+    assert m.drain() == []
+    m.later(1.0)
+    m.acknowledge(m.only())
+    m.loop.turn()
+    assert told == [delivery]
+
+
+def test_a_queued_record_moves_to_its_place(m: Machines) -> None:
+    """What was handed out before the topic was known tells the same as the delivery of the placed record."""
+    told: list[Delivery] = []
+    waiting = queued_delivery(Batch("t", -1, 0, loop=m.loop))
+    waiting.add_done_callback(told.append)
+    before = waiting.partition
+    settle_into(waiting, m.append(b"value"))
+    assert (before, waiting.partition) == (None, 0)
+    batch = m.only()
+    m.answer(batch, 0, 12)
+    m.loop.turn()
+    assert told == [waiting]
+    metadata = waiting.result()
+    assert (metadata.offset, metadata.serialized_value_size) == (12, 5)
+
+
+def test_a_failed_record_that_nobody_looked_at_is_noted() -> None:
+    """Dropped handles of failed records are counted, once per batch and look."""
+    unseen: list[Any] = []
+    batch = batch_of(HandLoop(), b"a", b"b", unseen=unseen)
+    batch.fail(LATE, 2)
+    assert unseen == [batch]
+    assert batch.take_unseen() == 2
+    assert batch.take_unseen() == 0
+
+
+def test_a_failure_that_was_looked_at_is_not_noted(m: Machines) -> None:
+    """Asking for the outcome is enough."""
+    delivery = m.append()
+    m.settlement.purge(None, m.now)
+    assert delivery.outcome is Outcome.NOT_WRITTEN
+    del delivery
+    assert m.unseen == []
+
+
+def test_a_failure_whose_handle_is_dropped_later_is_noted_then(m: Machines) -> None:
+    """As long as somebody holds the delivery he may still look."""
+    delivery = m.append()
+    m.settlement.purge(None, m.now)
+    assert m.unseen == []
+    del delivery
+    assert [batch.take_unseen() for batch in m.unseen] == [1]
+
+
+# -- many records at once
+
+
+def test_a_batch_delivery_knows_where_each_record_is() -> None:
+    """It is done when every record is settled or refused, in whatever batches they are."""
+    loop: Any = HandLoop()
+    first, second = batch_of(loop, b"a"), batch_of(loop, b"b")
+    many = BatchDelivery("t", 3, loop)
+    for at, batch in ((0, first), (2, second)):
+        handle = queued_delivery(batch)
+        many.adopt(at, handle)
+    many.refuse(1, LATE)
+    assert many.accepted == 2
+    first.acknowledge(0)
+    assert not many.done()
+    second.acknowledge(0)
+    assert many.done()
+
+
+def test_refusing_the_rest_spares_what_was_accepted() -> None:
+    """A cancelled bulk send: what has its place keeps it."""
+    loop: Any = HandLoop()
+    many = BatchDelivery("t", 3, loop)
+    batch = batch_of(loop, b"a")
+    many.adopt(1, queued_delivery(batch))
+    many.refuse_rest(0, LATE)
+    batch.acknowledge(0)
+    assert many.done()
+    assert many.accepted == 1
