@@ -147,8 +147,11 @@ class Cluster:
         changed.update(dict.fromkeys(name for name, _, _ in update.leaders_changed))
         changed.update(dict.fromkeys(name for name, *_ in update.partitions_added))
         changed.update(dict.fromkeys(update.topics_recreated))
+        brokers = len(self.engine.accumulator.nodes)
         for name in changed:
             self._learn(name, now)
+        if len(self.engine.accumulator.nodes) != brokers:
+            self.engine.share_memory()
         for name, code in update.topic_errors:
             self._refuse(name, code)
         if update.rebootstrap:
