@@ -10,6 +10,7 @@ from aioproducer._core import Lane, Partition, Topic
 if TYPE_CHECKING:
     from aioproducer._state.accumulator import Accumulator
     from aioproducer._state.batches import QueuedBatch
+    from aioproducer._state.sticky import LoadTable
 
 NO_LEADER = -1
 
@@ -97,13 +98,15 @@ class PartitionQueue(Partition):
 class TopicQueues(Topic):
     """One topic: its partitions, and the choice of the sticky one."""
 
-    __slots__ = ("accumulator", "leaders", "topic_id", "used_at")
+    __slots__ = ("accumulator", "leaders", "load", "load_until", "topic_id", "used_at")
 
     def __init__(self, name: str, accumulator: Accumulator) -> None:
         super().__init__(name)
         self.accumulator = accumulator
         self.topic_id = bytes(16)
         self.leaders: tuple[int, ...] = ()
+        self.load: LoadTable | None = None
+        self.load_until = 0.0
         self.used_at = 0.0
 
     def switch(self, now: float) -> None:

@@ -373,6 +373,32 @@ def test_the_sticky_partition_has_a_leader() -> None:
     assert {batch.partition for batch in m.accumulator.live} == {1}
 
 
+def test_the_shorter_queue_is_preferred() -> None:
+    """Adaptive choice: a partition whose broker does not keep up gets less than one whose queue is empty."""
+    m = Machines(limits(batch_size=100)).introduced(1, 2)
+    for _ in range(200):
+        m.append(bytes(60), partition=-1)
+        m.acknowledge(*m.drain(2))
+    stuck = sum(batch.partition == 0 for batch in m.accumulator.live)
+    assert 0 < stuck < 60
+
+
+def test_a_large_topic_is_not_looked_through_for_every_batch() -> None:
+    """The loads of thousands of partitions are kept for a while, and looked at again after it or with new leaders."""
+    m = Machines().introduced(*[1] * 2000)
+    topic = m.accumulator.topics["t"]
+    m.accumulator.switch_sticky(topic, m.now)
+    first = topic.load
+    m.accumulator.switch_sticky(topic, m.now + 0.01)
+    assert topic.load is first
+    m.accumulator.switch_sticky(topic, m.now + 0.03)
+    second = topic.load
+    assert second is not first
+    m.learn(*[2] * 2000)
+    m.accumulator.switch_sticky(topic, m.now)
+    assert topic.load is not second
+
+
 # -- memory and flush
 
 
