@@ -7,6 +7,7 @@ import logging
 import os
 import random
 import warnings
+from asyncio.events import _get_running_loop  # asyncio's own low-level form: None where no loop runs
 from typing import TYPE_CHECKING, Any, Generic, Self
 
 import attrs
@@ -135,7 +136,7 @@ class Producer(SendPath[K, V], Generic[K, V]):
     def _begin(self, loop: asyncio.AbstractEventLoop) -> None:
         clock = Clock()
         engine = Engine(self.config, self, loop, random.Random(), wall_ms=self._wall_ms)  # noqa: S311  # jitter, not secrets
-        self._bind(engine.accumulator.topics, clock, loop, self._largest_record())
+        self._bind(engine.accumulator.topics, clock, loop, _get_running_loop, self._largest_record())
         self._engine = engine
         self._intake = Intake(engine, self._pace)
         self._bulk = BulkIntake(self._intake, self)
@@ -198,7 +199,7 @@ class Producer(SendPath[K, V], Generic[K, V]):
             )
         if not self._same_thread():
             raise StateError("the producer runs in another thread: use send_threadsafe() from here")
-        if engine.loop is not asyncio.get_running_loop():
+        if engine.loop is not _get_running_loop():
             raise StateError("the producer belongs to another event loop: make one per loop")
         return engine
 
@@ -247,7 +248,7 @@ class Producer(SendPath[K, V], Generic[K, V]):
             raise StateError(
                 "this process was forked after the producer was started: there is nothing to close here"
             )
-        if not self._same_thread() or engine.loop is not asyncio.get_running_loop():
+        if not self._same_thread() or engine.loop is not _get_running_loop():
             raise StateError("close() belongs into the thread and event loop that start() was called in")
 
     def _closed_before(self) -> CloseReport:

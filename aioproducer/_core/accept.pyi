@@ -1,4 +1,5 @@
 import asyncio
+from collections.abc import Callable
 from typing import Any, Final, Generic
 
 from typing_extensions import TypeVar as DefaultTypeVar
@@ -106,7 +107,12 @@ class SendPath(Generic[_K, _V]):
         timeout: float | None = None,
     ) -> Delivery: ...
     def _bind(
-        self, topics: dict[str, Any], clock: Clock, loop: asyncio.AbstractEventLoop, max_record: int
+        self,
+        topics: dict[str, Any],
+        clock: Clock,
+        loop: asyncio.AbstractEventLoop | None,
+        running_loop: Callable[[], asyncio.AbstractEventLoop | None],
+        max_record: int,
     ) -> None: ...
     def _same_thread(self) -> bool: ...
     def _same_process(self) -> bool: ...

@@ -25,6 +25,7 @@ cdef enum:
     NO_ROOM = 1
     TOO_LARGE = 2
     NO_PARTITION = 3
+    OTHER_LOOP = 4
 
 APPENDED = DONE
 NO_ROOM_NOW = NO_ROOM
@@ -177,6 +178,7 @@ cdef class SendPath:
     cdef dict _topics
     cdef Clock _clock
     cdef object _loop
+    cdef object _running_loop
     cdef unsigned long _thread
     cdef int _generation
     # True while running with nothing that must see each record first (serializers, interceptors).
@@ -197,8 +199,9 @@ cdef class SendPath:
     def __class_getitem__(cls, item):
         return cls
 
-    def _bind(self, dict topics not None, Clock clock not None, loop, Py_ssize_t max_record):
-        """Belong to this loop and thread from now on."""
+    def _bind(self, dict topics not None, Clock clock not None, loop, running_loop, Py_ssize_t max_record):
+        """Belong to this loop and thread from now on; ``running_loop`` tells which loop runs here, or None."""
+        self._running_loop = running_loop
         self._topics = topics
         self._clock = clock
         self._loop = loop
@@ -251,6 +254,10 @@ cdef class SendPath:
     cdef inline bint _here(self) noexcept:
         return (self._accepting and PyThread_get_thread_ident() == self._thread
                 and self._generation == _generation)
+
+    cdef bint _in_its_loop(self) except -1:
+        # Too dear for every record: asked where a batch is opened, and when the last turn of the loop was long ago.
+        return self._running_loop() is self._loop
 
     cdef Topic _topic(self, object name):
         # The topic when records may be appended to it right now, else None.
@@ -305,6 +312,8 @@ cdef class SendPath:
             size = fresh + HEADER
             if not partition.lane.has_room(size):
                 return NO_ROOM
+            if not self._in_its_loop():
+                return OTHER_LOOP
             partition.roll(now)
             batch = partition.open
             break
@@ -330,7 +339,7 @@ cdef class SendPath:
         cdef Batch batch
         cdef tuple plain_headers = None
         cdef Py_ssize_t headers_size = 1
-        if topic is None:
+        if topic is None or (now - self._turn >= TURN and not self._in_its_loop()):
             return None
         if partition is not None:
             if not PyLong_CheckExact(partition):

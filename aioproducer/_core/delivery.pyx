@@ -212,7 +212,7 @@ cdef class Delivery:
 
     def cancel(self, msg=None):
         """Cancel this handle, for those who wait for it as for a future. The record is never touched."""
-        if self.outcome_now() != PENDING:
+        if self.outcome_now() != PENDING or self._flags & CANCELLED:
             return False
         self._flags |= CANCELLED
         loop = self._batch.loop

@@ -77,6 +77,15 @@ class Waiting:
     # Accepted already, as far as its caller is concerned: `send_nowait` gave out a delivery.
     queued: bool = False
     ended: bool = False
+    # In the heap of deadlines, which may hold it for a while after it has ended.
+    watched: bool = False
+
+    def forget(self) -> None:
+        """Let go of what the user handed over."""
+        self.record = None
+        self.choose = None
+        self.on_accepted = _ignore
+        self.on_refused = _ignore
 
     @property
     def prepared(self) -> bool:
@@ -125,9 +134,14 @@ class Admission:
         line = self.topic_lines.setdefault(call.topic, Line())
         line.calls.append(call)
         self._count(call.topic, 1)
+        self.advance(call.topic, now)
+        if not call.ended:
+            self._watch(call)
+
+    def _watch(self, call: Waiting) -> None:
+        call.watched = True
         self.deadlines.add(call.give_up_at, call)
         self.accumulator.wake_by(call.give_up_at)
-        self.advance(call.topic, now)
 
     def hold_memory(self, call: Waiting) -> bool:
         """Charge a record that waits without anybody waiting for it; False: there is no room."""
@@ -143,8 +157,7 @@ class Admission:
     def join_for_memory(self, call: Waiting, queue: PartitionQueue, now: float) -> None:
         """Take a place in a line for memory on behalf of a call that keeps its place in the line of its topic."""
         self.waiting += 1
-        self.deadlines.add(call.give_up_at, call)
-        self.accumulator.wake_by(call.give_up_at)
+        self._watch(call)
         self.wait_for_memory(call, queue, now)
 
     def has_line(self, topic: str) -> bool:
@@ -212,8 +225,8 @@ class Admission:
     def _append(
         self, call: Waiting, record: ReadyRecord, queues: TopicQueues, *, in_line: bool
     ) -> tuple[int, Any, Any]:
-        if call.held:
-            self._let_go(call)
+        held = call.held
+        self._let_go(call)
         chosen = -1 if record.partition is None else record.partition
         if call.queue is not None:
             chosen = call.queue.index
@@ -227,7 +240,10 @@ class Admission:
             call.record_deadline,
             in_line,
         )
-        if answer[0] == APPENDED and call.record_deadline:
+        if answer[0] != APPENDED:
+            self.antechamber.charge(held)
+            call.held = held
+        elif call.record_deadline:
             self.accumulator.watch(answer[2].open, call.record_deadline)
         return answer
 
@@ -289,19 +305,22 @@ class Admission:
     # -- leaving
 
     def _accept(self, call: Waiting, delivery: Delivery) -> None:
+        tell = call.on_accepted
         self._end(call)
-        call.on_accepted(delivery)
+        tell(delivery)
 
     def done(self, call: BulkWaiting) -> None:
         """A bulk call has placed all of its records."""
+        tell = call.on_done
         self._end(call)
-        call.on_done()
+        tell()
 
     def refuse(self, call: Waiting, error: KafkaError) -> None:
         """The record is not accepted."""
         if not call.ended:
+            tell = call.on_refused
             self._end(call)
-            call.on_refused(error)
+            tell(error)
 
     def withdraw(self, call: Waiting, now: float) -> bool:
         """The caller went away before acceptance; False: the record was accepted already."""
@@ -318,9 +337,11 @@ class Admission:
 
     def _end(self, call: Waiting) -> None:
         call.ended = True
+        call.forget()
+        if call.watched:
+            self.deadlines.over(_has_ended)
         self.waiting -= 1
-        if call.held:
-            self._let_go(call)
+        self._let_go(call)
         if call.lane is not None and call.queue is not None:
             call.lane.waiting -= 1
             call.queue.waiting -= 1
@@ -369,9 +390,11 @@ class Admission:
         """Whoever waited too long is refused."""
         topics: dict[str, None] = {}
         for call in self.deadlines.pop_due(now):
+            if call.ended:
+                continue
             if call.give_up_at > now:
-                self.deadlines.add(call.give_up_at, call)
-            elif not call.ended:
+                self._watch(call)
+            else:
                 topics[call.topic] = None
                 self.refuse(call, self._waited_too_long(call, now))
         if topics:
@@ -386,9 +409,10 @@ class Admission:
             return BufferFullError(
                 topic=call.topic, partition=call.queue.index if call.queue else None, waited=waited
             )
-        if call.record is None:
+        if not call.prepared:
             return BufferFullError("the serializer did not finish in time", topic=call.topic, waited=waited)
-        return MetadataTimeoutError(topic=call.topic, partition=call.record.partition, waited=waited)
+        partition = None if call.record is None else call.record.partition
+        return MetadataTimeoutError(topic=call.topic, partition=partition, waited=waited)
 
 
 def too_large(topic: str, record: ReadyRecord, limit: int) -> RecordTooLargeError:
@@ -397,5 +421,9 @@ def too_large(topic: str, record: ReadyRecord, limit: int) -> RecordTooLargeErro
     return RecordTooLargeError(topic=topic, partition=record.partition, size=size, limit=limit)
 
 
-def _ignore(topic: str) -> None:
-    del topic
+def _has_ended(call: Waiting) -> bool:
+    return call.ended
+
+
+def _ignore(_told: object) -> None:
+    pass

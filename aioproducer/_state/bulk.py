@@ -85,6 +85,12 @@ class BulkWaiting(Waiting):
     at: int = 0
     alone: Waiting | None = None
 
+    def forget(self) -> None:
+        """Let go of what the user handed over."""
+        super().forget()
+        self.columns = None
+        self.alone = None
+
     @property
     def prepared(self) -> bool:
         """True when the next record can be appended as soon as there is a place for it."""

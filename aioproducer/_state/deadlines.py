@@ -3,20 +3,36 @@
 from __future__ import annotations
 
 import heapq
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Generic, TypeVar
 
 T = TypeVar("T")
 
 
-class Deadlines(Generic[T]):
-    """Things with a time at which they are due. What is no longer wanted is simply ignored when its time comes."""
+TIDY_FROM = 1000
 
-    __slots__ = ("_count", "_heap")
+
+class Deadlines(Generic[T]):
+    """Things with a time at which they are due. What is no longer wanted is ignored when its time comes.
+
+    Told often enough that something is `over`, the heap is made anew without all that is, so that it holds at most
+    about twice of what is still wanted.
+    """
+
+    __slots__ = ("_count", "_heap", "_over")
 
     def __init__(self) -> None:
         self._heap: list[tuple[float, int, T]] = []
         self._count = 0
+        self._over = 0
+
+    def over(self, is_over: Callable[[T], bool]) -> None:
+        """One of the things is no longer wanted; `is_over` tells which are."""
+        self._over += 1
+        if self._over > TIDY_FROM and self._over * 2 > len(self._heap):
+            self._heap = [entry for entry in self._heap if not is_over(entry[2])]
+            heapq.heapify(self._heap)
+            self._over = 0
 
     def add(self, due: float, thing: T) -> None:
         """`thing` is due at `due`."""
