@@ -1,0 +1,283 @@
+"""The way of a record into a `MockProducer`: interceptors, serializers and checks, then its place in a partition."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import Any
+
+from aioproducer._core import (
+    APPENDED,
+    NO_ROOM_NOW,
+    PARTITION_UNKNOWN,
+    RECORD_TOO_LARGE,
+    Batch,
+    Budget,
+    Delivery,
+    Lane,
+    SendPath,
+    observe,
+    queued_delivery,
+    record_size,
+)
+from aioproducer.config import ProducerConfig
+from aioproducer.errors import (
+    BufferFullError,
+    DeliveryError,
+    KafkaError,
+    MetadataTimeoutError,
+    RecordTooLargeError,
+    StateError,
+)
+from aioproducer.interceptors import run_on_acknowledgement, run_on_send
+from aioproducer.partitioners import bind as bind_partitioner
+from aioproducer.partitioners import choose
+from aioproducer.records import Record
+from aioproducer.serializers import bind as bind_serializer
+from aioproducer.testing.mock_calls import Call, MockCall, MockLines, Ready, wait_for_all
+from aioproducer.testing.mock_checks import (
+    PlainHeaders,
+    checked_bytes,
+    checked_headers,
+    checked_partition,
+    checked_seconds,
+    checked_timestamp,
+    checked_topic,
+)
+from aioproducer.testing.mock_ledger import Held, Ledger, record_of
+from aioproducer.testing.mock_plan import Plan
+from aioproducer.testing.mock_topics import MockPartition, MockTopic
+
+log = logging.getLogger("aioproducer")
+
+
+class MockIntake:
+    """Prepares and places the records of one running mock producer."""
+
+    def __init__(
+        self,
+        config: ProducerConfig,
+        plan: Plan,
+        path: SendPath[Any, Any],
+        ledger: Ledger,
+        loop: asyncio.AbstractEventLoop,
+    ) -> None:
+        self.config = config
+        self.plan = plan
+        self.path = path
+        self.ledger = ledger
+        self.loop = loop
+        self.topics: dict[str, MockTopic] = {}
+        self.lines = MockLines(loop)
+        self.serialize_key = (
+            None if config.key_serializer is None else bind_serializer(config.key_serializer, "key")
+        )
+        self.serialize_value = (
+            None if config.value_serializer is None else bind_serializer(config.value_serializer, "value")
+        )
+        self.partitioner = bind_partitioner(config.partitioner)
+        self.interceptors = tuple(config.interceptors)
+        self.lane = Lane(Budget(config.buffer_memory))
+
+    @property
+    def waits_for_serializers(self) -> bool:
+        """True when a serializer is a coroutine function."""
+        return any(s is not None and s.is_coroutine for s in (self.serialize_key, self.serialize_value))
+
+    # -- taking calls
+
+    def take(self, call: Call) -> MockCall:
+        """Accept or refuse a call; with coroutine serializers that comes later."""
+        taken = MockCall(self.path._pace)  # noqa: SLF001  # the send path is built for this
+        record = None
+        try:
+            record = self.intercepted(call)
+            patience = self._patience(call)
+            topic = checked_topic(record.topic)
+            if self.waits_for_serializers:
+                self.lines.join(taken, topic, self._finish_later(taken, record, call, patience))
+            else:
+                taken.delivery = self.place(self.prepared(record, call))
+        except KafkaError as error:
+            taken.error = self.refused(record, error)
+        return taken
+
+    def _patience(self, call: Call) -> float:
+        """How long a serializer may take, in seconds."""
+        limits = (checked_seconds("timeout", call.timeout), checked_seconds("max_block", call.max_block))
+        default = self.config.max_block_ms / 1000
+        given = default if limits[1] is None else limits[1]
+        return given if limits[0] is None else min(given, limits[0])
+
+    async def _finish_later(
+        self, taken: MockCall, record: Record[Any, Any], call: Call, patience: float
+    ) -> None:
+        earlier = self.lines.earlier(record.topic)
+        try:
+            ready = await self.prepared_within(record, call, patience)
+            await wait_for_all(earlier)
+            taken.delivery = self.place(ready)
+        except KafkaError as error:
+            taken.error = self.refused(record, error)
+
+    def take_now(self, call: Call) -> Delivery:
+        """Accept a call that cannot wait, or raise why not."""
+        if self.waits_for_serializers:
+            text = "send_nowait() cannot wait for a serializer that is a coroutine function: use send()"
+            raise StateError(text)
+        checked_seconds("timeout", call.timeout)
+        record = self.intercepted(call)
+        checked_topic(record.topic)
+        ready = self.prepared(record, call)
+        try:
+            return self.place(ready)
+        except MetadataTimeoutError as error:
+            return self._told_later(ready, error)
+
+    def _told_later(self, ready: Ready, cause: KafkaError) -> Delivery:
+        # The real producer queues what waits for metadata, so the refusal arrives in the delivery.
+        stand_in = Batch(ready.topic, -1, 0, opened_at=self.loop.time(), loop=self.loop)
+        delivery = queued_delivery(stand_in)
+        error = DeliveryError(
+            "the queued record was not accepted", topic=ready.topic, cause=cause, retriable=cause.retriable
+        )
+        stand_in.fail(error, 2)
+        self.ledger.count_failure(ready.topic, error)
+        return self.watched(delivery)
+
+    # -- preparing
+
+    def intercepted(self, call: Call) -> Record[Any, Any]:
+        """The record after the interceptors saw it."""
+        record = Record(
+            call.topic,
+            call.value,
+            key=call.key,
+            partition=call.partition,
+            timestamp=call.timestamp,
+            headers=call.headers,
+        )
+        return run_on_send(self.interceptors, record, log) if self.interceptors else record
+
+    def refused(self, record: Record[Any, Any] | None, error: KafkaError) -> KafkaError:
+        """Have the interceptors told that the record is not accepted."""
+        if record is not None and self.interceptors:
+            run_on_acknowledgement(self.interceptors, None, error, log)
+        return error
+
+    def prepared(self, record: Record[Any, Any], call: Call) -> Ready:
+        """The record through serializers that answer at once."""
+        headers = checked_headers(record.headers, record.topic)
+        made = []
+        for serialize, data in ((self.serialize_key, record.key), (self.serialize_value, record.value)):
+            made.append(data if serialize is None else serialize(record.topic, headers, data))
+        return self._checked(record, call, headers, *made)
+
+    async def prepared_within(self, record: Record[Any, Any], call: Call, patience: float) -> Ready:
+        """The record through serializers, of which some are coroutine functions, in at most so many seconds."""
+        began = self.loop.time()
+        try:
+            async with asyncio.timeout(patience):
+                return await self._prepared_later(record, call)
+        except TimeoutError as error:
+            if isinstance(error, KafkaError):
+                raise
+            text, waited = "the serializer did not finish in time", self.loop.time() - began
+            raise BufferFullError(text, topic=record.topic, waited=waited) from None
+
+    async def _prepared_later(self, record: Record[Any, Any], call: Call) -> Ready:
+        headers = checked_headers(record.headers, record.topic)
+        made = []
+        for serialize, data in ((self.serialize_key, record.key), (self.serialize_value, record.value)):
+            if serialize is None:
+                made.append(data)
+            elif serialize.is_coroutine:
+                made.append(await serialize(record.topic, headers, data))
+            else:
+                made.append(serialize(record.topic, headers, data))
+        return self._checked(record, call, headers, *made)
+
+    def _checked(
+        self, record: Record[Any, Any], call: Call, headers: PlainHeaders, key: object, value: object
+    ) -> Ready:
+        return Ready(
+            topic=record.topic,
+            key=checked_bytes("key", key, record.topic),
+            value=checked_bytes("value", value, record.topic),
+            headers=headers,
+            timestamp=checked_timestamp(record.timestamp, record.topic),
+            partition=checked_partition(record.partition, record.topic),
+            timeout=checked_seconds("timeout", call.timeout),
+        )
+
+    # -- placing
+
+    def topic(self, name: str) -> MockTopic:
+        """A topic, which is made when it is first asked for."""
+        topic = self.topics.get(name)
+        if topic is None:
+            topic = self.topics[name] = MockTopic(name)
+            topic.sticky_limit = self.config.batch_size
+            topic.ignore_keys = self.config.partitioner_ignore_keys
+            for index in range(self.plan.partitions_of(name)):
+                topic.partitions.append(
+                    MockPartition(topic, index, self.lane, self.loop, self.ledger.withdraw)
+                )
+        return topic
+
+    def place(self, ready: Ready) -> Delivery:
+        """Give the record its place, and its outcome unless the test is to do that."""
+        ordered = self.plan.refusals.take(ready.topic)
+        if ordered is not None:
+            raise ordered
+        topic = self.topic(ready.topic)
+        stamp = self.path._wall_ms() if ready.timestamp is None else ready.timestamp  # noqa: SLF001
+        status, delivery, partition = self.path._append_checked(  # noqa: SLF001
+            topic, ready.key, ready.value, ready.headers, stamp, self._chosen(topic, ready), 0.0, True
+        )
+        if status != APPENDED or delivery is None:
+            raise self._no_place(status, ready)
+        batch = partition.take()
+        record = record_of(batch, ready.key, ready.value, ready.headers, stamp)
+        self._settle(Held(record, delivery, batch, partition), ready.timeout)
+        return self.watched(delivery)
+
+    def _chosen(self, topic: MockTopic, ready: Ready) -> int:
+        """The partition that was asked for, or that a partitioner of the user's chooses; -1: the core chooses."""
+        chosen = ready.partition
+        if chosen is None and self.partitioner is not None:
+            everything = range(len(topic.partitions))
+            chosen = choose(self.partitioner, topic.name, ready.key, ready.value, everything, everything)
+        return -1 if chosen is None else chosen
+
+    def _no_place(self, status: int, ready: Ready) -> KafkaError:
+        if status == RECORD_TOO_LARGE:
+            size = record_size(ready.key, ready.value, ready.headers)
+            return RecordTooLargeError(topic=ready.topic, size=size, limit=self.config.max_request_size)
+        if status == PARTITION_UNKNOWN:
+            return MetadataTimeoutError(topic=ready.topic, partition=ready.partition, waited=0)
+        if status == NO_ROOM_NOW:
+            return BufferFullError(topic=ready.topic, waited=0)
+        return StateError("the producer belongs to another event loop: make one per loop")
+
+    def _settle(self, held: Held, timeout: float | None) -> None:
+        self.ledger.accept(held)
+        ordered = self.plan.failures.take(held.record.topic)
+        if ordered is not None:
+            self.ledger.fail(held, ordered)
+        elif self.plan.auto_complete:
+            self.ledger.acknowledge(held)
+        else:
+            limit = self.config.delivery_timeout_ms / 1000 if timeout is None else timeout
+            self.ledger.expire_after(held, limit)
+
+    def watched(self, delivery: Delivery) -> Delivery:
+        """Have the interceptors told what becomes of the record."""
+        if self.interceptors:
+            observe(delivery, self._acknowledged)
+        return delivery
+
+    def _acknowledged(self, delivery: Delivery) -> None:
+        error = delivery.exception()
+        metadata = None if error is not None else delivery.result()
+        run_on_acknowledgement(self.interceptors, metadata, error, log)

@@ -1,0 +1,197 @@
+"""What a `MockProducer` has accepted, and what became of it: the one place where its records are settled."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import Iterator
+
+import attrs
+
+from aioproducer._core import Batch, Delivery
+from aioproducer.errors import DeliveryError, DeliveryTimeoutError, KafkaError
+from aioproducer.outcome import Outcome
+from aioproducer.records import FlushReport
+from aioproducer.testing.mock_checks import PlainHeaders
+from aioproducer.testing.mock_topics import MockPartition
+
+NUMBER = {Outcome.NOT_WRITTEN: 2, Outcome.UNKNOWN: 3}
+FIRST_ERRORS = 10
+
+
+@attrs.frozen(kw_only=True)
+class MockRecord:
+    """A record as it would be written: after interceptors and serializers, with its partition chosen."""
+
+    topic: str
+    partition: int
+    key: bytes | None
+    value: bytes | None
+    headers: tuple[tuple[str, bytes | None], ...]
+    timestamp: int
+
+
+def record_of(
+    batch: Batch, key: bytes | None, value: bytes | None, headers: PlainHeaders, timestamp: int
+) -> MockRecord:
+    """The fact about a record that was appended to a batch of its own."""
+    return MockRecord(
+        topic=batch.topic,
+        partition=batch.partition,
+        key=key,
+        value=value,
+        headers=headers or (),
+        timestamp=timestamp,
+    )
+
+
+@attrs.frozen(eq=False)
+class Held:
+    """One accepted record without an outcome."""
+
+    record: MockRecord
+    delivery: Delivery
+    batch: Batch
+    partition: MockPartition
+
+
+@attrs.frozen
+class Totals:
+    """How many records ended in each outcome."""
+
+    acked: int = 0
+    not_written: int = 0
+    unknown: int = 0
+
+    def since(self, before: Totals) -> Totals:
+        """What came after `before`."""
+        return Totals(
+            self.acked - before.acked, self.not_written - before.not_written, self.unknown - before.unknown
+        )
+
+
+class Ledger:
+    """Every record that was accepted. `acks_tell_offsets` is false with `acks=0`."""
+
+    def __init__(self, *, acks_tell_offsets: bool) -> None:
+        self.acks_tell_offsets = acks_tell_offsets
+        self.pending: dict[Batch, Held] = {}
+        self.history: list[MockRecord] = []
+        self.written: list[MockRecord] = []
+        self.totals = Totals()
+        self.acked_bytes = 0
+        self.failed_by_error: Counter[str] = Counter()
+        self.losses_by_topic: Counter[str] = Counter()
+        self.last_ack: float | None = None
+        self.last_error: KafkaError | None = None
+        self._timers: dict[Batch, asyncio.TimerHandle] = {}
+        self._watching: list[asyncio.Future[None]] = []
+        self._first_errors: list[KafkaError] = []
+        self._reported = Totals()
+
+    # -- accepted
+
+    def accept(self, held: Held) -> None:
+        """A record has its place; its outcome comes later."""
+        self.history.append(held.record)
+        self.pending[held.batch] = held
+        watching, self._watching = self._watching, []
+        for each in watching:
+            if not each.done():
+                each.set_result(None)
+
+    def expire_after(self, held: Held, seconds: float) -> None:
+        """Have the record fail if it has no outcome by then."""
+        if held.batch in self.pending:
+            self._timers[held.batch] = held.batch.loop.call_later(seconds, self._expire, held)
+
+    def _expire(self, held: Held) -> None:
+        elapsed = held.batch.loop.time() - held.batch.opened_at
+        where = held.record
+        self.fail(held, DeliveryTimeoutError(topic=where.topic, partition=where.partition, elapsed=elapsed))
+
+    async def news(self) -> None:
+        """Wait until another record is accepted."""
+        future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._watching.append(future)
+        await future
+
+    def waiting(self, topic: str | None) -> Iterator[Held]:
+        """The records (of one topic) without an outcome, oldest first, as they are now."""
+        return iter([held for held in self.pending.values() if topic in (None, held.record.topic)])
+
+    # -- settled
+
+    def acknowledge(self, held: Held) -> None:
+        """The record is written: it has the next offset of its partition."""
+        batch, partition = held.batch, held.partition
+        now = batch.drained_at = batch.written_at = batch.answered_at = batch.loop.time()
+        offset = partition.next_offset
+        partition.next_offset += 1
+        size = self._release(held)
+        batch.acknowledge(offset if self.acks_tell_offsets else -1)
+        self.written.append(held.record)
+        self.totals = attrs.evolve(self.totals, acked=self.totals.acked + 1)
+        self.acked_bytes += size
+        self.last_ack = now
+
+    def fail(self, held: Held, error: Exception) -> None:
+        """The record ends with this error, which becomes a `DeliveryError` if it is none."""
+        told = as_delivery_error(error, held.record)
+        self._release(held)
+        held.batch.fail(told, NUMBER[told.outcome])
+        self.count_failure(held.record.topic, told)
+
+    def withdraw(self, batch: Batch, text: str = "withdrawn by try_cancel()") -> bool:
+        """Take a record back; False: it has its outcome already."""
+        held = self.pending.get(batch)
+        if held is None:
+            return False
+        self.fail(held, DeliveryError(text, topic=batch.topic, partition=batch.partition))
+        return True
+
+    def _release(self, held: Held) -> int:
+        batch = held.batch
+        del self.pending[batch]
+        timer = self._timers.pop(batch, None)
+        if timer is not None:
+            timer.cancel()
+        held.partition.lane.release(batch.charged)
+        return batch.charged
+
+    def count_failure(self, topic: str, error: KafkaError) -> None:
+        """Count a record that was not written, or perhaps."""
+        before = self.totals
+        if error.outcome is Outcome.UNKNOWN:
+            self.totals = attrs.evolve(before, unknown=before.unknown + 1)
+        else:
+            self.totals = attrs.evolve(before, not_written=before.not_written + 1)
+        self.failed_by_error[str(getattr(error, "name", type(error).__name__))] += 1
+        self.losses_by_topic[topic] += 1
+        self.last_error = error
+        if len(self._first_errors) < FIRST_ERRORS:
+            self._first_errors.append(error)
+
+    def report(self) -> FlushReport:
+        """What ended since the last report."""
+        new = self.totals.since(self._reported)
+        errors, self._first_errors = tuple(self._first_errors), []
+        self._reported = self.totals
+        return FlushReport(new.acked, new.not_written, new.unknown, errors)
+
+
+def as_delivery_error(error: Exception, record: MockRecord) -> DeliveryError:
+    """What awaiting a delivery raises: a `DeliveryError`, with anything else as its cause."""
+    outcome = getattr(error, "outcome", Outcome.NOT_WRITTEN)
+    if outcome not in NUMBER:
+        raise ValueError(f"a record that failed is NOT_WRITTEN or UNKNOWN, not {outcome}")
+    if isinstance(error, DeliveryError):
+        return error
+    return DeliveryError(
+        topic=record.topic,
+        partition=record.partition,
+        outcome=outcome,
+        retriable=getattr(error, "retriable", None),
+        attempts=1,
+        cause=error,
+    )
