@@ -403,8 +403,8 @@ class Accumulator:
         self.aging.pop(batch, None)
         batch.watched_until = math.inf
         deadline = batch.next_deadline()
-        if deadline is not None:
-            self.watch(batch, deadline)
+        # Without a record that waits, what is left is a place in the sequence.
+        self.watch(batch, batch.opened_at + batch.delivery_timeout if deadline is None else deadline)
 
     def old(self, now: float) -> list[QueuedBatch]:
         """The batches whose first record has had the common delivery time."""

@@ -69,8 +69,12 @@ class QueuedBatch(Batch):
 
     @property
     def settled(self) -> bool:
-        """True when every record has its outcome, here or in the batches it was forwarded to."""
-        return self.outcome != 0 or self.forwarded or (self.pending == 0 and self.record_count > 0)
+        """True when the batch has ended, or lives on in others.
+
+        A part of a split batch whose records had all expired before has not: its numbers must reach the log, or be
+        given up, like any others.
+        """
+        return self.outcome != 0 or self.forwarded
 
     @property
     def next_sequence(self) -> int:

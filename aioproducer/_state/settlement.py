@@ -277,7 +277,8 @@ class Settlement:
 
     def _expire(self, batch: QueuedBatch, now: float) -> None:
         indexes = batch.overdue(now)
-        if indexes:
+        spent = not batch.pending and batch.opened_at + batch.delivery_timeout <= now
+        if indexes or spent:
             self._end_overdue(batch, indexes, now)
         if not batch.settled:
             self.accumulator.watch_rest(batch)

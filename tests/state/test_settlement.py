@@ -427,6 +427,29 @@ def test_parts_keep_the_deadlines(m: Machines) -> None:
     assert m.is_clean()
 
 
+def test_a_part_without_a_waiting_record_is_sent_for_its_numbers(m: Machines) -> None:
+    """All of its records had expired: it fills its place in the sequence, and holds up nobody behind it."""
+    batch, (gone, _) = send(m, b"a" * 300, b"b" * 300, timeouts=(1.0, None))
+    m.later(1.0)
+    m.answer(batch, TOO_LARGE)
+    first = resend(m)
+    assert (first.sequence, first.pending, gone.outcome) == (0, 0, Outcome.UNKNOWN)
+    m.acknowledge(first)
+    m.acknowledge(resend(m))
+    assert m.is_clean()
+
+
+def test_a_part_without_a_waiting_record_ends_at_the_deadline(m: Machines) -> None:
+    """No flush waits for it any longer than for a record."""
+    batch, _ = send(m, b"a" * 300, b"b" * 300, timeouts=(1.0, None))
+    m.later(1.0)
+    m.answer(batch, TOO_LARGE)
+    flush = m.accumulator.flush(m.now)
+    m.later(DELIVERY_TIMEOUT - 1.0)
+    assert flush.done
+    assert m.is_clean()
+
+
 def test_parts_know_that_an_attempt_was_lost(m: Machines) -> None:
     """A dirty batch stays dirty in its parts: their end is UNKNOWN."""
     batch, deliveries = big(m)
