@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 from collections.abc import Sequence
 
@@ -36,7 +37,8 @@ def main() -> int:
     """0; 1 when a goal is missed and `--check` was given, or a client failed."""
     asked = _arguments()
     clients = [client for client in CLIENTS if not asked.clients or client.name in asked.clients]
-    print(machine())
+    load = os.getloadavg()[0]
+    print(f"{machine()}; load average {load:.1f}")
     try:
         table = rows(_measure(clients, asked.rounds, asked.scale).results)
     except (RoundFailedError, KafkaUnavailableError) as error:
@@ -45,7 +47,7 @@ def main() -> int:
     reached = goals(table)
     print("", text(table), "", *reached, sep="\n")
     if not asked.no_write and len(clients) == len(CLIENTS):
-        RESULTS.write_text(markdown(table), encoding="utf-8")
+        RESULTS.write_text(markdown(table, load), encoding="utf-8")
     return int(asked.check and not all(goal.met for goal in reached))
 
 

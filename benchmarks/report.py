@@ -86,8 +86,8 @@ def _line(row: Row, ours: float | None) -> str:
     return f"| {row.version} | {row.rate:,.0f} | {spread} | {row.cpu_micros:.2f} | {ratio} |"
 
 
-def markdown(table: Mapping[Client, Row]) -> str:
-    """The whole of RESULTS.md."""
+def markdown(table: Mapping[Client, Row], load: float) -> str:
+    """The whole of RESULTS.md; `load` is what else the machine was doing when the run began."""
     rounds = max(row.rounds for row in table.values())
     verdict = "\n".join(f"* {goal}" for goal in goals(table))
     return f"""\
@@ -101,7 +101,7 @@ Written by `python -m benchmarks` on {datetime.now(UTC):%Y-%m-%d}. Compare ratio
 
 ## How
 
-* {machine()}.
+* {machine()}; load average {load:.1f} before the run began (near 0 when nothing else runs).
 * Apache Kafka {KAFKA_VERSION}, one node, on the same machine; a new topic of {PARTITIONS} partitions for every run.
 * Values of {len(VALUE)} bytes, no key, acks=all, idempotent, linger {LINGER_MS} ms, batches of {BATCH_SIZE} bytes, no compression.
 * {rounds} interleaved rounds after one that warms the broker and is not counted. Each client runs in a process of its own and sends
