@@ -7,6 +7,7 @@ import logging
 import os
 import random
 import warnings
+import weakref
 from asyncio.events import _get_running_loop  # asyncio's own low-level form: None where no loop runs
 from typing import TYPE_CHECKING, Any, Generic, Self
 
@@ -124,31 +125,35 @@ class Producer(SendPath[K, V], Generic[K, V]):
         if self._state == "closed":
             raise StateError("the producer was closed: make a new one")
         patience = checked_seconds("wait_ready", wait_ready)
-        self._begin(asyncio.get_running_loop())
-        if patience is None:
-            return
+        engine = self._begin(asyncio.get_running_loop())
         try:
-            await self.ready(patience)
+            await engine.begun()
+            if patience is not None:
+                await self.ready(patience)
         except BaseException:
             await self._undo_start()
             raise
 
-    def _begin(self, loop: asyncio.AbstractEventLoop) -> None:
+    def _begin(self, loop: asyncio.AbstractEventLoop) -> Engine:
         clock = Clock()
-        engine = Engine(self.config, self, loop, random.Random(), wall_ms=self._wall_ms)  # noqa: S311  # jitter, not secrets
+        # The tasks hold the producer weakly: one that is dropped without close() is noticed, and ends.
+        me = weakref.proxy(self)
+        rng = random.Random()  # noqa: S311  # jitter, not secrets
+        engine = Engine(self.config, me, loop, rng, wall_ms=lambda: me._wall_ms())  # noqa: PLW0108, SLF001
         self._bind(engine.accumulator.topics, clock, loop, _get_running_loop, self._largest_record())
         self._engine = engine
-        self._intake = Intake(engine, self._pace)
-        self._bulk = BulkIntake(self._intake, self)
+        self._intake = Intake(engine, lambda: me._pace())  # noqa: PLW0108, SLF001
+        self._bulk = BulkIntake(self._intake, me)
         self._plain = self._intake.plain
         self._cause = None
         self._state = "running"
         self._accepting = True
-        engine.on_death = self._died
+        engine.on_death = _weakly(self)
         for topic in self.config.topics:
             engine.cluster.want(topic)
         # Last: an eager task runs at once, as far as it gets.
         engine.start()
+        return engine
 
     def _largest_record(self) -> int:
         return min(self.config.max_request_size, self.config.buffer_memory)
@@ -329,8 +334,11 @@ class Producer(SendPath[K, V], Generic[K, V]):
 
     def __del__(self) -> None:
         engine = getattr(self, "_engine", None)
-        if engine is not None and self._state in ("running", "closing") and self._same_process():
-            warnings.warn(f"{self!r} was never closed", ResourceWarning, source=self, stacklevel=1)
+        if engine is None or self._state not in ("running", "closing") or not self._same_process():
+            return
+        warnings.warn(f"{self!r} was never closed", ResourceWarning, source=self, stacklevel=1)
+        if not engine.loop.is_closed():
+            engine.loop.call_soon_threadsafe(engine.crash, StateError("the producer was dropped without close()"))
 
     # -- sending, the long way
 
@@ -491,7 +499,8 @@ class Producer(SendPath[K, V], Generic[K, V]):
     def purge(self, topic: str | None = None) -> int:
         """Withdraw what is buffered and not yet drained (of one topic); returns how many records that were."""
         engine = self._running()
-        return engine.settlement.purge(topic, engine.loop.time())
+        assert self._intake is not None  # noqa: S101  # made by start()
+        return self._intake.purge(topic) + engine.settlement.purge(topic, engine.loop.time())
 
     def stats(self) -> Stats:
         """One snapshot of what the producer has done and holds; reading it costs nothing to sending."""
@@ -530,6 +539,18 @@ class Producer(SendPath[K, V], Generic[K, V]):
 
     def __reduce__(self) -> Any:
         raise TypeError("a producer cannot be pickled; producer.config can")
+
+
+def _weakly(producer: Producer[Any, Any]) -> Callable[[BaseException], None]:
+    """Tell the producer of the death of its tasks, if it is still there."""
+    reference = weakref.ref(producer)
+
+    def died(cause: BaseException) -> None:
+        found = reference()
+        if found is not None:
+            found._died(cause)  # noqa: SLF001  # its own news
+
+    return died
 
 
 def refused(error: KafkaError) -> Pending:

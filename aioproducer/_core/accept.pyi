@@ -3,6 +3,7 @@ from collections.abc import Callable
 from typing import Any, Final, Generic
 
 from typing_extensions import TypeVar as DefaultTypeVar
+from typing_extensions import disjoint_base
 
 from aioproducer._core.delivery import BatchDelivery, Delivery, Sending
 from aioproducer._core.records import Batch, Clock
@@ -16,6 +17,7 @@ NO_ROOM_NOW: Final[int]
 RECORD_TOO_LARGE: Final[int]
 PARTITION_UNKNOWN: Final[int]
 
+@disjoint_base
 class Budget:
     @property
     def capacity(self) -> int: ...
@@ -25,6 +27,7 @@ class Budget:
     def peak(self) -> int: ...
     def __init__(self, capacity: int) -> None: ...
 
+@disjoint_base
 class Lane:
     limit: int
     waiting: int
@@ -37,6 +40,7 @@ class Lane:
     def charge(self, size: int) -> None: ...
     def release(self, size: int) -> None: ...
 
+@disjoint_base
 class Partition:
     open: Batch | None
     lane: Lane
@@ -48,6 +52,7 @@ class Partition:
     def __init__(self, topic: Topic, index: int, lane: Lane) -> None: ...
     def roll(self, now: float) -> None: ...
 
+@disjoint_base
 class Topic:
     waiting: int
     sticky: Partition | None
@@ -62,6 +67,7 @@ class Topic:
     def __init__(self, name: str) -> None: ...
     def switch(self, now: float) -> None: ...
 
+@disjoint_base
 class SendPath(Generic[_K, _V]):
     _plain: bool
     _accepting: bool
@@ -145,6 +151,7 @@ class SendPath(Generic[_K, _V]):
     ) -> tuple[int, int]: ...
     def _chosen_partition(self) -> Any: ...
 
+@disjoint_base
 class Column:
     @property
     def length(self) -> int: ...

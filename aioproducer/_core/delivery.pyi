@@ -2,7 +2,9 @@ import asyncio
 from collections.abc import Callable, Coroutine, Generator
 from contextvars import Context
 from types import TracebackType
-from typing import Any, ClassVar, Generic, TypeVar, final, overload
+from typing import Any, ClassVar, Generic, NoReturn, Self, TypeVar, final
+
+from typing_extensions import disjoint_base
 
 from aioproducer._core.records import Batch
 from aioproducer.errors import KafkaError
@@ -16,6 +18,8 @@ OUTCOMES: tuple[Outcome, ...]
 @final
 class Delivery:
     _asyncio_future_blocking: ClassVar[bool]
+    _cancel_message: ClassVar[None]
+    def __init__(self, *args: object, **kwargs: object) -> NoReturn: ...
     @property
     def outcome(self) -> Outcome: ...
     @property
@@ -40,26 +44,29 @@ class Delivery:
 
 @final
 class Sending(Coroutine[Any, Any, _T_co], Generic[_T_co]):
+    def __init__(self, *args: object, **kwargs: object) -> NoReturn: ...
     @property
     def delivery(self) -> _T_co | None: ...
     def __await__(self) -> Generator[Any, Any, _T_co]: ...
     def __iter__(self) -> Generator[Any, Any, _T_co]: ...
     def __next__(self) -> Any: ...
-    def send(self, value: Any, /) -> Any: ...
-    @overload
+    def send(self, value: Any) -> Any: ...
     def throw(
         self,
-        kind: type[BaseException],
+        kind: type[BaseException] | BaseException,
         value: BaseException | object = None,
         traceback: TracebackType | None = None,
-        /,
     ) -> Any: ...
-    @overload
-    def throw(self, kind: BaseException, value: None = None, traceback: TracebackType | None = None, /) -> Any: ...
     def close(self) -> None: ...
 
+@final
+class Answer:
+    def __iter__(self) -> Answer: ...
+    def __next__(self) -> Any: ...
+
+@disjoint_base
 class BatchDelivery:
-    def __init__(self, topic: str, total: int, loop: asyncio.AbstractEventLoop) -> None: ...
+    def __new__(cls, topic: str, total: int, loop: asyncio.AbstractEventLoop) -> Self: ...
     @property
     def topic(self) -> str: ...
     @property

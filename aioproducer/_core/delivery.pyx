@@ -89,6 +89,8 @@ cdef class Delivery:
     """
 
     _asyncio_future_blocking = False
+    # Read by gather() of 3.11 when a child is cancelled.
+    _cancel_message = None
 
     def __dealloc__(self):
         cdef Batch batch = self._batch

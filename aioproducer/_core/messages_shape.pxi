@@ -38,7 +38,7 @@ cdef enum Cost:
     TEXT_COST = 80
     VIEW_COST = 112
 
-cdef enum Limit:
+cdef enum:
     # Kafka's own strings are never longer, in flexible versions either (its generated code refuses them).
     STRING_LIMIT = 0x7fff
     MOST_SLOTS = 32

@@ -1,24 +1,30 @@
 from collections.abc import Callable, Iterable
-from typing import Any, Final
+from typing import Any, Final, Self
+
+from typing_extensions import disjoint_base
 
 from aioproducer.errors import KafkaError
 
 BATCH_OVERHEAD: Final[int]
 OUTCOME_NAMES: Final[tuple[str, ...]]
 
+@disjoint_base
 class Clock: ...
 
+@disjoint_base
 class ManualClock(Clock):
     monotonic: float
     wall_ms: int
     def __init__(self, monotonic: float = 0.0, wall_ms: int = 0) -> None: ...
 
+@disjoint_base
 class Octets:
     def __buffer__(self, flags: int, /) -> memoryview: ...
 
+@disjoint_base
 class Batch:
-    def __init__(
-        self,
+    def __new__(
+        cls,
         topic: str,
         partition: int,
         limit: int,
@@ -31,7 +37,7 @@ class Batch:
         lane: Any = None,
         unseen_log: list[Any] | None = None,
         awaited: bool = False,
-    ) -> None: ...
+    ) -> Self: ...
     limit: int
     owner: Any
     lane: Any
@@ -115,3 +121,4 @@ def murmur2(data: Any) -> int: ...
 def record_size(
     key: bytes | None, value: bytes | None, headers: tuple[tuple[str, bytes | None], ...] | None = None
 ) -> int: ...
+def waiter_index(waiter: tuple[Any, ...]) -> int: ...

@@ -111,6 +111,7 @@ class Engine:
         self.stopping = False
         self.crashed: BaseException | None = None
         self.over = asyncio.Event()
+        self.has_begun = asyncio.Event()
         self.flushes: dict[Flush, asyncio.Future[None]] = {}
         self.on_death: Callable[[BaseException], None] | None = None
         self._connect_machines()
@@ -122,6 +123,7 @@ class Engine:
         self.settlement.on_room = self.admission.room
         self.settlement.on_flushed = self._flushed
         self.settlement.on_stale_metadata = self.cluster.stale
+        self.settlement.trouble_with = self._trouble_with
         self.admission.on_wanted = self.cluster.want
         self.sequences.on_exhausted = self.identity.want
 
@@ -130,6 +132,17 @@ class Engine:
     def start(self) -> None:
         """Start the supervisor."""
         self.supervisor = self.loop.create_task(self._supervise(), name="aioproducer supervisor")
+        self.supervisor.add_done_callback(self._never_ran)
+
+    def _never_ran(self, supervisor: asyncio.Task[None]) -> None:
+        # A task that is cancelled before its first step does not run at all, not even its `finally`.
+        if supervisor.cancelled() and not self.has_begun.is_set():
+            self._end(StateError("the producer's background task was cancelled before it began"))
+            self.has_begun.set()
+
+    async def begun(self) -> None:
+        """Wait until the tasks have taken their first step, so that nothing can end them without a word."""
+        await self.has_begun.wait()
 
     async def _supervise(self) -> None:
         cause: BaseException | None = None
@@ -141,6 +154,8 @@ class Engine:
                 self.look_after("metadata", self.cluster.run)
                 if self.config.enable_idempotence:
                     self.look_after("identity", self.identity.run)
+                await asyncio.sleep(0)
+                self.has_begun.set()
                 await self.over.wait()
                 if self.crashed is not None:
                     raise self.crashed
@@ -149,6 +164,7 @@ class Engine:
             cause = error
         finally:
             self.tasks = None
+            self.has_begun.set()
             self._end(first_of(cause))
 
     def look_after(self, name: str, run: Callable[[], Awaitable[None]]) -> None:
@@ -298,6 +314,11 @@ class Engine:
         self.wakeup.by(min(moment for moment in due if moment is not None))
 
     # -- senders
+
+    def _trouble_with(self, node_id: int) -> BaseException | None:
+        """Why nothing can be sent to this broker, as far as that is known."""
+        sender = self.senders.get(node_id)
+        return self.last_error if sender is None or sender.link is None else None
 
     def _has_work(self, queue: NodeQueue) -> None:
         sender = self.senders.get(queue.node_id)

@@ -92,6 +92,11 @@ class Waiting:
         """True when the record can be appended as soon as there is a place for it."""
         return self.record is not None
 
+    def expire(self, admission: Admission, error: KafkaError, now: float) -> None:
+        """It has waited for as long as it may."""
+        del now
+        admission.refuse(self, error)
+
     def place(self, admission: Admission, queues: TopicQueues, now: float) -> bool:
         """Append the record, or move it on to the line for memory; False: it stays the first of its topic."""
         return admission.place(self, queues, now)
@@ -159,6 +164,11 @@ class Admission:
         self.waiting += 1
         self._watch(call)
         self.wait_for_memory(call, queue, now)
+
+    def knows(self, topic: str) -> bool:
+        """True when the topic has partitions to send to."""
+        queues = self.accumulator.topics.get(topic)
+        return queues is not None and bool(queues.partitions)
 
     def has_line(self, topic: str) -> bool:
         """True when calls wait for this topic."""
@@ -396,7 +406,9 @@ class Admission:
                 self._watch(call)
             else:
                 topics[call.topic] = None
-                self.refuse(call, self._waited_too_long(call, now))
+                call.expire(self, self._waited_too_long(call, now), now)
+                if not call.ended:
+                    self._watch(call)
         if topics:
             # What they held is free, and the next of a line may fit where the first did not.
             self.room(self.antechamber)

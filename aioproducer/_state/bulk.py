@@ -85,6 +85,15 @@ class BulkWaiting(Waiting):
     at: int = 0
     alone: Waiting | None = None
 
+    def expire(self, admission: Admission, error: KafkaError, now: float) -> None:
+        """A record whose partition does not exist is refused alone; without the topic, all are."""
+        if not self.prepared or not admission.knows(self.topic):
+            admission.refuse(self, error)
+            return
+        self.on_refusal(self.at, error)
+        self.at += 1
+        self.give_up_at = now + self.max_block
+
     def forget(self) -> None:
         """Let go of what the user handed over."""
         super().forget()

@@ -45,6 +45,10 @@ def _nothing(*_facts: object) -> None:
     pass
 
 
+def _no_trouble(_node_id: int) -> None:
+    return None
+
+
 class Settlement:
     """Decides what an answer, a lost connection or a deadline means for a batch, and carries it out."""
 
@@ -61,6 +65,8 @@ class Settlement:
         self.on_room: Callable[[Lane], None] = _nothing
         self.on_flushed: Callable[[Flush], None] = _nothing
         self.on_stale_metadata: Callable[[str], None] = _nothing
+        # A question to the network side: what keeps records from this broker?
+        self.trouble_with: Callable[[int], BaseException | None] = _no_trouble
         accumulator.withdraw = self._try_cancel
 
     # -- facts
@@ -295,7 +301,7 @@ class Settlement:
             outcome=Outcome.UNKNOWN if written else Outcome.NOT_WRITTEN,
             attempts=batch.attempts,
             elapsed=now - batch.opened_at,
-            cause=batch.last_error,
+            cause=batch.last_error or self.trouble_with(batch.queue.node.node_id),
         )
 
     def _end_some(self, batch: QueuedBatch, indexes: list[int], error: KafkaError, now: float) -> int:
