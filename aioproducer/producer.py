@@ -338,7 +338,9 @@ class Producer(SendPath[K, V], Generic[K, V]):
             return
         warnings.warn(f"{self!r} was never closed", ResourceWarning, source=self, stacklevel=1)
         if not engine.loop.is_closed():
-            engine.loop.call_soon_threadsafe(engine.crash, StateError("the producer was dropped without close()"))
+            engine.loop.call_soon_threadsafe(
+                engine.crash, StateError("the producer was dropped without close()")
+            )
 
     # -- sending, the long way
 

@@ -12,14 +12,14 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import attrs
 
-from aioproducer._core import APPENDED, NO_ROOM_NOW, PARTITION_UNKNOWN, RECORD_TOO_LARGE, record_size
+from aioproducer._core import APPENDED, NO_ROOM_NOW, PARTITION_UNKNOWN, RECORD_TOO_LARGE, Lane, record_size
 from aioproducer._state.deadlines import Deadlines
 from aioproducer.errors import BufferFullError, MetadataTimeoutError, RecordError, RecordTooLargeError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from aioproducer._core import Delivery, Lane
+    from aioproducer._core import Delivery
     from aioproducer._state.accumulator import Accumulator
     from aioproducer._state.bulk import BulkWaiting
     from aioproducer._state.queues import PartitionQueue, TopicQueues
@@ -128,7 +128,7 @@ class Admission:
         self.deadlines: Deadlines[Waiting] = Deadlines()
         self.waiting = 0
         # Memory that queued records of `send_nowait` hold before they have a partition.
-        self.antechamber = accumulator.node(-1).lane
+        self.antechamber = Lane(accumulator.budget)
         self.on_wanted: Callable[[str], None] = _ignore
 
     # -- joining
