@@ -122,6 +122,9 @@ async def test_peer_that_floods_cannot_put_off_the_judgement() -> None:
     """A stream of bytes without end, of an answer that never ends, is given a bounded number of turns (S25)."""
 
     class Endless(asyncio.Transport):
+        def write(self, data: object) -> None:
+            pass
+
         def writelines(self, list_of_data: object) -> None:
             pass
 
