@@ -8,6 +8,7 @@ from .embedded import EmbeddedKafka as EmbeddedKafka
 from .faults import Faults as Faults
 from .history import SeenBatch as SeenBatch
 from .history import SeenRequest as SeenRequest
+from .mock import MockProducer as MockProducer
 from .options import Options as Options
 from .records import StoredRecord as StoredRecord
 from .rules import Fault as Fault
@@ -18,6 +19,7 @@ __all__ = [
     "EmbeddedKafka",
     "Fault",
     "Faults",
+    "MockProducer",
     "Options",
     "SeenBatch",
     "SeenRequest",

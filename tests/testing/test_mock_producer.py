@@ -1,0 +1,309 @@
+"""MockProducer stands in for a Producer: its types, errors, life, and records that are acknowledged at once."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import logging
+import pickle
+from collections.abc import AsyncIterator
+from datetime import UTC, datetime
+from typing import Any, assert_type
+
+import attrs
+import pytest
+
+from aioproducer import (
+    ConfigurationError,
+    Delivery,
+    DeliveryError,
+    KafkaError,
+    MetadataTimeoutError,
+    Outcome,
+    Producer,
+    ProducerConfig,
+    RecordError,
+    RecordMetadata,
+    StateError,
+)
+from aioproducer.serializers import json, string
+from aioproducer.testing import EmbeddedKafka, MockProducer
+
+
+@pytest.fixture
+async def mock() -> AsyncIterator[MockProducer]:
+    """A running mock that acknowledges at once; `orders` has three partitions."""
+    async with MockProducer(partitions={"orders": 3}) as producer:
+        yield producer
+
+
+@pytest.fixture
+async def manual() -> AsyncIterator[MockProducer]:
+    """A running mock whose records wait for the test."""
+    async with MockProducer(auto_complete=False) as producer:
+        yield producer
+        producer.complete_all()
+
+
+def values(producer: MockProducer[Any, Any]) -> list[bytes | None]:
+    """What was accepted, in order."""
+    return [record.value for record in producer.history]
+
+
+# -- the same as a producer
+
+
+def test_every_public_name_of_the_producer_is_there() -> None:
+    """Whatever code may call on a Producer, it may call on a mock, with the same parameters."""
+    for name in (name for name in dir(Producer) if not name.startswith("_")):
+        theirs, ours = getattr(Producer, name), getattr(MockProducer, name)
+        if callable(theirs) and name != "from_config":  # which takes more here
+            assert inspect.signature(ours) == inspect.signature(theirs), name
+
+
+async def publish(producer: Producer[str | None, Any], text: str) -> RecordMetadata:
+    """Code under test, which knows nothing of mocks."""
+    return await producer.send_and_wait("orders", text, key="alice")
+
+
+async def test_fits_where_a_producer_is_annotated() -> None:
+    """Code that asks for a Producer takes a mock, types included (mypy reads this file)."""
+    mock = MockProducer(key_serializer=string(), value_serializer=json())
+    async with mock as producer:
+        assert_type(await publish(producer, "2 apples"), RecordMetadata)
+        assert_type(await producer.send("orders", "1 pear", key="bob"), Delivery)
+    assert values(mock) == [b'"2 apples"', b'"1 pear"']
+
+
+def test_without_serializers_it_takes_bytes() -> None:
+    """The parameters of the type are those of a Producer: bytes-like unless serializers say otherwise."""
+    assert_type(
+        MockProducer(), "MockProducer[bytes | bytearray | memoryview, bytes | bytearray | memoryview]"
+    )
+    assert MockProducer[str, str] is MockProducer
+
+
+def test_construction_needs_no_loop() -> None:
+    """A mock can be made anywhere, also of a configuration or of properties."""
+    config = ProducerConfig("localhost:9092", linger_ms=20)
+    assert MockProducer.from_config(config).config is config
+    assert MockProducer.from_properties({"bootstrap.servers": "localhost:9092"}).history == ()
+
+
+def test_settings_are_those_of_a_producer() -> None:
+    """A setting that Producer would refuse is refused."""
+    with pytest.raises(ConfigurationError, match="linger_ms"):
+        MockProducer(linger_ms=-1)
+
+
+@pytest.mark.parametrize("partitions", [0, {"orders": 0}, {"or ders": 1}, True])
+def test_partitions_are_checked(partitions: Any) -> None:
+    """A topic has a name that Kafka knows, and at least one partition."""
+    with pytest.raises(ConfigurationError, match="partitions"):
+        MockProducer(partitions=partitions)
+
+
+WRONG: dict[str, dict[str, Any]] = {
+    "no topic": {"topic": ""},
+    "topic of another type": {"topic": b"orders"},
+    "text without a serializer": {"value": "2 apples"},
+    "key of another type": {"key": 7},
+    "partition of another type": {"partition": "0"},
+    "partition that is a bool": {"partition": True},
+    "negative partition": {"partition": -1},
+    "timestamp of another type": {"timestamp": 1.5},
+    "negative timestamp": {"timestamp": -1},
+    "naive datetime": {"timestamp": datetime(2020, 1, 1)},  # noqa: DTZ001  # that is what is wrong
+    "headers of another type": {"headers": 7},
+    "header that is no pair": {"headers": ["ab"]},
+    "header without a name": {"headers": [(None, b"")]},
+    "header that is no text": {"headers": [("\ud800", b"")]},
+    "header with a str": {"headers": {"trace": "1"}},
+    "negative timeout": {"timeout": -1},
+    "max_block of another type": {"max_block": "1"},
+    "too large": {"value": bytes(2_000_000)},
+}
+
+
+async def refusal(producer: Producer[Any, Any], arguments: dict[str, Any]) -> KafkaError:
+    """The error that a producer raises for these arguments of send()."""
+    with pytest.raises(KafkaError) as caught:
+        await producer.send(**{"topic": "orders", "value": b"", **arguments})
+    return caught.value
+
+
+async def test_wrong_arguments_get_the_errors_of_the_real_producer(mock: MockProducer) -> None:
+    """For each wrong argument mock and producer raise the same class, with the same facts."""
+    async with EmbeddedKafka() as kafka, Producer(kafka.bootstrap_servers) as real:
+        for name, arguments in WRONG.items():
+            ours, theirs = await refusal(mock, arguments), await refusal(real, arguments)
+            assert type(ours) is type(theirs), name
+            assert isinstance(ours, RecordError), name
+            assert (ours.topic, ours.outcome) == (theirs.topic, theirs.outcome), name
+    assert mock.history == ()
+
+
+async def test_keys_go_to_the_partitions_of_the_real_producer(mock: MockProducer) -> None:
+    """A key has the partition that the real producer gives it."""
+    keys = [b"", *(b"customer-%d" % number for number in range(8))]
+    async with EmbeddedKafka() as kafka:
+        kafka.create_topic("orders", 3)
+        async with Producer(kafka.bootstrap_servers) as real:
+            theirs = [(await real.send_and_wait("orders", b"", key=key)).partition for key in keys]
+    assert [(await mock.send_and_wait("orders", b"", key=key)).partition for key in keys] == theirs
+    assert len(set(theirs)) == 3
+
+
+# -- life
+
+
+async def test_before_start_and_after_close_it_refuses() -> None:
+    """Sending before start() or after close() is a StateError that says which."""
+    mock = MockProducer()
+    with pytest.raises(StateError, match="not started"):
+        await mock.send("orders", b"")
+    await mock.start()
+    await mock.close()
+    with pytest.raises(StateError, match="closed"):
+        await mock.send("orders", b"")
+    with pytest.raises(StateError, match="closed"):
+        await mock.start()
+
+
+async def test_start_twice_is_refused(mock: MockProducer) -> None:
+    """A second start() while running is a StateError."""
+    with pytest.raises(StateError, match="running"):
+        await mock.start()
+
+
+async def test_another_thread_is_refused(mock: MockProducer) -> None:
+    """From another thread only send_threadsafe() works."""
+    with pytest.raises(StateError, match="another thread"):
+        await asyncio.to_thread(mock.send_nowait, "orders", b"")
+    future = await asyncio.to_thread(mock.send_threadsafe, "orders", b"1")
+    assert (await asyncio.wrap_future(future)).offset == 0
+
+
+async def test_ready_does_not_wait(mock: MockProducer) -> None:
+    """There is no broker to wait for."""
+    await mock.ready(timeout=0)
+    assert mock.health().connected_brokers == 1
+
+
+async def test_close_fails_at_once_what_is_left(caplog: pytest.LogCaptureFixture) -> None:
+    """Without a limit of its own, closing does not wait for records that no test completes, and logs the loss."""
+    with caplog.at_level(logging.ERROR, "aioproducer"):
+        async with MockProducer(auto_complete=False) as mock:
+            delivery = await mock.send("orders", b"")
+    assert mock.close_report is not None
+    assert mock.close_report.not_written == 1
+    assert delivery.outcome is Outcome.NOT_WRITTEN
+    assert "1 not written" in caplog.text
+
+
+async def test_close_with_a_limit_waits_for_the_test(manual: MockProducer) -> None:
+    """Given time, closing waits for the records that the test then completes."""
+    await manual.send("orders", b"")
+    closing = asyncio.create_task(manual.close(timeout=5))
+    await asyncio.sleep(0)
+    manual.complete_all()
+    assert (await closing).delivered == 1
+
+
+async def test_repr_and_pickle() -> None:
+    """A mock tells its state; like a producer it cannot be pickled."""
+    mock = MockProducer()
+    assert repr(mock) == "<MockProducer new: 0 records in its history, 0 pending>"
+    with pytest.raises(TypeError, match="config"):
+        pickle.dumps(mock)
+
+
+# -- completing by itself
+
+
+async def test_records_are_acknowledged_at_once(mock: MockProducer) -> None:
+    """By default a record is written when send() returns."""
+    delivery = await mock.send("orders", b"2 apples", key=b"alice", timestamp=7)
+    assert delivery.outcome is Outcome.ACKED
+    metadata = await delivery
+    sizes = metadata.serialized_key_size, metadata.serialized_value_size
+    assert (metadata.topic, metadata.offset, metadata.timestamp, *sizes) == ("orders", 0, 7, 5, 8)
+
+
+async def test_offsets_grow_by_partition(mock: MockProducer) -> None:
+    """Each partition counts its own records from 0."""
+    sent = [await mock.send_and_wait("orders", b"", partition=n) for n in (0, 1, 0, 2, 0)]
+    assert [metadata.offset for metadata in sent] == [0, 0, 1, 0, 2]
+
+
+async def test_history_has_the_bytes(mock: MockProducer) -> None:
+    """The history tells each record as it would be written, and is a snapshot."""
+    moment = datetime(2020, 1, 1, tzinfo=UTC)
+    headers = {"trace": b"1", "none": None}
+    await mock.send(
+        "orders", bytearray(b"v"), key=memoryview(b"k"), partition=2, headers=headers, timestamp=moment
+    )
+    (record,) = history = mock.history
+    assert (record.topic, record.partition, record.key, record.value) == ("orders", 2, b"k", b"v")
+    assert record.headers == (("trace", b"1"), ("none", None))
+    assert record.timestamp == 1_577_836_800_000
+    mock.clear()
+    assert (len(history), mock.history, mock.written) == (1, (), ())
+
+
+async def test_history_is_frozen(mock: MockProducer) -> None:
+    """A test cannot change what happened by accident."""
+    await mock.send("orders", b"")
+    with pytest.raises(attrs.exceptions.FrozenInstanceError):
+        mock.history[0].value = b"other"  # type: ignore[misc]
+
+
+async def test_unnamed_topics_have_one_partition(mock: MockProducer) -> None:
+    """Topics exist when they are asked for: with one partition, or as many as were configured."""
+    assert len(await mock.partitions_for("orders")) == 3
+    assert len(await mock.partitions_for("other")) == 1
+    async with MockProducer(partitions=4) as wide:
+        assert len(await wide.partitions_for("any")) == 4
+
+
+async def test_partition_that_is_not_there(mock: MockProducer) -> None:
+    """A partition beyond the last never becomes known: told by send(), or by the delivery of send_nowait()."""
+    with pytest.raises(MetadataTimeoutError):
+        await mock.send("orders", b"", partition=3)
+    delivery = mock.send_nowait("orders", b"", partition=3)
+    error = delivery.exception()
+    assert isinstance(error, DeliveryError)
+    assert isinstance(error.cause, MetadataTimeoutError)
+
+
+async def test_records_without_a_key_stay_together(mock: MockProducer) -> None:
+    """Records without a key go to one partition for a while, and then to the next."""
+    for _ in range(10):
+        await mock.send("orders", bytes(100_000))
+    assert [record.partition for record in mock.history] == [0, 0, 0, 1, 1, 1, 2, 2, 2, 0]
+
+
+async def test_acks_0_tells_no_offset() -> None:
+    """With acks=0 nobody knows the offset, as with a real broker."""
+    async with MockProducer(acks=0, enable_idempotence=False) as mock:
+        assert not (await mock.send_and_wait("orders", b"")).has_offset
+
+
+async def test_callbacks_have_run_when_flush_returns(manual: MockProducer) -> None:
+    """Callbacks run in the order of offsets, and before flush() returns."""
+    seen: list[int] = []
+    for _ in range(3):
+        (await manual.send("orders", b"")).add_done_callback(lambda done: seen.append(done.result().offset))
+    flushing = asyncio.create_task(manual.flush())
+    await asyncio.sleep(0)
+    manual.complete_all()
+    assert (await flushing).acked == 3
+    assert seen == [0, 1, 2]
+
+
+async def test_gather_and_wait_take_deliveries(mock: MockProducer) -> None:
+    """Deliveries are the real ones: gather() and wait() take them as they are."""
+    deliveries = [mock.send_nowait("orders", b"", partition=0) for _ in range(3)]
+    assert [metadata.offset for metadata in await asyncio.gather(*deliveries)] == [0, 1, 2]
+    done, _ = await asyncio.wait(deliveries)  # type: ignore[type-var]
+    assert len(done) == 3
