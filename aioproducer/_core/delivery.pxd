@@ -35,9 +35,14 @@ cdef class BatchDelivery:
     cdef int *_indexes
     cdef dict _refused
     cdef int _placed
+    # The records before this one have their outcome.
+    cdef int _settled
     cdef readonly object topic
     cdef object _loop
 
+    cdef list _watchers
+
+    cdef int _tell_if_placed(self) except -1
     cdef tuple _locate(self, int at)
     cdef object _first_pending(self)
     cdef bint refuses(self, int at) except -1

@@ -96,8 +96,10 @@ cdef class Delivery:
         cdef Batch batch = self._batch
         if batch is None:
             return
+        self.locate()
+        batch = self._batch
         batch.held -= 1
-        if batch.outcome > ACKED and not self._flags & SEEN:
+        if batch.outcome_of(self._index) > ACKED and not self._flags & SEEN:
             batch.note_unseen(1)
 
     def __init__(self):
@@ -511,6 +513,17 @@ cdef class BatchDelivery:
         self._ordinals[at] = <unsigned int>count
         self._indexes[at] = index
         self._placed += 1
+        if self._watchers is not None:
+            self._tell_if_placed()
+        return 0
+
+    cdef int _tell_if_placed(self) except -1:
+        # Whoever awaits this before all records have their place, or were refused, waits for that first.
+        if self._watchers is None or self._placed + len(self._refused) < self.total:
+            return 0
+        watchers, self._watchers = self._watchers, None
+        for future in watchers:
+            _resolve(future)
         return 0
 
     cdef bint refuses(self, int at) except -1:
@@ -525,6 +538,7 @@ cdef class BatchDelivery:
         """Record ``at`` is not accepted."""
         if self._ordinals[at] == 0 and at not in self._refused:
             self._refused[at] = error
+            self._tell_if_placed()
 
     def refuse_rest(self, int start, error not None):
         """Every record from ``start`` on that has no place is not accepted."""
@@ -532,6 +546,7 @@ cdef class BatchDelivery:
         for at in range(start, self.total):
             if self._ordinals[at] == 0:
                 self._refused.setdefault(at, error)
+        self._tell_if_placed()
 
     @property
     def accepted(self):
@@ -554,24 +569,29 @@ cdef class BatchDelivery:
         return self._placed + len(self._refused) == self.total and self._first_pending() is None
 
     cdef object _first_pending(self):
+        # Outcomes never change: what was seen settled is not looked at again.
         cdef int at
-        cdef unsigned int previous = 0
-        for at in range(self.total):
+        cdef Batch batch
+        for at in range(self._settled, self.total):
             if self._ordinals[at]:
-                # Neighbours share batches: a batch settled as a whole answers for all its records.
-                if self._ordinals[at] == previous:
-                    continue
                 batch, index = self._locate(at)
-                if (<Batch>batch).outcome_of(index) == PENDING:
+                if batch.outcome_of(index) == PENDING:
                     return batch, index
-                if (<Batch>batch).outcome != PENDING and batch is self._batches[self._ordinals[at] - 1]:
-                    previous = self._ordinals[at]
+            elif at not in self._refused:
+                return None
+            self._settled = at + 1
         return None
 
     def __await__(self):
         return self._resolved().__await__()
 
     async def _resolved(self):
+        while self._placed + len(self._refused) < self.total:
+            future = self._loop.create_future()
+            if self._watchers is None:
+                self._watchers = []
+            self._watchers.append(future)
+            await future
         while True:
             pending = self._first_pending()
             if pending is None:
@@ -580,7 +600,8 @@ cdef class BatchDelivery:
             future = self._loop.create_future()
             (<Batch>batch).add_waiter(index, None, None, future)
             for other in self._batches:
-                (<Batch>other).mark_awaited()
+                if not (<Batch>other).awaited:
+                    (<Batch>other).mark_awaited()
             try:
                 await future
             finally:

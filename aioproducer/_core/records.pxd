@@ -42,6 +42,7 @@ cdef class Batch:
     cdef int _mark_count
     cdef int _mark_capacity
     cdef dict _own_deadlines
+    cdef int _open_from
     # where it belongs, what it holds
     cdef readonly str topic
     cdef readonly int partition
@@ -80,6 +81,7 @@ cdef class Batch:
     cdef int outcome_of(self, int index) except -1
     cdef object error_of(self, int index)
     cdef int _add_mark(self, double now) except -1
+    cdef int _first_open(self) except -1
     cdef _count_unseen(self, int count)
     cdef int note_unseen(self, int count) except -1
     cdef int add_waiter(self, int index, object delivery, object callback, object context) except -1

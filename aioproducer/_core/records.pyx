@@ -460,9 +460,22 @@ cdef class Batch:
 
     def next_deadline(self):
         """The earliest deadline of a record that is not settled, or None."""
-        if self._own_deadlines is None and self._individual is None:
-            return self._marks[0].accepted + self.delivery_timeout if self._mark_count and self.pending else None
-        return min((due for i, due in enumerate(self.deadlines()) if self.outcome_of(i) == PENDING), default=None)
+        cdef int first = self._first_open()
+        cdef int run
+        if first == self.record_count or not self.pending:
+            return None
+        if self._own_deadlines is not None:
+            return min((due for i, due in enumerate(self.deadlines()) if self.outcome_of(i) == PENDING), default=None)
+        for run in range(self._mark_count - 1, 0, -1):
+            if self._marks[run].first <= first:
+                return self._marks[run].accepted + self.delivery_timeout
+        return self._marks[0].accepted + self.delivery_timeout
+
+    cdef int _first_open(self) except -1:
+        # Records expire in the order of their acceptance: those at the front need not be looked at again.
+        while self._open_from < self.record_count and self.outcome_of(self._open_from) != PENDING:
+            self._open_from += 1
+        return self._open_from
 
     @property
     def has_own_deadlines(self):
@@ -471,7 +484,19 @@ cdef class Batch:
 
     def overdue(self, double now):
         """The indexes of the records that are not settled and whose deadline has passed."""
-        return [i for i, due in enumerate(self.deadlines()) if due <= now and self.outcome_of(i) == PENDING]
+        cdef list found = []
+        cdef int i, run, end
+        cdef int first = self._first_open()
+        if self._own_deadlines is not None:
+            return [i for i, due in enumerate(self.deadlines()) if due <= now and self.outcome_of(i) == PENDING]
+        for run in range(self._mark_count):
+            if self._marks[run].accepted + self.delivery_timeout > now:
+                break
+            end = self._marks[run + 1].first if run + 1 < self._mark_count else self.record_count
+            for i in range(max(first, self._marks[run].first), end):
+                if self.outcome_of(i) == PENDING:
+                    found.append(i)
+        return found
 
     def pending_indexes(self):
         """The indexes of the records that are not settled."""

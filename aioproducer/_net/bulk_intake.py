@@ -170,9 +170,6 @@ class BulkIntake:
             retriable=True,
         )
         now = self.loop.time()
-        if waiting.alone is not None:
-            self.intake.admission.withdraw(waiting.alone, now)
-            waiting.alone = None
         waiting.refuse_rest(error)
         self.intake.admission.withdraw(waiting, now)
 

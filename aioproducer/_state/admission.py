@@ -92,6 +92,10 @@ class Waiting:
         """True when the record can be appended as soon as there is a place for it."""
         return self.record is not None
 
+    def part_in_line(self) -> Waiting | None:
+        """The record of a bulk call that waits for memory on its own."""
+        return None
+
     def expire(self, admission: Admission, error: KafkaError, now: float) -> None:
         """It has waited for as long as it may."""
         del now
@@ -346,6 +350,10 @@ class Admission:
         return True
 
     def _end(self, call: Waiting) -> None:
+        part = call.part_in_line()
+        if part is not None and not part.ended:
+            # What ended as a whole must not be appended in part later.
+            self._end(part)
         call.ended = True
         call.forget()
         if call.watched:

@@ -85,6 +85,10 @@ class BulkWaiting(Waiting):
     at: int = 0
     alone: Waiting | None = None
 
+    def part_in_line(self) -> Waiting | None:
+        """The record that waits for memory on its own."""
+        return self.alone
+
     def expire(self, admission: Admission, error: KafkaError, now: float) -> None:
         """A record whose partition does not exist is refused alone; without the topic, all are."""
         if not self.prepared or not admission.knows(self.topic):
