@@ -107,8 +107,10 @@ Written by `python -m benchmarks` on {datetime.now(UTC):%Y-%m-%d}. Compare ratio
 * {rounds} interleaved rounds after one that warms the broker and is not counted. Each client runs in a process of its own and sends
   some records first that are not counted.
 * Every delivery is kept and checked: the clock stops when each record's partition and offset has been read, and then
-  the offsets must have no gap and no repeat. aioproducer and aiokafka: one task that awaits each `send()`, then every
-  delivery. confluent-kafka: the synchronous producer with a delivery callback for each record.
+  the offsets must have no gap and no repeat. aioproducer: one task that awaits each `send()`, then `flush()`, then reads every
+  delivery's result. aiokafka: one task that awaits each `send()`, then every future. confluent-kafka: the synchronous producer with a delivery callback for each record.
+* aioproducer runs with `send_buffer_bytes=-1`, which leaves the socket's buffer to the operating system as librdkafka and
+  aiokafka do; its default is Kafka's 128 KiB.
 * CPU is user and system time of all threads of the client's process. For {JAVA.name} (ProducerPerformance, for
   orientation) it includes the start of the JVM, and there is no warm-up.
 * The limit sends requests of the same size, made beforehand and without a producer id, over a blocking socket with

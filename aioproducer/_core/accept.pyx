@@ -350,7 +350,7 @@ cdef class SendPath:
         elif topic.custom:
             return None
         if timestamp is None:
-            stamp = self._clock.wall()
+            stamp = self._clock.wall_at(now)
         else:
             if not PyLong_CheckExact(timestamp) or not 0 <= timestamp <= 0x7fffffffffffffff:
                 return None
@@ -502,7 +502,7 @@ cdef class SendPath:
             if not one_header:
                 own = headers[at]
                 headers_size = headers_size_of(own)
-            stamp = self._clock.wall() if timestamps is None else timestamps.number(at)
+            stamp = self._clock.wall_at(now) if timestamps is None else timestamps.number(at)
             status = self._append(topic, k, v, own, headers_size, stamp, chosen, now, deadline, False)
             if status != DONE:
                 break

@@ -1,8 +1,12 @@
 """C-level view of the open batch, for the modules of the core that append to it and settle it."""
 
 cdef class Clock:
+    cdef double _looked_at
+    cdef long long _wall_seen
+
     cdef double now(self) noexcept
     cdef long long wall(self) noexcept
+    cdef long long wall_at(self, double now) noexcept
 
 
 cdef class ManualClock(Clock):

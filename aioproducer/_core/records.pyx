@@ -43,6 +43,13 @@ cdef class Clock:
     cdef long long wall(self) noexcept:
         return aioproducer_wall_ms()
 
+    cdef long long wall_at(self, double now) noexcept:
+        # Timestamps count milliseconds: half of one may pass between two looks at the wall clock.
+        if not self._looked_at <= now < self._looked_at + 0.0005:
+            self._looked_at = now
+            self._wall_seen = aioproducer_wall_ms()
+        return self._wall_seen
+
 
 cdef class ManualClock(Clock):
     """A clock that stands still until it is set: for tests and simulations."""
@@ -55,6 +62,9 @@ cdef class ManualClock(Clock):
         return self.monotonic
 
     cdef long long wall(self) noexcept:
+        return self.wall_ms
+
+    cdef long long wall_at(self, double now) noexcept:
         return self.wall_ms
 
 

@@ -1,4 +1,4 @@
-"""aioproducer: one task that awaits each `send()`, and then every delivery."""
+"""aioproducer: one task that awaits each `send()`, then flushes and reads every delivery."""
 
 from __future__ import annotations
 
@@ -16,16 +16,23 @@ async def _send_all(
 ) -> dict[int, list[int]]:
     send = producer.send
     deliveries: list[Delivery] = [await send(topic, VALUE) for _ in range(records)]
+    (await producer.flush()).raise_for_errors()
     offsets: dict[int, list[int]] = defaultdict(list)
     for delivery in deliveries:
-        metadata = await delivery
+        metadata = delivery.result()
         offsets[metadata.partition].append(metadata.offset)
     return offsets
 
 
 async def _run(one: Task) -> Round:
     async with Producer(
-        one.bootstrap_servers, acks="all", enable_idempotence=True, linger_ms=LINGER_MS, batch_size=BATCH_SIZE
+        one.bootstrap_servers,
+        acks="all",
+        enable_idempotence=True,
+        linger_ms=LINGER_MS,
+        batch_size=BATCH_SIZE,
+        # The operating system's, as librdkafka and aiokafka leave it; Kafka's default of 128 KiB is ours otherwise.
+        send_buffer_bytes=-1,
     ) as producer:
         check_offsets(await _send_all(producer, one.topic, one.warm_up), one.warm_up)
         with Stopwatch() as watch:
