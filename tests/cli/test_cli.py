@@ -24,8 +24,14 @@ def run(*arguments: str) -> subprocess.CompletedProcess[str]:
 
 
 async def start(*arguments: str) -> Process:
-    """Start a command."""
-    return await asyncio.create_subprocess_exec(*PROGRAM, *arguments, cwd=ROOT, stdout=PIPE, stderr=PIPE)
+    """Start a command; one that Ctrl-C reaches, also where these tests run in the background."""
+    return await asyncio.create_subprocess_exec(
+        *PROGRAM, *arguments, cwd=ROOT, stdout=PIPE, stderr=PIPE, preexec_fn=_heed_interrupts
+    )
+
+
+def _heed_interrupts() -> None:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def test_demo_sends_reads_back_and_verifies() -> None:
