@@ -1,0 +1,120 @@
+"""Fixtures for whole producers under faults: embedded clusters, producers that end, and nothing left behind."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from blockbuster import blockbuster_ctx
+
+from aioproducer import Producer
+from aioproducer.testing import EmbeddedKafka
+from tests.net.support import Make, turns
+
+LIMIT_OF_A_TEST = 20
+
+QUICK: dict[str, Any] = {
+    # A test that waits for a pause waits for as short a one as shows what it is about.
+    "linger_ms": 0,
+    "retry_backoff_ms": 5,
+    "retry_backoff_max_ms": 20,
+    "reconnect_backoff_ms": 5,
+    "reconnect_backoff_max_ms": 20,
+}
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """A call that hangs is a failure, and soon."""
+    for item in items:
+        if "/net/" in item.path.as_posix() and not item.get_closest_marker("timeout"):
+            item.add_marker(pytest.mark.timeout(LIMIT_OF_A_TEST))
+
+
+@pytest.fixture(autouse=True)
+def nothing_blocks() -> Iterator[None]:
+    """A blocking call of the library inside the event loop fails the test."""
+    with blockbuster_ctx("aioproducer"):
+        yield
+
+
+def open_sockets() -> set[str]:
+    found = set()
+    for link in Path("/proc/self/fd").iterdir():
+        with contextlib.suppress(OSError):  # the one that the listing itself has open
+            target = str(link.readlink())
+            if target.startswith("socket:"):
+                found.add(target)
+    return found
+
+
+def timers_of_the_library(loop: Any) -> list[Any]:
+    """What is still to be called; uvloop does not tell."""
+    waiting = getattr(loop, "_scheduled", ())
+    return [handle for handle in waiting if not handle.cancelled() and "aioproducer" in repr(handle)]
+
+
+@pytest.fixture(autouse=True)
+async def nothing_left() -> AsyncIterator[None]:
+    """Whatever a test does: no task, timer or socket of the library outlives it."""
+    before = open_sockets()
+    yield
+    await turns(5)
+    assert [task for task in asyncio.all_tasks() if task.get_name().startswith("aioproducer")] == []
+    assert timers_of_the_library(asyncio.get_running_loop()) == []
+    try:
+        async with asyncio.timeout(1):
+            # What a broker accepted while it was closed, it closes when it sees that nobody is there.
+            while open_sockets() - before:
+                await turns(1)
+    except TimeoutError:
+        assert open_sockets() - before == set()
+
+
+@pytest.fixture
+async def kafka(nothing_left: None) -> AsyncIterator[EmbeddedKafka]:
+    """One broker with the topics `one` (1 partition) and `four` (4 partitions)."""
+    async with EmbeddedKafka() as kafka:
+        kafka.create_topic("one", 1)
+        kafka.create_topic("four", 4)
+        yield kafka
+
+
+@pytest.fixture
+async def pair(nothing_left: None) -> AsyncIterator[EmbeddedKafka]:
+    """Two brokers; the topic `two` has a partition on each and no replicas, `one` moves between them."""
+    async with EmbeddedKafka(brokers=2) as kafka:
+        kafka.create_topic("one", 1, replication_factor=1)
+        kafka.create_topic("two", 2, replication_factor=1)
+        yield kafka
+
+
+@pytest.fixture
+async def make(nothing_left: None) -> AsyncIterator[Make]:
+    """Make producers with short pauses, to be started by the test; they are closed at its end."""
+    made: list[tuple[EmbeddedKafka | None, Producer[Any, Any]]] = []
+
+    def producer(kafka: EmbeddedKafka | str, **settings: Any) -> Producer[Any, Any]:
+        servers = kafka if isinstance(kafka, str) else kafka.bootstrap_servers
+        one: Producer[Any, Any] = Producer(servers, **{**QUICK, **settings})
+        made.append((None if isinstance(kafka, str) else kafka, one))
+        return one
+
+    yield producer
+    for kafka, one in made:
+        if kafka is not None:
+            kafka.faults.heal()
+        await one.close(timeout=1)
+
+
+@pytest.fixture
+async def producer(make: Make, kafka: EmbeddedKafka) -> Producer[Any, Any]:
+    """A running producer that knows `one` and `four`, with one record in each request."""
+    one = make(kafka, batch_size=1)
+    await one.start(wait_ready=5)
+    await one.partitions_for("one")
+    await one.partitions_for("four")
+    return one

@@ -1,0 +1,92 @@
+"""What several tests of whole producers need."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterable
+from typing import Any, Protocol
+
+from aioproducer import Delivery, Outcome, Producer
+from aioproducer._net.engine import Engine
+from aioproducer.testing import EmbeddedKafka
+
+LIMIT = 10.0
+"""Seconds after which a test that waits for something has failed."""
+
+
+class Make(Protocol):
+    """The fixture `make`: a producer for a cluster, or for addresses."""
+
+    def __call__(self, kafka: EmbeddedKafka | str, **settings: Any) -> Producer[Any, Any]: ...
+
+
+def engine(producer: Producer[Any, Any]) -> Engine:
+    """The inside of a producer that was started."""
+    found = producer._engine
+    assert found is not None
+    return found
+
+
+async def warm(producer: Producer[Any, Any], *topics: str) -> Producer[Any, Any]:
+    """Start it and let it learn these topics."""
+    await producer.start(wait_ready=LIMIT)
+    for topic in topics:
+        await producer.partitions_for(topic)
+    return producer
+
+
+async def turns(count: int = 3) -> None:
+    """Let everything that is ready in the loop run."""
+    for _ in range(count):
+        await asyncio.sleep(0)
+
+
+async def until(condition: Callable[[], object]) -> None:
+    """Let the loop run until it is so."""
+    async with asyncio.timeout(LIMIT):
+        while not condition():
+            await turns(1)
+
+
+async def send_all(
+    producer: Producer[Any, Any], numbers: Iterable[int], topic: str = "one", **where: Any
+) -> list[Delivery]:
+    """Send these numbers as values, in order."""
+    return [await producer.send(topic, b"%d" % number, **where) for number in numbers]
+
+
+async def outcomes(deliveries: Iterable[Delivery]) -> list[Outcome]:
+    """What became of each; none may hang."""
+    return [await one.wait(LIMIT) for one in deliveries]
+
+
+async def all_acked(deliveries: Iterable[Delivery]) -> bool:
+    """Did every record get into the log?"""
+    return set(await outcomes(deliveries)) == {Outcome.ACKED}
+
+
+def numbers(kafka: EmbeddedKafka, topic: str = "one", partition: int | None = None) -> list[int]:
+    """What was written, in the order of the log."""
+    return [int(record.value or b"-1") for record in kafka.records(topic, partition)]
+
+
+def free_permits(producer: Producer[Any, Any]) -> list[int]:
+    """How many requests each connected broker may still be sent."""
+    links = [sender.link for sender in engine(producer).senders.values()]
+    return [link.permits.value for link in links if link is not None]
+
+
+def permits_are_all_back(producer: Producer[Any, Any]) -> bool:
+    """Is no permit held while nothing is in flight?"""
+    most = producer.config.max_in_flight_requests_per_connection
+    return all(free == most for free in free_permits(producer))
+
+
+def in_flight(producer: Producer[Any, Any]) -> int:
+    """Requests that wait for their answer, of all connections."""
+    return sum(connection.requests_in_flight for connection in producer.stats().connections)
+
+
+def memory_in_use(producer: Producer[Any, Any]) -> int:
+    """Bytes of `buffer_memory` that are taken."""
+    return engine(producer).accumulator.budget.used

@@ -1,0 +1,285 @@
+"""`close()` always returns in time, whatever is going on, resolves everything, and leaves nothing behind."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from typing import Any
+
+import pytest
+
+from aioproducer import CloseReport, MetadataTimeoutError, Outcome, Producer, StateError
+from aioproducer.testing import EmbeddedKafka
+from tests.net.support import LIMIT, Make, all_acked, engine, numbers, outcomes, send_all, turns, until, warm
+
+SLACK = 0.25
+
+
+async def closed_within(producer: Producer[Any, Any], timeout: float) -> CloseReport:
+    start = time.monotonic()
+    report = await producer.close(timeout=timeout)
+    assert time.monotonic() - start < timeout + SLACK
+    return report
+
+
+async def test_sends_what_is_buffered(make: Make, kafka: EmbeddedKafka) -> None:
+    """What was accepted is written before close returns, without lingering."""
+    producer = await warm(make(kafka, linger_ms=10_000), "one")
+    deliveries = await send_all(producer, range(10))
+    assert await closed_within(producer, 5) == CloseReport(10, 0, 0)
+    assert [one.outcome for one in deliveries] == [Outcome.ACKED] * 10
+    assert numbers(kafka) == list(range(10))
+
+
+async def test_waits_for_retries(make: Make, kafka: EmbeddedKafka) -> None:
+    """Records that are being sent again are waited for."""
+    producer = await warm(make(kafka), "one")
+    fault = kafka.faults.error("NOT_ENOUGH_REPLICAS", times=5)
+    await send_all(producer, range(3))
+    await fault.reached()
+    assert await closed_within(producer, 5) == CloseReport(3, 0, 0)
+
+
+async def test_broker_is_down(make: Make, kafka: EmbeddedKafka, caplog: pytest.LogCaptureFixture) -> None:
+    """With the broker down it gives up at its limit, tells each delivery, and logs the loss."""
+    producer = await warm(make(kafka), "one")
+    await kafka.faults.stop_broker(1)
+    control = engine(producer).control.connection
+    assert control is not None
+    await until(lambda: control.closed)
+    deliveries = await send_all(producer, range(3))
+    report = await closed_within(producer, 0.2)
+    assert report.delivered == 0
+    assert report.not_written + report.unknown == 3
+    assert Outcome.PENDING not in [one.outcome for one in deliveries]
+    assert "records were lost when the producer was closed" in caplog.text
+
+
+async def test_silent_broker(make: Make, kafka: EmbeddedKafka) -> None:
+    """What is on the wire without an answer at the limit is UNKNOWN."""
+    producer = await warm(make(kafka), "one")
+    fault = kafka.faults.silence(api="Produce")
+    delivery = await producer.send("one", b"0")
+    await fault.reached()
+    assert await closed_within(producer, 0.2) == CloseReport(0, 0, 1)
+    assert delivery.outcome is Outcome.UNKNOWN
+
+
+async def test_zero(make: Make, kafka: EmbeddedKafka) -> None:
+    """`close(timeout=0)` resolves at once."""
+    producer = await warm(make(kafka, linger_ms=10_000), "one")
+    delivery = await producer.send("one", b"0")
+    assert await closed_within(producer, 0) == CloseReport(0, 1, 0)
+    assert delivery.outcome is Outcome.NOT_WRITTEN
+
+
+@pytest.mark.parametrize("api", ["ApiVersions", "Metadata", "InitProducerId"])
+async def test_while_the_broker_keeps_silent_about(api: str, make: Make, kafka: EmbeddedKafka) -> None:
+    """During connecting, the first metadata, and the question for a producer id."""
+    fault = kafka.faults.silence(api=api)
+    producer = make(kafka)
+    await producer.start()
+    if api == "InitProducerId":
+        await producer.partitions_for("one")
+    sending = asyncio.ensure_future(producer.send("one", b"0"))
+    await fault.reached()
+    report = await closed_within(producer, 0.1)
+    if api == "InitProducerId":
+        assert report == CloseReport(0, 1, 0)
+        assert (await sending).outcome is Outcome.NOT_WRITTEN
+    else:
+        with pytest.raises(StateError):
+            await sending
+
+
+async def test_at_once_after_start(make: Make, kafka: EmbeddedKafka) -> None:
+    """Before any of its tasks has run."""
+    producer = make(kafka)
+    await producer.start()
+    assert await closed_within(producer, 1) == CloseReport()
+
+
+async def test_during_a_start_that_waits(make: Make, kafka: EmbeddedKafka) -> None:
+    """Whoever waits in `start(wait_ready=...)` or `ready()` is told; the producer stays closed."""
+    fault = kafka.faults.silence(api="Metadata")
+    producer = make(kafka)
+    starting = asyncio.ensure_future(producer.start(wait_ready=LIMIT))
+    await fault.reached()
+    waiting = asyncio.ensure_future(producer.ready())
+    partitions = asyncio.ensure_future(producer.partitions_for("one"))
+    await turns()
+    await closed_within(producer, 0.1)
+    for task in (starting, waiting, partitions):
+        with pytest.raises(StateError):
+            await task
+    assert producer.health().state == "closed"
+
+
+async def test_waiting_senders(make: Make, kafka: EmbeddedKafka) -> None:
+    """Calls that wait for memory or metadata are refused at once; what was accepted is still sent."""
+    producer = await warm(make(kafka, buffer_memory=2_000, batch_size=500), "one")
+    hold = kafka.faults.delay(before=True, times=None)
+    unknown = kafka.faults.delay(api="Metadata", topic="new", times=None)
+    tasks = [asyncio.ensure_future(producer.send("one", b"%0200d" % n)) for n in range(50)]
+    strays = [asyncio.ensure_future(producer.send("new", b"0")) for _ in range(5)]
+    await until(lambda: engine(producer).admission.waiting > 40)
+    closing = asyncio.ensure_future(producer.close(timeout=5))
+    refused = 0
+    accepted = []
+    for result in await asyncio.gather(*tasks, *strays, return_exceptions=True):
+        if isinstance(result, StateError):
+            refused += 1
+        else:
+            assert not isinstance(result, BaseException)
+            accepted.append(result)
+    assert not closing.done()
+    hold.heal()
+    unknown.heal()
+    report = await closing
+    assert report == CloseReport(len(accepted), 0, 0)
+    assert refused + len(accepted) == 55
+    assert numbers(kafka) == list(range(len(accepted)))
+
+
+async def test_from_a_callback(producer: Producer, kafka: EmbeddedKafka) -> None:
+    """A callback of a delivery may close the producer."""
+    closings: list[asyncio.Task[CloseReport]] = []
+    delivery = await producer.send("one", b"0")
+    delivery.add_done_callback(lambda _: closings.append(asyncio.ensure_future(producer.close())))
+    await delivery
+    await until(lambda: closings)
+    assert await closings[0] == CloseReport()
+
+
+async def test_from_several_tasks(producer: Producer, kafka: EmbeddedKafka) -> None:
+    """All calls of close get the same report; later ones too."""
+    fault = kafka.faults.delay()
+    await producer.send("one", b"0")
+    closings = [asyncio.ensure_future(producer.close()) for _ in range(3)]
+    await fault.reached()
+    fault.release()
+    assert await asyncio.gather(*closings) == [CloseReport(1, 0, 0)] * 3
+    assert await producer.close() == CloseReport(1, 0, 0)
+
+
+async def test_second_call_shortens_the_first(producer: Producer, kafka: EmbeddedKafka) -> None:
+    """A second close with a shorter limit ends the first at it."""
+    fault = kafka.faults.silence(api="Produce")
+    await producer.send("one", b"0")
+    await fault.reached()
+    first = asyncio.ensure_future(producer.close(timeout=60))
+    await turns()
+    assert await closed_within(producer, 0.05) == CloseReport(0, 0, 1)
+    assert await first == CloseReport(0, 0, 1)
+
+
+async def test_cancelled(producer: Producer, kafka: EmbeddedKafka) -> None:
+    """A close that is cancelled raises that, and everything is resolved all the same."""
+    fault = kafka.faults.silence(api="Produce")
+    delivery = await producer.send("one", b"0")
+    await fault.reached()
+    closing = asyncio.ensure_future(producer.close(timeout=60))
+    await turns()
+    closing.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await closing
+    assert delivery.outcome is Outcome.UNKNOWN
+    assert producer.health().state == "closed"
+    assert await producer.close() == CloseReport(0, 0, 1)
+
+
+async def test_exception_in_the_block(make: Make, kafka: EmbeddedKafka) -> None:
+    """Leaving `async with` by an exception still writes what was accepted."""
+    with pytest.raises(LookupError):
+        async with make(kafka, linger_ms=10_000) as producer:
+            await producer.partitions_for("one")
+            await producer.send("one", b"0")
+            raise LookupError
+    assert numbers(kafka) == [0]
+
+
+async def test_callbacks_have_run(producer: Producer, kafka: EmbeddedKafka) -> None:
+    """Callbacks of what close resolved, well or not, have run when it returns."""
+    kafka.faults.silence(api="Produce")
+    told: list[Outcome] = []
+    for delivery in await send_all(producer, range(8)):
+        delivery.add_done_callback(lambda one: told.append(one.outcome))
+    await producer.close(timeout=0.05)
+    assert len(told) == 8
+    assert Outcome.PENDING not in told
+
+
+async def test_sending_from_callbacks_of_a_closing_producer(make: Make, kafka: EmbeddedKafka) -> None:
+    """A callback that sends while everything is given up gets a StateError, and nothing is left without outcome."""
+    producer = await warm(make(kafka, linger_ms=10_000), "one")
+    errors: list[BaseException] = []
+
+    def send_again(_: object) -> None:
+        try:
+            producer.send_nowait("one", b"9")
+        except StateError as error:
+            errors.append(error)
+
+    for delivery in await send_all(producer, range(3)):
+        delivery.add_done_callback(send_again)
+    await producer.close(timeout=0)
+    assert len(errors) == 3
+
+
+async def test_serializer_that_will_not_be_cancelled(make: Make, kafka: EmbeddedKafka) -> None:
+    """A serializer of the user's that swallows its cancellation does not keep close from returning."""
+    let_go = asyncio.Event()
+
+    async def stubborn(data: bytes) -> bytes:
+        while not let_go.is_set():
+            try:
+                await let_go.wait()
+            except asyncio.CancelledError:
+                await turns(1)
+        return data
+
+    producer = await warm(make(kafka, value_serializer=stubborn))
+    sending = asyncio.ensure_future(producer.send("one", b"0"))
+    await turns(5)
+    await closed_within(producer, 0.1)
+    with pytest.raises(StateError):
+        await sending
+    supervisor = engine(producer).supervisor
+    assert supervisor is not None
+    let_go.set()
+    await asyncio.wait([supervisor])
+
+
+async def test_nothing_is_said_at_a_clean_close(
+    producer: Producer, kafka: EmbeddedKafka, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A clean close logs nothing above INFO."""
+    await send_all(producer, range(5))
+    await producer.close()
+    assert [record for record in caplog.records if record.levelno >= logging.WARNING] == []
+
+
+async def test_unstarted_and_failed_start(make: Make, kafka: EmbeddedKafka) -> None:
+    """A producer that never ran, or whose start failed, closes at once."""
+    assert await make(kafka).close() == CloseReport()
+    kafka.faults.silence(api="Metadata")
+    producer = make(kafka)
+    with pytest.raises(MetadataTimeoutError):
+        await producer.start(wait_ready=0.05)
+    assert await closed_within(producer, 1) == CloseReport()
+
+
+async def test_many_producers_leave_nothing(make: Make, kafka: EmbeddedKafka) -> None:
+    """Twenty producers that come and go, some in the middle of things: the broker has no connection left."""
+    for number in range(20):
+        producer = make(kafka)
+        await producer.start()
+        if number % 2:
+            deliveries = [await producer.send("one", b"0") for _ in range(3)]
+            if number % 4 == 1:
+                assert await all_acked(deliveries)
+        await producer.close(timeout=1)
+        if number % 2:
+            assert Outcome.PENDING not in await outcomes(deliveries)
+    await until(lambda: kafka.brokers[0].connections == 0)
