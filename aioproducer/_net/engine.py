@@ -28,10 +28,17 @@ from aioproducer._state.admission import Admission
 from aioproducer._state.backoff import Backoff
 from aioproducer._state.metadata import MetadataView, Node
 from aioproducer._state.sequences import Sequences
-from aioproducer._state.settlement import Settlement
+from aioproducer._state.settlement import NUMBER, Settlement
 from aioproducer._state.tally import Tally
 from aioproducer._wire.compression import CODECS
-from aioproducer.errors import AuthenticationError, AuthorizationError, KafkaError, StateError
+from aioproducer.errors import (
+    AuthenticationError,
+    AuthorizationError,
+    DeliveryError,
+    KafkaError,
+    StateError,
+)
+from aioproducer.outcome import Outcome
 from aioproducer.partitioners import bind as bind_partitioner
 from aioproducer.stats import Stats
 
@@ -50,6 +57,7 @@ log = logging.getLogger("aioproducer")
 
 LOOK_FOR_IDLE_EVERY = 30.0
 HELD_UP = 0.002
+UNKNOWN = NUMBER[Outcome.UNKNOWN]
 # What has arrived is at most the kernel's receive buffer, of which each turn takes a part.
 MOST_CATCH_UP_TURNS = 128
 
@@ -225,8 +233,17 @@ class Engine:
                 f"{text} before the record was accepted", topic=call.topic, cause=cause
             )
 
-        self.admission.refuse_all(closed)
-        self.settlement.abandon(text, cause, self.loop.time())
+        try:
+            self.admission.refuse_all(closed)
+            self.settlement.abandon(text, cause, self.loop.time())
+        except Exception as bug:
+            # What is broken may be what broke the producer. Nobody shall wait for ever because of it.
+            log.exception("the records that are left could not be settled in order")
+            for batch in self.accumulator.live:
+                if not batch.settled:
+                    batch.fail(
+                        DeliveryError(text, topic=batch.topic, outcome=Outcome.UNKNOWN, cause=bug), UNKNOWN
+                    )
         for waiter in self.flushes.values():
             if not waiter.done():
                 waiter.set_result(None)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -14,17 +15,20 @@ class Wakeup:
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = loop
         self._timer: asyncio.TimerHandle | None = None
+        # Not asked of the timer: uvloop makes a handle without a time for what is due at once.
+        self._at = math.inf
         self._waiter: asyncio.Future[None] | None = None
         self._rung = False
 
     def by(self, deadline: float) -> None:
         """Ring at `deadline` at the latest."""
-        if self._timer is None or deadline < self._timer.when():
+        if deadline < self._at:
             self.silence()
+            self._at = deadline
             self._timer = self._loop.call_at(deadline, self._due)
 
     def _due(self) -> None:
-        self._timer = None
+        self._timer, self._at = None, math.inf
         self.ring()
 
     def ring(self) -> None:
@@ -37,7 +41,7 @@ class Wakeup:
         """Forget the deadline."""
         if self._timer is not None:
             self._timer.cancel()
-            self._timer = None
+            self._timer, self._at = None, math.inf
 
     async def wait(self) -> None:
         """Sleep until the alarm rings; at once when it rang since the last wait."""

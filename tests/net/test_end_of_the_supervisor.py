@@ -139,6 +139,25 @@ async def test_bug_while_an_answer_is_handled(
     assert isinstance(error.__cause__, UnforeseenError)
 
 
+async def test_bug_in_the_last_words(
+    make: Make, kafka: EmbeddedKafka, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Even when settling itself is broken, no delivery and no flush is left waiting."""
+    producer = await warm(make(kafka, linger_ms=10_000), "one")
+
+    def broken(*_: object, **__: object) -> None:
+        raise UnforeseenError
+
+    monkeypatch.setattr(engine(producer).settlement, "abandon", broken)
+    delivery = await producer.send("one", b"0")
+    hold = kafka.faults.silence(api="Produce")
+    flushing = asyncio.ensure_future(producer.flush())
+    await hold.reached()
+    cancel_supervisor(producer)
+    assert await delivery.wait(LIMIT) is Outcome.UNKNOWN
+    await flushing
+
+
 async def test_sending_from_callbacks_of_the_end(make: Make, kafka: EmbeddedKafka) -> None:
     """A callback that sends while the producer dies is refused: nothing is accepted that nobody would send."""
     producer = await warm(make(kafka, linger_ms=10_000), "one")

@@ -194,6 +194,9 @@ async def test_recreated_topic(make: Make, kafka: EmbeddedKafka) -> None:
     kafka.create_topic("four", 2)
     assert await all_acked(await send_all(producer, range(8), "four", partition=1))
     assert numbers(kafka, "four", 1) == list(range(8))
+    # By key and by turns too: nothing is put into partitions that are gone.
+    assert await all_acked([await producer.send("four", bytes(9), key=b"%d" % n) for n in range(20)])
+    assert await all_acked([await producer.send("four", bytes(100_000)) for _ in range(20)])
 
 
 async def test_rebootstrap_when_told(make: Make, pair: EmbeddedKafka) -> None:

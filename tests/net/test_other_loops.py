@@ -12,8 +12,10 @@ import pytest
 import uvloop
 
 from aioproducer import MetadataTimeoutError, Outcome, Producer
+from aioproducer._net.wakeup import Wakeup
 from aioproducer.testing import EmbeddedKafka
 from tests.net.conftest import QUICK
+from tests.net.support import LIMIT
 
 
 def plain() -> asyncio.AbstractEventLoop:
@@ -58,7 +60,8 @@ def run(request: pytest.FixtureRequest) -> Callable[..., None]:
             runner.run(checked(scenario))
 
     async def checked(scenario: Scenario) -> None:
-        await scenario()
+        async with asyncio.timeout(LIMIT):
+            await scenario()
         for _ in range(5):
             await asyncio.sleep(0)
         left = [task for task in asyncio.all_tasks() if task is not asyncio.current_task()]
@@ -117,6 +120,18 @@ def test_topics_are_known_when_ready(run: Callable[..., None]) -> None:
             assert len(await producer.partitions_for("one")) == 3
             assert [r for r in kafka.requests[requests:] if r.api == "Metadata"] == []
             await producer.close()
+
+    run(scenario)
+
+
+def test_alarms_that_are_due_already(run: Callable[..., None]) -> None:
+    """An alarm for a time that has passed rings at once, whatever kind of handle the loop makes for it."""
+
+    async def scenario() -> None:
+        wakeup = Wakeup(asyncio.get_running_loop())
+        wakeup.by(-1.0)
+        wakeup.by(-2.0)
+        await wakeup.wait()
 
     run(scenario)
 
