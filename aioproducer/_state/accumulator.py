@@ -17,6 +17,7 @@ from aioproducer._core import BATCH_OVERHEAD, Lane
 from aioproducer._state.batches import Flush, QueuedBatch
 from aioproducer._state.compression_ratio import CompressionRatios
 from aioproducer._state.deadlines import Deadlines
+from aioproducer._state.facts import NO_TOPIC_ID
 from aioproducer._state.queues import NO_LEADER, NodeQueue, PartitionQueue, TopicQueues
 from aioproducer._state.rewriting import without_settled
 from aioproducer._state.sequences import Sequences
@@ -121,15 +122,29 @@ class Accumulator:
             topic.ignore_keys = self.limits.ignore_keys
             topic.custom = self.limits.custom_partitioner
             topic.sticky_limit = self.limits.batch_size
+        if topic.topic_id not in (topic_id, NO_TOPIC_ID):
+            # Made anew: its leaders know nothing of this producer.
+            for queue in topic.queues():
+                queue.introduced = False
         topic.topic_id = topic_id
         topic.leaders = leaders
         topic.load = None
+        self._drop_partitions(topic, len(leaders), now)
         for index, leader in enumerate(leaders):
             if index == len(topic.partitions):
                 topic.queues().append(PartitionQueue(topic, index, self.node(leader), self))
             else:
                 self.lead(topic.queues()[index], leader, now)
         return topic
+
+    def _drop_partitions(self, topic: TopicQueues, count: int, now: float) -> None:
+        """A topic that was made anew has fewer partitions: what is bound for the others waits for its deadline."""
+        gone = topic.queues()[count:]
+        for queue in gone:
+            self.lead(queue, NO_LEADER, now)
+        if topic.sticky in gone:
+            topic.sticky = None
+        del topic.partitions[count:]
 
     def lead(self, queue: PartitionQueue, leader: int, now: float) -> None:
         """The leader of one partition is now this broker (-1: none)."""
