@@ -21,6 +21,7 @@ from aioproducer._net.compression import Compressor
 from aioproducer._net.control import Control
 from aioproducer._net.identity import IdentitySource
 from aioproducer._net.sender import Sender
+from aioproducer._net.timekeeper import Timekeeper
 from aioproducer._net.unseen import UnseenFailures
 from aioproducer._net.wakeup import Wakeup
 from aioproducer._state.accumulator import Accumulator, Limits
@@ -55,11 +56,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("aioproducer")
 
-LOOK_FOR_IDLE_EVERY = 30.0
-HELD_UP = 0.002
 UNKNOWN = NUMBER[Outcome.UNKNOWN]
-# What has arrived is at most the kernel's receive buffer, of which each turn takes a part.
-MOST_CATCH_UP_TURNS = 128
 
 
 class Engine:
@@ -158,7 +155,7 @@ class Engine:
             async with anyio.create_task_group() as tasks:
                 self.tasks = tasks
                 self._set_up_compression(tasks)
-                self.look_after("accumulator", self._keep_time)
+                self.look_after("accumulator", Timekeeper(self).run)
                 self.look_after("metadata", self.cluster.run)
                 if self.config.enable_idempotence:
                     self.look_after("identity", self.identity.run)
@@ -264,71 +261,6 @@ class Engine:
                 level=self.config.compression_level,
                 now=self.loop.time,
             ).take
-
-    # -- the accumulator's task: everything that is due at a time
-
-    async def _keep_time(self) -> None:
-        next_idle_look = self.loop.time() + self._idle_look_every
-        while True:
-            now = self.loop.time()
-            if self._somebody_is_late(now):
-                await self._let_answers_arrive()
-                now = self.loop.time()
-            self.settlement.expire(now)
-            self.admission.expire(now)
-            self.unseen.report(now)
-            if now >= next_idle_look:
-                next_idle_look = now + self._idle_look_every
-                self._close_idle(now)
-            self._set_alarm(next_idle_look)
-            await self.wakeup.wait()
-
-    def _somebody_is_late(self, now: float) -> bool:
-        """True when a record or a call may be about to be given up."""
-        oldest = next(iter(self.accumulator.aging), None)
-        if oldest is not None and oldest.opened_at + oldest.delivery_timeout <= now:
-            return True
-        alarm = self.accumulator.deadlines.earliest()
-        call = self.admission.deadlines.earliest()
-        # Most alarms are lingers that are over: those only count when the loop was held up.
-        return (call is not None and call <= now) or (alarm is not None and alarm <= now - HELD_UP)
-
-    async def _let_answers_arrive(self) -> None:
-        """After a loop that was held up, what has already arrived is handled before anything is judged late."""
-        reads = -1
-        for _ in range(MOST_CATCH_UP_TURNS):
-            before, reads = reads, self._reads()
-            if reads == before:
-                return
-            # Two turns, for the reasons of `Alarm`: the first may end before the selector was asked.
-            await asyncio.sleep(0)
-            await asyncio.sleep(0)
-
-    def _reads(self) -> int:
-        links = [sender.link for sender in self.senders.values()]
-        connections = [self.control.connection, *(link.connection for link in links if link is not None)]
-        return sum(connection.reads for connection in connections if connection is not None)
-
-    @property
-    def _idle_look_every(self) -> float:
-        limit = self.config.connections_max_idle_ms / 1000
-        return min(LOOK_FOR_IDLE_EVERY, limit) if limit > 0 else LOOK_FOR_IDLE_EVERY
-
-    def _close_idle(self, now: float) -> None:
-        limit = self.config.connections_max_idle_ms / 1000
-        if limit >= 0:
-            for sender in self.senders.values():
-                sender.close_if_idle(now, limit)
-            self.control.close_if_idle(now, limit)
-
-    def _set_alarm(self, next_idle_look: float) -> None:
-        due = [
-            next_idle_look,
-            self.accumulator.next_deadline(),
-            self.admission.deadlines.earliest(),
-            self.unseen.due(),
-        ]
-        self.wakeup.by(min(moment for moment in due if moment is not None))
 
     # -- senders
 
