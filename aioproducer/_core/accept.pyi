@@ -1,5 +1,5 @@
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any, Final, Generic
 
 from typing_extensions import TypeVar as DefaultTypeVar
@@ -157,6 +157,8 @@ class Column:
     def length(self) -> int: ...
     @staticmethod
     def of_items(items: list[Any]) -> Column: ...
+    @staticmethod
+    def of_bytes(items: Iterable[object]) -> Column | None: ...
     @staticmethod
     def of_binary(length: int, first: int, width: int, validity: Any, offsets: Any, data: Any) -> Column: ...
     @staticmethod

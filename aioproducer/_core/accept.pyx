@@ -548,6 +548,15 @@ cdef class Column:
         return column
 
     @staticmethod
+    def of_bytes(items):
+        """A column of what is ``bytes`` or None already, without looking at it in Python; None if anything else is."""
+        cdef list copied = list(items)
+        for item in copied:
+            if item is not None and not PyBytes_CheckExact(item):
+                return None
+        return Column.of_items(copied)
+
+    @staticmethod
     def of_binary(Py_ssize_t length, Py_ssize_t first, int width, validity, offsets, data):
         """An Arrow binary or string array: its three buffers, and 4 or 8 bytes per offset."""
         cdef Column column = Column.__new__(Column)

@@ -234,11 +234,11 @@ class BulkIntake:
     def _bytes_column(self, part: str, items: Any, topic: str, delivery: BatchDelivery) -> Column:
         if is_arrow(items):
             return bytes_column(part, items, topic)
+        column = Column.of_bytes(items)
+        if column is not None:
+            return column
         made: list[bytes | None] = []
         for at, item in enumerate(items):
-            if type(item) is bytes or item is None:
-                made.append(item)
-                continue
             try:
                 made.append(checked_bytes(part, item, topic))
             except RecordError as error:
