@@ -161,7 +161,7 @@ cdef class Delivery:
                 yield from future
             except BaseException:
                 self.locate()
-                self._batch.remove_waiters(lambda waiter: waiter[3] is future)
+                self._batch.remove_waiters(self._index, lambda waiter: waiter[2] is future)
                 raise
         return self.take_result()
 
@@ -178,7 +178,7 @@ cdef class Delivery:
                 if timer is not None:
                     timer.cancel()
                 self.locate()
-                self._batch.remove_waiters(lambda waiter: waiter[3] is future)
+                self._batch.remove_waiters(self._index, lambda waiter: waiter[2] is future)
         return self.outcome
 
     # -- asyncio's future protocol
@@ -220,9 +220,9 @@ cdef class Delivery:
             return False
         self._flags |= CANCELLED
         loop = self._batch.loop
-        mine = self._batch.remove_waiters(lambda waiter: waiter[1] is self and waiter[2] is not None)
-        for waiter in mine:
-            loop.call_soon(waiter[2], self, context=waiter[3])
+        mine = self._batch.remove_waiters(self._index, lambda waiter: waiter[0] is self and waiter[1] is not None)
+        for _, callback, context in mine:
+            loop.call_soon(callback, self, context=context)
         return True
 
     def add_done_callback(self, callback, *, context=None):
@@ -240,7 +240,8 @@ cdef class Delivery:
     def remove_done_callback(self, callback):
         """Remove every such callback of this handle; returns how many there were."""
         self.locate()
-        return len(self._batch.remove_waiters(lambda waiter: waiter[1] is self and waiter[2] == callback))
+        gone = self._batch.remove_waiters(self._index, lambda waiter: waiter[0] is self and waiter[1] == callback)
+        return len(gone)
 
     def get_loop(self):
         """The event loop of the producer."""
@@ -354,9 +355,7 @@ def observe(Delivery delivery not None, callback):
     if delivery.outcome_now() != PENDING:
         batch.loop.call_soon(callback, delivery)
         return
-    if batch._waiters is None:
-        batch._waiters = []
-    batch._waiters.append((delivery._index, delivery, callback, None))
+    batch.add_observer(delivery._index, delivery, callback, None)
 
 
 def settle_into(Delivery waiting not None, Delivery placed not None):
@@ -486,6 +485,13 @@ def sending_of(entry not None, bint wants_metadata=False):
 
 # ---------------------------------------------------------------------------------------------------------- many
 
+cdef tuple where_now(Batch batch, int index):
+    # A split or re-encoded batch forwards its records.
+    while batch._forward is not None and batch._forward[index] is not None:
+        batch, index = batch._forward[index]
+    return batch, index
+
+
 cdef class BatchDelivery:
     """The fate of the records of one `send_batch`. Await it for a `BatchResult`."""
 
@@ -558,11 +564,7 @@ cdef class BatchDelivery:
         return self._batches[start:]
 
     cdef tuple _locate(self, int at):
-        cdef Batch batch = self._batches[self._ordinals[at] - 1]
-        cdef int index = self._indexes[at]
-        while batch._forward is not None and batch._forward[index] is not None:
-            batch, index = batch._forward[index]
-        return batch, index
+        return where_now(self._batches[self._ordinals[at] - 1], self._indexes[at])
 
     def done(self):
         """True when every record has its outcome."""
@@ -605,7 +607,8 @@ cdef class BatchDelivery:
             try:
                 await future
             finally:
-                (<Batch>batch).remove_waiters(lambda waiter: waiter[3] is future)
+                batch, index = where_now(batch, index)
+                (<Batch>batch).remove_waiters(index, lambda waiter: waiter[2] is future)
 
     def _result(self):
         cdef int at, outcome

@@ -72,7 +72,7 @@ cdef class Batch:
     cdef list _forward
     # who waits
     cdef public object loop
-    cdef list _waiters
+    cdef dict _waiters  # by record: lists of (delivery, callback, context)
     cdef int held
     cdef int unseen
     cdef list _unseen_log
@@ -89,7 +89,8 @@ cdef class Batch:
     cdef _count_unseen(self, int count)
     cdef int note_unseen(self, int count) except -1
     cdef int add_waiter(self, int index, object delivery, object callback, object context) except -1
-    cdef list remove_waiters(self, object matches)
+    cdef int add_observer(self, int index, object delivery, object callback, object context) except -1
+    cdef list remove_waiters(self, int index, object matches)
 
 
 cdef unsigned int murmur2_of(const unsigned char *data, Py_ssize_t size) noexcept

@@ -556,15 +556,13 @@ cdef class Batch:
             self._count_unseen(count)
         waiters, self._waiters = self._waiters, None
         if waiters is not None:
-            waiters.sort(key=waiter_index)
-            for waiter in waiters:
-                wake(self.loop, waiter)
+            for index in sorted(waiters):
+                wake_all(self.loop, waiters[index])
         return count
 
     def fail_some(self, indexes, object error not None, int outcome):
         """Settle these records alone (expired, withdrawn); the others go on. Returns how many were pending."""
         cdef int count = 0
-        cdef set chosen
         if self._individual is None:
             self._individual = {}
         for index in indexes:
@@ -574,12 +572,8 @@ cdef class Batch:
         self.pending -= count
         self._count_unseen(count)
         if self._waiters:
-            chosen = set(indexes)
-            due = [waiter for waiter in self._waiters if waiter[0] in chosen]
-            self._waiters = [waiter for waiter in self._waiters if waiter[0] not in chosen]
-            due.sort(key=waiter_index)
-            for waiter in due:
-                wake(self.loop, waiter)
+            for index in sorted(indexes):
+                wake_all(self.loop, self._waiters.pop(index, ()))
         return count
 
     @property
@@ -620,10 +614,11 @@ cdef class Batch:
         self.closed = True
         self._octets = None
         waiters, self._waiters = self._waiters, None
-        for waiter in waiters or ():
-            place = places[waiter[0]]
+        for index, mine in (waiters or {}).items():
+            place = places[index]
             target = <Batch?>place[0]
-            target.add_waiter(place[1], waiter[1], waiter[2], waiter[3])
+            for delivery, callback, context in mine:
+                target.add_waiter(place[1], delivery, callback, context)
 
     @property
     def forwarded(self):
@@ -633,18 +628,30 @@ cdef class Batch:
     # -- who waits
 
     cdef int add_waiter(self, int index, object delivery, object callback, object context) except -1:
-        # callback None: ``context`` is a future that somebody awaits.
-        if self._waiters is None:
-            self._waiters = []
-        self._waiters.append((index, delivery, callback, context))
+        self.add_observer(index, delivery, callback, context)
         return self.mark_awaited()
 
-    cdef list remove_waiters(self, object matches):
+    cdef int add_observer(self, int index, object delivery, object callback, object context) except -1:
+        # Somebody to be told who does not make the batch any more urgent.
+        # callback None: ``context`` is a future that somebody awaits.
+        if self._waiters is None:
+            self._waiters = {}
+        mine = self._waiters.get(index)
+        if mine is None:
+            self._waiters[index] = [(delivery, callback, context)]
+        else:
+            (<list>mine).append((delivery, callback, context))
+        return 0
+
+    cdef list remove_waiters(self, int index, object matches):
+        # By record, so that a thousand who give up on one batch do not look at each other.
         if not self._waiters:
             return []
-        gone = [waiter for waiter in self._waiters if matches(waiter)]
-        self._waiters = [waiter for waiter in self._waiters if not matches(waiter)]
-        return gone
+        mine = self._waiters.pop(index, ())
+        kept = [waiter for waiter in mine if not matches(waiter)]
+        if kept:
+            self._waiters[index] = kept
+        return [waiter for waiter in mine if matches(waiter)]
 
     cdef int mark_awaited(self) except -1:
         if not self.awaited:
@@ -654,13 +661,9 @@ cdef class Batch:
         return 0
 
 
-def waiter_index(tuple waiter):
-    return waiter[0]
-
-
-cdef wake(object loop, tuple waiter):
-    _, delivery, callback, context = waiter
-    if callback is not None:
-        loop.call_soon(callback, delivery, context=context)
-    elif not context.done():
-        context.set_result(None)
+cdef wake_all(object loop, object waiters):
+    for delivery, callback, context in waiters:
+        if callback is not None:
+            loop.call_soon(callback, delivery, context=context)
+        elif not context.done():
+            context.set_result(None)

@@ -322,8 +322,8 @@ class Engine:
 
     def oldest_unacked(self, now: float) -> float | None:
         """For how long the oldest record without an outcome has waited."""
-        oldest = next(iter(self.accumulator.live), None)
-        return None if oldest is None else now - oldest.opened_at
+        opened = min((batch.opened_at for batch in self.accumulator.live), default=None)
+        return None if opened is None else now - opened
 
     def stats(self) -> Stats:
         """A snapshot of everything that is counted here."""
