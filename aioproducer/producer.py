@@ -11,14 +11,13 @@ import weakref
 from asyncio.events import _get_running_loop  # asyncio's own low-level form: None where no loop runs
 from typing import TYPE_CHECKING, Any, Generic, Self
 
-import attrs
-
 from aioproducer import _core
 from aioproducer._core import Clock, SendPath, sending_of
 from aioproducer._net.bulk_intake import BulkCall, BulkIntake
 from aioproducer._net.engine import Engine, denied
 from aioproducer._net.intake import Call, Intake
 from aioproducer._net.pending import Pending
+from aioproducer._net.snapshot import oldest_unacked, stats_of
 from aioproducer._net.stream import send_stream
 from aioproducer._state.checking import checked_seconds, checked_topic
 from aioproducer._state.tally import Totals
@@ -509,9 +508,7 @@ class Producer(SendPath[K, V], Generic[K, V]):
         engine = self._engine
         if engine is None:
             return Stats()
-        return attrs.evolve(
-            engine.stats(), records_accepted=self.accepted_records, bytes_accepted=self.accepted_bytes
-        )
+        return stats_of(engine, self.accepted_records, self.accepted_bytes)
 
     def health(self) -> Health:
         """A small snapshot for probes, without I/O."""
@@ -524,7 +521,7 @@ class Producer(SendPath[K, V], Generic[K, V]):
             state=self._state,
             connected_brokers=engine.connected_brokers(),
             seconds_since_last_ack=None if last_ack is None else now - last_ack,
-            oldest_unacked_seconds=engine.oldest_unacked(now),
+            oldest_unacked_seconds=oldest_unacked(engine, now),
             last_error=self._cause or engine.last_error,
         )
 

@@ -45,93 +45,8 @@ def forked():
     _generation += 1
 
 
-cdef class Budget:
-    """The bytes that all buffered records may hold together."""
-
-    cdef readonly Py_ssize_t capacity
-    cdef readonly Py_ssize_t used
-    cdef readonly Py_ssize_t peak
-
-    def __init__(self, Py_ssize_t capacity):
-        self.capacity = capacity
-
-
-cdef class Lane:
-    """One broker's share of the budget, with its own line of waiting records."""
-
-    cdef readonly Budget budget
-    cdef readonly Py_ssize_t used
-    cdef public Py_ssize_t limit
-    cdef public int waiting
-
-    def __init__(self, Budget budget not None):
-        self.budget = budget
-        self.limit = budget.capacity
-
-    cdef inline bint has_room(self, Py_ssize_t size) noexcept:
-        return self.used + size <= self.limit and self.budget.used + size <= self.budget.capacity
-
-    cdef inline void take(self, Py_ssize_t size) noexcept:
-        self.used += size
-        self.budget.used += size
-        if self.budget.used > self.budget.peak:
-            self.budget.peak = self.budget.used
-
-    def room_for(self, Py_ssize_t size):
-        """True when ``size`` more bytes fit."""
-        return self.has_room(size)
-
-    def charge(self, Py_ssize_t size):
-        """Take ``size`` bytes."""
-        self.take(size)
-
-    def release(self, Py_ssize_t size):
-        """Give ``size`` bytes back."""
-        self.used -= size
-        self.budget.used -= size
-
-
-cdef class Partition:
-    """What the fast path touches of one partition; the state machines extend it with its queue."""
-
-    cdef readonly Topic topic
-    cdef readonly int index
-    cdef public Batch open
-    cdef public Lane lane
-    # Records of this partition that wait for memory: nobody may pass them.
-    cdef public int waiting
-
-    def __init__(self, Topic topic not None, int index, Lane lane not None):
-        self.topic = topic
-        self.index = index
-        self.lane = lane
-
-    def roll(self, double now):
-        """Close the open batch, if there is one, and open the next."""
-        raise NotImplementedError
-
-
-cdef class Topic:
-    """What the fast path touches of one topic: its partitions and the sticky choice."""
-
-    cdef readonly str name
-    cdef readonly list partitions
-    # Calls that wait for this topic: nobody may pass them.
-    cdef public int waiting
-    cdef public Partition sticky
-    cdef public Py_ssize_t sticky_bytes
-    cdef public Py_ssize_t sticky_limit
-    cdef public bint ignore_keys
-    # Records chosen by a user's partitioner cannot take the fast path without an explicit partition.
-    cdef public bint custom
-
-    def __init__(self, str name not None):
-        self.name = name
-        self.partitions = []
-
-    def switch(self, double now):
-        """Choose the next sticky partition."""
-        raise NotImplementedError
+include "accept_places.pxi"
+include "accept_column.pxi"
 
 
 cdef inline int view_into(object data, View *view, Py_buffer *buffer, bint *held) except -1:
@@ -170,6 +85,18 @@ cdef bint headers_plain(object headers) except -1:
 cdef inline bint patient(object max_block) except -1:
     # A sensible `max_block`, which does not matter when nothing has to wait; anything else is told by the long way.
     return max_block is None or (type(max_block) in (int, float) and max_block >= 0)
+
+
+cdef inline Partition partition_of(Topic topic, View key, Py_ssize_t chosen, double now):
+    # The one that was asked for (None: there is no such), or of the key, or the sticky one.
+    cdef Py_ssize_t count = len(topic.partitions)
+    if chosen >= 0:
+        return <Partition>topic.partitions[chosen] if chosen < count else None
+    if key.size >= 0 and not topic.ignore_keys:
+        return <Partition>topic.partitions[(murmur2_of(key.data, key.size) & 0x7fffffff) % <unsigned int>count]
+    if topic.sticky is None:
+        topic.switch(now)
+    return topic.sticky
 
 
 cdef class SendPath:
@@ -275,25 +202,15 @@ cdef class SendPath:
                      long long timestamp, Py_ssize_t chosen, double now, double deadline,
                      bint in_line) except -1:
         # ``in_line``: this record is the first of those that wait, so it may pass the waiting ones.
-        cdef Py_ssize_t count = len(topic.partitions)
-        cdef Py_ssize_t fresh, size
+        cdef Py_ssize_t size, fresh = fresh_size(key, value, headers_size)
         cdef Partition partition
         cdef Batch batch
-        fresh = fresh_size(key, value, headers_size)
         if fresh + HEADER > self._max_record:
             return TOO_LARGE
         while True:
-            if chosen >= 0:
-                if chosen >= count:
-                    return NO_PARTITION
-                partition = <Partition>topic.partitions[chosen]
-            elif key.size >= 0 and not topic.ignore_keys:
-                partition = <Partition>topic.partitions[
-                    (murmur2_of(key.data, key.size) & 0x7fffffff) % <unsigned int>count]
-            else:
-                if topic.sticky is None:
-                    topic.switch(now)
-                partition = topic.sticky
+            partition = partition_of(topic, key, chosen, now)
+            if partition is None:
+                return NO_PARTITION
             self._chosen = partition
             if not in_line and (partition.waiting or partition.lane.waiting):
                 return NO_ROOM
@@ -514,126 +431,3 @@ cdef class SendPath:
     def _chosen_partition(self):
         """The partition that the last attempt to append had chosen."""
         return self._chosen
-
-
-cdef class Column:
-    """One column of a bulk send: a list of bytes-like objects, or an Arrow array read through its buffers."""
-
-    cdef list _items
-    cdef object _keep
-    cdef Py_buffer _validity, _offsets, _data
-    cdef int _held
-    cdef Py_ssize_t _first
-    cdef readonly Py_ssize_t length
-    cdef int _width  # bytes per offset or number; 0: a list
-    cdef bint _numbers
-
-    def __cinit__(self):
-        self._held = 0
-
-    def __dealloc__(self):
-        if self._held & 1:
-            PyBuffer_Release(&self._validity)
-        if self._held & 2:
-            PyBuffer_Release(&self._offsets)
-        if self._held & 4:
-            PyBuffer_Release(&self._data)
-
-    @staticmethod
-    def of_items(list items not None):
-        """A list of ``bytes | None`` or of integers."""
-        cdef Column column = Column.__new__(Column)
-        column._items = items
-        column.length = len(items)
-        return column
-
-    @staticmethod
-    def of_bytes(items):
-        """A column of what is ``bytes`` or None already, without looking at it in Python; None if anything else is."""
-        cdef list copied = list(items)
-        for item in copied:
-            if item is not None and not PyBytes_CheckExact(item):
-                return None
-        return Column.of_items(copied)
-
-    @staticmethod
-    def of_binary(Py_ssize_t length, Py_ssize_t first, int width, validity, offsets, data):
-        """An Arrow binary or string array: its three buffers, and 4 or 8 bytes per offset."""
-        cdef Column column = Column.__new__(Column)
-        column.length, column._first, column._width = length, first, width
-        column._hold(validity, offsets, data)
-        return column
-
-    @staticmethod
-    def of_numbers(Py_ssize_t length, Py_ssize_t first, validity, data):
-        """An Arrow array of 64-bit integers or timestamps in milliseconds."""
-        cdef Column column = Column.__new__(Column)
-        column.length, column._first, column._width = length, first, 8
-        column._numbers = True
-        column._hold(validity, None, data)
-        return column
-
-    cdef _hold(self, validity, offsets, data):
-        if validity is not None:
-            PyObject_GetBuffer(validity, &self._validity, PyBUF_SIMPLE)
-            self._held |= 1
-        if offsets is not None:
-            PyObject_GetBuffer(offsets, &self._offsets, PyBUF_SIMPLE)
-            self._held |= 2
-        if data is not None:
-            PyObject_GetBuffer(data, &self._data, PyBUF_SIMPLE)
-            self._held |= 4
-        self._keep = (validity, offsets, data)
-
-    cdef inline bint is_null(self, Py_ssize_t at) noexcept:
-        if not self._held & 1:
-            return False
-        return not ((<const unsigned char *>self._validity.buf)[at >> 3] >> (at & 7)) & 1
-
-    cdef int read(self, Py_ssize_t at, View *view) except -1:
-        cdef Py_ssize_t start, end
-        view.data = NULL
-        view.size = -1
-        if self._width == 0:
-            item = self._items[at]
-            if item is not None:
-                view.data = <const unsigned char *>PyBytes_AS_STRING(item)
-                view.size = PyBytes_GET_SIZE(item)
-            return 0
-        at += self._first
-        if self.is_null(at):
-            return 0
-        if self._width == 4:
-            start = (<const int *>self._offsets.buf)[at]
-            end = (<const int *>self._offsets.buf)[at + 1]
-        else:
-            start = (<const long long *>self._offsets.buf)[at]
-            end = (<const long long *>self._offsets.buf)[at + 1]
-        view.data = <const unsigned char *>self._data.buf + start if self._held & 4 else <const unsigned char *>b""
-        view.size = end - start
-        return 0
-
-    cdef long long number(self, Py_ssize_t at) except? -1:
-        if self._width == 0:
-            return self._items[at]
-        return (<const long long *>self._data.buf)[at + self._first]
-
-    def has_nulls(self):
-        """True when the column has a null where a number is wanted."""
-        cdef Py_ssize_t at
-        if self._width == 0:
-            return None in self._items
-        for at in range(self.length):
-            if self.is_null(at + self._first):
-                return True
-        return False
-
-    def value_at(self, Py_ssize_t at):
-        """One value as ``bytes | None``, for the long way."""
-        cdef View view
-        if self._numbers:
-            return self.number(at)
-        if self._width == 0:
-            return self._items[at]
-        self.read(at, &view)
-        return None if view.size < 0 else (<const char *>view.data)[:view.size]

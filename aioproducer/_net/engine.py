@@ -41,7 +41,6 @@ from aioproducer.errors import (
 )
 from aioproducer.outcome import Outcome
 from aioproducer.partitioners import bind as bind_partitioner
-from aioproducer.stats import Stats
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -50,7 +49,7 @@ if TYPE_CHECKING:
     from anyio.abc import TaskGroup
 
     from aioproducer._state.admission import Appender, Waiting
-    from aioproducer._state.batches import Flush, QueuedBatch
+    from aioproducer._state.batches import Flush
     from aioproducer._state.queues import NodeQueue
     from aioproducer.config import ProducerConfig
 
@@ -318,42 +317,6 @@ class Engine:
         """How many brokers are connected for producing."""
         return sum(sender.link is not None for sender in self.senders.values())
 
-    # -- looking
-
-    def oldest_unacked(self, now: float) -> float | None:
-        """For how long the oldest record without an outcome has waited."""
-        opened = min((batch.opened_at for batch in self.accumulator.live), default=None)
-        return None if opened is None else now - opened
-
-    def stats(self) -> Stats:
-        """A snapshot of everything that is counted here."""
-        tally = self.tally
-        buffered, flying = Load(), Load()
-        for batch in self.accumulator.live:
-            (flying if batch.in_flight else buffered).add(batch)
-        return Stats(
-            records_acked=tally.acked,
-            bytes_acked=tally.acked_bytes,
-            records_failed=tally.not_written + tally.unknown,
-            records_retried=tally.retried,
-            failed_by_error=dict(tally.failed_by_error),
-            losses_by_topic=dict(tally.losses_by_topic),
-            suspected_data_losses=tally.suspected_losses,
-            batches=tally.batches,
-            requests=tally.requests,
-            records_buffered=buffered.records,
-            bytes_buffered=buffered.bytes,
-            records_in_flight=flying.records,
-            bytes_in_flight=flying.bytes,
-            waiting_calls=self.admission.waiting,
-            oldest_unacked_seconds=self.oldest_unacked(self.loop.time()),
-            queue_time=tally.queue_time.snapshot(),
-            request_time=tally.request_time.snapshot(),
-            batch_size=tally.batch_size.snapshot(),
-            compression_ratio=tally.compression_ratio.snapshot(),
-            connections=tuple(sender.stats() for sender in self.senders.values()),
-        )
-
     # -- flush
 
     def flush(self) -> asyncio.Future[None]:
@@ -383,19 +346,6 @@ def first_of(error: BaseException | None) -> BaseException | None:
 def denied(cause: BaseException | None) -> KafkaError | None:
     """What is raised from every call of a producer that may not work at all; a copy, as raising adds a traceback."""
     return copy.copy(cause) if isinstance(cause, (AuthenticationError, AuthorizationError)) else None
-
-
-class Load:
-    """Records and bytes that are somewhere."""
-
-    def __init__(self) -> None:
-        self.records = 0
-        self.bytes = 0
-
-    def add(self, batch: QueuedBatch) -> None:
-        """Count what is left of a batch."""
-        self.records += batch.pending
-        self.bytes += batch.charged
 
 
 def rebootstrap_after(config: ProducerConfig) -> float | None:

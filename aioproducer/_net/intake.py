@@ -225,7 +225,7 @@ class Intake:
         if status == NO_ROOM_NOW:
             raise BufferFullError(topic=queues.name, partition=queue.index)
         if status == RECORD_TOO_LARGE:
-            raise too_large(queues.name, ready, self.engine.config.max_request_size)
+            raise too_large(self.engine.accumulator, queues.name, ready)
         made: Delivery | None = delivery
         return made
 

@@ -221,7 +221,7 @@ class Admission:
                 # Nobody who waits for memory holds any: those in front of it may need just that.
                 self.room(queue.lane)
         elif status == RECORD_TOO_LARGE:
-            self.refuse(call, too_large(call.topic, record, self.accumulator.limits.max_request_size))
+            self.refuse(call, too_large(self.accumulator, call.topic, record))
         elif status == PARTITION_UNKNOWN:
             self.on_wanted(call.topic)
             return False
@@ -435,10 +435,16 @@ class Admission:
         return MetadataTimeoutError(topic=call.topic, partition=partition, waited=waited)
 
 
-def too_large(topic: str, record: ReadyRecord, limit: int) -> RecordTooLargeError:
+def too_large(accumulator: Accumulator, topic: str, record: ReadyRecord) -> RecordTooLargeError:
     """The error for a record that can never fit."""
     size = record_size(record.key, record.value, record.headers)
-    return RecordTooLargeError(topic=topic, partition=record.partition, size=size, limit=limit)
+    limit, setting = min(
+        (accumulator.limits.max_request_size, "max_request_size"),
+        (accumulator.budget.capacity, "buffer_memory"),
+    )
+    return RecordTooLargeError(
+        topic=topic, partition=record.partition, size=size, limit=limit, setting=setting
+    )
 
 
 def _has_ended(call: Waiting) -> bool:

@@ -128,8 +128,8 @@ class BulkWaiting(Waiting):
                     self.again()
                     return False
             elif status == RECORD_TOO_LARGE:
-                limit = admission.accumulator.limits.max_request_size
-                self.on_refusal(self.at, too_large(self.topic, self.columns.record(self.at), limit))
+                record = self.columns.record(self.at)
+                self.on_refusal(self.at, too_large(admission.accumulator, self.topic, record))
                 self.at += 1
             elif status == NO_ROOM_NOW:
                 self._wait_alone(admission, self.appender._chosen_partition(), now)  # noqa: SLF001

@@ -37,10 +37,10 @@ class CompressionRatios:
         elif ratio < believed:
             self._ratios[topic, codec] = max(believed - BETTER_STEP, ratio)
 
-    def split(self, topic: str, codec: int, ratio: float = INITIAL_RATIO) -> None:
+    def split(self, topic: str, codec: int) -> None:
         """A batch was too large for the broker: believe in no gain until batches show one (RA:619)."""
         if codec != NO_CODEC:
-            self._ratios[topic, codec] = max(INITIAL_RATIO, ratio)
+            self._ratios[topic, codec] = INITIAL_RATIO
 
     def forget(self, topic: str) -> None:
         """The topic is not used any more."""

@@ -180,6 +180,14 @@ async def test_too_large_record(producer: Producer, kafka: EmbeddedKafka, how: s
     assert caught.value.outcome is Outcome.NOT_WRITTEN
 
 
+async def test_record_larger_than_all_memory(kafka: EmbeddedKafka) -> None:
+    """A record that the whole buffer cannot hold is refused with that setting's name, not waited for."""
+    async with Producer(kafka.bootstrap_servers, buffer_memory=50_000) as producer:
+        for how in CALLS:
+            with pytest.raises(RecordTooLargeError, match="buffer_memory is 50000"):
+                await call(producer, how, {"value": bytes(60_000)})
+
+
 @pytest.fixture(params=["bytes", "bytearray", "memoryview", "slice", "array", "empty"])
 def bytes_like(request: pytest.FixtureRequest) -> tuple[Any, bytes]:
     """Something bytes-like, and its bytes."""

@@ -1,0 +1,89 @@
+# Where records go, as far as the fast path touches it: memory, partitions, topics.
+
+cdef class Budget:
+    """The bytes that all buffered records may hold together."""
+
+    cdef readonly Py_ssize_t capacity
+    cdef readonly Py_ssize_t used
+    cdef readonly Py_ssize_t peak
+
+    def __init__(self, Py_ssize_t capacity):
+        self.capacity = capacity
+
+
+cdef class Lane:
+    """One broker's share of the budget, with its own line of waiting records."""
+
+    cdef readonly Budget budget
+    cdef readonly Py_ssize_t used
+    cdef public Py_ssize_t limit
+    cdef public int waiting
+
+    def __init__(self, Budget budget not None):
+        self.budget = budget
+        self.limit = budget.capacity
+
+    cdef inline bint has_room(self, Py_ssize_t size) noexcept:
+        return self.used + size <= self.limit and self.budget.used + size <= self.budget.capacity
+
+    cdef inline void take(self, Py_ssize_t size) noexcept:
+        self.used += size
+        self.budget.used += size
+        if self.budget.used > self.budget.peak:
+            self.budget.peak = self.budget.used
+
+    def room_for(self, Py_ssize_t size):
+        """True when ``size`` more bytes fit."""
+        return self.has_room(size)
+
+    def charge(self, Py_ssize_t size):
+        """Take ``size`` bytes."""
+        self.take(size)
+
+    def release(self, Py_ssize_t size):
+        """Give ``size`` bytes back."""
+        self.used -= size
+        self.budget.used -= size
+
+
+cdef class Partition:
+    """What the fast path touches of one partition; the state machines extend it with its queue."""
+
+    cdef readonly Topic topic
+    cdef readonly int index
+    cdef public Batch open
+    cdef public Lane lane
+    # Records of this partition that wait for memory: nobody may pass them.
+    cdef public int waiting
+
+    def __init__(self, Topic topic not None, int index, Lane lane not None):
+        self.topic = topic
+        self.index = index
+        self.lane = lane
+
+    def roll(self, double now):
+        """Close the open batch, if there is one, and open the next."""
+        raise NotImplementedError
+
+
+cdef class Topic:
+    """What the fast path touches of one topic: its partitions and the sticky choice."""
+
+    cdef readonly str name
+    cdef readonly list partitions
+    # Calls that wait for this topic: nobody may pass them.
+    cdef public int waiting
+    cdef public Partition sticky
+    cdef public Py_ssize_t sticky_bytes
+    cdef public Py_ssize_t sticky_limit
+    cdef public bint ignore_keys
+    # Records chosen by a user's partitioner cannot take the fast path without an explicit partition.
+    cdef public bint custom
+
+    def __init__(self, str name not None):
+        self.name = name
+        self.partitions = []
+
+    def switch(self, double now):
+        """Choose the next sticky partition."""
+        raise NotImplementedError

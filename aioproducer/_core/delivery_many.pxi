@@ -1,0 +1,155 @@
+# What the caller of `send_batch` holds.
+
+cdef tuple where_now(Batch batch, int index):
+    # A split or re-encoded batch forwards its records.
+    while batch._forward is not None and batch._forward[index] is not None:
+        batch, index = batch._forward[index]
+    return batch, index
+
+
+cdef class BatchDelivery:
+    """The fate of the records of one `send_batch`. Await it for a `BatchResult`."""
+
+    def __cinit__(self, topic, int total, loop):
+        self.topic = topic
+        self.total = total
+        self._loop = loop
+        self._batches = []
+        self._refused = {}
+        self._ordinals = <unsigned int *>PyMem_Calloc(max(total, 1), sizeof(unsigned int))
+        self._indexes = <int *>PyMem_Calloc(max(total, 1), sizeof(int))
+        if self._ordinals == NULL or self._indexes == NULL:
+            raise MemoryError()
+
+    def __dealloc__(self):
+        PyMem_Free(self._ordinals)
+        PyMem_Free(self._indexes)
+
+    cdef int place(self, int at, Batch batch, int index) except -1:
+        # Ordinal 0 says: not placed yet.
+        cdef Py_ssize_t count = len(self._batches)
+        if count == 0 or self._batches[count - 1] is not batch:
+            self._batches.append(batch)
+            count += 1
+        self._ordinals[at] = <unsigned int>count
+        self._indexes[at] = index
+        self._placed += 1
+        if self._watchers is not None:
+            self._tell_if_placed()
+        return 0
+
+    cdef int _tell_if_placed(self) except -1:
+        # Whoever awaits this before all records have their place, or were refused, waits for that first.
+        if self._watchers is None or self._placed + len(self._refused) < self.total:
+            return 0
+        watchers, self._watchers = self._watchers, None
+        for future in watchers:
+            _resolve(future)
+        return 0
+
+    cdef bint refuses(self, int at) except -1:
+        return len(self._refused) > 0 and at in self._refused
+
+    def adopt(self, int at, Delivery delivery not None):
+        """Record ``at`` was accepted on its own."""
+        delivery.locate()
+        self.place(at, delivery._batch, delivery._index)
+
+    def refuse(self, int at, error not None):
+        """Record ``at`` is not accepted."""
+        if self._ordinals[at] == 0 and at not in self._refused:
+            self._refused[at] = error
+            self._tell_if_placed()
+
+    def refuse_rest(self, int start, error not None):
+        """Every record from ``start`` on that has no place is not accepted."""
+        cdef int at
+        for at in range(start, self.total):
+            if self._ordinals[at] == 0:
+                self._refused.setdefault(at, error)
+        self._tell_if_placed()
+
+    @property
+    def accepted(self):
+        """How many records have their place."""
+        return self._placed
+
+    def batches_from(self, int start):
+        """The batches that took records, from the number ``start`` on."""
+        return self._batches[start:]
+
+    cdef tuple _locate(self, int at):
+        return where_now(self._batches[self._ordinals[at] - 1], self._indexes[at])
+
+    def done(self):
+        """True when every record has its outcome."""
+        return self._placed + len(self._refused) == self.total and self._first_pending() is None
+
+    cdef object _first_pending(self):
+        # Outcomes never change: what was seen settled is not looked at again.
+        cdef int at
+        cdef Batch batch
+        for at in range(self._settled, self.total):
+            if self._ordinals[at]:
+                batch, index = self._locate(at)
+                if batch.outcome_of(index) == PENDING:
+                    return batch, index
+            elif at not in self._refused:
+                return None
+            self._settled = at + 1
+        return None
+
+    def __await__(self):
+        return self._resolved().__await__()
+
+    async def _resolved(self):
+        while self._placed + len(self._refused) < self.total:
+            future = self._loop.create_future()
+            if self._watchers is None:
+                self._watchers = []
+            self._watchers.append(future)
+            await future
+        while True:
+            pending = self._first_pending()
+            if pending is None:
+                return self._result()
+            batch, index = pending
+            future = self._loop.create_future()
+            (<Batch>batch).add_waiter(index, None, None, future)
+            for other in self._batches:
+                if not (<Batch>other).awaited:
+                    (<Batch>other).mark_awaited()
+            try:
+                await future
+            finally:
+                batch, index = where_now(batch, index)
+                (<Batch>batch).remove_waiters(index, lambda waiter: waiter[2] is future)
+
+    def _result(self):
+        cdef int at, outcome
+        cdef Batch batch
+        cdef int index
+        cdef list offsets = [-1] * self.total
+        cdef list partitions = [-1] * self.total
+        cdef dict errors = dict(self._refused)
+        cdef int counts[4]
+        counts[0] = counts[1] = counts[3] = 0
+        counts[2] = len(errors)
+        for at in range(self.total):
+            if not self._ordinals[at]:
+                continue
+            batch, index = self._locate(at)
+            outcome = batch.outcome_of(index)
+            counts[outcome] += 1
+            partitions[at] = batch.partition
+            if outcome != ACKED:
+                errors[at] = batch.error_of(index)
+            elif batch.base_offset >= 0:
+                offsets[at] = batch.base_offset + index
+        return BatchResult(
+            offsets=offsets, partitions=partitions, errors=errors,
+            acked=counts[1], not_written=counts[2], unknown=counts[3],
+        )
+
+    def __repr__(self):
+        return f"<BatchDelivery {self.topic}: {self._placed} of {self.total} accepted, {len(self._refused)} refused>"

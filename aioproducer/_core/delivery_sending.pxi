@@ -1,0 +1,113 @@
+# What `send()` returns.
+
+@cython.final
+@cython.freelist(64)
+cdef class Sending:
+    """What `send()` returns: await it for the `Delivery`, or give it to gather, a TaskGroup, create_task, wait_for.
+
+    An accepted record is accepted whether or not this is awaited.
+    """
+
+    def __init__(self):
+        raise TypeError("made by send()")
+
+    def __dealloc__(self):
+        if not self._flags & STARTED:
+            PyErr_WarnEx(RuntimeWarning, b"send() was never awaited: an accepted record is sent all the same, a refused one is only logged", 1)
+
+    @property
+    def delivery(self):
+        """The delivery, once the record is accepted; of `send_batch` from the beginning."""
+        if self._delivery is None and self._entry is not None:
+            return self._entry.delivery
+        return self._delivery
+
+    def __await__(self):
+        return self
+
+    def __iter__(self):
+        return self
+
+    def __next__(self):
+        return self._advance()
+
+    def _advance(self):
+        cdef unsigned char flags = self._flags
+        self._flags = flags | STARTED
+        if self._inner is None:
+            if flags & MUST_YIELD:
+                self._flags &= ~MUST_YIELD
+                return None
+            self._inner = self._steps()
+        return next(self._inner)
+
+    def _steps(self):
+        # What remains to be awaited, top to bottom.
+        delivery = self._delivery
+        if delivery is None:
+            delivery = yield from self._entry.accepted().__await__()
+        if self._flags & METADATA:
+            return (yield from delivery.__await__())
+        return delivery
+
+    def send(self, value):
+        """Advance by one step; part of the coroutine protocol."""
+        if self._inner is None or value is None:
+            return self._advance()
+        return self._inner.send(value)
+
+    def throw(self, kind, value=None, traceback=None):
+        """Throw into whoever waits; part of the coroutine protocol."""
+        self._flags = (self._flags | STARTED) & ~MUST_YIELD
+        error = kind if value is None and not isinstance(kind, type) else (kind() if value is None else value)
+        if self._inner is None:
+            if self._delivery is None:
+                self._entry.withdraw()
+            raise error
+        return self._inner.throw(error)
+
+    def close(self):
+        """Stop observing; part of the coroutine protocol."""
+        self._flags |= STARTED
+        if self._inner is not None:
+            self._inner.close()
+
+    def __repr__(self):
+        return f"<Sending {'accepted' if self.delivery is not None else 'waiting'}>"
+
+
+cdef iternextfunc _slow_next = aioproducer_get_iternext(Sending)
+
+
+cdef PyObject *_next(PyObject *op) noexcept:
+    # The way of an accepted record: answer at once, without a frame. Written without Cython's own error path,
+    # which would add a traceback to the StopIteration of every send.
+    cdef Sending sending = <Sending>op
+    if sending._inner is None and sending._delivery is not None and not sending._flags & (MUST_YIELD | METADATA):
+        sending._flags |= STARTED
+        PyErr_SetObject(_stop_iteration, <PyObject *>sending._delivery)
+        return NULL
+    return _slow_next(op)
+
+
+aioproducer_set_iternext(Sending, _next)
+Coroutine.register(Sending)
+
+
+cdef Sending accepted(Delivery delivery, bint must_yield, bint wants_metadata):
+    cdef Sending sending = Sending.__new__(Sending)
+    sending._delivery = delivery
+    if must_yield:
+        sending._flags = MUST_YIELD
+    if wants_metadata:
+        sending._flags |= METADATA
+    return sending
+
+
+def sending_of(entry not None, bint wants_metadata=False):
+    """The awaitable of a call that has to wait: ``entry`` has accepted(), withdraw() and delivery."""
+    cdef Sending sending = Sending.__new__(Sending)
+    sending._entry = entry
+    if wants_metadata:
+        sending._flags = METADATA
+    return sending

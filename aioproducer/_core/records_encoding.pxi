@@ -1,0 +1,170 @@
+# The bytes of keys, values, headers and records: murmur2, varints, sizes, writing and reading back.
+
+cdef unsigned int murmur2_of(const unsigned char *data, Py_ssize_t size) noexcept:
+    # Kafka's Utils.murmur2: 32-bit, seed 0x9747b28c, little-endian words, unsigned shifts.
+    cdef unsigned int m = 0x5bd1e995
+    cdef unsigned int h = 0x9747b28c ^ <unsigned int>size
+    cdef unsigned int k
+    cdef Py_ssize_t i = 0
+    while size - i >= 4:
+        k = (<unsigned int>data[i] | (<unsigned int>data[i + 1] << 8)
+             | (<unsigned int>data[i + 2] << 16) | (<unsigned int>data[i + 3] << 24))
+        k *= m
+        k ^= k >> 24
+        k *= m
+        h *= m
+        h ^= k
+        i += 4
+    if size - i >= 3:
+        h ^= <unsigned int>data[i + 2] << 16
+    if size - i >= 2:
+        h ^= <unsigned int>data[i + 1] << 8
+    if size - i >= 1:
+        h ^= <unsigned int>data[i]
+        h *= m
+    h ^= h >> 13
+    h *= m
+    h ^= h >> 15
+    return h
+
+
+def murmur2(data):
+    """Kafka's murmur2 of a bytes-like object, as an unsigned 32-bit number."""
+    cdef Py_buffer view
+    PyObject_GetBuffer(data, &view, PyBUF_SIMPLE)
+    try:
+        return murmur2_of(<const unsigned char *>view.buf, view.len)
+    finally:
+        PyBuffer_Release(&view)
+
+
+# -- varints
+
+cdef inline unsigned long long zigzag(long long value) noexcept:
+    return (<unsigned long long>value << 1) ^ <unsigned long long>(value >> 63)
+
+
+cdef inline Py_ssize_t varint_size(long long value) noexcept:
+    cdef unsigned long long n = zigzag(value)
+    cdef Py_ssize_t size = 1
+    while n >= 0x80:
+        n >>= 7
+        size += 1
+    return size
+
+
+cdef inline unsigned char *put_varint(unsigned char *at, long long value) noexcept:
+    cdef unsigned long long n = zigzag(value)
+    while n >= 0x80:
+        at[0] = <unsigned char>((n & 0x7f) | 0x80)
+        at += 1
+        n >>= 7
+    at[0] = <unsigned char>n
+    return at + 1
+
+
+cdef inline unsigned char *put_bytes(unsigned char *at, const void *data, Py_ssize_t size) noexcept:
+    if size < 0:
+        return put_varint(at, -1)
+    at = put_varint(at, size)
+    memcpy(at, data, size)
+    return at + size
+
+
+cdef inline void put_int(unsigned char *at, unsigned long long value, int size) noexcept:
+    cdef int i
+    for i in range(size - 1, -1, -1):
+        at[i] = <unsigned char>(value & 0xff)
+        value >>= 8
+
+
+cdef long long take_varint(const unsigned char *data, Py_ssize_t *at) noexcept:
+    # Reads back what this module wrote: the bytes are trusted.
+    cdef unsigned long long n = 0
+    cdef int shift = 0
+    while data[at[0]] & 0x80:
+        n |= <unsigned long long>(data[at[0]] & 0x7f) << shift
+        shift += 7
+        at[0] += 1
+    n |= <unsigned long long>data[at[0]] << shift
+    at[0] += 1
+    return <long long>(n >> 1) ^ -<long long>(n & 1)
+
+
+cdef object take_bytes(const unsigned char *data, Py_ssize_t *at):
+    cdef long long size = take_varint(data, at)
+    if size < 0:
+        return None
+    at[0] += size
+    return PyBytes_FromStringAndSize(<const char *>data + at[0] - size, size)
+
+
+cdef tuple take_headers(const unsigned char *data, Py_ssize_t *at):
+    cdef long long count = take_varint(data, at)
+    cdef list pairs = []
+    if not count:
+        return None
+    for _ in range(count):
+        name = take_bytes(data, at).decode()
+        pairs.append((name, take_bytes(data, at)))
+    return tuple(pairs)
+
+
+cdef View view_of(object data):
+    # The bytes stay alive through the caller's reference.
+    cdef View view
+    view.data = NULL
+    view.size = -1
+    if data is not None:
+        view.data = <const unsigned char *>PyBytes_AS_STRING(data)
+        view.size = PyBytes_GET_SIZE(data)
+    return view
+
+
+cdef inline Py_ssize_t field_size(Py_ssize_t size) noexcept:
+    return 1 if size < 0 else varint_size(size) + size
+
+
+# -- headers
+
+cdef Py_ssize_t headers_size_of(tuple headers) except -1:
+    # The encoded size of a checked tuple of (str, bytes | None) pairs, with its count.
+    cdef Py_ssize_t size, total
+    if headers is None:
+        return 1
+    total = varint_size(len(headers))
+    for name, value in headers:
+        PyUnicode_AsUTF8AndSize(name, &size)
+        total += field_size(size)
+        total += field_size(-1 if value is None else PyBytes_GET_SIZE(value))
+    return total
+
+
+cdef unsigned char *put_headers(unsigned char *at, tuple headers) except NULL:
+    cdef Py_ssize_t size
+    cdef const char *text
+    at = put_varint(at, len(headers))
+    for name, value in headers:
+        text = PyUnicode_AsUTF8AndSize(name, &size)
+        at = put_bytes(at, text, size)
+        if value is None:
+            at = put_varint(at, -1)
+        else:
+            at = put_bytes(at, PyBytes_AS_STRING(value), PyBytes_GET_SIZE(value))
+    return at
+
+
+cdef Py_ssize_t body_size(View key, View value, Py_ssize_t headers_size, long long timestamp_delta, int offset_delta) noexcept:
+    return (1 + varint_size(timestamp_delta) + varint_size(offset_delta)
+            + field_size(key.size) + field_size(value.size) + headers_size)
+
+
+cdef Py_ssize_t fresh_size(View key, View value, Py_ssize_t headers_size) noexcept:
+    # The size of a record that would be the first of its batch.
+    cdef Py_ssize_t body = body_size(key, value, headers_size, 0, 0)
+    return varint_size(body) + body
+
+
+def record_size(key, value, tuple headers=None):
+    """How many bytes a record takes as the first of its batch, without the batch's own 61 bytes of header."""
+    return fresh_size(view_of(key), view_of(value), headers_size_of(headers))

@@ -1,0 +1,62 @@
+"""A snapshot of everything that a running producer counts."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from aioproducer.stats import Stats
+
+if TYPE_CHECKING:
+    from aioproducer._net.engine import Engine
+    from aioproducer._state.batches import QueuedBatch
+
+
+class Load:
+    """Records and bytes that are somewhere."""
+
+    def __init__(self) -> None:
+        self.records = 0
+        self.bytes = 0
+
+    def add(self, batch: QueuedBatch) -> None:
+        """Count what is left of a batch."""
+        self.records += batch.pending
+        self.bytes += batch.charged
+
+
+def oldest_unacked(engine: Engine, now: float) -> float | None:
+    """For how long the oldest record without an outcome has waited."""
+    opened = min((batch.opened_at for batch in engine.accumulator.live), default=None)
+    return None if opened is None else now - opened
+
+
+def stats_of(engine: Engine, accepted_records: int, accepted_bytes: int) -> Stats:
+    """What `Producer.stats()` returns; the fast path has counted what was accepted."""
+    tally = engine.tally
+    buffered, flying = Load(), Load()
+    for batch in engine.accumulator.live:
+        (flying if batch.in_flight else buffered).add(batch)
+    return Stats(
+        records_accepted=accepted_records,
+        bytes_accepted=accepted_bytes,
+        records_acked=tally.acked,
+        bytes_acked=tally.acked_bytes,
+        records_failed=tally.not_written + tally.unknown,
+        records_retried=tally.retried,
+        failed_by_error=dict(tally.failed_by_error),
+        losses_by_topic=dict(tally.losses_by_topic),
+        suspected_data_losses=tally.suspected_losses,
+        batches=tally.batches,
+        requests=tally.requests,
+        records_buffered=buffered.records,
+        bytes_buffered=buffered.bytes,
+        records_in_flight=flying.records,
+        bytes_in_flight=flying.bytes,
+        waiting_calls=engine.admission.waiting,
+        oldest_unacked_seconds=oldest_unacked(engine, engine.loop.time()),
+        queue_time=tally.queue_time.snapshot(),
+        request_time=tally.request_time.snapshot(),
+        batch_size=tally.batch_size.snapshot(),
+        compression_ratio=tally.compression_ratio.snapshot(),
+        connections=tuple(sender.stats() for sender in engine.senders.values()),
+    )
