@@ -76,6 +76,7 @@ def at_floor(requirement: str) -> str:
 def requirements(level: str) -> list[str]:
     """What pip is asked for: the build tools (no isolated build in this folder), dependencies, and the level's tools."""
     basis = project()["build-system"]["requires"] + project()["project"]["dependencies"]
+    basis += project()["project"]["optional-dependencies"]["cli"]
     extra = {"run": [], "dev": group("dev"), "core": group("test"), "floors": group("test")}[level]
     return [at_floor(each) for each in basis] + extra if level == "floors" else basis + extra
 
