@@ -1,22 +1,27 @@
-"""What README, docs and examples say is true: their code runs, their links lead somewhere."""
+"""What README, docs and examples name is there: links, commands, methods, figures, versions."""
 
 from __future__ import annotations
 
-import asyncio
+import os
 import re
+import shlex
 import sys
+import tomllib
 from pathlib import Path
 
 import pytest
 
+from aioproducer import Delivery, Producer
 from aioproducer.testing import EmbeddedKafka
+from tests.repo.document_code import DOCUMENTS, Kind, every, name_of
+from tests.repo.document_runs import run, run_program
 from tests.repo.source import ROOT
 from tools import readme_figures
 
-DOCUMENTS = [ROOT / "README.md", ROOT / "CHANGELOG.md", *sorted((ROOT / "docs").glob("*.md"))]
 LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
-BLOCK = re.compile(r"^```python\n(.*?)^```", re.MULTILINE | re.DOTALL)
-README_BLOCKS = BLOCK.findall((ROOT / "README.md").read_text())
+COMMAND = re.compile(r"`((?:python -m )?aioproducer [^`]+|make [^`]+|pip install [^`]+)`")
+# Commands of a shell block that are nobody's to check: how they are called is no matter of this project.
+OF_THE_SYSTEM = {"cat", "seq", "tail"}
 
 
 def anchors(document: Path) -> set[str]:
@@ -38,49 +43,28 @@ def broken_links(document: Path) -> list[str]:
     return broken
 
 
-@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: str(path.relative_to(ROOT)))
+def commands() -> set[tuple[str, ...]]:
+    """Every command that a document shows, in a block or in a sentence, word by word."""
+    lines = [line for block in every(Kind.COMMANDS) for line in block.source.replace("\\\n", "").splitlines()]
+    lines += [line for document in DOCUMENTS for line in COMMAND.findall(document.read_text())]
+    parts = [part for line in lines for part in re.split(r"[|<>]", line.partition(" # ")[0])]
+    return {tuple(shlex.split(part)) for part in parts if part.strip()} - {()}
+
+
+def of_ours() -> set[tuple[str, ...]]:
+    """The commands that are this package's own: what follows `aioproducer`."""
+    found = {words[1:] for words in commands() if words[0] == "aioproducer"}
+    return found | {words[3:] for words in commands() if words[:3] == ("python", "-m", "aioproducer")}
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=name_of)
 def test_links_resolve(document: Path) -> None:
     """Every relative link leads to a file of this tree, and to a heading that is there."""
     assert broken_links(document) == []
 
 
-async def run_program(source: str, folder: Path, kafka: EmbeddedKafka) -> str:
-    """Run a program as a user would, with the embedded Kafka in the place of localhost:9092."""
-    program = folder / "program.py"
-    program.write_text(source.replace("localhost:9092", kafka.bootstrap_servers))
-    process = await asyncio.create_subprocess_exec(
-        sys.executable,
-        "-W",
-        "error",
-        str(program),
-        cwd=ROOT,
-        env={"PYTHONPATH": str(ROOT)},
-        stdout=asyncio.subprocess.PIPE,
-        stderr=asyncio.subprocess.STDOUT,
-    )
-    output, _ = await process.communicate()
-    assert process.returncode == 0, output.decode()
-    return output.decode()
-
-
-@pytest.mark.parametrize("source", README_BLOCKS, ids=[f"block {n}" for n, _ in enumerate(README_BLOCKS, 1)])
-async def test_readme_code_runs(source: str, tmp_path: Path) -> None:
-    """Each Python block of the README is a program that runs to its end without a warning."""
-    async with EmbeddedKafka() as kafka:
-        await run_program(source, tmp_path, kafka)
-
-
-async def test_first_readme_example_writes_a_record(tmp_path: Path) -> None:
-    """The 10-line example really has at most 10 lines of code, and its record is in the log."""
-    code = [line for line in README_BLOCKS[0].splitlines() if line.strip()]
-    assert len(code) <= 10
-    async with EmbeddedKafka() as kafka:
-        await run_program(README_BLOCKS[0], tmp_path, kafka)
-        assert [record.value for record in kafka.records("orders")] == [b"2 apples"]
-
-
 async def test_quickstart_says_where_its_records_are(tmp_path: Path) -> None:
-    """The quickstart prints the places of its two records, and they are there."""
+    """The example quickstart prints the places of its two records, and they are there."""
     async with EmbeddedKafka() as kafka:
         output = await run_program((ROOT / "examples" / "quickstart.py").read_text(), tmp_path, kafka)
         records = list(kafka.records("orders"))
@@ -90,11 +74,58 @@ async def test_quickstart_says_where_its_records_are(tmp_path: Path) -> None:
     ]
 
 
-def test_readme_names_the_commands_that_exist() -> None:
-    """Every `make` target that README or docs name is in the Makefile."""
+def test_commands_are_known_ones() -> None:
+    """A document shows commands of this project, `pip install`, and a few of every system."""
+    foreign = {words[0] for words in commands()} - {"aioproducer", "make", "pip", "python"} - OF_THE_SYSTEM
+    assert foreign == set()
+
+
+def test_make_targets_exist() -> None:
+    """Every `make` target that is named is in the Makefile."""
     targets = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
-    named = {name for document in DOCUMENTS for name in re.findall(r"`make ([a-z-]+)`", document.read_text())}
+    named = {words[1] for words in commands() if words[0] == "make"}
     assert {"demo", "test"} <= named <= targets
+
+
+def test_extras_exist() -> None:
+    """What can be installed with the package, by its name in brackets, is an extra of it."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    asked = {words[-1] for words in commands() if words[:2] == ("pip", "install")}
+    named = {extra for each in asked for extra in re.findall(r"\[(\w+)\]", each)}
+    assert "cli" in named
+    assert named <= set(project["optional-dependencies"])
+
+
+async def test_our_commands_exist(tmp_path: Path) -> None:
+    """Every command `aioproducer …` that is shown is there, with each of its options."""
+    shown = of_ours()
+    names = sorted({words[0] for words in shown if words and not words[0].startswith("-")})
+    assert {"broker", "demo"} <= set(names)
+    texts = {name: await help_of(name, tmp_path) for name in names}
+    missing = [
+        (name, word)
+        for name, *rest in shown
+        for word in rest
+        if word.startswith("--") and word.partition("=")[0] not in texts[name]
+    ]
+    assert missing == []
+
+
+async def help_of(command: str, folder: Path) -> str:
+    """What a command says of itself; it fails where there is no such command."""
+    wide = {"COLUMNS": "200", "NO_COLOR": "1", "HOME": os.environ.get("HOME", "")}
+    return await run(sys.executable, "-m", "aioproducer", command, "--help", folder=folder, **wide)
+
+
+@pytest.mark.parametrize(("noun", "kind"), [("producer", Producer), ("delivery", Delivery)])
+def test_methods_exist(noun: str, kind: type) -> None:
+    """Whatever a document calls on a producer or a delivery is there."""
+    instance = Producer("localhost:9092") if kind is Producer else kind
+    named = {
+        name for document in DOCUMENTS for name in re.findall(rf"\b{noun}\.([a-z_]+)\(", document.read_text())
+    }
+    assert named
+    assert [name for name in sorted(named) if not hasattr(instance, name)] == []
 
 
 def test_readme_shows_the_figures_that_were_measured() -> None:
