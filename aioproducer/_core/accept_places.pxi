@@ -6,9 +6,12 @@ cdef class Budget:
     cdef readonly Py_ssize_t capacity
     cdef readonly Py_ssize_t used
     cdef readonly Py_ssize_t peak
+    # What stands in lanes that do not move, and how much of it there may be at most.
+    cdef readonly Py_ssize_t stuck
+    cdef public Py_ssize_t stuck_limit
 
     def __init__(self, Py_ssize_t capacity):
-        self.capacity = capacity
+        self.capacity = self.stuck_limit = capacity
 
 
 cdef class Lane:
@@ -16,19 +19,32 @@ cdef class Lane:
 
     cdef readonly Budget budget
     cdef readonly Py_ssize_t used
-    cdef public Py_ssize_t limit
+    cdef bint _stuck
     cdef public int waiting
 
     def __init__(self, Budget budget not None):
         self.budget = budget
-        self.limit = budget.capacity
+
+    @property
+    def stuck(self):
+        """True while its broker takes nothing."""
+        return self._stuck
+
+    @stuck.setter
+    def stuck(self, bint stuck):
+        if stuck != self._stuck:
+            self._stuck = stuck
+            self.budget.stuck += self.used if stuck else -self.used
 
     cdef inline bint has_room(self, Py_ssize_t size) noexcept:
-        return self.used + size <= self.limit and self.budget.used + size <= self.budget.capacity
+        return (self.budget.used + size <= self.budget.capacity
+                and not (self._stuck and self.budget.stuck + size > self.budget.stuck_limit))
 
     cdef inline void take(self, Py_ssize_t size) noexcept:
         self.used += size
         self.budget.used += size
+        if self._stuck:
+            self.budget.stuck += size
         if self.budget.used > self.budget.peak:
             self.budget.peak = self.budget.used
 
@@ -44,6 +60,8 @@ cdef class Lane:
         """Give ``size`` bytes back."""
         self.used -= size
         self.budget.used -= size
+        if self._stuck:
+            self.budget.stuck -= size
 
 
 cdef class Partition:

@@ -151,7 +151,7 @@ class Cluster:
         for name in changed:
             self._learn(name, now)
         if len(self.engine.accumulator.nodes) != brokers:
-            self.engine.share_memory()
+            self.engine.share_memory(self.engine.accumulator.dead)
         for name, code in update.topic_errors:
             self._refuse(name, code)
         if update.rebootstrap:

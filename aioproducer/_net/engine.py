@@ -109,7 +109,6 @@ class Engine:
         self.identity = IdentitySource(self)
         self.wakeup = Wakeup(loop)
         self.senders: dict[int, Sender] = {}
-        self.dead: set[int] = set()
         self.tasks: TaskGroup | None = None
         self.supervisor: asyncio.Task[None] | None = None
         self.stopping = False
@@ -279,15 +278,15 @@ class Engine:
 
     def reachable(self, node_id: int) -> None:
         """A connection to the broker is open."""
-        if node_id in self.dead:
-            self.dead.discard(node_id)
-            self.share_memory()
+        dead = self.accumulator.dead
+        if node_id in dead:
+            self.share_memory(dead - {node_id})
 
     def unreachable(self, node_id: int, error: KafkaError) -> None:
         """The broker cannot be connected to, or does not answer."""
-        if node_id not in self.dead:
-            self.dead.add(node_id)
-            self.share_memory()
+        dead = self.accumulator.dead
+        if node_id not in dead:
+            self.share_memory(dead | {node_id})
         self.disconnected(error)
 
     def disconnected(self, error: KafkaError) -> None:
@@ -295,9 +294,9 @@ class Engine:
         self.last_error = error
         self.cluster.stale(None)
 
-    def share_memory(self) -> None:
+    def share_memory(self, dead: set[int]) -> None:
         """Brokers came, went, or changed their state: so do their shares; who waits for more gets it."""
-        self.accumulator.share_memory(self.dead)
+        self.accumulator.share_memory(dead)
         self.admission.room(self.admission.antechamber)
 
     def hint(self, topic: str, partition: int, leader_id: int, leader_epoch: int, node: Node | None) -> None:

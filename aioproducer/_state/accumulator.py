@@ -69,6 +69,15 @@ def _no_wake(deadline: float) -> None:
     del deadline
 
 
+def _move(queue: PartitionQueue, lane: Lane) -> None:
+    """What a partition holds counts from now on as held for its new leader."""
+    queue.lane = lane
+    for batch in dict.fromkeys((*queue.queue, *queue.sent)):
+        batch.lane.release(batch.charged)
+        lane.charge(batch.charged)
+        batch.lane = lane
+
+
 class Accumulator:
     """All queues of one producer."""
 
@@ -90,6 +99,8 @@ class Accumulator:
         self.unseen_log: list[Any] = [] if unseen_log is None else unseen_log
         self.topics: dict[str, TopicQueues] = {}
         self.nodes: dict[int, NodeQueue] = {}
+        # Brokers that do not answer.
+        self.dead: set[int] = set()
         self.racks: dict[int, str | None] = {}
         # All batches with an outcome to come, in the order in which they were opened; those of them whose records
         # have the common delivery time, oldest first. The deadlines of the others are in `deadlines`.
@@ -112,6 +123,8 @@ class Accumulator:
         found = self.nodes.get(node_id)
         if found is None:
             found = self.nodes[node_id] = NodeQueue(node_id, Lane(self.budget))
+            # Before anything moves to it: what has lost its leader must not take all of the memory meanwhile.
+            self.share_memory(self.dead)
         return found
 
     def learn(self, name: str, topic_id: bytes, leaders: tuple[int, ...], now: float) -> TopicQueues:
@@ -154,7 +167,7 @@ class Accumulator:
             queue.node.ready.remove(queue)
             queue.is_ready = False
         queue.node = self.node(leader)
-        queue.lane = queue.node.lane
+        _move(queue, queue.node.lane)
         self.consider(queue, now)
 
     def forget(self, name: str) -> None:
@@ -164,15 +177,16 @@ class Accumulator:
             del self.topics[name]
 
     def share_memory(self, dead: set[int]) -> None:
-        """A broker that does not answer may hold half of the memory at most, while others are alive.
+        """Brokers that do not answer may hold half of the memory together, while others are alive.
 
-        So may what waits for a leader: most often that is what the broker led that just went down.
+        With them counts what waits for a leader: most often that is what a broker led that just went down.
         """
+        self.dead = dead
         capacity = self.budget.capacity
         slow = {*dead, NO_LEADER}
-        alone = slow.issuperset(self.nodes)
+        self.budget.stuck_limit = capacity if slow.issuperset(self.nodes) else capacity // 2
         for node_id, node in self.nodes.items():
-            node.lane.limit = capacity // 2 if node_id in slow and not alone else capacity
+            node.lane.stuck = node_id in slow
 
     # -- opening batches
 

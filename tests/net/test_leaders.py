@@ -250,7 +250,7 @@ async def test_dead_brokers_records_do_not_hold_up_others(make: Make, pair: Embe
     dead = pair.leader_of("two", 0)
     await pair.faults.stop_broker(dead)
     probe = await producer.send("two", b"0", partition=0)
-    await until(lambda: dead in engine(producer).dead)
+    await until(lambda: dead in engine(producer).accumulator.dead)
     waiting = [asyncio.ensure_future(producer.send("two", b"%0100d" % n, partition=0)) for n in range(50)]
     for turn in range(10):
         assert await all_acked(await send_all(producer, range(turn, turn + 20), "two", partition=1))

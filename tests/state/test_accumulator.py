@@ -351,14 +351,39 @@ def test_only_an_unused_topic_is_forgotten(m: Machines) -> None:
     assert "t" not in m.accumulator.topics
 
 
-def test_a_dead_broker_may_hold_half_of_the_memory(m: Machines) -> None:
-    """While another broker is alive, the lane of one that does not answer is limited; alone it is not."""
+def test_dead_brokers_may_hold_half_of_the_memory(m: Machines) -> None:
+    """While another broker is alive, the lanes of those that do not answer are limited; otherwise they are not."""
     m.learn(1, 2)
+    half = m.memory // 2
     m.accumulator.share_memory({1})
-    assert m.node(1).lane.limit == m.memory // 2
-    assert m.node(2).lane.limit == m.memory
+    assert (m.node(1).lane.room_for(half), m.node(1).lane.room_for(half + 1)) == (True, False)
+    assert m.node(2).lane.room_for(m.memory)
     m.accumulator.share_memory({1, 2})
-    assert m.node(1).lane.limit == m.memory
+    assert m.node(1).lane.room_for(m.memory)
+
+
+def test_dead_brokers_share_their_half(m: Machines) -> None:
+    """Two that do not answer, and what has no leader, hold no more together than one alone."""
+    m.learn(1, 2, 3, -1)
+    m.accumulator.share_memory({1, 2})
+    half = m.memory // 2
+    m.node(1).lane.charge(half)
+    assert [m.node(other).lane.room_for(1) for other in (1, 2, -1, 3)] == [False, False, False, True]
+    m.accumulator.share_memory({2})
+    assert all(m.node(other).lane.room_for(half) for other in (1, 2, -1, 3))
+    assert m.accumulator.budget.stuck == 0
+
+
+def test_memory_moves_with_the_leader(m: Machines) -> None:
+    """What a partition holds counts for the broker that leads it now, also what is open or was sent."""
+    m.learn(1, 2)
+    m.append(partition=0)
+    m.drain(1)
+    m.append(partition=0)
+    held = m.node(1).lane.used
+    assert held > 0
+    m.learn(2, 2)
+    assert (m.node(1).lane.used, m.node(2).lane.used) == (0, held)
 
 
 # -- the sticky partition

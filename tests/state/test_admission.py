@@ -187,6 +187,16 @@ def test_a_dead_lane_cannot_take_all_memory() -> None:
     assert m.node(1).lane.used <= 500
 
 
+def test_losing_the_leader_frees_no_memory_for_more() -> None:
+    """A dead broker's records that wait may not take the other half when its partition has no leader any more."""
+    m = Machines(ROOMY, memory=1000).introduced(1, 2)
+    m.accumulator.share_memory({1})
+    dead = [m.call(bytes(150), partition=0) for _ in range(5)]
+    m.learn(-1, 2)
+    assert [call.ended for call in dead] == [True, True, False, False, False]
+    assert all(m.call(bytes(150), partition=1).ended for _ in range(2))
+
+
 def test_the_record_waits_for_the_partition_it_was_given() -> None:
     """A record without a key has its partition when it starts to wait, and keeps it."""
     m = full()
