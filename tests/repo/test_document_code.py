@@ -95,3 +95,83 @@ def test_all_python_can_be_parsed() -> None:
     """Also what is not run, or is for another library, is Python."""
     for block in every(Kind.EXEMPT, Kind.FOREIGN):
         ast.parse(block.source, block.place)
+
+
+PAGE = """\
+```python
+await producer.send("orders")
+```
+
+```python
+asyncio.run(main())
+```
+
+```python
+def test_it() -> None: ...
+```
+
+<!-- given
+rows = []
+-->
+
+<!-- not run: for a reason -->
+
+```python
+await nothing()
+```
+
+Another sentence.
+
+```python aiokafka
+```
+
+```python pykafka
+```
+
+```sh
+make test
+```
+
+```toml
+```
+
+```
+plain
+```
+"""
+
+
+def test_a_block_is_of_the_kind_that_it_looks_like(tmp_path: Path) -> None:
+    """What a fence says, what is in it and what stands above it decide what is done with it."""
+    page = tmp_path / "page.md"
+    page.write_text(PAGE)
+    assert [block.kind for block in blocks(page)] == [
+        Kind.FRAGMENT,
+        Kind.PROGRAM,
+        Kind.TESTS,
+        Kind.FRAGMENT,
+        Kind.EXEMPT,
+        Kind.FOREIGN,
+        Kind.UNKNOWN,
+        Kind.COMMANDS,
+        Kind.UNKNOWN,
+        Kind.PLAIN,
+    ]
+
+
+def test_a_reason_is_for_the_next_fence_only(tmp_path: Path) -> None:
+    """Words between a reason and a fence take its exemption away, and without a reason there is none."""
+    page = tmp_path / "page.md"
+    code = "```python\npass\n```\n"
+    page.write_text(f"<!-- not run: why -->\n\nWords.\n\n{code}\n<!-- not run: -->\n\n{code}")
+    assert [block.kind for block in blocks(page)] == [Kind.FRAGMENT, Kind.FRAGMENT]
+
+
+async def test_a_fragment_that_fails_names_its_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What goes wrong in a fragment is told with the page, and the line in it."""
+    monkeypatch.chdir(tmp_path)
+    page = tmp_path / "page.md"
+    page.write_text("# Title\n\n```python\nawait asyncio.sleep(0)\n1 / 0\n```\n")
+    with pytest.raises(ZeroDivisionError) as caught:
+        await run_fragments(blocks(page))
+    assert (str(caught.traceback[-1].path), caught.traceback[-1].lineno + 1) == (str(page), 5)
