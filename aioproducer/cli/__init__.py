@@ -2,43 +2,26 @@
 
 from __future__ import annotations
 
-import argparse
+import importlib.util
 import sys
-from collections.abc import Callable, Sequence
-
-import aioproducer
-from aioproducer.cli import broker, demo
+from collections.abc import Sequence
 
 __all__ = ["main"]
 
-OK, FAILED = 0, 1  # And 2 for wrong usage, which argparse says itself.
-
-Command = Callable[[argparse.Namespace], int]
+USAGE = 2
+NEEDED = ("click", "rich")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command; returns its exit code: 0 all went well, 1 something failed, 2 wrong usage."""
-    parsed = _parser().parse_args(arguments)
-    command: Command = parsed.command
-    try:
-        return command(parsed)
-    except KeyboardInterrupt:
-        return _failed("interrupted")
-    except (aioproducer.KafkaError, OSError) as error:
-        return _failed(str(error))
+    missing = [name for name in NEEDED if importlib.util.find_spec(name) is None]
+    if missing:
+        print(
+            f"aioproducer: the command line needs {' and '.join(missing)}: pip install 'aioproducer[cli]'",
+            file=sys.stderr,
+        )
+        return USAGE
+    # Late: without these two there is no command line, and all the rest of the package works.
+    from aioproducer.cli.program import run  # noqa: PLC0415
 
-
-def _failed(reason: str) -> int:
-    print(f"aioproducer: {reason}", file=sys.stderr)
-    return FAILED
-
-
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        prog="aioproducer", description="An asyncio-native producer for Apache Kafka."
-    )
-    parser.add_argument("--version", action="version", version=f"aioproducer {aioproducer.__version__}")
-    commands = parser.add_subparsers(title="commands", required=True, metavar="COMMAND")
-    demo.add_to(commands)
-    broker.add_to(commands)
-    return parser
+    return run(arguments)

@@ -2,49 +2,39 @@
 
 from __future__ import annotations
 
-import argparse
-import asyncio
-import signal
+import click
 
-from aioproducer.cli.arguments import integer
+from aioproducer.cli.numbers import Whole
+from aioproducer.cli.running import heeding_signals, run_to_end
 from aioproducer.testing import EmbeddedKafka
 
 
-def add_to(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    """Declare the command."""
-    parser = commands.add_parser(
-        "broker",
-        help="run an embedded Kafka for local development",
-        description="Run an embedded Kafka on this machine until Ctrl-C or SIGTERM. Everything is kept in memory only.",
-    )
-    parser.add_argument(
-        "--port",
-        type=integer(0, 65535),
-        default=9092,
-        help="port of the first broker, the others follow; 0 for any free ports (default: %(default)s)",
-    )
-    parser.add_argument(
-        "--brokers", type=integer(1, 100), default=1, help="how many brokers (default: %(default)s)"
-    )
-    parser.set_defaults(command=run)
+@click.command(
+    epilog="\b\nExample:\n  aioproducer broker --port 9092\n"
+    "  aioproducer produce --bootstrap-server localhost:9092 --topic orders orders.txt"
+)
+@click.option(
+    "--port",
+    metavar="N",
+    type=Whole(0, 65535),
+    default=9092,
+    show_default=True,
+    help="Port of the first broker, the others follow; 0 for any free ports.",
+)
+@click.option(
+    "--brokers", metavar="N", type=Whole(1, 100), default=1, show_default=True, help="How many brokers."
+)
+def command(port: int, brokers: int) -> None:
+    """Run an embedded Kafka on this machine until Ctrl-C or SIGTERM.
 
-
-def run(arguments: argparse.Namespace) -> int:
-    """Serve until told to stop."""
-    asyncio.run(_serve(arguments.port, arguments.brokers))
-    return 0
+    Everything is kept in memory only. Any Kafka client can use it.
+    """
+    run_to_end(_serve(port, brokers))
 
 
 async def _serve(port: int, brokers: int) -> None:
-    async with EmbeddedKafka(brokers=brokers, port=port) as kafka:
-        print(f"bootstrap servers: {kafka.bootstrap_servers}", flush=True)
-        await _told_to_stop()
-    print("stopped", flush=True)
-
-
-async def _told_to_stop() -> None:
-    stop = asyncio.Event()
-    loop = asyncio.get_running_loop()
-    for number in (signal.SIGINT, signal.SIGTERM):
-        loop.add_signal_handler(number, stop.set)
-    await stop.wait()
+    with heeding_signals() as stop:
+        async with EmbeddedKafka(brokers=brokers, port=port) as kafka:
+            click.echo(f"bootstrap servers: {kafka.bootstrap_servers}")
+            await stop.asked.wait()
+    click.echo("stopped")

@@ -2,92 +2,120 @@
 
 from __future__ import annotations
 
-import argparse
 import asyncio
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 import attrs
+import click
+from rich.table import Table
 
 from aioproducer import Delivery, Producer
-from aioproducer.cli.arguments import integer
 from aioproducer.cli.audit import Audit, audit
+from aioproducer.cli.latencies import histogram, quantile
+from aioproducer.cli.numbers import Whole
+from aioproducer.cli.running import every, run_to_end
+from aioproducer.cli.screen import Screen
 from aioproducer.testing import EmbeddedKafka
 
 TOPIC = "demo"
 PARTITIONS = 4
 VALUE_SIZE = 100
+LOOK_EVERY = 0.1
 
 
-def add_to(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    """Declare the command."""
-    parser = commands.add_parser(
-        "demo",
-        help="send, read back and verify, without any Kafka",
-        description="Send records from many concurrent tasks into an embedded Kafka, read them back and verify "
-        "that each is there once, where its delivery says, with its content, and in the order of its task.",
-    )
-    parser.add_argument(
-        "--records", type=integer(1, 10_000_000), default=200_000, help="how many (default: %(default)s)"
-    )
-    parser.add_argument(
-        "--tasks", type=integer(1, 10_000), default=100, help="how many (default: %(default)s)"
-    )
-    parser.set_defaults(command=run)
+@click.command(epilog="\b\nExample:\n  aioproducer demo --records 1000000 --tasks 500")
+@click.option(
+    "--records",
+    metavar="N",
+    type=Whole(1, 10_000_000),
+    default=200_000,
+    show_default=True,
+    help="How many to send.",
+)
+@click.option(
+    "--tasks",
+    metavar="N",
+    type=Whole(1, 10_000),
+    default=100,
+    show_default=True,
+    help="How many send at once.",
+)
+def command(records: int, tasks: int) -> int:
+    """Send, read back and verify; no Kafka is needed.
 
-
-def run(arguments: argparse.Namespace) -> int:
-    """Send, verify, show; 0 if every record is where it should be."""
-    report = asyncio.run(_demo(arguments.records, arguments.tasks))
-    print(report.table())
+    Records of 100 bytes go from many concurrent tasks into an embedded Kafka. Then they are read back, and it is
+    verified that each is there once, where its delivery says, with its content, and in the order of its task.
+    """
+    screen = Screen()
+    report = run_to_end(_demo(screen, records, tasks))
+    screen.say(report.table())
+    screen.say("")
+    screen.say(histogram(report.latencies, blocks=screen.blocks))
+    for complaint in report.audit.complaints:
+        screen.complain(f"aioproducer: {complaint}")
     return 0 if report.audit.is_good else 1
 
 
 @attrs.frozen
 class Report:
-    """What the demo found out."""
+    """What the demo found out; `latencies` are in seconds, in ascending order."""
 
     records: int
     tasks: int
     seconds: float
-    latencies: tuple[float, float]
+    latencies: list[float]
     audit: Audit
 
-    def table(self) -> str:
-        """The report for a terminal."""
-        middle, late = self.latencies
-        rows = [
-            ("records", f"{self.records:,} of {VALUE_SIZE} bytes, from {self.tasks} tasks"),
-            ("seconds", f"{self.seconds:.2f}"),
-            ("records/s", f"{self.records / self.seconds:,.0f}"),
-            ("latency", f"p50 {middle * 1000:.1f} ms, p99 {late * 1000:.1f} ms (accepted to acknowledged)"),
-            ("acked", f"{self.audit.acked:,}"),
-            ("read back", f"{self.audit.found:,}"),
-            (
-                "verified",
-                "yes: content, place and order" if self.audit.is_good else f"NO, {self.audit.wrong:,} wrong",
-            ),
-        ]
-        lines = [f"{name:<10} {value}" for name, value in rows]
-        return "\n".join([*lines, *(f"  {complaint}" for complaint in self.audit.complaints)])
+    def table(self) -> Table:
+        """The report, a row for each fact."""
+        middle, late = (quantile(self.latencies, fraction) * 1000 for fraction in (0.5, 0.99))
+        verified = (
+            "yes: content, place and order" if self.audit.is_good else f"NO, {self.audit.wrong:,} wrong"
+        )
+        table = Table.grid(padding=(0, 2))
+        table.add_column(style="bold", no_wrap=True)
+        table.add_column()
+        table.add_row("records", f"{self.records:,} of {VALUE_SIZE} bytes, from {self.tasks} tasks")
+        table.add_row("seconds", f"{self.seconds:.2f}")
+        table.add_row("records/s", f"{self.records / self.seconds:,.0f}")
+        table.add_row("latency", f"p50 {middle:.1f} ms, p99 {late:.1f} ms (accepted to acknowledged)")
+        table.add_row("acked", f"{self.audit.acked:,}")
+        table.add_row("read back", f"{self.audit.found:,}")
+        table.add_row("verified", verified, style="" if self.audit.is_good else "red")
+        return table
 
 
-async def _demo(records: int, tasks: int) -> Report:
-    shares = [records // tasks + (task < records % tasks) for task in range(tasks)]
+async def _demo(screen: Screen, records: int, tasks: int) -> Report:
+    screen.say(f"sending {records:,} records from {tasks:,} tasks into an embedded Kafka")
     async with EmbeddedKafka() as kafka:
         kafka.create_topic(TOPIC, PARTITIONS)
         async with Producer(kafka.bootstrap_servers, topics=[TOPIC]) as producer:
             await producer.ready(timeout=10)
-            print(f"sending {records:,} records from {tasks} tasks", flush=True)
             began = time.perf_counter()
+            sent = await _send_all(screen, producer, records, tasks)
+            seconds = time.perf_counter() - began
+        screen.say("reading back and comparing")
+        found = audit(sent, kafka.records(TOPIC))
+    return Report(records, tasks, seconds, sorted(_latencies(sent.values())), found)
+
+
+async def _send_all(screen: Screen, producer: Producer, records: int, tasks: int) -> Mapping[bytes, Delivery]:
+    """Send from all the tasks, and wait for the outcomes; the deliveries by value."""
+    shares = [records // tasks + (task < records % tasks) for task in range(tasks)]
+    with screen.progress("sending", records) as meter:
+
+        def look() -> None:
+            acked = producer.stats().records_acked
+            meter.show(acked, f"{acked:,} acked")
+
+        async with every(LOOK_EVERY, look):
             sent = await asyncio.gather(
                 *(_send_share(producer, task, share) for task, share in enumerate(shares))
             )
             await producer.flush()
-            seconds = time.perf_counter() - began
-        deliveries = {value: delivery for share in sent for value, delivery in share.items()}
-        found = audit(deliveries, kafka.records(TOPIC))
-    return Report(records, tasks, seconds, _latencies(deliveries.values()), found)
+        look()
+    return {value: delivery for share in sent for value, delivery in share.items()}
 
 
 async def _send_share(producer: Producer, task: int, count: int) -> dict[bytes, Delivery]:
@@ -100,10 +128,7 @@ async def _send_share(producer: Producer, task: int, count: int) -> dict[bytes, 
     return deliveries
 
 
-def _latencies(deliveries: Iterable[Delivery]) -> tuple[float, float]:
-    """The median and the 99th percentile of the time from acceptance to acknowledgement, in seconds."""
+def _latencies(deliveries: Iterable[Delivery]) -> Iterable[float]:
+    """The time of each from acceptance to acknowledgement, in seconds."""
     times = [delivery.timings for delivery in deliveries]
-    waits = sorted(each.answered - each.accepted for each in times if each.answered and each.accepted)
-    if not waits:
-        return 0.0, 0.0
-    return waits[len(waits) // 2], waits[len(waits) * 99 // 100]
+    return (each.answered - each.accepted for each in times if each.answered and each.accepted)

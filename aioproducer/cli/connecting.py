@@ -1,0 +1,77 @@
+"""From flags to a configuration, and to a broker that answers."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, cast
+
+import click
+
+from aioproducer import MetadataTimeoutError, Producer, ProducerConfig
+from aioproducer.cli.numbers import Real
+from aioproducer.config import SETTINGS, topic_problem
+
+PATIENCE = 10.0
+
+
+def pairs(_: click.Context, option: click.Parameter, given: tuple[str, ...]) -> dict[str, str]:
+    """NAME=VALUE, as often as it is given; a later one replaces an earlier one of its name."""
+    return dict(pair(option, text) for text in given)
+
+
+def pair(option: click.Parameter, text: str) -> tuple[str, str]:
+    """NAME=VALUE, taken apart."""
+    name, equals, value = text.partition("=")
+    if not equals or not name.strip():
+        raise click.BadParameter(f"{text!r} is not NAME=VALUE", param=option)
+    return name.strip(), value
+
+
+def checked_topic(_: click.Context, option: click.Parameter, name: str | None) -> str | None:
+    """A name that a topic can have."""
+    problem = None if name is None else topic_problem(name)
+    if problem:
+        raise click.BadParameter(problem, param=option)
+    return name
+
+
+wait_option = click.option(
+    "--wait",
+    "patience",
+    type=Real(0, min_open=True),
+    default=PATIENCE,
+    show_default=True,
+    metavar="SECONDS",
+    help="How long to wait at first for a broker and the topic.",
+)
+
+
+def configuration(file: Path | None, properties: Mapping[str, str]) -> ProducerConfig:
+    """What the file says, and on top of it the properties, which are Kafka's dotted names and strings."""
+    if file is None:
+        return ProducerConfig.from_properties(properties)
+    overrides = {name.replace(".", "_"): _parsed(name, text) for name, text in properties.items()}
+    return ProducerConfig.from_properties(file, **cast("Any", overrides))
+
+
+def _parsed(name: str, text: str) -> object:
+    row = SETTINGS.get(name.replace(".", "_"))
+    return text if row is None else row.kind.parse(text.strip())
+
+
+async def reach(producer: Producer, topic: str | None, patience: float) -> None:
+    """Wait until a broker has answered and the topic is known, or raise what is wrong."""
+    began = asyncio.get_running_loop().time()
+    await producer.ready(patience)
+    if topic is None:
+        return
+    left = began + patience - asyncio.get_running_loop().time()
+    try:
+        async with asyncio.timeout(max(left, 0)):
+            await producer.partitions_for(topic)
+    except TimeoutError:
+        raise MetadataTimeoutError(
+            "the topic did not become known: does it exist?", topic=topic, waited=patience
+        ) from None

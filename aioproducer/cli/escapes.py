@@ -1,0 +1,27 @@
+r"""Escapes such as `\n` and `\x1e` in what is given on the command line."""
+
+from __future__ import annotations
+
+import re
+
+import click
+
+_ESCAPE = re.compile(rb"\\(?:x([0-9A-Fa-f]{2})|(.)|\Z)", re.DOTALL)
+_MEANS = {b"n": b"\n", b"t": b"\t", b"r": b"\r", b"0": b"\0", b"\\": b"\\"}
+
+
+def unescaped(_: click.Context, option: click.Parameter, text: str | None) -> bytes | None:
+    r"""The bytes that are meant: `\n`, `\t`, `\r`, `\0`, `\\` and `\x1e`; everything else is itself."""
+    if text is None:
+        return None
+    if not text:
+        raise click.BadParameter("must not be empty", param=option)
+
+    def meant(escape: re.Match[bytes]) -> bytes:
+        if escape[1]:
+            return bytes.fromhex(escape[1].decode())
+        if escape[2] not in _MEANS:
+            raise click.BadParameter(rf"{text!r}: only \n, \t, \r, \0, \\ and \x1e are known", param=option)
+        return _MEANS[escape[2]]
+
+    return _ESCAPE.sub(meant, text.encode())

@@ -1,0 +1,140 @@
+"""The flags of `aioproducer produce`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from aioproducer import ProducerConfig
+from aioproducer.cli.connecting import checked_topic, configuration, pair, pairs, wait_option
+from aioproducer.cli.escapes import unescaped
+from aioproducer.cli.numbers import Whole
+from aioproducer.cli.produce.json_lines import JsonLines
+from aioproducer.cli.produce.reading_lines import Defaults, Format, Headers, Lines
+from aioproducer.cli.produce.run import Job, produce
+from aioproducer.cli.produce.sources import Source
+from aioproducer.cli.running import run_to_end
+from aioproducer.cli.screen import Screen
+
+FILE = click.Path(exists=True, dir_okay=False, readable=True)
+ONLY_FOR_LINES = ("key_separator", "null_marker", "skip_empty")
+PROPERTY_OF = {
+    "bootstrap_server": "bootstrap.servers",
+    "compression": "compression.type",
+    "acks": "acks",
+}
+EPILOG = """
+\b
+Examples:
+  aioproducer produce --bootstrap-server localhost:9092 --topic orders orders.txt
+  tail -f app.log | aioproducer produce --bootstrap-server localhost:9092 --topic log
+  aioproducer produce --config client.properties --topic users --key-separator : users.txt
+  aioproducer produce --config client.properties --format jsonl --on-error continue events.jsonl
+
+\b
+Exit code: 0 all that was read is acknowledged, 1 something is not (stderr says what), 2 wrong usage.
+"""
+
+
+def _headers(_: click.Context, option: click.Parameter, given: tuple[str, ...]) -> Headers:
+    return [(name, value.encode()) for name, value in (pair(option, text) for text in given)]
+
+
+@click.command(epilog=EPILOG)
+@click.argument("files", nargs=-1, type=click.Path(exists=True, dir_okay=False, allow_dash=True))
+@click.option("--bootstrap-server", metavar="HOST:PORT,...", help="Brokers to ask first.")
+@click.option("--topic", callback=checked_topic, help="Where to send. JSON lines may name another.")
+@click.option(
+    "--format",
+    "form",
+    type=click.Choice(["lines", "jsonl"]),
+    default="lines",
+    show_default=True,
+    help='What a line is: the value itself, or JSON such as {"key": "alice", "value": "2 apples"}.',
+)
+@click.option(
+    "--key-separator",
+    metavar="TEXT",
+    callback=unescaped,
+    help=r"What stands between key and value; \t works.",
+)
+@click.option(
+    "--delimiter",
+    metavar="TEXT",
+    callback=unescaped,
+    default=r"\n",
+    show_default=True,
+    help="What ends a line.",
+)
+@click.option(
+    "--null-marker", metavar="TEXT", callback=unescaped, help="A key or value of this text is null."
+)
+@click.option("--skip-empty", is_flag=True, help="Send no records for empty lines.")
+@click.option(
+    "--header", "headers", metavar="NAME=VALUE", multiple=True, callback=_headers, help="For every record."
+)
+@click.option(
+    "--partition", metavar="N", type=Whole(0, 2**31 - 1), help="In place of the one the key leads to."
+)
+@click.option("--compression", metavar="TYPE", help="gzip, snappy, lz4 or zstd.")
+@click.option("--acks", help="all, 1 or 0.")
+@click.option(
+    "--property",
+    "properties",
+    metavar="NAME=VALUE",
+    multiple=True,
+    callback=pairs,
+    help="Any of Kafka's producer properties.",
+)
+@click.option("--config", type=FILE, help="A file of such properties, as Java clients have.")
+@click.option(
+    "--on-error",
+    type=click.Choice(["stop", "continue"]),
+    default="stop",
+    show_default=True,
+    help="Whether the first failure is the end, or the other lines are sent all the same.",
+)
+@wait_option
+@click.option("--progress/--no-progress", default=None, help="On stderr.  [default: in a terminal]")
+def command(**flags: Any) -> int:
+    """Send the lines of FILES, or of standard input, to a topic.
+
+    Each line is a record. It ends with a summary; lines that are not acknowledged are named on stderr, with the
+    reason. Ctrl-C (or SIGTERM) stops reading, sends what was read, and says what was not delivered.
+    """
+    return run_to_end(produce(_job(**flags), Screen()))
+
+
+def _job(**flags: Any) -> Job:
+    return Job(
+        config=_config(flags),
+        sources=[Source.of(name) for name in flags["files"] or ["-"]],
+        form=_format(flags),
+        topic=flags["topic"],
+        delimiter=flags["delimiter"],
+        stops_at_failure=flags["on_error"] == "stop",
+        patience=flags["patience"],
+        progress=flags["progress"],
+    )
+
+
+def _config(flags: dict[str, Any]) -> ProducerConfig:
+    """Flags of their own come before properties, and these before the file."""
+    given = {name: flags[flag] for flag, name in PROPERTY_OF.items() if flags[flag] is not None}
+    file = None if flags["config"] is None else Path(flags["config"])
+    return configuration(file, flags["properties"] | given)
+
+
+def _format(flags: dict[str, Any]) -> Format:
+    defaults = Defaults(flags["topic"], flags["partition"], flags["headers"])
+    if flags["form"] == "lines":
+        if flags["topic"] is None:
+            raise click.UsageError("Missing option '--topic'", click.get_current_context())
+        return Lines(defaults, flags["key_separator"], flags["null_marker"], flags["skip_empty"])
+    for name in ONLY_FOR_LINES:
+        if flags[name]:
+            flag = name.replace("_", "-")
+            raise click.UsageError(f"--{flag} is for --format lines", click.get_current_context())
+    return JsonLines(defaults)

@@ -1,0 +1,123 @@
+"""Feeding lines to a producer, with an account of what became of each."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable
+from contextlib import aclosing
+
+import attrs
+
+from aioproducer import Delivery, KafkaError, Outcome, Producer, StateError
+from aioproducer.cli.produce.failures import Failures
+from aioproducer.cli.produce.reading_lines import Format, LineError, RawRecord
+from aioproducer.cli.produce.sources import Source
+from aioproducer.cli.produce.splitting import OVERLONG, Splitter
+from aioproducer.cli.watch import Watch
+
+Place = tuple[str, int]
+
+LONGEST = 8  # times max.request.size: escapes make a line longer than its record
+
+
+@attrs.define
+class Account:
+    """What was read, and what became of it."""
+
+    bytes_read: int = 0
+    place: Place | None = None
+    outcomes: dict[Outcome, int] = attrs.Factory(lambda: dict.fromkeys(Outcome, 0))
+    failures: Failures = attrs.Factory(Failures)
+
+    @property
+    def is_good(self) -> bool:
+        """Whether all that was read is acknowledged."""
+        return not self.failures.count
+
+    def settled(self, place: Place, delivery: Delivery, outcome: Outcome) -> None:
+        """A record has its outcome."""
+        self.outcomes[outcome] += 1
+        if outcome is not Outcome.ACKED:
+            self.failures.add(*place, str(delivery.exception()))
+
+    def refused(self, place: Place, reason: object) -> None:
+        """A line was not sent."""
+        self.outcomes[Outcome.NOT_WRITTEN] += 1
+        self.failures.add(*place, str(reason))
+
+
+class Feed:
+    """Reads the sources one after the other, and sends what they hold."""
+
+    def __init__(self, producer: Producer, form: Format, delimiter: bytes, *, stops_at_failure: bool) -> None:
+        self.account = Account()
+        self.watch: Watch[Place] = Watch(self.account.settled)
+        self._producer = producer
+        self._form = form
+        self._delimiter = delimiter
+        self._limit = producer.config.max_request_size * LONGEST
+        self._stops_at_failure = stops_at_failure
+
+    @property
+    def _stopped(self) -> bool:
+        return self._stops_at_failure and not self.account.is_good
+
+    async def run(self, sources: Iterable[Source]) -> None:
+        """Send all, or up to the first failure."""
+        for source in sources:
+            if self._stopped:
+                return
+            try:
+                await self._read(source)
+            except OSError as error:
+                self.account.failures.unreadable(source.name, error)
+
+    async def _read(self, source: Source) -> None:
+        splitter = Splitter(self._delimiter, self._limit)
+        name, number = source.name, 0
+        async with aclosing(source.pieces()) as pieces:
+            async for piece in pieces:
+                for line in splitter.lines(piece):
+                    number += 1
+                    await self._line((name, number), line)
+                    if self._stopped:
+                        return
+                self.account.bytes_read += len(piece)
+        for line in splitter.last():
+            await self._line((name, number + 1), line)
+
+    async def _line(self, place: Place, line: bytes | None) -> None:
+        self.account.place = place
+        if line is OVERLONG:
+            self.account.refused(place, f"is longer than {self._limit} bytes")
+            return
+        try:
+            record = self._form.record(line)
+        except LineError as error:
+            self.account.refused(place, error)
+            return
+        if record is not None:
+            await self._send(place, record)
+
+    async def _send(self, place: Place, record: RawRecord) -> None:
+        call = self._producer.send(
+            record.topic,
+            record.value,
+            key=record.key,
+            partition=record.partition,
+            timestamp=record.timestamp,
+            headers=record.headers,
+        )
+        try:
+            self.watch.add(place, await call)
+        except StateError:
+            raise
+        except KafkaError as error:
+            self.account.refused(place, error)
+        except asyncio.CancelledError:
+            # Interrupted: after its acceptance the record goes on, before it is taken back.
+            if call.delivery is not None:
+                self.watch.add(place, call.delivery)
+            else:
+                self.account.refused(place, "was not sent: interrupted")
+            raise

@@ -1,0 +1,39 @@
+"""Cutting pieces of bytes into lines, with bounded memory."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+OVERLONG = None
+
+
+class Splitter:
+    """Gives each line without its delimiter, and OVERLONG in the place of one that is longer than the limit."""
+
+    def __init__(self, delimiter: bytes, limit: int) -> None:
+        self._delimiter = delimiter
+        self._limit = limit
+        self._rest = b""
+        self._dropping = False
+
+    def lines(self, piece: bytes) -> Iterator[bytes | None]:
+        """The lines that end in this piece."""
+        *lines, rest = (self._rest + piece).split(self._delimiter)
+        for line in lines:
+            yield OVERLONG if self._dropping or len(line) > self._limit else line
+            self._dropping = False
+        self._keep(rest)
+
+    def _keep(self, rest: bytes) -> None:
+        if self._dropping or len(rest) > self._limit:
+            # As much as may be the first part of a delimiter.
+            self._dropping = True
+            rest = rest[len(rest) - len(self._delimiter) + 1 :]
+        self._rest = rest
+
+    def last(self) -> Iterator[bytes | None]:
+        """What follows the last delimiter, if anything does."""
+        if self._dropping:
+            yield OVERLONG
+        elif self._rest:
+            yield self._rest

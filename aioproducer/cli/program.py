@@ -1,0 +1,81 @@
+"""The program: its commands, imported when they are asked for, and one line for whatever goes wrong."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from collections.abc import Sequence
+
+import click
+
+import aioproducer
+
+FAILED, USAGE = 1, 2
+
+COMMANDS = {
+    "demo": "Send, read back and verify, without any Kafka.",
+    "produce": "Send the lines of files or of standard input.",
+    "perf": "Measure throughput and latency, with the flags of Kafka's own tool.",
+    "broker": "Run an embedded Kafka for local development.",
+}
+
+
+class Commands(click.Group):
+    """Each command is a module of its own, which only the use of the command imports."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """In the order in which one meets them."""
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """The command of this name."""
+        if cmd_name not in COMMANDS:
+            return None
+        command: click.Command = importlib.import_module(f"aioproducer.cli.{cmd_name}").command
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """The list in --help, without importing any of them."""
+        with formatter.section("Commands"):
+            formatter.write_dl(list(COMMANDS.items()))
+
+
+@click.group(
+    cls=Commands,
+    name="aioproducer",
+    no_args_is_help=False,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+    epilog="\b\nExamples:\n"
+    "  aioproducer demo\n"
+    "  aioproducer produce --bootstrap-server localhost:9092 --topic orders orders.txt\n"
+    "  aioproducer COMMAND --help",
+)
+@click.version_option(aioproducer.__version__, message="aioproducer %(version)s")
+def program() -> None:
+    """An asyncio-native producer for Apache Kafka."""
+
+
+def run(arguments: Sequence[str] | None) -> int:
+    """Run one command; whatever goes wrong is one line on stderr."""
+    try:
+        code = program.main(arguments, prog_name="aioproducer", standalone_mode=False)
+    except click.UsageError as error:
+        return _said(f"{error.format_message().rstrip('.')}; see '{_path(error)} --help'", USAGE)
+    except click.ClickException as error:
+        return _said(error.format_message(), error.exit_code)
+    except click.Abort:
+        return _said("interrupted", FAILED)
+    except aioproducer.ConfigurationError as error:
+        return _said("; ".join(error.problems), USAGE)
+    except (aioproducer.KafkaError, OSError) as error:
+        return _said(str(error), FAILED)
+    return int(code or 0)
+
+
+def _path(error: click.UsageError) -> str:
+    return error.ctx.command_path if error.ctx else "aioproducer"
+
+
+def _said(reason: str, code: int) -> int:
+    print(f"aioproducer: {' '.join(reason.split())}", file=sys.stderr)
+    return code

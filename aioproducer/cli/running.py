@@ -1,0 +1,100 @@
+"""Running a coroutine to its end, and until Ctrl-C or SIGTERM."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from typing import Any, TypeVar
+
+import click
+
+from aioproducer import Producer
+
+T = TypeVar("T")
+
+
+def run_to_end(work: Coroutine[Any, Any, T]) -> T:
+    """Run it; a Ctrl-C that nobody heeds is one line, as every failure."""
+    try:
+        return asyncio.run(work)
+    except KeyboardInterrupt:
+        raise click.ClickException("interrupted") from None
+
+
+class Stop:
+    """Whether to stop: asked for with the first signal, insisted on with the second."""
+
+    def __init__(self, notice: Callable[[], object]) -> None:
+        self.asked = asyncio.Event()
+        self.insisted = asyncio.Event()
+        self._notice = notice
+
+    def ask(self) -> None:
+        """Somebody wants an end."""
+        if self.asked.is_set():
+            self.insisted.set()
+        else:
+            self.asked.set()
+            self._notice()
+
+    async def unless_asked(self, work: Coroutine[Any, Any, object]) -> None:
+        """Do the work, and cancel it when a stop is asked for."""
+        await _until(self.asked, work)
+
+    async def close(self, producer: Producer) -> None:
+        """Close, within its own time limit; at once when that is insisted on."""
+        closing = asyncio.create_task(producer.close())
+        await _until(self.insisted, asyncio.wait([closing]))
+        if not closing.done():
+            await producer.close(timeout=0)
+        await closing
+
+
+async def _until(event: asyncio.Event, work: Coroutine[Any, Any, object]) -> None:
+    """Do the work until it is done or the event happens."""
+    task = asyncio.create_task(work)
+    happened = asyncio.create_task(event.wait())
+    try:
+        await asyncio.wait([task, happened], return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        happened.cancel()
+        task.cancel()
+        await asyncio.wait([task, happened])
+    if not task.cancelled():
+        task.result()
+
+
+@contextmanager
+def heeding_signals(notice: Callable[[], object] = lambda: None) -> Iterator[Stop]:
+    """Ctrl-C and SIGTERM ask for a stop while this lasts; a signal that is ignored stays ignored."""
+    stop = Stop(notice)
+    loop = asyncio.get_running_loop()
+    heeded = [each for each in (signal.SIGINT, signal.SIGTERM) if signal.getsignal(each) != signal.SIG_IGN]
+    # Not the loop's own add_signal_handler(), which not every platform has.
+    before = {each: signal.signal(each, lambda *_: loop.call_soon_threadsafe(stop.ask)) for each in heeded}
+    try:
+        yield stop
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+@asynccontextmanager
+async def every(seconds: float, act: Callable[[], object]) -> AsyncIterator[None]:
+    """Do it again and again while this lasts."""
+
+    async def again() -> None:
+        while True:
+            await asyncio.sleep(seconds)
+            act()
+
+    task = asyncio.create_task(again())
+    try:
+        yield
+    finally:
+        task.cancel()
+        await asyncio.wait([task])
+        if not task.cancelled():
+            task.result()

@@ -1,0 +1,43 @@
+"""Deliveries on their way, each with what is to be known when it arrives."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Generic, TypeVar
+
+from aioproducer import Delivery, Outcome
+
+T = TypeVar("T")
+
+LEAST = 1000
+
+
+class Watch(Generic[T]):
+    """Looks through the deliveries whenever there are twice as many as were left the last time.
+
+    So each costs little, the memory is in proportion to what is on its way, and one that is late holds up no other.
+    """
+
+    def __init__(self, settled: Callable[[T, Delivery, Outcome], object]) -> None:
+        self._settled = settled
+        self._open: list[tuple[T, Delivery]] = []
+        self._enough = LEAST
+
+    def add(self, what: T, delivery: Delivery) -> None:
+        """One more is on its way."""
+        self._open.append((what, delivery))
+        if len(self._open) >= self._enough:
+            self.look()
+
+    def look(self) -> None:
+        """Tell of those that have arrived."""
+        settled, pending = self._settled, Outcome.PENDING
+        left = []
+        for entry in self._open:
+            outcome = entry[1].outcome
+            if outcome is pending:
+                left.append(entry)
+            else:
+                settled(*entry, outcome)
+        self._open = left
+        self._enough = max(LEAST, 2 * len(left))
