@@ -1,0 +1,54 @@
+"""What runs on other people's machines: only what is named by its version, with only the rights that it needs."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from tests.repo.source import ROOT
+
+WORKFLOWS = sorted((ROOT / ".github" / "workflows").glob("*.yml"))
+RELEASE = ROOT / ".github" / "workflows" / "release.yml"
+
+
+def lines(workflow: Path) -> list[str]:
+    """The lines of a workflow without what is a comment."""
+    return [re.sub(r"\s+#.*|^#.*", "", line) for line in workflow.read_text().splitlines()]
+
+
+def jobs(workflow: Path) -> dict[str, str]:
+    """The text of each job by its name."""
+    _, _, body = "\n".join(lines(workflow)).partition("\njobs:\n")
+    parts = re.split(r"^  (\w+):\n", body, flags=re.MULTILINE)[1:]
+    return dict(zip(parts[::2], parts[1::2], strict=True))
+
+
+@pytest.mark.parametrize("workflow", WORKFLOWS, ids=lambda path: path.stem)
+def test_actions_are_pinned(workflow: Path) -> None:
+    """Each action of somebody else is named with its full version."""
+    used = re.findall(r"uses: (\S+)", workflow.read_text())
+    assert used
+    pinned = re.compile(r"\./.+|[\w/-]+@v\d+\.\d+\.\d+")
+    assert [action for action in used if not pinned.fullmatch(action)] == []
+
+
+@pytest.mark.parametrize("workflow", WORKFLOWS, ids=lambda path: path.stem)
+def test_workflows_may_only_read(workflow: Path) -> None:
+    """A job has no right that it does not name, and names none to write."""
+    top = "\n".join(lines(workflow)).partition("\njobs:\n")[0]
+    assert re.search(r"^permissions:(\s+\{\}|\n  contents: read)$", top, re.MULTILINE)
+    rights = {right for line in lines(workflow) for right in re.findall(r"[\w-]+: (?:write|admin)\S*", line)}
+    assert rights <= {"id-token: write"}
+
+
+def test_only_publishing_has_an_identity() -> None:
+    """The job that may publish runs no code of this tree, and only after everything else passed."""
+    found = jobs(RELEASE)
+    assert [name for name, text in found.items() if "id-token: write" in text] == ["publish"]
+    publish = found.pop("publish")
+    assert "checkout" not in publish
+    assert "run:" not in publish
+    (needed,) = re.findall(r"needs: \[(.*)\]", publish)
+    assert set(needed.split(", ")) == set(found)
