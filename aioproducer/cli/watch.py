@@ -18,7 +18,7 @@ class Watch(Generic[T]):
     So each costs little, the memory is in proportion to what is on its way, and one that is late holds up no other.
     """
 
-    def __init__(self, settled: Callable[[T, Delivery, Outcome], object]) -> None:
+    def __init__(self, settled: Callable[[list[tuple[T, Delivery]]], object]) -> None:
         self._settled = settled
         self._open: list[tuple[T, Delivery]] = []
         self._enough = LEAST
@@ -31,13 +31,11 @@ class Watch(Generic[T]):
 
     def look(self) -> None:
         """Tell of those that have arrived."""
-        settled, pending = self._settled, Outcome.PENDING
-        left = []
+        pending = Outcome.PENDING
+        left: list[tuple[T, Delivery]] = []
+        arrived: list[tuple[T, Delivery]] = []
         for entry in self._open:
-            outcome = entry[1].outcome
-            if outcome is pending:
-                left.append(entry)
-            else:
-                settled(*entry, outcome)
+            (left if entry[1].outcome is pending else arrived).append(entry)
         self._open = left
         self._enough = max(LEAST, 2 * len(left))
+        self._settled(arrived)

@@ -34,11 +34,13 @@ class Account:
         """Whether all that was read is acknowledged."""
         return not self.failures.count
 
-    def settled(self, place: Place, delivery: Delivery, outcome: Outcome) -> None:
-        """A record has its outcome."""
-        self.outcomes[outcome] += 1
-        if outcome is not Outcome.ACKED:
-            self.failures.add(*place, str(delivery.exception()))
+    def settled(self, arrived: list[tuple[Place, Delivery]]) -> None:
+        """These records have their outcomes."""
+        for place, delivery in arrived:
+            outcome = delivery.outcome
+            self.outcomes[outcome] += 1
+            if outcome is not Outcome.ACKED:
+                self.failures.add(*place, str(delivery.exception()))
 
     def refused(self, place: Place, reason: object) -> None:
         """A line was not sent."""

@@ -1,0 +1,193 @@
+"""The flags of `aioproducer perf`, which are those of Kafka's kafka-producer-perf-test."""
+
+from __future__ import annotations
+
+import importlib.util
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import click
+
+from aioproducer import ProducerConfig
+from aioproducer.cli.connecting import checked_topic, configuration, pairs, wait_option
+from aioproducer.cli.escapes import unescaped
+from aioproducer.cli.numbers import Whole
+from aioproducer.cli.perf.payloads import growing_numbers, payloads_of, random_payloads, read_payloads
+from aioproducer.cli.perf.run import Job, perf
+from aioproducer.cli.running import run_to_end
+from aioproducer.cli.screen import Screen
+
+FILE = click.Path(exists=True, dir_okay=False, readable=True, path_type=Path)
+TAKE_MANY = ("--command-property", "--producer-props")
+PLOTS = (".png", ".svg")
+UNBUILT = "transactions are not available yet in this version; remove it"
+EPILOG = """
+\b
+Examples:
+  aioproducer perf --bootstrap-server localhost:9092 --topic perf --num-records 1000000 \\
+    --record-size 100 --throughput -1 --command-property linger.ms=5 compression.type=lz4
+  aioproducer perf --embedded --topic perf --num-records 200000 --record-size 100 \\
+    --throughput -1 --plot perf.svg
+
+\b
+Exit code: 0 all is acknowledged, 1 something is not (stderr says what), 2 wrong usage.
+"""
+
+
+class KafkasWay(click.Command):
+    """Takes several values after one flag, as Kafka's tool does: `--command-property a=1 b=2`."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Repeat the flag before each value."""
+        return super().parse_args(ctx, list(_repeated(args)))
+
+
+def _repeated(args: list[str]) -> Iterator[str]:
+    flag = None
+    for at, arg in enumerate(args):
+        if arg.startswith("-"):
+            flag = arg if arg in TAKE_MANY else None
+        elif flag is not None and args[at - 1] != flag:
+            yield flag
+        yield arg
+
+
+def _plot(_: click.Context, option: click.Parameter, path: Path | None) -> Path | None:
+    """Checked before a long run, not after it."""
+    if path is None:
+        return None
+    if path.suffix.lower() not in PLOTS:
+        raise click.BadParameter(f"'{path}' ends neither in .png nor in .svg", param=option)
+    if not path.parent.is_dir():
+        raise click.BadParameter(f"there is no folder '{path.parent}'", param=option)
+    if importlib.util.find_spec("matplotlib") is None:
+        raise click.BadParameter("needs matplotlib: pip install 'aioproducer[cli]'", param=option)
+    return path
+
+
+def _refused(_: click.Context, option: click.Parameter, given: str | None) -> None:
+    if given is not None:
+        raise click.BadParameter(UNBUILT, param=option)
+
+
+@click.command(cls=KafkasWay, epilog=EPILOG)
+@click.option("--bootstrap-server", metavar="HOST:PORT,...", help="Brokers to ask first.")
+@click.option("--embedded", is_flag=True, help="Measure with an embedded Kafka in this process instead.")
+@click.option("--topic", required=True, callback=checked_topic, help="Where to send.")
+@click.option("--num-records", metavar="N", required=True, type=Whole(1), help="How many to send.")
+@click.option("--record-size", metavar="BYTES", type=Whole(1), help="Send random letters of this size,")
+@click.option("--payload-file", type=FILE, help="or the lines of this file, one at random each time,")
+@click.option("--payload-monotonic", is_flag=True, help="or the numbers from 0.")
+@click.option(
+    "--payload-delimiter",
+    metavar="TEXT",
+    callback=unescaped,
+    default=r"\n",
+    show_default=True,
+    help="What stands between the payloads of the file.",
+)
+@click.option(
+    "--throughput", metavar="RATE", required=True, type=float, help="At most so many records/s; -1: no limit."
+)
+@click.option(
+    "--command-property",
+    "--producer-props",
+    "properties",
+    metavar="NAME=VALUE ...",
+    multiple=True,
+    callback=pairs,
+    help="Any of Kafka's producer properties; several may follow one flag.",
+)
+@click.option("--command-config", "--producer.config", "config", type=FILE, help="A file of such properties.")
+@click.option("--print-metrics", is_flag=True, help="Print the producer's statistics at the end.")
+@click.option(
+    "--warmup-records", metavar="N", type=Whole(0), default=0, help="Leave these out of a second summary."
+)
+@click.option(
+    "--reporting-interval",
+    metavar="MS",
+    type=Whole(1),
+    default=5000,
+    show_default=True,
+    help="Print a line so often.",
+)
+@click.option(
+    "--transactional-id", metavar="ID", callback=_refused, expose_value=False, help="Not available yet."
+)
+@click.option(
+    "--transaction-duration-ms",
+    metavar="MS",
+    callback=_refused,
+    expose_value=False,
+    help="Not available yet.",
+)
+@click.option(
+    "--tasks", metavar="N", type=Whole(1, 100_000), default=1, show_default=True, help="How many tasks send."
+)
+@click.option(
+    "--plot",
+    metavar="FILE",
+    callback=_plot,
+    type=click.Path(dir_okay=False, writable=True, path_type=Path),
+    help="Draw throughput and latency over time into a .png or .svg.",
+)
+@wait_option
+def command(**flags: Any) -> int:
+    """Measure throughput and latency of the producer.
+
+    The flags are those of Kafka's own kafka-producer-perf-test, and so are the lines that it prints. Each task awaits
+    each send(); every record's acknowledgement is awaited and counted.
+    """
+    return run_to_end(perf(_job(**flags), Screen()))
+
+
+def _job(**flags: Any) -> Job:
+    _check(flags)
+
+    def configured(servers: str | None) -> ProducerConfig:
+        address = servers or flags["bootstrap_server"]
+        given = {} if address is None else {"bootstrap.servers": address}
+        own = {"client.id": "aioproducer-perf"} if flags["config"] is None else {}
+        return configuration(flags["config"], own | flags["properties"] | given)
+
+    if not flags["embedded"]:
+        configured(None)
+    return Job(
+        configured=configured,
+        topic=flags["topic"],
+        records=flags["num_records"],
+        payloads=_payloads(flags),
+        rate=flags["throughput"] if flags["throughput"] > 0 else None,
+        tasks=flags["tasks"],
+        warmup=flags["warmup_records"],
+        interval=flags["reporting_interval"] / 1000,
+        prints_metrics=flags["print_metrics"],
+        embedded=flags["embedded"],
+        patience=flags["patience"],
+        plot=flags["plot"],
+    )
+
+
+def _check(flags: dict[str, Any]) -> None:
+    context = click.get_current_context()
+    kinds = [flags["record_size"] is not None, flags["payload_file"] is not None, flags["payload_monotonic"]]
+    if sum(kinds) != 1:
+        raise click.UsageError(
+            "Give exactly one of --record-size, --payload-file and --payload-monotonic", context
+        )
+    if flags["warmup_records"] >= flags["num_records"]:
+        raise click.UsageError("--warmup-records must be fewer than --num-records", context)
+    if flags["throughput"] <= 0 and flags["throughput"] != -1:
+        raise click.UsageError("--throughput must be above 0, or -1 for no limit", context)
+
+
+def _payloads(flags: dict[str, Any]) -> Iterator[bytes]:
+    if flags["payload_monotonic"]:
+        return growing_numbers()
+    if flags["record_size"] is not None:
+        return random_payloads(flags["record_size"])
+    lines = read_payloads(flags["payload_file"], flags["payload_delimiter"])
+    if not lines:
+        raise click.UsageError(f"'{flags['payload_file']}' holds no payloads", click.get_current_context())
+    return payloads_of(lines)
