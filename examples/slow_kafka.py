@@ -1,0 +1,62 @@
+"""A web application that answers within a fraction of a second even while Kafka is down.
+
+201 when the event is written, 202 when it is accepted and will be written as soon as Kafka is back.
+
+Run it with FastAPI and uvicorn: uvicorn --app-dir examples slow_kafka:app
+Then: curl -i localhost:8000/events --data-binary '2 apples were sold'
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import TypedDict
+
+from fastapi import FastAPI, Request
+from fastapi.responses import JSONResponse
+
+from aioproducer import BufferFullError, Outcome, Producer
+
+KAFKA = os.environ.get("KAFKA", "localhost:9092")
+PATIENCE = 0.2
+"""Seconds that a client waits for the confirmation."""
+
+ANSWERS = {
+    Outcome.ACKED: (201, "written"),
+    Outcome.PENDING: (202, "accepted, not confirmed yet"),
+    Outcome.NOT_WRITTEN: (503, "not written"),
+    Outcome.UNKNOWN: (504, "perhaps written"),
+}
+
+
+class State(TypedDict):
+    """What the handlers find in `request.state`."""
+
+    producer: Producer
+
+
+@asynccontextmanager
+async def lifespan(app: FastAPI) -> AsyncIterator[State]:
+    """Events wait for Kafka for an hour and in 64 MB at most; the end of the application for 20 seconds."""
+    async with Producer(
+        KAFKA, delivery_timeout_ms=3_600_000, buffer_memory=64 << 20, close_timeout_ms=20_000
+    ) as producer:
+        yield {"producer": producer}
+
+
+app = FastAPI(lifespan=lifespan)
+
+
+@app.post("/events")
+async def take_event(request: Request) -> JSONResponse:
+    """Accept the event without waiting, then wait for its outcome for a moment; the record outlives the handler."""
+    producer: Producer = request.state.producer
+    event = await request.body()
+    try:
+        # send() would wait for a topic that is not known yet: send_nowait() puts the record into a queue.
+        delivery = producer.send_nowait("events", event)
+    except BufferFullError:
+        return JSONResponse({"event": "refused, too many wait"}, 503, {"Retry-After": "10"})
+    status, text = ANSWERS[await delivery.wait(PATIENCE)]
+    return JSONResponse({"event": text}, status)

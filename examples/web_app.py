@@ -1,0 +1,111 @@
+"""A web application that answers 201 once the order is in Kafka, and tells failures in terms of HTTP.
+
+Run it with FastAPI and uvicorn: uvicorn --app-dir examples web_app:app
+Then: curl -i localhost:8000/orders --json '{"customer": "alice", "items": ["2 apples"]}'
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Annotated, TypedDict
+
+from fastapi import Depends, FastAPI, Request, Response
+from fastapi.responses import JSONResponse
+from pydantic import BaseModel
+
+from aioproducer import KafkaError, Outcome, Producer, RecordError, RecordTooLargeError, StateError
+
+KAFKA = os.environ.get("KAFKA", "localhost:9092")
+log = logging.getLogger("uvicorn.error")
+
+
+class State(TypedDict):
+    """What the handlers find in `request.state`."""
+
+    producer: Producer
+
+
+@asynccontextmanager
+async def lifespan(app: FastAPI) -> AsyncIterator[State]:
+    """One producer for the whole application, made where the loop is; it starts whether Kafka is up or not."""
+    async with (
+        Producer(
+            KAFKA,
+            topics=["orders"],  # known before the first request comes
+            max_block_ms=1_000,  # a request waits at most so long for room or metadata,
+            request_timeout_ms=3_000,
+            delivery_timeout_ms=10_000,  # and so long for its answer; so does closing: keep it below the grace period
+        ) as producer
+    ):
+        yield {"producer": producer}
+
+
+def producer_of(request: Request) -> Producer:
+    """The producer of the application."""
+    producer: Producer = request.state.producer
+    return producer
+
+
+OurProducer = Annotated[Producer, Depends(producer_of)]
+app = FastAPI(lifespan=lifespan)
+
+
+class Order(BaseModel):
+    """What is ordered."""
+
+    customer: str
+    items: list[str]
+
+
+class Receipt(BaseModel):
+    """Where the order is."""
+
+    partition: int
+    offset: int
+
+
+@app.post("/orders", status_code=201)
+async def place_order(order: Order, producer: OurProducer) -> Receipt:
+    """Answer when the order is in the log. Requests that come together share a request to Kafka."""
+    metadata = await producer.send_and_wait(
+        "orders", order.model_dump_json().encode(), key=order.customer.encode()
+    )
+    return Receipt(partition=metadata.partition, offset=metadata.offset)
+
+
+@app.exception_handler(KafkaError)
+async def tell_failure(request: Request, error: KafkaError) -> JSONResponse:
+    """Any error of the producer as an answer; what the client may do depends on what became of the record."""
+    log.error("%s %s: %s", request.method, request.url.path, error)
+    headers = {}
+    match error:
+        case RecordTooLargeError():
+            status, detail = 413, "the order is too large"
+        case RecordError():
+            status, detail = 422, "the order cannot be sent as it is"
+        case KafkaError(outcome=Outcome.UNKNOWN):
+            status, detail = 504, "the order may have been taken: look before you repeat it"
+        case StateError() | KafkaError(retriable=True):  # BufferFullError, MetadataTimeoutError, closing, ...
+            status, detail, headers = 503, "the order was not taken: try again", {"Retry-After": "2"}
+        case _:
+            status, detail = 500, "the order was not taken"
+    return JSONResponse({"detail": detail, "outcome": error.outcome.value}, status, headers)
+
+
+@app.get("/health")
+async def health(producer: OurProducer, response: Response) -> dict[str, str | int | float]:
+    """For a readiness probe: are orders taken, and do they get through? Costs no I/O."""
+    now = producer.health()
+    oldest = now.oldest_unacked_seconds or 0.0
+    ready = now.state == "running" and now.connected_brokers > 0 and oldest < 5
+    response.status_code = 200 if ready else 503
+    trouble = "" if ready else str(now.last_error or "")
+    return {
+        "state": now.state,
+        "connected_brokers": now.connected_brokers,
+        "oldest_unacked_seconds": round(oldest, 3),
+        "trouble": trouble,
+    }

@@ -1,0 +1,129 @@
+"""Running an example as a user does: as a program of its own, with an embedded Kafka in the place of localhost:9092."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import re
+import signal
+import sys
+from asyncio.subprocess import PIPE, STDOUT, Process
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import attrs
+
+from aioproducer.testing import EmbeddedKafka
+from tests.repo.source import ROOT
+
+EXAMPLES = ROOT / "examples"
+PYTHON = [sys.executable, "-W", "error"]
+ADDRESS = re.compile(r"running on (http://[\d.]+:\d+)", re.IGNORECASE)
+STOP_LIMIT = 20.0
+
+
+@attrs.frozen
+class Ended:
+    """A program that has ended."""
+
+    code: int
+    output: str
+    errors: str
+
+
+def example(name: str) -> Path:
+    """An example by its name."""
+    path = EXAMPLES / name
+    assert path.exists(), f"no example {name}"
+    return path
+
+
+def environment(kafka: EmbeddedKafka) -> dict[str, str]:
+    """What examples find in theirs."""
+    return {**os.environ, "KAFKA": kafka.bootstrap_servers}
+
+
+async def run(kafka: EmbeddedKafka, *command: str | Path) -> Ended:
+    """Run Python with these arguments to its end."""
+    process = await asyncio.create_subprocess_exec(
+        *PYTHON, *command, cwd=ROOT, env=environment(kafka), stdout=PIPE, stderr=PIPE
+    )
+    try:
+        output, errors = await process.communicate()
+    finally:
+        await _ended(process)
+    assert process.returncode is not None
+    return Ended(process.returncode, output.decode(), errors.decode())
+
+
+@attrs.define
+class Server:
+    """A web server that runs, and everything that it has printed."""
+
+    _process: Process
+    lines: list[str] = attrs.field(factory=list)
+    _reader: asyncio.Task[None] | None = None
+
+    async def listening(self) -> str:
+        """Read until it says where it listens; what comes later is read in the background."""
+        address = None
+        while address is None:
+            line = await self._line()
+            assert line, "it ended: " + "".join(self.lines)
+            address = ADDRESS.search(line)
+        self._reader = asyncio.create_task(self._rest())
+        return address[1]
+
+    async def stop(self, how: signal.Signals) -> int:
+        """Ask it to end, and wait for that; gives its exit code."""
+        self._process.send_signal(how)
+        async with asyncio.timeout(STOP_LIMIT):
+            assert self._reader is not None
+            await self._reader
+            return await self._process.wait()
+
+    @property
+    def output(self) -> str:
+        """All that it has printed."""
+        return "".join(self.lines)
+
+    async def _line(self) -> str:
+        assert self._process.stdout is not None
+        line = (await self._process.stdout.readline()).decode()
+        self.lines.append(line)
+        return line
+
+    async def _rest(self) -> None:
+        while await self._line():
+            pass
+
+
+@asynccontextmanager
+async def serving(kafka: EmbeddedKafka, *command: str | Path) -> AsyncIterator[tuple[Server, str]]:
+    """A server while it runs, and its address; a test that does not stop it kills it."""
+    process = await asyncio.create_subprocess_exec(
+        *PYTHON,
+        *command,
+        cwd=ROOT,
+        env=environment(kafka),
+        stdout=PIPE,
+        stderr=STDOUT,
+        preexec_fn=_heed_interrupts,
+    )
+    server = Server(process)
+    try:
+        yield server, await server.listening()
+    finally:
+        await _ended(process)
+
+
+async def _ended(process: Process) -> None:
+    if process.returncode is None:
+        process.kill()
+        await process.wait()
+
+
+def _heed_interrupts() -> None:
+    # What runs these tests in the background ignores Ctrl-C, and what they start would inherit that.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
