@@ -26,5 +26,6 @@ from aioproducer._core.records import BATCH_OVERHEAD as BATCH_OVERHEAD
 from aioproducer._core.records import Batch as Batch
 from aioproducer._core.records import Clock as Clock
 from aioproducer._core.records import ManualClock as ManualClock
+from aioproducer._core.records import Waker as Waker
 from aioproducer._core.records import murmur2 as murmur2
 from aioproducer._core.records import record_size as record_size

@@ -156,12 +156,12 @@ cdef class Delivery:
     def _waited(self):
         if self.outcome_now() == PENDING:
             future = self._batch.loop.create_future()
-            self._batch.add_waiter(self._index, self, None, future)
+            self._batch.add_waiter(self._index, future)
             try:
                 yield from future
             except BaseException:
                 self.locate()
-                self._batch.remove_waiters(self._index, lambda waiter: waiter[2] is future)
+                self._batch.remove_waiters(self._index, lambda waiter: waiter is future)
                 raise
         return self.take_result()
 
@@ -170,7 +170,7 @@ cdef class Delivery:
         if self.outcome_now() == PENDING and (timeout is None or timeout > 0):
             loop = self._batch.loop
             future = loop.create_future()
-            self._batch.add_waiter(self._index, self, None, future)
+            self._batch.add_waiter(self._index, future)
             timer = None if timeout is None else loop.call_later(timeout, _resolve, future)
             try:
                 await future
@@ -178,7 +178,7 @@ cdef class Delivery:
                 if timer is not None:
                     timer.cancel()
                 self.locate()
-                self._batch.remove_waiters(self._index, lambda waiter: waiter[2] is future)
+                self._batch.remove_waiters(self._index, lambda waiter: waiter is future)
         return self.outcome
 
     # -- asyncio's future protocol
@@ -220,7 +220,7 @@ cdef class Delivery:
             return False
         self._flags |= CANCELLED
         loop = self._batch.loop
-        mine = self._batch.remove_waiters(self._index, lambda waiter: waiter[0] is self and waiter[1] is not None)
+        mine = self._batch.remove_waiters(self._index, lambda waiter: _calls_for(waiter, self))
         for _, callback, context in mine:
             loop.call_soon(callback, self, context=context)
         return True
@@ -235,12 +235,12 @@ cdef class Delivery:
                 from contextvars import copy_context
 
                 context = copy_context()
-            self._batch.add_waiter(self._index, self, callback, context)
+            self._batch.add_waiter(self._index, (self, callback, context))
 
     def remove_done_callback(self, callback):
         """Remove every such callback of this handle; returns how many there were."""
         self.locate()
-        gone = self._batch.remove_waiters(self._index, lambda waiter: waiter[0] is self and waiter[1] == callback)
+        gone = self._batch.remove_waiters(self._index, lambda waiter: _calls_for(waiter, self) and waiter[1] == callback)
         return len(gone)
 
     def get_loop(self):
@@ -325,6 +325,10 @@ cdef _known(double moment):
     return moment if moment == moment else None
 
 
+def _calls_for(waiter, delivery):
+    return type(waiter) is tuple and waiter[0] is delivery
+
+
 def _resolve(future):
     if not future.done():
         future.set_result(None)
@@ -355,7 +359,7 @@ def observe(Delivery delivery not None, callback):
     if delivery.outcome_now() != PENDING:
         batch.loop.call_soon(callback, delivery)
         return
-    batch.add_observer(delivery._index, delivery, callback, None)
+    batch.add_observer(delivery._index, (delivery, callback, None))
 
 
 def settle_into(Delivery waiting not None, Delivery placed not None):

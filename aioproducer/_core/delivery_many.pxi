@@ -115,7 +115,7 @@ cdef class BatchDelivery:
                 return self._result()
             batch, index = pending
             future = self._loop.create_future()
-            (<Batch>batch).add_waiter(index, None, None, future)
+            (<Batch>batch).add_waiter(index, future)
             for other in self._batches:
                 if not (<Batch>other).awaited:
                     (<Batch>other).mark_awaited()
@@ -123,7 +123,7 @@ cdef class BatchDelivery:
                 await future
             finally:
                 batch, index = where_now(batch, index)
-                (<Batch>batch).remove_waiters(index, lambda waiter: waiter[2] is future)
+                (<Batch>batch).remove_waiters(index, lambda waiter: waiter is future)
 
     def _result(self):
         cdef int at, outcome

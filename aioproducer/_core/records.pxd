@@ -33,6 +33,16 @@ cdef class Octets:
     cdef int reserve(self, Py_ssize_t extra, Py_ssize_t limit) except -1
 
 
+cdef class Waker:
+    cdef object _loop
+    cdef object _line
+    cdef int _left
+    cdef bint _comes_again
+
+    cdef int wake_all(self, list waiters) except -1
+    cdef int _serve(self) except -1
+
+
 cdef class Batch:
     # bytes
     cdef Octets _octets
@@ -72,7 +82,8 @@ cdef class Batch:
     cdef list _forward
     # who waits
     cdef public object loop
-    cdef dict _waiters  # by record: lists of (delivery, callback, context)
+    cdef dict _waiters  # by record
+    cdef Waker _waker
     cdef int held
     cdef int unseen
     cdef list _unseen_log
@@ -88,8 +99,9 @@ cdef class Batch:
     cdef int _first_open(self) except -1
     cdef _count_unseen(self, int count)
     cdef int note_unseen(self, int count) except -1
-    cdef int add_waiter(self, int index, object delivery, object callback, object context) except -1
-    cdef int add_observer(self, int index, object delivery, object callback, object context) except -1
+    cdef int add_waiter(self, int index, object waiter) except -1
+    cdef int add_observer(self, int index, object waiter) except -1
+    cdef int _wake(self, list waiters) except -1
     cdef list remove_waiters(self, int index, object matches)
 
 

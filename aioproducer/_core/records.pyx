@@ -8,6 +8,8 @@ from libc.math cimport NAN
 from libc.string cimport memcpy
 from cpython.mem cimport PyMem_Free, PyMem_Realloc
 
+from collections import deque
+
 cdef extern from "Python.h":
     const char *PyUnicode_AsUTF8AndSize(object text, Py_ssize_t *size) except NULL
 
@@ -35,6 +37,7 @@ cdef double MARK_EVERY = 0.001
 include "records_clock.pxi"
 include "records_encoding.pxi"
 include "records_octets.pxi"
+include "records_waiting.pxi"
 
 
 cdef class Batch:
@@ -46,7 +49,7 @@ cdef class Batch:
 
     def __cinit__(self, str topic not None, int partition, Py_ssize_t limit, *, double opened_at=0.0,
                   double max_age=1.0, double delivery_timeout=120.0, object loop=None, object owner=None,
-                  object lane=None, list unseen_log=None, bint awaited=False):
+                  object lane=None, list unseen_log=None, bint awaited=False, Waker waker=None):
         self.topic = topic
         self.partition = partition
         self.limit = limit
@@ -58,6 +61,7 @@ cdef class Batch:
         self.lane = lane
         self.awaited = awaited
         self._unseen_log = unseen_log
+        self._waker = waker
         self._octets = octets_of(NULL, 0)
         self.base_offset = -1
         self.log_append_time = -1
@@ -305,8 +309,7 @@ cdef class Batch:
             self._count_unseen(count)
         waiters, self._waiters = self._waiters, None
         if waiters is not None:
-            for index in sorted(waiters):
-                wake_all(self.loop, waiters[index])
+            self._wake([waiters[index] for index in sorted(waiters)])
         return count
 
     def fail_some(self, indexes, object error not None, int outcome):
@@ -321,8 +324,7 @@ cdef class Batch:
         self.pending -= count
         self._count_unseen(count)
         if self._waiters:
-            for index in sorted(indexes):
-                wake_all(self.loop, self._waiters.pop(index, ()))
+            self._wake([self._waiters.pop(index) for index in sorted(indexes) if index in self._waiters])
         return count
 
     @property
@@ -366,8 +368,8 @@ cdef class Batch:
         for index, mine in (waiters or {}).items():
             place = places[index]
             target = <Batch?>place[0]
-            for delivery, callback, context in mine:
-                target.add_waiter(place[1], delivery, callback, context)
+            for waiter in mine if type(mine) is list else [mine]:
+                target.add_waiter(place[1], waiter)
 
     @property
     def forwarded(self):
@@ -376,31 +378,40 @@ cdef class Batch:
 
     # -- who waits
 
-    cdef int add_waiter(self, int index, object delivery, object callback, object context) except -1:
-        self.add_observer(index, delivery, callback, context)
+    cdef int add_waiter(self, int index, object waiter) except -1:
+        self.add_observer(index, waiter)
         return self.mark_awaited()
 
-    cdef int add_observer(self, int index, object delivery, object callback, object context) except -1:
+    cdef int add_observer(self, int index, object waiter) except -1:
         # Somebody to be told who does not make the batch any more urgent.
-        # callback None: ``context`` is a future that somebody awaits.
         if self._waiters is None:
             self._waiters = {}
         mine = self._waiters.get(index)
         if mine is None:
-            self._waiters[index] = [(delivery, callback, context)]
+            self._waiters[index] = waiter
+        elif type(mine) is list:
+            (<list>mine).append(waiter)
         else:
-            (<list>mine).append((delivery, callback, context))
+            self._waiters[index] = [mine, waiter]
         return 0
 
     cdef list remove_waiters(self, int index, object matches):
         # By record, so that a thousand who give up on one batch do not look at each other.
         if not self._waiters:
             return []
-        mine = self._waiters.pop(index, ())
-        kept = [waiter for waiter in mine if not matches(waiter)]
+        mine = self._waiters.pop(index, None)
+        if mine is None:
+            return []
+        several = mine if type(mine) is list else [mine]
+        kept = [waiter for waiter in several if not matches(waiter)]
         if kept:
             self._waiters[index] = kept
-        return [waiter for waiter in mine if matches(waiter)]
+        return [waiter for waiter in several if matches(waiter)]
+
+    cdef int _wake(self, list waiters) except -1:
+        if self._waker is not None:
+            return self._waker.wake_all(waiters)
+        return wake(self.loop, waiters)
 
     cdef int mark_awaited(self) except -1:
         if not self.awaited:
@@ -408,11 +419,3 @@ cdef class Batch:
             if self.owner is not None and self.outcome == PENDING:
                 self.owner.on_awaited(self)
         return 0
-
-
-cdef wake_all(object loop, object waiters):
-    for delivery, callback, context in waiters:
-        if callback is not None:
-            loop.call_soon(callback, delivery, context=context)
-        elif not context.done():
-            context.set_result(None)

@@ -190,6 +190,7 @@ class Engine:
             self.give_up("the producer was closed", None)
         else:
             self._die(cause if cause is not None else StateError("the producer's tasks ended by themselves"))
+        self.accumulator.waker.finish()
         self.unseen.report_all()
         self.wakeup.silence()
         self.cluster.close()

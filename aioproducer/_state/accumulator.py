@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 
-from aioproducer._core import BATCH_OVERHEAD, Lane
+from aioproducer._core import BATCH_OVERHEAD, Lane, Waker
 from aioproducer._state.batches import Flush, QueuedBatch
 from aioproducer._state.compression_ratio import CompressionRatios
 from aioproducer._state.deadlines import Deadlines
@@ -96,6 +96,7 @@ class Accumulator:
         self.sequences = sequences
         self.rng = rng
         self.loop = loop
+        self.waker = Waker(loop)
         self.unseen_log: list[Any] = [] if unseen_log is None else unseen_log
         self.topics: dict[str, TopicQueues] = {}
         self.nodes: dict[int, NodeQueue] = {}
@@ -227,6 +228,7 @@ class Accumulator:
             lane=queue.lane,
             unseen_log=self.unseen_log,
             awaited=self.limits.linger_awaited,
+            waker=self.waker,
         )
 
     def heir(self, batch: QueuedBatch, number: int) -> QueuedBatch:

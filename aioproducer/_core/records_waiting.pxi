@@ -1,0 +1,51 @@
+# Who waits for a record, and how they are woken. One who awaits is the future that is awaited, a callback is a tuple
+# (delivery, callback, context), several of one record are a list of those.
+
+# So many records' waiters are woken in one turn of the loop, as each will take a step before anybody else has a turn.
+cdef enum:
+    AT_ONCE = 256
+
+
+cdef int wake(object loop, object waiter) except -1:
+    if type(waiter) is list:
+        for each in <list>waiter:
+            wake(loop, each)
+    elif type(waiter) is tuple:
+        delivery, callback, context = <tuple>waiter
+        loop.call_soon(callback, delivery, context=context)
+    elif not waiter.done():
+        waiter.set_result(None)
+    return 0
+
+
+cdef class Waker:
+    """Wakes whoever waits for records of one producer: in order, and in slices, so that others have their turns."""
+
+    def __init__(self, loop):
+        self._loop = loop
+        self._line = deque()
+        self._left = AT_ONCE
+
+    cdef int wake_all(self, list waiters) except -1:
+        self._line.extend(waiters)
+        self._serve()
+        return 0
+
+    cdef int _serve(self) except -1:
+        while self._left > 0 and self._line:
+            self._left -= 1
+            wake(self._loop, self._line.popleft())
+        if not self._comes_again and self._left < AT_ONCE // 2:
+            self._comes_again = True
+            self._loop.call_soon(self._next_turn)
+        return 0
+
+    def _next_turn(self):
+        self._comes_again = False
+        self._left = AT_ONCE
+        self._serve()
+
+    def finish(self):
+        """Wake all that are left now."""
+        while self._line:
+            wake(self._loop, self._line.popleft())
