@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.repo.distribution import install, make_environment, project, run
+from tests.repo.distribution import install, make_environment, project, run, start
 from tests.repo.source import PACKAGE, ROOT, python_files
 
 pytestmark = [pytest.mark.packaging, pytest.mark.timeout(600)]
@@ -67,12 +67,27 @@ def test_sdist_holds_the_sources_and_nothing_built(sdist: Path) -> None:
     assert {name for name in names if name.endswith((".c", ".so", ".pyc"))} == set()
 
 
-def test_installed_wheel_sends_a_record(wheel: Path, tmp_path: Path) -> None:
-    """In an empty environment, far from the tree, the wheel installs with its dependencies and sends."""
-    python = make_environment(Path(sys.executable), tmp_path / "env")
+@pytest.fixture(scope="module")
+def environment(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The Python of an environment with the wheel and what it depends on."""
+    python = make_environment(Path(sys.executable), tmp_path_factory.mktemp("installed") / "env")
     install(python, wheel)
-    installed = run(python, "-I", ROOT / "tests" / "repo" / "smoke.py", cwd=tmp_path)
-    assert Path(installed.strip()).is_relative_to(tmp_path)
+    return python
+
+
+def test_installed_wheel_sends_a_record(environment: Path, tmp_path: Path) -> None:
+    """In an empty environment, far from the tree, the wheel installs with its dependencies and sends."""
+    installed = run(environment, "-I", ROOT / "tests" / "repo" / "smoke.py", cwd=tmp_path)
+    assert Path(installed.strip()).is_relative_to(environment.parent.parent)
+
+
+def test_command_without_its_extra_names_it(environment: Path, tmp_path: Path) -> None:
+    """The command says in one line what to install."""
+    result = start(environment.with_name("aioproducer"), "demo", cwd=tmp_path)
+    assert result.returncode == 2
+    (line,) = result.stdout.splitlines()
+    assert "pip install" in line
+    assert "aioproducer[cli]" in line
 
 
 def test_extra_brings_the_command(wheel: Path, tmp_path: Path) -> None:
@@ -80,4 +95,4 @@ def test_extra_brings_the_command(wheel: Path, tmp_path: Path) -> None:
     python = make_environment(Path(sys.executable), tmp_path / "env")
     install(python, f"{wheel}[cli]")
     told = run(python.with_name("aioproducer"), "--help", cwd=tmp_path)
-    assert told.lower().startswith("usage: aioproducer")
+    assert told.lower().strip().startswith("usage: aioproducer")
