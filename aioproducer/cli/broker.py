@@ -10,8 +10,8 @@ from aioproducer.testing import EmbeddedKafka
 
 
 @click.command(
-    epilog="\b\nExample:\n  aioproducer broker --port 9092\n"
-    "  aioproducer produce --bootstrap-server localhost:9092 --topic orders orders.txt"
+    epilog="\b\nExamples:\n  aioproducer broker --port 9092\n"
+    "  aioproducer produce -b localhost:9092 -t orders orders.txt"
 )
 @click.option(
     "--port",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import io
 import sys
 from collections.abc import Sequence
 
@@ -47,7 +48,7 @@ class Commands(click.Group):
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
     epilog="\b\nExamples:\n"
     "  aioproducer demo\n"
-    "  aioproducer produce --bootstrap-server localhost:9092 --topic orders orders.txt\n"
+    "  aioproducer produce -b localhost:9092 -t orders orders.txt\n"
     "  aioproducer COMMAND --help",
 )
 @click.version_option(aioproducer.__version__, message="aioproducer %(version)s")
@@ -57,6 +58,7 @@ def program() -> None:
 
 def run(arguments: Sequence[str] | None) -> int:
     """Run one command; whatever goes wrong is one line on stderr."""
+    _forgive_encodings()
     try:
         code = program.main(arguments, prog_name="aioproducer", standalone_mode=False)
     except click.UsageError as error:
@@ -79,3 +81,10 @@ def _path(error: click.UsageError) -> str:
 def _said(reason: str, code: int) -> int:
     print(f"aioproducer: {' '.join(reason.split())}", file=sys.stderr)
     return code
+
+
+def _forgive_encodings() -> None:
+    """Let a character that the streams' encoding lacks be replaced, not be the end of the program."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")

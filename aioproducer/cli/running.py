@@ -40,8 +40,11 @@ class Stop:
             self._notice()
 
     async def unless_asked(self, work: Coroutine[Any, Any, object]) -> None:
-        """Do the work, and cancel it when a stop is asked for."""
-        await _until(self.asked, work)
+        """Do the work, and cancel it when a stop is asked for; if it was before, do nothing."""
+        if self.asked.is_set():
+            work.close()
+        else:
+            await _until(self.asked, work)
 
     async def close(self, producer: Producer) -> None:
         """Close, within its own time limit; at once when that is insisted on."""

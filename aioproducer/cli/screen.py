@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import os
-import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -82,14 +81,14 @@ class Screen:
             self._drawn_on = None
 
     @contextmanager
-    def showing_log(self) -> Iterator[None]:
-        """Let warnings of the library be complaints while this lasts."""
-        handler = _Complaints(self)
+    def log(self) -> Iterator[Log]:
+        """Let warnings of the library be complaints while this lasts, once they are `shown`."""
+        handler = Log(self)
         log = logging.getLogger("aioproducer")
         log.addHandler(handler)
         log.propagate = False
         try:
-            yield
+            yield handler
         finally:
             log.removeHandler(handler)
             log.propagate = True
@@ -123,17 +122,15 @@ class _Lines:
             self._screen.complain(f"{self._title}: {text}")
 
 
-class _Complaints(logging.Handler):
+class Log(logging.Handler):
+    """What the library has to say. While connecting it is not shown: that ends with an error that tells all."""
+
     def __init__(self, screen: Screen) -> None:
         super().__init__(logging.WARNING)
+        self.shown = False
         self._screen = screen
 
     def emit(self, record: logging.LogRecord) -> None:
-        self._screen.complain(f"aioproducer: {record.getMessage()}")
-
-
-def forgiving_encoding() -> None:
-    """Let a character that the streams' encoding lacks be replaced, not be the end of the program."""
-    for stream in (sys.stdout, sys.stderr):
-        if hasattr(stream, "reconfigure"):
-            stream.reconfigure(errors="backslashreplace")
+        """Complain in its words."""
+        if self.shown:
+            self._screen.complain(f"aioproducer: {record.getMessage()}")

@@ -1,107 +1,114 @@
-"""The command line, run as a user runs it."""
+"""What all commands share: usage, help, version, what is missing, and how quickly they start."""
 
 from __future__ import annotations
 
-import asyncio
-import signal
 import subprocess
 import sys
-from asyncio.subprocess import PIPE, Process
+from pathlib import Path
 
 import pytest
 
-from aioproducer import Producer
+import aioproducer
+from aioproducer.cli import main
+from tests.cli.program import environment
 from tests.repo.source import ROOT
 
-PROGRAM = [sys.executable, "-W", "error", "-m", "aioproducer"]
-
-
-def run(*arguments: str) -> subprocess.CompletedProcess[str]:
-    """Run a command to its end."""
-    return subprocess.run(
-        [*PROGRAM, *arguments], cwd=ROOT, capture_output=True, text=True, check=False, timeout=50
-    )
-
-
-async def start(*arguments: str) -> Process:
-    """Start a command; one that Ctrl-C reaches, also where these tests run in the background."""
-    return await asyncio.create_subprocess_exec(
-        *PROGRAM, *arguments, cwd=ROOT, stdout=PIPE, stderr=PIPE, preexec_fn=_heed_interrupts
-    )
-
-
-def _heed_interrupts() -> None:
-    signal.signal(signal.SIGINT, signal.default_int_handler)
-
-
-def test_demo_sends_reads_back_and_verifies() -> None:
-    """The demo's table says that every record was acknowledged, read back and verified; exit code 0."""
-    result = run("demo", "--records", "2000", "--tasks", "7")
-    assert result.returncode == 0, result.stderr
-    table = dict(line.split(maxsplit=1) for line in result.stdout.splitlines())
-    assert table["records"] == "2,000 of 100 bytes, from 7 tasks"
-    assert table["acked"] == "2,000"
-    assert table["verified"].startswith("yes")
-    assert result.stderr == ""
+COMMANDS = ["demo", "produce", "perf", "broker"]
+SEND = ["--bootstrap-server", "localhost:9092", "--topic", "t"]
+PERF = ["perf", *SEND, "--num-records", "10", "--throughput", "-1"]
 
 
 @pytest.mark.parametrize(
     ("arguments", "complaint"),
     [
-        ((), "COMMAND"),
-        (("frobnicate",), "frobnicate"),
-        (("demo", "--records", "many"), "'many' is not a whole number from 1 to 10000000"),
-        (("demo", "--tasks", "0"), "'0' is not a whole number"),
-        (("broker", "--port", "70000"), "'70000' is not a whole number from 0 to 65535"),
-        (("broker", "--brokers", "0"), "'0' is not a whole number from 1 to 100"),
+        ([], "Missing command; see 'aioproducer --help'"),
+        (["frobnicate"], "'frobnicate'"),
+        (["demo", "--records", "many"], "'many' is not a valid whole number"),
+        (["demo", "--tasks", "0"], "0 is not in the range 1<=x<=10000"),
+        (["broker", "--port", "70000"], "70000 is not in the range 0<=x<=65535"),
+        (["broker", "--brokers", "0"], "0 is not in the range 1<=x<=100"),
+        (["produce", "--topic", "t"], "bootstrap.servers is missing"),
+        (["produce", "--bootstrap-server", "localhost:9092"], "'--topic'"),
+        (["produce", *SEND, "--topic", "a/b"], "a topic's name has only letters"),
+        (["produce", *SEND, "nowhere.txt"], "nowhere.txt"),
+        (["produce", *SEND, "--header", "plain"], "'plain' is not NAME=VALUE"),
+        (["produce", *SEND, "--delimiter", r"\q"], r"only \n, \t, \r, \0, \\ and \x1e are known"),
+        (["produce", *SEND, "--key-separator", ""], "must not be empty"),
+        (["produce", *SEND, "--format", "jsonl", "--key-separator", ":"], "is for --format lines"),
+        (["produce", *SEND, "--property", "linger.ms=soon"], "linger.ms='soon'"),
+        (["produce", *SEND, "--property", "lingerms=5"], "did you mean linger"),
+        (["produce", *SEND, "--compression", "brotli"], "compression.type='brotli'"),
+        (PERF, "exactly one of --record-size, --payload-file and --payload-monotonic"),
+        ([*PERF, "--record-size", "10", "--payload-monotonic"], "exactly one of"),
+        ([*PERF, "--record-size", "10", "--warmup-records", "10"], "must be fewer than --num-records"),
+        ([*PERF, "--record-size", "10", "--throughput", "0"], "must be above 0, or -1"),
+        ([*PERF, "--record-size", "10", "--transactional-id", "a"], "transactions are not available yet"),
+        ([*PERF, "--record-size", "10", "--transaction-duration-ms", "9"], "transactions are not available"),
+        ([*PERF, "--record-size", "10", "--plot", "perf.pdf"], "ends neither in .png nor in .svg"),
+        ([*PERF, "--record-size", "10", "--plot", "no/where.png"], "there is no folder 'no'"),
+        ([*PERF, "--record-size", "10", "--command-property", "acks=9", "linger.ms=x"], "linger.ms='x'"),
     ],
 )
-def test_wrong_usage_is_named(arguments: tuple[str, ...], complaint: str) -> None:
-    """Wrong usage ends with exit code 2 and says on stderr what is wrong."""
-    result = run(*arguments)
-    assert result.returncode == 2
-    assert complaint in result.stderr
-    assert result.stdout == ""
+def test_wrong_usage_is_one_line(
+    arguments: list[str], complaint: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Wrong usage ends with exit code 2, and one line on stderr says what is wrong."""
+    assert main(arguments) == 2
+    out, err = capsys.readouterr()
+    assert complaint in err
+    assert err.startswith("aioproducer: ")
+    assert (len(err.splitlines()), out) == (1, "")
 
 
-def test_version_is_told() -> None:
+@pytest.mark.parametrize("command", COMMANDS)
+def test_help_of_each_command_has_an_example(command: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """--help says what the command does and shows a call of it, in lines that fit."""
+    assert main([command, "--help"]) == 0
+    text = capsys.readouterr().out
+    assert "Example" in text
+    assert f"\n    aioproducer {command} " in text
+    assert max(map(len, text.splitlines())) <= 80
+
+
+def test_help_lists_the_commands(capsys: pytest.CaptureFixture[str]) -> None:
+    """--help names every command."""
+    assert main(["--help"]) == 0
+    text = capsys.readouterr().out
+    assert [line.split()[0] for line in text.split("Commands:\n")[1].splitlines()[:4]] == COMMANDS
+
+
+def test_version_is_told(capsys: pytest.CaptureFixture[str]) -> None:
     """--version prints it and ends well."""
-    result = run("--version")
-    assert (result.returncode, result.stdout.split()[0]) == (0, "aioproducer")
+    assert main(["--version"]) == 0
+    assert capsys.readouterr().out == f"aioproducer {aioproducer.__version__}\n"
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM], ids=["Ctrl-C", "SIGTERM"])
-async def test_broker_serves_until_told_to_stop(number: signal.Signals) -> None:
-    """`broker` prints its addresses, serves a producer, and ends cleanly on Ctrl-C or SIGTERM."""
-    process = await start("broker", "--port", "0", "--brokers", "2")
-    assert process.stdout is not None
-    assert process.stderr is not None
-    servers = (await process.stdout.readline()).decode().removeprefix("bootstrap servers: ").strip()
-    assert len(servers.split(",")) == 2
-    async with Producer(servers) as producer:
-        metadata = await producer.send_and_wait("orders", b"2 apples")
-    process.send_signal(number)
-    output, errors = await process.communicate()
-    assert (process.returncode, metadata.offset, output, errors) == (0, 0, b"stopped\n", b"")
+@pytest.mark.parametrize("missing", ["click", "rich"])
+@pytest.mark.parametrize(
+    "way",
+    [["-m", "aioproducer", "demo"], ["-c", "import sys; from aioproducer.cli import main; sys.exit(main())"]],
+    ids=["module", "entry point"],
+)
+def test_what_is_not_installed_is_named(missing: str, way: list[str], tmp_path: Path) -> None:
+    """Without click or rich one line says what to install, and the exit code is 2."""
+    (tmp_path / "sitecustomize.py").write_text(f"import sys; sys.modules[{missing!r}] = None")
+    done = subprocess.run(
+        [sys.executable, "-W", "error", *way],
+        cwd=ROOT,
+        env=environment(PYTHONPATH=f"{tmp_path}:{ROOT}"),
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 2
+    assert done.stderr == (f"aioproducer: the command line needs {missing}: pip install 'aioproducer[cli]'\n")
 
 
-async def test_broker_names_the_port_that_is_taken() -> None:
-    """A port in use ends `broker` with exit code 1 and one line on stderr that names it."""
-    server = await asyncio.start_server(lambda _reader, writer: writer.close(), "127.0.0.1", 0)
-    async with server:
-        port = server.sockets[0].getsockname()[1]
-        process = await start("broker", "--port", str(port))
-        _, errors = await process.communicate()
-    assert process.returncode == 1
-    assert str(port) in errors.decode()
-    assert len(errors.splitlines()) == 1
-
-
-async def test_interrupted_demo_leaves_no_traceback() -> None:
-    """Ctrl-C during the demo ends it with exit code 1 and one line on stderr."""
-    process = await start("demo", "--records", "5000000", "--tasks", "3")
-    assert process.stdout is not None
-    assert (await process.stdout.readline()).startswith(b"sending")
-    process.send_signal(signal.SIGINT)
-    _, errors = await process.communicate()
-    assert (process.returncode, errors) == (1, b"aioproducer: interrupted\n")
+def test_help_loads_no_more_than_it_needs() -> None:
+    """What draws, plots or serves is not imported to print the help."""
+    code = (
+        "import sys; from aioproducer.cli import main; main(['--help'])\n"
+        "heavy = {'rich.console', 'rich.progress', 'matplotlib', 'aioproducer.testing'} & set(sys.modules)\n"
+        "assert not heavy, heavy\n"
+    )
+    subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=True, stdout=subprocess.DEVNULL)

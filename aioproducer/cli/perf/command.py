@@ -25,13 +25,14 @@ UNBUILT = "transactions are not available yet in this version; remove it"
 EPILOG = """
 \b
 Examples:
-  aioproducer perf --bootstrap-server localhost:9092 --topic perf --num-records 1000000 \\
-    --record-size 100 --throughput -1 --command-property linger.ms=5 compression.type=lz4
-  aioproducer perf --embedded --topic perf --num-records 200000 --record-size 100 \\
-    --throughput -1 --plot perf.svg
+  aioproducer perf --bootstrap-server localhost:9092 --topic perf \\
+    --num-records 1000000 --record-size 100 --throughput -1 \\
+    --command-property linger.ms=5 compression.type=lz4
+  aioproducer perf --embedded --topic perf --num-records 200000 \\
+    --record-size 100 --throughput -1 --plot perf.svg
 
-\b
-Exit code: 0 all is acknowledged, 1 something is not (stderr says what), 2 wrong usage.
+Exit code: 0 all is acknowledged, 1 something is not (stderr says what), 2
+wrong usage.
 """
 
 

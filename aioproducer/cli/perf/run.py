@@ -43,10 +43,11 @@ async def perf(job: Job, screen: Screen) -> int:
     async with AsyncExitStack() as life:
         servers = await _embedded(job, life) if job.embedded else None
         producer: Producer = Producer.from_config(job.configured(servers))
-        life.enter_context(screen.showing_log())
+        log = life.enter_context(screen.log())
         stop = life.enter_context(heeding_signals(lambda: screen.complain("aioproducer: stopping")))
         await life.enter_async_context(producer)
         await stop.unless_asked(reach(producer, job.topic, job.patience))
+        log.shown = True
         run = Run(job, screen, producer)
         await run.measure(stop)
         run.conclude()
@@ -86,8 +87,8 @@ class Run:
                 every(LOOK_EVERY, lambda: self._look(meter)),
                 every(self._job.interval, self._tell_window),
             ):
-                if not stop.asked.is_set():
-                    await stop.unless_asked(self._send_all())
+                await stop.unless_asked(self._send_all())
+                await stop.unless_asked(self._producer.flush())
                 await stop.close(self._producer)
             self._ended = self._now()
             self._look(meter)

@@ -28,13 +28,13 @@ PROPERTY_OF = {
 EPILOG = """
 \b
 Examples:
-  aioproducer produce --bootstrap-server localhost:9092 --topic orders orders.txt
-  tail -f app.log | aioproducer produce --bootstrap-server localhost:9092 --topic log
-  aioproducer produce --config client.properties --topic users --key-separator : users.txt
-  aioproducer produce --config client.properties --format jsonl --on-error continue events.jsonl
+  aioproducer produce -b localhost:9092 -t orders orders.txt
+  aioproducer produce -b localhost:9092 -t users --key-separator : users.txt
+  tail -f app.log | aioproducer produce --config client.properties --topic log
+  aioproducer produce -F client.properties --format jsonl events.jsonl
 
-\b
-Exit code: 0 all that was read is acknowledged, 1 something is not (stderr says what), 2 wrong usage.
+Exit code: 0 all that was read is acknowledged, 1 something is not (stderr
+says what), 2 wrong usage.
 """
 
 
@@ -44,8 +44,8 @@ def _headers(_: click.Context, option: click.Parameter, given: tuple[str, ...]) 
 
 @click.command(epilog=EPILOG)
 @click.argument("files", nargs=-1, type=click.Path(exists=True, dir_okay=False, allow_dash=True))
-@click.option("--bootstrap-server", metavar="HOST:PORT,...", help="Brokers to ask first.")
-@click.option("--topic", callback=checked_topic, help="Where to send. JSON lines may name another.")
+@click.option("-b", "--bootstrap-server", metavar="HOST:PORT,...", help="Brokers to ask first.")
+@click.option("-t", "--topic", callback=checked_topic, help="Where to send. JSON lines may name another.")
 @click.option(
     "--format",
     "form",
@@ -55,12 +55,14 @@ def _headers(_: click.Context, option: click.Parameter, given: tuple[str, ...]) 
     help='What a line is: the value itself, or JSON such as {"key": "alice", "value": "2 apples"}.',
 )
 @click.option(
+    "-K",
     "--key-separator",
     metavar="TEXT",
     callback=unescaped,
     help=r"What stands between key and value; \t works.",
 )
 @click.option(
+    "-D",
     "--delimiter",
     metavar="TEXT",
     callback=unescaped,
@@ -73,14 +75,21 @@ def _headers(_: click.Context, option: click.Parameter, given: tuple[str, ...]) 
 )
 @click.option("--skip-empty", is_flag=True, help="Send no records for empty lines.")
 @click.option(
-    "--header", "headers", metavar="NAME=VALUE", multiple=True, callback=_headers, help="For every record."
+    "-H",
+    "--header",
+    "headers",
+    metavar="NAME=VALUE",
+    multiple=True,
+    callback=_headers,
+    help="For every record.",
 )
 @click.option(
-    "--partition", metavar="N", type=Whole(0, 2**31 - 1), help="In place of the one the key leads to."
+    "-p", "--partition", metavar="N", type=Whole(0, 2**31 - 1), help="In place of the one the key leads to."
 )
-@click.option("--compression", metavar="TYPE", help="gzip, snappy, lz4 or zstd.")
+@click.option("-z", "--compression", metavar="TYPE", help="gzip, snappy, lz4 or zstd.")
 @click.option("--acks", help="all, 1 or 0.")
 @click.option(
+    "-X",
     "--property",
     "properties",
     metavar="NAME=VALUE",
@@ -88,7 +97,7 @@ def _headers(_: click.Context, option: click.Parameter, given: tuple[str, ...]) 
     callback=pairs,
     help="Any of Kafka's producer properties.",
 )
-@click.option("--config", type=FILE, help="A file of such properties, as Java clients have.")
+@click.option("-F", "--config", type=FILE, help="A file of such properties, as Java clients have.")
 @click.option(
     "--on-error",
     type=click.Choice(["stop", "continue"]),

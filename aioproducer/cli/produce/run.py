@@ -45,11 +45,11 @@ async def produce(job: Job, screen: Screen) -> int:
     began = time.perf_counter()
     producer: Producer = Producer.from_config(job.config)
     feed = Feed(producer, job.form, job.delimiter, stops_at_failure=job.stops_at_failure)
-    with screen.showing_log(), heeding_signals(lambda: _say_stopping(screen, job)) as stop:
+    with screen.log() as log, heeding_signals(lambda: _say_stopping(screen, job)) as stop:
         async with producer:
             await stop.unless_asked(reach(producer, job.topic, job.patience))
-            if not stop.asked.is_set():
-                await _feed(job, screen, stop, producer, feed)
+            log.shown = True
+            await _feed(job, screen, stop, producer, feed)
     return _conclude(screen, feed.account, stop, time.perf_counter() - began)
 
 
@@ -65,6 +65,7 @@ async def _feed(job: Job, screen: Screen, stop: Stop, producer: Producer, feed: 
 
         async with every(LOOK_EVERY, look):
             await stop.unless_asked(feed.run(job.sources))
+            await stop.unless_asked(producer.flush())
             await stop.close(producer)
         look()
 

@@ -1,0 +1,26 @@
+"""Fixtures of the command line's tests."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import AsyncIterator, Iterator
+
+import pytest
+
+from aioproducer.testing import EmbeddedKafka
+
+
+@pytest.fixture
+async def kafka() -> AsyncIterator[EmbeddedKafka]:
+    """An embedded Kafka with the topic `orders` of two partitions, which makes no others by itself."""
+    async with EmbeddedKafka(auto_create_topics=False) as kafka:
+        kafka.create_topic("orders", 2)
+        yield kafka
+
+
+@pytest.fixture
+def unused_port() -> Iterator[int]:
+    """A port where nobody listens, and nobody else can while this lasts."""
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        yield taken.getsockname()[1]
