@@ -6,6 +6,7 @@ import asyncio
 import fcntl
 import os
 import pty
+import re
 import signal
 import struct
 import sys
@@ -21,6 +22,7 @@ PROGRAM = [sys.executable, "-W", "error", "-m", "aioproducer"]
 # What the person who runs these tests has set is not to decide.
 SET_BY_PEOPLE = {"COLUMNS", "LINES", "NO_COLOR", "FORCE_COLOR", "TTY_COMPATIBLE", "TTY_INTERACTIVE"}
 ESCAPE = "\x1b"
+COLOUR = re.compile(r"\x1b\[(?:\d+;)*[349]\d(?:;\d+)*m")
 
 
 @attrs.frozen

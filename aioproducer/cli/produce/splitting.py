@@ -25,15 +25,15 @@ class Splitter:
         self._keep(rest)
 
     def _keep(self, rest: bytes) -> None:
-        if self._dropping or len(rest) > self._limit:
-            # As much as may be the first part of a delimiter.
+        begun = len(self._delimiter) - 1  # so much of the rest may be the beginning of a delimiter
+        if self._dropping or len(rest) > self._limit + begun:
             self._dropping = True
-            rest = rest[len(rest) - len(self._delimiter) + 1 :]
+            rest = rest[max(len(rest) - begun, 0) :]
         self._rest = rest
 
     def last(self) -> Iterator[bytes | None]:
         """What follows the last delimiter, if anything does."""
-        if self._dropping:
+        if self._dropping or len(self._rest) > self._limit:
             yield OVERLONG
         elif self._rest:
             yield self._rest
