@@ -128,7 +128,7 @@ async def test_progress_on_demand_is_plain_lines(kafka: EmbeddedKafka, tmp_path:
     hold = kafka.faults.delay(1.3)
     done = await produce(kafka, "--progress", stdin=b"1\n")
     assert hold.hits == 1
-    assert (done.code, done.err) == (0, "sending: 0.0 MB read, 0 acked\n")
+    assert (done.code, done.err) == (0, "sending: 2 bytes read, 0 acked\n")
     assert ESCAPE not in done.out
 
 
@@ -143,5 +143,5 @@ async def test_terminal_shows_a_bar_that_fits(kafka: EmbeddedKafka, tmp_path: Pa
     plain = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", drawn)
     bars = [line for line in re.split(r"[\r\n]+", plain) if line.startswith("sending")]
     assert {len(bar) for bar in bars} == {columns}
-    assert "100% 0.0 MB read, 1,000 acked" in bars[-1]
+    assert "100% 5.0 kB read, 1,000 acked" in bars[-1]
     assert SUMMARY.search(plain.replace("\r\n", "\n"))

@@ -6,6 +6,7 @@ import time
 from collections.abc import Sequence
 
 import attrs
+from rich.filesize import decimal
 
 from aioproducer import Outcome, Producer, ProducerConfig
 from aioproducer.cli.connecting import reach
@@ -16,7 +17,6 @@ from aioproducer.cli.running import Stop, every, heeding_signals
 from aioproducer.cli.screen import Screen
 
 LOOK_EVERY = 0.1
-MEGA = 1_000_000
 
 
 @attrs.frozen
@@ -72,7 +72,7 @@ async def _feed(job: Job, screen: Screen, stop: Stop, producer: Producer, feed: 
 
 def _figures(account: Account) -> str:
     failed = f", {account.failures.count:,} failed" if account.failures.count else ""
-    return f"{account.bytes_read / MEGA:,.1f} MB read, {account.outcomes[Outcome.ACKED]:,} acked{failed}"
+    return f"{decimal(account.bytes_read)} read, {account.outcomes[Outcome.ACKED]:,} acked{failed}"
 
 
 def _say_stopping(screen: Screen, job: Job) -> None:
