@@ -15,7 +15,7 @@ from contextlib import ExitStack, contextmanager
 
 from flask import Flask, request
 
-from aioproducer import KafkaError, Outcome, Producer
+from aioproducer import KafkaError, Outcome, Producer, RecordTooLargeError
 
 KAFKA = os.environ.get("KAFKA", "localhost:9092")
 Answer = tuple[dict[str, str | int], int]
@@ -57,6 +57,8 @@ def create_app() -> Flask:
         app.logger.error("the order failed: %s", error)
         if error.outcome is Outcome.UNKNOWN:
             return {"error": "the order may have been taken: look before you repeat it"}, 504
+        if isinstance(error, RecordTooLargeError):
+            return {"error": "the order is too large"}, 413
         return {"error": "the order was not taken"}, 503 if error.retriable else 500
 
     return app

@@ -11,7 +11,6 @@ from __future__ import annotations
 import os
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from typing import TypedDict
 
 from fastapi import FastAPI, Request
 from fastapi.responses import JSONResponse
@@ -21,6 +20,8 @@ from aioproducer import BufferFullError, Outcome, Producer
 KAFKA = os.environ.get("KAFKA", "localhost:9092")
 PATIENCE = 0.2
 """Seconds that a client waits for the confirmation."""
+LARGEST = 1_000_000
+"""Bytes of an event; below `max_request_size`, so that every event can be sent."""
 
 ANSWERS = {
     Outcome.ACKED: (201, "written"),
@@ -30,14 +31,8 @@ ANSWERS = {
 }
 
 
-class State(TypedDict):
-    """What the handlers find in `request.state`."""
-
-    producer: Producer
-
-
 @asynccontextmanager
-async def lifespan(app: FastAPI) -> AsyncIterator[State]:
+async def lifespan(app: FastAPI) -> AsyncIterator[dict[str, Producer]]:
     """Events wait for Kafka for an hour and in 64 MB at most; the end of the application for 20 seconds."""
     async with Producer(
         KAFKA, delivery_timeout_ms=3_600_000, buffer_memory=64 << 20, close_timeout_ms=20_000
@@ -50,9 +45,11 @@ app = FastAPI(lifespan=lifespan)
 
 @app.post("/events")
 async def take_event(request: Request) -> JSONResponse:
-    """Accept the event without waiting, then wait for its outcome for a moment; the record outlives the handler."""
+    """Accept the event, and wait for its outcome for a moment only. The record goes on; its loss would be logged."""
     producer: Producer = request.state.producer
     event = await request.body()
+    if len(event) > LARGEST:
+        return JSONResponse({"event": "refused, too large"}, 413)
     try:
         # send() would wait for a topic that is not known yet: send_nowait() puts the record into a queue.
         delivery = producer.send_nowait("events", event)

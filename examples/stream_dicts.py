@@ -17,7 +17,7 @@ from aioproducer import Producer, Record
 
 KAFKA = os.environ.get("KAFKA", "localhost:9092")
 COLUMNS = (
-    TextColumn("written"),
+    TextColumn("done"),
     BarColumn(),
     MofNCompleteColumn(),
     TimeRemainingColumn(elapsed_when_finished=True),

@@ -16,6 +16,7 @@ from aioproducer import (
     KafkaError,
     Outcome,
     RecordMetadata,
+    RecordTooLargeError,
 )
 from aioproducer.testing import EmbeddedKafka
 from examples import flask_app
@@ -69,6 +70,7 @@ class FailingProducer:
         (BufferFullError(), 503),
         (DeliveryTimeoutError(outcome=Outcome.NOT_WRITTEN), 503),
         (DeliveryTimeoutError(outcome=Outcome.UNKNOWN), 504),
+        (RecordTooLargeError(), 413),
         (AuthorizationError(), 500),
     ],
 )

@@ -9,7 +9,7 @@ from pathlib import Path
 from tests.examples.programs import EXAMPLES
 from tests.repo.source import ROOT, nodes, python_files
 
-TESTS = [*python_files(ROOT / "tests" / "examples"), ROOT / "tests" / "repo" / "test_documents.py"]
+TESTS = [*python_files(ROOT / "tests" / "examples"), *python_files(ROOT / "tests" / "repo")]
 
 
 def examples() -> set[Path]:
