@@ -1,4 +1,4 @@
-"""Command line: `python -m benchmarks` runs every client against a real Kafka and writes RESULTS.md."""
+"""Command line: `python -m benchmarks` runs every workload against a real Kafka and writes RESULTS.md and the picture."""
 
 from __future__ import annotations
 
@@ -6,9 +6,14 @@ import argparse
 import os
 import sys
 from collections.abc import Sequence
+from itertools import groupby
 
-from benchmarks.report import RESULTS, goals, machine, markdown, rows, text
-from benchmarks.rounds import CLIENTS, Client, RoundFailedError, Rounds
+from benchmarks.counted import TOPIC, CallgrindMissingError, instructions_per_send
+from benchmarks.goals import goals, rows
+from benchmarks.picture import PICTURE, picture
+from benchmarks.report import RESULTS, goal_table, machine, markdown, table
+from benchmarks.rounds import Results, RoundFailedError, Rounds
+from benchmarks.workloads import VALUES, WORKLOADS, Workload
 from tools.kafka_cluster import KafkaCluster
 from tools.kafka_jars import KafkaUnavailableError
 
@@ -17,38 +22,49 @@ def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
     parser.add_argument("--rounds", type=int, default=3, help="interleaved rounds (default: %(default)s)")
     parser.add_argument("--scale", type=float, default=1.0, help="records of each round, times this")
-    parser.add_argument(
-        "--clients", nargs="+", choices=[client.name for client in CLIENTS], help="default: all"
-    )
+    names = [workload.name for workload in WORKLOADS]
+    parser.add_argument("--only", nargs="+", choices=names, metavar="WORK", help=f"of: {', '.join(names)}")
     parser.add_argument("--check", action="store_true", help="exit with 1 when a goal is missed")
     parser.add_argument("--no-write", action="store_true", help="leave RESULTS.md as it is")
     return parser.parse_args()
 
 
-def _measure(clients: Sequence[Client], rounds: int, scale: float) -> Rounds:
-    with KafkaCluster() as kafka:
-        done = Rounds(kafka, scale, print)
-        done.warm_up()
-        done.run(clients, rounds)
-    return done
+def _measure(workloads: Sequence[Workload], rounds: int, scale: float) -> tuple[Results, int | None]:
+    results: Results = {}
+    instructions = None
+    for nodes, some in groupby(workloads, lambda workload: workload.nodes):
+        with KafkaCluster(nodes) as kafka:
+            done = Rounds(kafka, scale, lambda line: print(line, flush=True))
+            done.warm_up()
+            for workload in some:
+                done.run(workload, 1 if workload.once else rounds)
+                if workload is VALUES:
+                    kafka.create_topic(TOPIC)
+                    instructions = instructions_per_send(kafka.bootstrap_servers)
+                    print(f"instructions of an accepted send: {instructions:,}", flush=True)
+        results |= done.results
+    return results, instructions
 
 
 def main() -> int:
     """0; 1 when a goal is missed and `--check` was given, or a client failed."""
     asked = _arguments()
-    clients = [client for client in CLIENTS if not asked.clients or client.name in asked.clients]
+    workloads = [workload for workload in WORKLOADS if not asked.only or workload.name in asked.only]
     load = os.getloadavg()[0]
     print(f"{machine()}; load average {load:.1f}")
     try:
-        table = rows(_measure(clients, asked.rounds, asked.scale).results)
-    except (RoundFailedError, KafkaUnavailableError) as error:
+        results, instructions = _measure(workloads, asked.rounds, asked.scale)
+    except (RoundFailedError, KafkaUnavailableError, CallgrindMissingError) as error:
         print(error, file=sys.stderr)
         return 1
-    reached = goals(table)
-    print("", text(table), "", *reached, sep="\n")
-    if not asked.no_write and len(clients) == len(CLIENTS):
-        RESULTS.write_text(markdown(table, load), encoding="utf-8")
-    return int(asked.check and not all(goal.met for goal in reached))
+    measured = rows(results)
+    for workload in workloads:
+        print(f"\n{workload.title}\n{table(workload, measured[workload.name])}")
+    print(f"\n{goal_table(measured)}")
+    if not asked.no_write and len(workloads) == len(WORKLOADS):
+        RESULTS.write_text(markdown(measured, instructions, load), encoding="utf-8")
+        PICTURE.write_text(picture(measured[VALUES.name]), encoding="utf-8")
+    return int(asked.check and not all(goal.met for goal in goals(measured)))
 
 
 if __name__ == "__main__":

@@ -1,30 +1,62 @@
-"""What one client's process reports of a round, and how it takes the time."""
+"""What a client's process is told, what it reports of a round, and how it takes the time."""
 
 from __future__ import annotations
 
 import json
 import os
+import random
 import sys
 import time
+from collections.abc import Iterator
+from itertools import cycle, islice, repeat
 from types import TracebackType
-from typing import Final, Self
+from typing import Any, Final, Self
 
 import attrs
 
-VALUE: Final = bytes(range(100))
 BATCH_SIZE: Final = 131072
 LINGER_MS: Final = 5
 MARK: Final = "RESULT "
+SEED: Final = 20260101
+POOL: Final = 1024
 
 
-@attrs.frozen
-class Task:
-    """What one process is to do."""
+@attrs.frozen(kw_only=True)
+class Work:
+    """What one process is to do; each program reads what concerns it."""
 
     bootstrap_servers: str
     topic: str
     records: int
-    warm_up: int
+    warm_up: int = 0
+    value_size: int = 100
+    key_size: int = 0
+    # Values like real ones, which compress: else all are alike, and cost nothing to make.
+    texts: bool = False
+    # Tasks, producers, or records of one call, as the program says.
+    many: int = 1
+    # Records a second, for those that send at a pace.
+    rate: int = 0
+    partition: int | None = None
+    uvloop: bool = False
+    # Settings of the client besides those that all have.
+    settings: dict[str, Any] = attrs.field(factory=dict)
+
+    def values(self, count: int) -> Iterator[bytes]:
+        """That many values."""
+        if not self.texts:
+            return repeat(bytes(index % 251 for index in range(self.value_size)), count)
+        return islice(cycle(_texts(self.value_size)), count)
+
+    def keys(self, count: int) -> Iterator[bytes]:
+        """That many keys, of a pool of different ones."""
+        return islice(cycle([b"%0*d" % (self.key_size, number) for number in range(POOL)]), count)
+
+
+def _texts(size: int) -> list[bytes]:
+    rng = random.Random(SEED)
+    words = [b"%x" % rng.getrandbits(rng.randrange(8, 40)) for _ in range(500)]
+    return [b" ".join(rng.choices(words, k=size // 3))[:size] for _ in range(POOL)]
 
 
 @attrs.frozen
@@ -35,6 +67,8 @@ class Round:
     seconds: float
     cpu_seconds: float
     version: str
+    # What else it measured, by name.
+    figures: dict[str, float] = attrs.field(factory=dict)
 
     @property
     def rate(self) -> float:
@@ -57,9 +91,11 @@ class Stopwatch:
 
     seconds: float = 0.0
     cpu_seconds: float = 0.0
+    # Of the thread that measures: in an asyncio program the event loop's.
+    thread_seconds: float = 0.0
 
     def __enter__(self) -> Self:
-        self.cpu_seconds = _cpu()
+        self.cpu_seconds, self.thread_seconds = _cpu(), time.thread_time()
         self.seconds = time.perf_counter()
         return self
 
@@ -68,15 +104,16 @@ class Stopwatch:
     ) -> None:
         self.seconds = time.perf_counter() - self.seconds
         self.cpu_seconds = _cpu() - self.cpu_seconds
+        self.thread_seconds = time.thread_time() - self.thread_seconds
 
-    def round(self, records: int, version: str) -> Round:
+    def round(self, records: int, version: str, **figures: float) -> Round:
         """The round this watch measured."""
-        return Round(records, self.seconds, self.cpu_seconds, version)
+        return Round(records, self.seconds, self.cpu_seconds, version, figures)
 
 
-def task() -> Task:
+def work() -> Work:
     """What the command line of this process says it is to do."""
-    return Task(**json.loads(sys.argv[1]))
+    return Work(**json.loads(sys.argv[1]))
 
 
 def check_offsets(offsets: dict[int, list[int]], expected: int) -> None:
@@ -87,6 +124,12 @@ def check_offsets(offsets: dict[int, list[int]], expected: int) -> None:
     for partition, numbers in offsets.items():
         if sorted(numbers) != list(range(min(numbers), min(numbers) + len(numbers))):
             raise SystemExit(f"the offsets of partition {partition} have gaps or repeats")
+
+
+def percentiles(seconds: list[float]) -> dict[str, float]:
+    """The median and the 99th percentile, in milliseconds."""
+    ordered = sorted(seconds)
+    return {f"p{part}_ms": ordered[len(ordered) * part // 100] * 1000 for part in (50, 99)}
 
 
 def _cpu() -> float:

@@ -1,120 +1,120 @@
-"""From rounds to a table, and from the table to a verdict."""
+"""RESULTS.md: the tables, the verdict, and how it was measured."""
 
 from __future__ import annotations
 
 import os
 import platform
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from pathlib import Path
-from statistics import median
 from typing import Final
 
-import attrs
-
-from benchmarks.measure import BATCH_SIZE, LINGER_MS, VALUE, Round
-from benchmarks.rounds import AIOKAFKA, CONFLUENT, JAVA, OURS, PARTITIONS, Client
+from benchmarks.goals import Rows, goals
+from benchmarks.measure import BATCH_SIZE, LINGER_MS
+from benchmarks.workloads import JAVA, OURS, VALUES, WORKLOADS, Workload
 from tools.kafka_jars import KAFKA_VERSION
 
 RESULTS: Final = Path(__file__).parent / "RESULTS.md"
 
 
-@attrs.frozen
-class Row:
-    """The medians of one client."""
-
-    name: str
-    version: str
-    rate: float
-    slowest: float
-    fastest: float
-    cpu_micros: float
-    rounds: int
-
-
-@attrs.frozen
-class Goal:
-    """A ratio that has to be reached: `text` says it, `value` was measured."""
-
-    text: str
-    value: float
-    met: bool
-
-    def __str__(self) -> str:
-        return f"{'met   ' if self.met else 'MISSED'} {self.text}: {self.value:.2f}"
-
-
-def rows(results: Mapping[Client, Sequence[Round]]) -> dict[Client, Row]:
-    """The medians of every client that ran."""
-    return {client: _row(client, done) for client, done in results.items()}
-
-
-def _row(client: Client, done: Sequence[Round]) -> Row:
-    rates = [one.rate for one in done]
-    cpu = median(one.cpu_micros for one in done)
-    return Row(client.name, done[0].version, median(rates), min(rates), max(rates), cpu, len(done))
-
-
-def goals(table: Mapping[Client, Row]) -> list[Goal]:
-    """What the design stands or falls with."""
-    if not {OURS, CONFLUENT, AIOKAFKA} <= set(table):
-        return []
-    ours, confluent, aiokafka = table[OURS], table[CONFLUENT], table[AIOKAFKA]
-    faster, far_faster = ours.rate / confluent.rate, ours.rate / aiokafka.rate
-    cheaper = ours.cpu_micros / confluent.cpu_micros
-    return [
-        Goal("rate, at least 2 x confluent-kafka", faster, faster >= 2),
-        Goal("rate, at least 8 x aiokafka", far_faster, far_faster >= 8),
-        Goal("CPU per record, at most 0.5 x confluent-kafka", cheaper, cheaper <= 0.5),
-    ]
-
-
-def text(table: Mapping[Client, Row]) -> str:
-    """The table, for a terminal and for Markdown."""
-    ours = table.get(OURS)
-    lines = [
-        "| client | records/s (median) | slowest - fastest round | CPU us/record | aioproducer is |",
-        "|---|---:|---:|---:|---:|",
-    ]
-    lines += [_line(row, ours.rate if ours else None) for row in table.values()]
+def table(workload: Workload, rows: Rows) -> str:
+    """One workload, for a terminal and for Markdown."""
+    heads = ["client" if workload is VALUES else "what"]
+    if workload.shows_rate:
+        heads += ["records/s (median)", "slowest - fastest round", "CPU us/record"]
+        if OURS in rows and len(rows) > 1:
+            heads.append("aioproducer is")
+    heads += [head for _, head, _ in workload.figures]
+    lines = ["| " + " | ".join(heads) + " |", "|---" + "|---:" * (len(heads) - 1) + "|"]
+    lines += ["| " + " | ".join(_cells(workload, name, rows)) + " |" for name in rows]
     return "\n".join(lines)
 
 
-def _line(row: Row, ours: float | None) -> str:
-    ratio = "" if ours is None or row.name == OURS.name else f"{ours / row.rate:.2f} x"
-    spread = f"{row.slowest / 1000:,.0f} k - {row.fastest / 1000:,.0f} k"
-    return f"| {row.version} | {row.rate:,.0f} | {spread} | {row.cpu_micros:.2f} | {ratio} |"
+def _cells(workload: Workload, name: str, rows: Rows) -> list[str]:
+    row = rows[name]
+    cells = [row.version if workload is VALUES else name]
+    if workload.shows_rate:
+        spread = f"{row.slowest / 1000:,.0f} k - {row.fastest / 1000:,.0f} k"
+        cells += [f"{row.rate:,.0f}", spread, f"{row.cpu_micros:.2f}"]
+        if OURS in rows and len(rows) > 1:
+            cells.append("" if name == OURS else f"{rows[OURS].rate / row.rate:.2f} x")
+    return cells + [f"{row.figures[figure]:{form}}" for figure, _, form in workload.figures]
 
 
-def markdown(table: Mapping[Client, Row], load: float) -> str:
+def goal_table(measured: Mapping[str, Rows]) -> str:
+    """The goals beside what was measured."""
+    titles = {workload.name: workload.title for workload in WORKLOADS}
+    lines = ["| work | goal | measured | |", "|---|---|---:|---|"]
+    seen = ""
+    for goal in goals(measured):
+        title = titles[goal.workload] if goal.workload != seen else ""
+        seen = goal.workload
+        value = f"{goal.value:,.0f}" if goal.value >= 1000 else f"{goal.value:.2f}"
+        lines.append(f"| {title} | {goal.text} | {value} | {goal.verdict} |")
+    return "\n".join(lines)
+
+
+def markdown(measured: Mapping[str, Rows], instructions: int | None, load: float) -> str:
     """The whole of RESULTS.md; `load` is what else the machine was doing when the run began."""
-    rounds = max(row.rounds for row in table.values())
-    verdict = "\n".join(f"* {goal}" for goal in goals(table))
+    rounds = max(row.rounds for rows in measured.values() for row in rows.values())
+    first = table(VALUES, measured[VALUES.name])
+    others = "\n\n".join(
+        f"## {workload.title}\n\n{table(workload, measured[workload.name])}"
+        for workload in WORKLOADS
+        if workload is not VALUES and workload.name in measured
+    )
     return f"""\
 # What was measured
 
-Written by `python -m benchmarks` on {datetime.now(UTC):%Y-%m-%d}. Compare ratios; absolute figures move with the machine.
+Written by `make bench` on {datetime.now(UTC):%Y-%m-%d}. Compare ratios; absolute figures move with the machine.
 
-{text(table)}
+## {VALUES.title}
 
-{verdict}
+{first}
 
+## Goals
+
+{goal_table(measured)}
+
+{_counted(instructions)}{others}
+
+{_method(rounds, load)}"""
+
+
+def _counted(instructions: int | None) -> str:
+    if instructions is None:
+        return ""
+    return f"""\
+## Instructions of an accepted send
+
+**{instructions:,}** machine instructions for one `await producer.send(topic, value)` with its delivery kept, the loop around
+it included; counted by callgrind, so that it can be compared between runs on any machine of this kind.
+
+"""
+
+
+def _method(rounds: int, load: float) -> str:
+    return f"""\
 ## How
 
 * {machine()}; load average {load:.1f} before the run began (near 0 when nothing else runs).
-* Apache Kafka {KAFKA_VERSION}, one node, on the same machine; a new topic of {PARTITIONS} partitions for every run.
-* Values of {len(VALUE)} bytes, no key, acks=all, idempotent, linger {LINGER_MS} ms, batches of {BATCH_SIZE} bytes, no compression.
-* {rounds} interleaved rounds after one that warms the broker and is not counted. Each client runs in a process of its own and sends
-  some records first that are not counted.
+* Apache Kafka {KAFKA_VERSION}, one node unless it says otherwise, on the same machine; a new topic of 4 partitions for every run.
+* acks=all, idempotent, linger {LINGER_MS} ms, batches of {BATCH_SIZE} bytes, no compression, unless it says otherwise.
+* Medians of {rounds} interleaved rounds after some that warm the broker and are not counted (one round for what has no goal:
+  loops, codecs, three brokers). Each client runs in a process of its own and sends some records first that are not counted.
 * Every delivery is kept and checked: the clock stops when each record's partition and offset has been read, and then
   the offsets must have no gap and no repeat. aioproducer: one task that awaits each `send()`, then `flush()`, then reads every
-  delivery's result. aiokafka: one task that awaits each `send()`, then every future. confluent-kafka: the synchronous producer with a delivery callback for each record.
+  delivery's result. aiokafka: one task that awaits each `send()`, then every future. confluent-kafka: the synchronous
+  producer with a delivery callback for each record.
 * aioproducer runs with `send_buffer_bytes=-1`, which leaves the socket's buffer to the operating system as librdkafka and
-  aiokafka do; its default is Kafka's 128 KiB.
-* CPU is user and system time of all threads of the client's process. For {JAVA.name} (ProducerPerformance, for
-  orientation) it includes the start of the JVM, and there is no warm-up.
-* The limit sends requests of the same size, made beforehand and without a producer id, over a blocking socket with
-  five in flight; no record is made and no delivery is told.
+  aiokafka do; its default is Kafka's 128 KiB (measured too, below).
+* CPU is user and system time of all threads of the client's process. For {JAVA} (ProducerPerformance) it includes
+  the start of the JVM, and there is no warm-up.
+* The limit sends requests of the same size that were made beforehand over a blocking socket, idempotent, with five in flight;
+  only the sequence numbers and the checksums are written anew. No record is made and no delivery is told.
+* At a pace each record is due at its time, whether or not those before it are written, and is measured from that time on.
+* Stalls: a *step* is one callback of the loop, a *turn* all that was ready when it looked; processor time of the loop's thread,
+  so that other processes of the machine do not count. Python's garbage collector does.
 """
 
 

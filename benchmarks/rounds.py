@@ -1,83 +1,114 @@
-"""Interleaved rounds: every client in a process of its own, each time on a new topic."""
+"""Interleaved rounds: every contestant in a process of its own, each time on a new topic."""
 
 from __future__ import annotations
 
 import json
 import subprocess
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
+from functools import cache
+from pathlib import Path
 from typing import Final
 
 import attrs
 
-from benchmarks.measure import MARK, Round, Task
+from benchmarks.measure import MARK, Round, Work
+from benchmarks.workloads import VALUES, Contestant, Workload
 from tools.kafka_cluster import KafkaCluster
 
-PARTITIONS: Final = 4
+ROOT: Final = Path(__file__).parent.parent
 _LIMIT: Final = 300.0
+_FEWEST: Final = 2_000
 
-
-@attrs.frozen
-class Client:
-    """A client that is measured: how it is called, the module that runs it, and records enough for 2-5 s."""
-
-    name: str
-    module: str
-    records: int
-    warm_up: int
-
-
-OURS: Final = Client("aioproducer", "aioproducer_client", 2_000_000, 100_000)
-CONFLUENT: Final = Client("confluent-kafka", "confluent_client", 1_000_000, 100_000)
-AIOKAFKA: Final = Client("aiokafka", "aiokafka_client", 150_000, 10_000)
-JAVA: Final = Client("Java client", "java_client", 1_000_000, 0)
-LIMIT: Final = Client("the limit", "limit_client", 4_000_000, 0)
-CLIENTS: Final = (OURS, CONFLUENT, AIOKAFKA, JAVA, LIMIT)
+# The rounds of each contestant by its name, for each workload by its name.
+Results = dict[str, dict[str, list[Round]]]
 
 
 class RoundFailedError(RuntimeError):
-    """A client's process did not finish its round; the text is what it said."""
+    """A contestant's process did not finish its round; the text is what it said."""
 
 
 @attrs.define
 class Rounds:
-    """Runs the rounds on one Kafka and keeps what came out, by client."""
+    """Runs workloads on one Kafka and keeps what came out."""
 
     kafka: KafkaCluster
     scale: float
     say: Callable[[str], None]
-    results: dict[Client, list[Round]] = attrs.field(factory=dict, init=False)
+    results: Results = attrs.field(factory=dict, init=False)
     _topics: int = attrs.field(default=0, init=False)
 
     def warm_up(self) -> None:
-        """Let the broker's JVM compile what all the clients need it to do."""
-        for client in (LIMIT, CONFLUENT):
-            self._one(client)
+        """Let the broker's JVM compile what all of them need it to do."""
+        for contestant in VALUES.contestants[:2]:
+            self._one(contestant)
 
-    def run(self, clients: Sequence[Client], rounds: int) -> None:
-        """Each client once a round, so that whatever the machine does meanwhile hits all of them."""
+    def run(self, workload: Workload, rounds: int) -> None:
+        """Each contestant once a round, so that whatever the machine does meanwhile hits all of them."""
+        done = self.results.setdefault(workload.name, {})
         for number in range(1, rounds + 1):
-            for client in clients:
-                done = self._one(client)
-                self.results.setdefault(client, []).append(done)
-                self.say(
-                    f"round {number}: {client.name:16} {done.rate:>11,.0f} records/s in {done.seconds:.1f} s"
-                )
+            for contestant in self._able(workload):
+                one = self._one(contestant)
+                done.setdefault(contestant.name, []).append(one)
+                self.say(_line(workload, contestant, number, one))
 
-    def _one(self, client: Client) -> Round:
+    def _able(self, workload: Workload) -> list[Contestant]:
+        there = {None, *pythons()}
+        for contestant in workload.contestants:
+            if contestant.python not in there:
+                self.say(f"{contestant.name}: left out, there is no such Python on this machine")
+        return [contestant for contestant in workload.contestants if contestant.python in there]
+
+    def _one(self, contestant: Contestant) -> Round:
         self._topics += 1
-        topic = self.kafka.create_topic(f"bench-{self._topics}", PARTITIONS)
+        topic = self.kafka.create_topic(f"bench-{self._topics}", contestant.partitions)
         try:
-            records = max(1000, int(client.records * self.scale))
-            return _run_process(client, Task(self.kafka.bootstrap_servers, topic, records, client.warm_up))
+            work = Work(
+                bootstrap_servers=self.kafka.bootstrap_servers,
+                topic=topic,
+                records=self._scaled(contestant.records),
+                warm_up=self._scaled(contestant.warm_up) if contestant.warm_up else 0,
+                **contestant.options,
+            )
+            return _run_process(contestant, work)
         finally:
             self.kafka.delete_topic(topic)
 
+    def _scaled(self, records: int) -> int:
+        # Whole calls, and whole shares of tasks.
+        return max(_FEWEST, int(records * self.scale)) // 1000 * 1000
 
-def _run_process(client: Client, one: Task) -> Round:
-    command = [sys.executable, "-m", f"benchmarks.clients.{client.module}", json.dumps(attrs.asdict(one))]
-    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=_LIMIT)
+
+def _line(workload: Workload, contestant: Contestant, number: int, one: Round) -> str:
+    figures = "".join(f", {head} {one.figures[name]:{form}}" for name, head, form in workload.figures)
+    return (
+        f"{workload.name} {number}: {contestant.name:16} {one.rate:>11,.0f} records/s, "
+        f"{one.cpu_micros:.2f} us{figures}"
+    )
+
+
+def _run_process(contestant: Contestant, one: Work) -> Round:
+    python = python_of(contestant.python) if contestant.python else sys.executable
+    command = [python, "-m", f"benchmarks.clients.{contestant.program}", json.dumps(attrs.asdict(one))]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False, timeout=_LIMIT)
     for line in done.stdout.splitlines():
         if done.returncode == 0 and line.startswith(MARK):
             return Round(**json.loads(line.removeprefix(MARK)))
-    raise RoundFailedError(f"{client.name} ended with {done.returncode}:\n{done.stdout}{done.stderr}")
+    raise RoundFailedError(f"{contestant.name} ended with {done.returncode}:\n{done.stdout}{done.stderr}")
+
+
+@cache
+def pythons() -> dict[str, str]:
+    """The Pythons of this machine by their minor versions."""
+    lines = _stdout("tools/setup_machine.sh", "pythons").splitlines()
+    return dict(line.split(maxsplit=1) for line in lines)
+
+
+@cache
+def python_of(version: str) -> str:
+    """The Python of an environment of that minor version, made or brought up to date as `make test` does."""
+    return _stdout(pythons()[version], "tools/setup_venv.py", "core", "--dir", f".venvs/{version}").strip()
+
+
+def _stdout(*command: str) -> str:
+    return subprocess.run(command, cwd=ROOT, stdout=subprocess.PIPE, text=True, check=True).stdout

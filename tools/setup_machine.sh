@@ -3,7 +3,7 @@
 #
 #   tools/setup_machine.sh run      to run the package: Python, a C compiler
 #   tools/setup_machine.sh dev      ... and the development tools
-#   tools/setup_machine.sh test     ... and Java and Maven, for the real Kafka
+#   tools/setup_machine.sh test     ... and Java and Maven, for the real Kafka, and Valgrind, for the benchmarks
 #   tools/setup_machine.sh pythons  only lists "<minor version> <path>" of every supported Python on this machine
 #
 # What is missing is named with the package to install, or installed when this is root on Debian.
@@ -65,6 +65,7 @@ missing() { # level
     if [ "$1" = test ]; then
         have_java || echo "Java 17 or later: openjdk-17-jdk-headless"
         command -v mvn >/dev/null || echo "Maven: maven"
+        command -v valgrind >/dev/null || echo "Valgrind, for the counted benchmark: valgrind"
     fi
 }
 

@@ -120,7 +120,7 @@ def test_what_is_missing_is_named_with_its_package(machine: Path) -> None:
     result = set_up(machine, "test")
     assert result.returncode == 1
     assert "Java 17 or later: openjdk-17-jdk-headless\nMaven: maven\n" in result.stderr
-    assert "sudo apt-get install openjdk-17-jdk-headless maven" in result.stderr
+    assert "sudo apt-get install openjdk-17-jdk-headless maven valgrind" in result.stderr
     assert result.stdout == ""
 
 
@@ -146,14 +146,15 @@ def test_root_on_debian_installs_what_is_missing(machine: Path) -> None:
         [
             f"echo 'echo openjdk version \\\"17.0.1\\\" >&2' >{machine}/java",
             f"echo >{machine}/mvn",
-            f"/bin/chmod +x {machine}/java {machine}/mvn",
+            f"echo >{machine}/valgrind",
+            f"/bin/chmod +x {machine}/java {machine}/mvn {machine}/valgrind",
         ]
     )
     program(machine / "apt-get", f'echo "apt-get $*"\nif [ "$1" = install ]; then\n{arrived}\nfi')
     result = set_up(machine, "test")
     assert result.returncode == 0, result.stderr
     assert "apt-get update" in result.stderr
-    assert "--no-install-recommends openjdk-17-jdk-headless maven" in result.stderr
+    assert "--no-install-recommends openjdk-17-jdk-headless maven valgrind" in result.stderr
     assert result.stdout.startswith("Python 3.")
 
 

@@ -7,12 +7,12 @@ from collections import defaultdict
 
 import aiokafka
 
-from benchmarks.measure import BATCH_SIZE, LINGER_MS, VALUE, Round, Stopwatch, Task, check_offsets, task
+from benchmarks.measure import BATCH_SIZE, LINGER_MS, Round, Stopwatch, Work, check_offsets, work
 
 
-async def _send_all(producer: aiokafka.AIOKafkaProducer, topic: str, records: int) -> dict[int, list[int]]:
-    send = producer.send
-    futures = [await send(topic, VALUE) for _ in range(records)]
+async def _send_all(producer: aiokafka.AIOKafkaProducer, one: Work, count: int) -> dict[int, list[int]]:
+    send, topic = producer.send, one.topic
+    futures = [await send(topic, value) for value in one.values(count)]
     offsets: dict[int, list[int]] = defaultdict(list)
     for future in futures:
         metadata = await future
@@ -20,7 +20,7 @@ async def _send_all(producer: aiokafka.AIOKafkaProducer, topic: str, records: in
     return offsets
 
 
-async def _run(one: Task) -> Round:
+async def _run(one: Work) -> Round:
     producer = aiokafka.AIOKafkaProducer(
         bootstrap_servers=one.bootstrap_servers,
         acks="all",
@@ -30,9 +30,9 @@ async def _run(one: Task) -> Round:
     )
     await producer.start()
     try:
-        check_offsets(await _send_all(producer, one.topic, one.warm_up), one.warm_up)
+        check_offsets(await _send_all(producer, one, one.warm_up), one.warm_up)
         with Stopwatch() as watch:
-            offsets = await _send_all(producer, one.topic, one.records)
+            offsets = await _send_all(producer, one, one.records)
         check_offsets(offsets, one.records)
     finally:
         await producer.stop()
@@ -40,4 +40,4 @@ async def _run(one: Task) -> Round:
 
 
 if __name__ == "__main__":
-    asyncio.run(_run(task())).tell()
+    asyncio.run(_run(work())).tell()

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Iterator
+from itertools import repeat
 
 import confluent_kafka
 from confluent_kafka.cimpl import KafkaError, Message, Producer
 
-from benchmarks.measure import BATCH_SIZE, LINGER_MS, VALUE, Round, Stopwatch, Task, check_offsets, task
+from benchmarks.measure import BATCH_SIZE, LINGER_MS, Round, Stopwatch, Work, check_offsets, work
 
 # Serving callbacks at every record, as its examples do, costs it a fifth of its rate or more.
 _POLL_EVERY = 500
 
 
-def _send_all(producer: Producer, topic: str, records: int) -> dict[int, list[int]]:
+def _send_all(producer: Producer, one: Work, count: int) -> dict[int, list[int]]:
     offsets: dict[int, list[int]] = defaultdict(list)
 
     def delivered(error: KafkaError | None, message: Message) -> None:
@@ -21,11 +23,12 @@ def _send_all(producer: Producer, topic: str, records: int) -> dict[int, list[in
             raise SystemExit(f"not delivered: {error}")
         offsets[message.partition()].append(message.offset())  # type: ignore[index,arg-type]
 
-    produce, poll = producer.produce, producer.poll
-    for number in range(records):
+    produce, poll, topic = producer.produce, producer.poll, one.topic
+    keys: Iterator[bytes | None] = one.keys(count) if one.key_size else repeat(None, count)
+    for number, (value, key) in enumerate(zip(one.values(count), keys, strict=True)):
         while True:
             try:
-                produce(topic, VALUE, on_delivery=delivered)
+                produce(topic, value, key, on_delivery=delivered)
                 break
             except BufferError:
                 poll(0.01)
@@ -35,7 +38,7 @@ def _send_all(producer: Producer, topic: str, records: int) -> dict[int, list[in
     return offsets
 
 
-def _run(one: Task) -> Round:
+def _run(one: Work) -> Round:
     producer = Producer(
         {
             "bootstrap.servers": one.bootstrap_servers,
@@ -45,13 +48,13 @@ def _run(one: Task) -> Round:
             "batch.size": BATCH_SIZE,
         }
     )
-    check_offsets(_send_all(producer, one.topic, one.warm_up), one.warm_up)
+    check_offsets(_send_all(producer, one, one.warm_up), one.warm_up)
     with Stopwatch() as watch:
-        offsets = _send_all(producer, one.topic, one.records)
+        offsets = _send_all(producer, one, one.records)
     check_offsets(offsets, one.records)
     library, binding = confluent_kafka.libversion()[0], confluent_kafka.version()
     return watch.round(one.records, f"confluent-kafka {binding} (librdkafka {library})")
 
 
 if __name__ == "__main__":
-    _run(task()).tell()
+    _run(work()).tell()

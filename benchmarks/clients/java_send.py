@@ -9,21 +9,21 @@ import re
 import resource
 import subprocess
 
-from benchmarks.measure import BATCH_SIZE, LINGER_MS, VALUE, Round, Task, task
+from benchmarks.measure import BATCH_SIZE, LINGER_MS, Round, Work, work
 from tools.kafka_jars import KAFKA_VERSION, class_path, program
 
 _SUMMARY = re.compile(r"^(\d+) records sent, ([\d.]+) records/sec .*99th", re.MULTILINE)
 
 
-def _command(one: Task) -> list[str]:
+def _command(one: Work) -> list[str]:
     command = [program("java"), "-Xmx512m", "-cp", class_path(), "org.apache.kafka.tools.ProducerPerformance"]
-    command += ["--topic", one.topic, "--num-records", str(one.records), "--record-size", str(len(VALUE))]
+    command += ["--topic", one.topic, "--num-records", str(one.records), "--record-size", str(one.value_size)]
     command += ["--throughput", "-1", "--bootstrap-server", one.bootstrap_servers, "--command-property"]
     command += ["acks=all", "enable.idempotence=true", f"linger.ms={LINGER_MS}", f"batch.size={BATCH_SIZE}"]
     return command
 
 
-def _run(one: Task) -> Round:
+def _run(one: Work) -> Round:
     done = subprocess.run(_command(one), capture_output=True, text=True, check=False)
     summary = _SUMMARY.findall(done.stdout)
     if done.returncode != 0 or not summary:
@@ -34,4 +34,4 @@ def _run(one: Task) -> Round:
 
 
 if __name__ == "__main__":
-    _run(task()).tell()
+    _run(work()).tell()

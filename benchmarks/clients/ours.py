@@ -1,0 +1,99 @@
+"""What the programs that measure aioproducer have in common."""
+
+from __future__ import annotations
+
+import asyncio
+import platform
+import time
+from collections import defaultdict
+from collections.abc import Callable, Coroutine, Iterable
+from importlib.metadata import PackageNotFoundError, version
+from typing import Any
+
+import attrs
+
+from aioproducer import Delivery, Producer
+from benchmarks.measure import BATCH_SIZE, LINGER_MS, Round, Work, work
+
+
+def make_producer(one: Work, **settings: Any) -> Producer:
+    """A producer with the settings that every client has here."""
+    common: dict[str, Any] = {
+        "acks": "all",
+        "enable_idempotence": True,
+        "linger_ms": LINGER_MS,
+        "batch_size": BATCH_SIZE,
+        # The operating system's, as librdkafka and aiokafka leave it; Kafka's 128 KiB is ours otherwise.
+        "send_buffer_bytes": -1,
+    }
+    return Producer(one.bootstrap_servers, **{**common, **settings, **one.settings})
+
+
+def offsets_of(deliveries: Iterable[Delivery]) -> dict[int, list[int]]:
+    """The offsets by partition; a record that failed raises."""
+    offsets: dict[int, list[int]] = defaultdict(list)
+    for delivery in deliveries:
+        metadata = delivery.result()
+        offsets[metadata.partition].append(metadata.offset)
+    return offsets
+
+
+def run(program: Callable[[Work], Coroutine[Any, Any, Round]]) -> None:
+    """Do what the command line says, and tell."""
+    one = work()
+    if one.uvloop:
+        import uvloop  # noqa: PLC0415  # only where it is measured
+
+        with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+            runner.run(program(one)).tell()
+    else:
+        asyncio.run(program(one)).tell()
+
+
+def own_version() -> str:
+    """What this library calls itself; another Python than the usual one is told."""
+    try:
+        return f"aioproducer {version('aioproducer')}"
+    except PackageNotFoundError:
+        return f"aioproducer (source tree, Python {platform.python_version()})"
+
+
+@attrs.define
+class LoopWatch:
+    """How long the loop's thread works without looking up, in seconds of processor time, not of the clock."""
+
+    # One callback: a step of a task, or an answer that is handled.
+    longest_step: float = 0.0
+    # All that was ready in one turn: a thousand tasks that were woken together are a thousand steps.
+    longest_turn: float = 0.0
+    _turn_began: float = 0.0
+    _running: bool = False
+
+    def start(self) -> None:
+        """Look at everything that the loop does from now on; keeps it from sleeping."""
+        self._running = True
+        self._turn_began = time.thread_time()
+        asyncio.get_running_loop().call_soon(self._turn)
+        self._watch_steps()
+
+    def stop(self) -> None:
+        """Look no more."""
+        self._running = False
+
+    def _turn(self) -> None:
+        now = time.thread_time()
+        self.longest_turn = max(self.longest_turn, now - self._turn_began)
+        self._turn_began = now
+        if self._running:
+            asyncio.get_running_loop().call_soon(self._turn)
+
+    def _watch_steps(self) -> None:
+        run_handle = asyncio.Handle._run  # noqa: SLF001  # the one place that every callback goes through
+
+        def watched(handle: asyncio.Handle) -> None:
+            began = time.thread_time()
+            run_handle(handle)
+            if self._running:
+                self.longest_step = max(self.longest_step, time.thread_time() - began)
+
+        asyncio.Handle._run = watched  # type: ignore[method-assign,assignment]  # noqa: SLF001  # as above

@@ -1,0 +1,43 @@
+"""Sending at a pace: each record at its time, whether or not those before it are written."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+from collections.abc import Awaitable, Callable
+
+from benchmarks.measure import Round, Stopwatch, Work, check_offsets, percentiles
+
+# Writes one record and says where it is: partition and offset.
+Write = Callable[[bytes], Awaitable[tuple[int, int]]]
+
+
+async def paced(write: Write, one: Work, version: str) -> Round:
+    """Send `records` at `rate` and measure each from the time it was due to the time its place is known."""
+    await _sent(write, one, one.warm_up)
+    gc.collect()
+    with Stopwatch() as watch:
+        done = await _sent(write, one, one.records)
+    offsets: dict[int, list[int]] = {}
+    for partition, offset, _ in done:
+        offsets.setdefault(partition, []).append(offset)
+    check_offsets(offsets, one.records)
+    return watch.round(one.records, version, **percentiles([seconds for _, _, seconds in done]))
+
+
+async def _sent(write: Write, one: Work, count: int) -> list[tuple[int, int, float]]:
+    loop = asyncio.get_running_loop()
+    start = loop.time()
+    tasks = []
+    for number, value in enumerate(one.values(count)):
+        due = start + number / one.rate
+        pause = due - loop.time()
+        if pause > 0:
+            await asyncio.sleep(pause)
+        tasks.append(asyncio.create_task(_timed(write, value, due)))
+    return await asyncio.gather(*tasks)
+
+
+async def _timed(write: Write, value: bytes, due: float) -> tuple[int, int, float]:
+    partition, offset = await write(value)
+    return partition, offset, asyncio.get_running_loop().time() - due

@@ -1,0 +1,177 @@
+"""The goals: what each ratio has to reach, and what it is."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from statistics import median
+from typing import Final
+
+import attrs
+
+from benchmarks.measure import Round
+from benchmarks.rounds import Results
+from benchmarks.workloads import (
+    AIOKAFKA,
+    BULK,
+    CONFLUENT,
+    JAVA,
+    KEYS,
+    KILOBYTES,
+    LIMIT,
+    MEMORY,
+    OURS,
+    PACES,
+    PARTITIONS,
+    STALLS,
+    TASKS,
+    VALUES,
+)
+
+
+@attrs.frozen
+class Row:
+    """The medians of one contestant."""
+
+    version: str
+    rate: float
+    slowest: float
+    fastest: float
+    cpu_micros: float
+    rounds: int
+    figures: dict[str, float]
+
+
+@attrs.frozen
+class Goal:
+    """What has to be reached, and what was measured."""
+
+    workload: str
+    text: str
+    value: float
+    met: bool
+
+    @property
+    def verdict(self) -> str:
+        """For a table."""
+        return "met" if self.met else "**missed**"
+
+
+def row(rounds: list[Round]) -> Row:
+    """The medians of the rounds."""
+    rates = [one.rate for one in rounds]
+    return Row(
+        version=rounds[0].version,
+        rate=median(rates),
+        slowest=min(rates),
+        fastest=max(rates),
+        cpu_micros=median(one.cpu_micros for one in rounds),
+        rounds=len(rounds),
+        figures={name: median(one.figures[name] for one in rounds) for name in rounds[0].figures},
+    )
+
+
+def rows(results: Results) -> dict[str, dict[str, Row]]:
+    """The medians of every contestant of every workload."""
+    return {
+        workload: {name: row(rounds) for name, rounds in done.items()} for workload, done in results.items()
+    }
+
+
+Rows = Mapping[str, Row]
+
+
+def _at_least(workload: str, text: str, value: float, bound: float) -> Goal:
+    return Goal(workload, f"{text}: at least {bound:,g}", value, value >= bound)
+
+
+def _at_most(workload: str, text: str, value: float, bound: float) -> Goal:
+    return Goal(workload, f"{text}: at most {bound:,g}", value, value <= bound)
+
+
+def _values(rows: Rows) -> Iterator[Goal]:
+    ours = rows[OURS]
+    for other, bound in ((CONFLUENT, 2.5), (AIOKAFKA, 12), (JAVA, 2), (LIMIT, 0.55)):
+        yield _at_least(VALUES.name, f"rate, x {other}", ours.rate / rows[other].rate, bound)
+    yield _at_most(
+        VALUES.name, "CPU per record, x confluent-kafka", ours.cpu_micros / rows[CONFLUENT].cpu_micros, 0.4
+    )
+
+
+def _keys(rows: Rows) -> Iterator[Goal]:
+    ours, confluent = rows[OURS], rows[CONFLUENT]
+    yield _at_least(KEYS.name, "rate, x confluent-kafka", ours.rate / confluent.rate, 2)
+    yield _at_most(
+        KEYS.name, "CPU per record, x confluent-kafka", ours.cpu_micros / confluent.cpu_micros, 0.45
+    )
+
+
+def _kilobytes(rows: Rows) -> Iterator[Goal]:
+    ours, confluent = rows[OURS], rows[CONFLUENT]
+    yield _at_least(KILOBYTES.name, "rate, x the limit", ours.rate / rows[LIMIT].rate, 0.9)
+    yield _at_most(
+        KILOBYTES.name, "CPU per record, x confluent-kafka", ours.cpu_micros / confluent.cpu_micros, 0.5
+    )
+
+
+def _bulk(rows: Rows) -> Iterator[Goal]:
+    ours, single, limit = rows[OURS], rows["one by one"], rows[LIMIT]
+    faster, near = ours.rate / single.rate, ours.rate / limit.rate
+    met = faster >= 1.5 or near >= 0.85
+    yield Goal(BULK.name, f"rate, x one by one: at least 1.5 (or 0.85 x the limit: {near:.2f})", faster, met)
+    yield _at_most(
+        BULK.name, "CPU us per record beyond the network's", ours.cpu_micros - limit.cpu_micros, 0.25
+    )
+
+
+def _tasks(rows: Rows) -> Iterator[Goal]:
+    many, fewer = rows["10,000 tasks"], rows["1,000 tasks"]
+    yield _at_least(TASKS.name, "records/s with 10,000 tasks", many.rate, 100_000)
+    yield _at_least(TASKS.name, "rate with 10,000 tasks, x with 1,000", many.rate / fewer.rate, 0.7)
+
+
+def _pace(name: str) -> Callable[[Rows], Iterator[Goal]]:
+    def judge(rows: Rows) -> Iterator[Goal]:
+        for part in ("p50", "p99"):
+            own = rows[OURS].figures[f"{part}_ms"]
+            for other in (AIOKAFKA, CONFLUENT):
+                yield _at_most(name, f"{part}, x {other}", own / rows[other].figures[f"{part}_ms"], 1)
+
+    return judge
+
+
+def _partitions(rows: Rows) -> Iterator[Goal]:
+    one, many = rows["1 partition"], rows["5,000 partitions"]
+    # A twentieth is what two runs of the same differ by.
+    yield _at_most(
+        PARTITIONS.name, "CPU per record, 5,000 partitions x 1", many.cpu_micros / one.cpu_micros, 1.05
+    )
+    per_request = many.figures["request_micros"] / one.figures["request_micros"]
+    yield _at_most(PARTITIONS.name, "CPU per request, 5,000 partitions x 1", per_request, 1.05)
+
+
+def _memory(rows: Rows) -> Iterator[Goal]:
+    yield _at_most(MEMORY.name, "bytes beside the value", rows[OURS].figures["bytes_per_record"], 120)
+
+
+def _stalls(rows: Rows) -> Iterator[Goal]:
+    figures = rows[OURS].figures
+    longest = max(value for name, value in figures.items() if name.endswith("_step_ms"))
+    yield _at_most(STALLS.name, "longest step, ms", longest, 5)
+
+
+_JUDGES: Final[Mapping[str, Callable[[Rows], Iterator[Goal]]]] = {
+    VALUES.name: _values,
+    KEYS.name: _keys,
+    KILOBYTES.name: _kilobytes,
+    BULK.name: _bulk,
+    TASKS.name: _tasks,
+    **{pace.name: _pace(pace.name) for pace in PACES},
+    PARTITIONS.name: _partitions,
+    MEMORY.name: _memory,
+    STALLS.name: _stalls,
+}
+
+
+def goals(table: Mapping[str, Rows]) -> list[Goal]:
+    """The verdict on everything that was measured and has a goal."""
+    return [goal for name, judge in _JUDGES.items() if name in table for goal in judge(table[name])]

@@ -1,0 +1,176 @@
+"""What is measured: kinds of work, and who does each of them."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import attrs
+
+OURS: Final = "aioproducer"
+CONFLUENT: Final = "confluent-kafka"
+AIOKAFKA: Final = "aiokafka"
+JAVA: Final = "Java client"
+LIMIT: Final = "the limit"
+
+
+@attrs.frozen
+class Contestant:
+    """One program of `benchmarks/clients` and what it is told; `records` are enough for one to three seconds."""
+
+    name: str
+    program: str
+    records: int
+    warm_up: int = 0
+    options: dict[str, Any] = attrs.field(factory=dict)
+    # Of the topic that is made for it.
+    partitions: int = 4
+    # The minor version of the Python that runs it; None: the one that runs this.
+    python: str | None = None
+
+
+@attrs.frozen
+class Workload:
+    """One table of the results."""
+
+    name: str
+    title: str
+    contestants: tuple[Contestant, ...]
+    # What is worth knowing beside rate and processor time: name of the figure, heading, format.
+    figures: tuple[tuple[str, str, str], ...] = ()
+    # A rate that the program decides is no result.
+    shows_rate: bool = True
+    # Only to know, without a goal: one round is enough.
+    once: bool = False
+    nodes: int = 1
+
+
+def _all(records: dict[str, int], **options: Any) -> tuple[Contestant, ...]:
+    programs = {
+        OURS: "aioproducer_send",
+        CONFLUENT: "confluent_send",
+        AIOKAFKA: "aiokafka_send",
+        JAVA: "java_send",
+        LIMIT: "limit_send",
+    }
+    own_start = (JAVA, LIMIT)
+    return tuple(
+        Contestant(name, programs[name], count, 0 if name in own_start else count // 10, options)
+        for name, count in records.items()
+    )
+
+
+def _paced(rate: int) -> Workload:
+    return Workload(
+        f"pace {rate}",
+        f"`send_and_wait` of single records, {rate:,} a second (aioproducer with default settings, others with linger 0)",
+        tuple(
+            Contestant(name, f"{program}_paced", rate * 4, max(200, rate // 2), {"rate": rate})
+            for name, program in ((OURS, "aioproducer"), (CONFLUENT, "confluent"), (AIOKAFKA, "aiokafka"))
+        ),
+        figures=(("p50_ms", "p50 ms", ".2f"), ("p99_ms", "p99 ms", ".2f")),
+        shows_rate=False,
+    )
+
+
+def _ours(name: str, records: int, **changes: Any) -> Contestant:
+    outer = {key: changes.pop(key) for key in ("partitions", "python", "program") if key in changes}
+    program = outer.pop("program", "aioproducer_send")
+    return Contestant(name, program, records, records // 10, changes, **outer)
+
+
+VALUES: Final = Workload(
+    "values",
+    "100 B, one task, `await send()` each, deliveries kept",
+    _all({OURS: 2_000_000, CONFLUENT: 1_000_000, AIOKAFKA: 150_000, JAVA: 1_000_000, LIMIT: 4_000_000}),
+)
+KEYS: Final = Workload(
+    "keys", "The same with 16-byte keys", _all({OURS: 1_500_000, CONFLUENT: 800_000}, key_size=16)
+)
+KILOBYTES: Final = Workload(
+    "kilobytes", "1 KB", _all({OURS: 400_000, CONFLUENT: 400_000, LIMIT: 500_000}, value_size=1024)
+)
+BULK: Final = Workload(
+    "bulk",
+    "`send_batch` of 10,000 values of 100 B",
+    (
+        _ours(OURS, 4_000_000, program="aioproducer_bulk", many=10_000),
+        _ours("one by one", 2_000_000),
+        Contestant(LIMIT, "limit_send", 4_000_000),
+    ),
+)
+TASKS: Final = Workload(
+    "tasks",
+    "Many tasks, each `send_and_wait` in a loop",
+    (
+        _ours("10,000 tasks", 500_000, program="aioproducer_tasks", many=10_000),
+        _ours("1,000 tasks", 500_000, program="aioproducer_tasks", many=1_000),
+        _ours("100 tasks", 300_000, program="aioproducer_tasks", many=100),
+    ),
+)
+PACES: Final = tuple(_paced(rate) for rate in (200, 2_000, 5_000))
+# Small batches make many requests: what a request costs would show.
+_SMALL: Final[dict[str, Any]] = {"partition": 0, "settings": {"batch_size": 4096}}
+PARTITIONS: Final = Workload(
+    "partitions",
+    "One busy partition of a topic with many (batches of 4 KiB)",
+    tuple(
+        _ours(f"{count:,} partition{'s' if count > 1 else ''}", 200_000, partitions=count, **_SMALL)
+        for count in (1, 100, 5_000)
+    ),
+    figures=(("request_micros", "CPU us/request", ".0f"),),
+)
+MEMORY: Final = Workload(
+    "memory",
+    "Memory of a buffered record with its delivery held, beside its value",
+    (_ours(OURS, 1_000_000, program="aioproducer_memory"),),
+    figures=(("bytes_per_record", "bytes", ".0f"),),
+    shows_rate=False,
+)
+STALLS: Final = Workload(
+    "stalls",
+    "Longest time for which the loop's thread works without looking up (processor time)",
+    (_ours(OURS, 1_000_000, program="aioproducer_stalls"),),
+    figures=tuple(
+        (f"{kind}_{part}_ms", f"{kind.replace('_', ' ')}: longest {part}, ms", ".1f")
+        for kind in ("one_by_one", "bulk", "tasks")
+        for part in ("step", "turn")
+    ),
+    shows_rate=False,
+)
+LOOPS: Final = Workload(
+    "loops",
+    "100 B again: other loops and Pythons, several producers in one loop, Kafka's default socket buffer",
+    (
+        _ours("asyncio", 1_000_000),
+        _ours("uvloop", 1_000_000, uvloop=True),
+        _ours("asyncio, Python 3.13", 1_000_000, python="3.13"),
+        _ours("2 producers", 1_000_000, many=2),
+        _ours("4 producers", 1_000_000, many=4),
+        _ours("8 producers", 1_000_000, many=8),
+        _ours("`send_buffer_bytes` at its default", 1_000_000, settings={"send_buffer_bytes": 131072}),
+    ),
+    once=True,
+)
+CODECS: Final = Workload(
+    "codecs",
+    "1 KB of words, by codec",
+    tuple(
+        _ours(codec, 100_000, value_size=1024, texts=True, settings={"compression_type": codec})
+        for codec in ("none", "gzip", "snappy", "lz4", "zstd")
+    ),
+    figures=(("off_loop", "CPU off the loop", ".0%"),),
+    once=True,
+)
+THREE_NODES: Final = Workload(
+    "three nodes",
+    "100 B on three brokers, 6 partitions with 3 replicas",
+    tuple(
+        attrs.evolve(contestant, records=contestant.records // 4, partitions=6)
+        for contestant in _all({OURS: 2_000_000, CONFLUENT: 1_000_000, AIOKAFKA: 150_000})
+    ),
+    once=True,
+    nodes=3,
+)
+WORKLOADS: Final = (
+    VALUES, KEYS, KILOBYTES, BULK, TASKS, *PACES, PARTITIONS, MEMORY, STALLS, LOOPS, CODECS, THREE_NODES,
+)  # fmt: skip
