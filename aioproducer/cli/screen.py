@@ -23,13 +23,20 @@ class Meter(Protocol):
         ...
 
 
+class _Stream(Console):
+    """A stream whose reader may go: `| head`. The work goes on, as it does with Kafka's own tools."""
+
+    def on_broken_pipe(self) -> None:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), self.file.fileno())
+
+
 class Screen:
     """The two streams of a program, and the bar that may be drawn on one of them."""
 
     def __init__(self) -> None:
-        self.out = Console(highlight=False, markup=False, emoji=False)
-        self.err = Console(stderr=True, highlight=False, markup=False, emoji=False)
-        self._drawn_on: Console | None = None
+        self.out = _Stream(highlight=False, markup=False, emoji=False)
+        self.err = _Stream(stderr=True, highlight=False, markup=False, emoji=False)
+        self._drawn_on: _Stream | None = None
 
     def say(self, what: RenderableType) -> None:
         """A result."""
@@ -39,7 +46,7 @@ class Screen:
         """Something that went wrong."""
         self._print(self.err, text)
 
-    def _print(self, console: Console, what: RenderableType) -> None:
+    def _print(self, console: _Stream, what: RenderableType) -> None:
         # What a terminal shows goes above the bar; what is piped goes where it is led.
         if self._drawn_on is not None and console.is_terminal:
             console = self._drawn_on
@@ -49,8 +56,7 @@ class Screen:
             else:
                 console.print(_without_padding(console, what), soft_wrap=True)
         except BrokenPipeError:
-            # Whoever read this has gone: `| head`. The work goes on, as it does with Kafka's own tools.
-            os.dup2(os.open(os.devnull, os.O_WRONLY), console.file.fileno())
+            console.on_broken_pipe()  # older versions of rich leave that to who prints
 
     @property
     def blocks(self) -> bool:
@@ -70,7 +76,7 @@ class Screen:
                 yield meter
 
     @contextmanager
-    def _bar(self, console: Console, title: str, total: float | None) -> Iterator[Meter]:
+    def _bar(self, console: _Stream, title: str, total: float | None) -> Iterator[Meter]:
         from aioproducer.cli.bar import drawn_bar  # noqa: PLC0415  # most of rich, which pipes do without
 
         self._drawn_on = console

@@ -40,7 +40,7 @@ def environment(**changes: str) -> dict[str, str]:
     return kept | {"TERM": "xterm"} | changes
 
 
-async def start(*arguments: str | Path, stdin: int = DEVNULL) -> Process:
+async def start(*arguments: str | Path, stdin: int = DEVNULL, stdout: int = PIPE) -> Process:
     """Start a command in a pipe; one that Ctrl-C reaches, also where these tests run in the background."""
     return await asyncio.create_subprocess_exec(
         *PROGRAM,
@@ -48,7 +48,7 @@ async def start(*arguments: str | Path, stdin: int = DEVNULL) -> Process:
         cwd=ROOT,
         env=environment(),
         stdin=stdin,
-        stdout=PIPE,
+        stdout=stdout,
         stderr=PIPE,
         preexec_fn=_heed_interrupts,
     )

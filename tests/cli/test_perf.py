@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import os
 import re
 import signal
 from pathlib import Path
@@ -151,6 +153,19 @@ async def test_interrupt_ends_with_the_figures_so_far(kafka: EmbeddedKafka) -> N
     stopping, told = done.err.splitlines()
     assert stopping == "aioproducer: stopping"
     assert told == f"aioproducer: interrupted after {int(total[1]):,} of 1,000,000 records"
+
+
+async def test_reader_that_goes_away_ends_nothing(kafka: EmbeddedKafka) -> None:
+    """When whoever reads stdout has gone, as `head` does, all is sent all the same, without a word about it."""
+    ours, its = os.pipe()
+    more = ("--record-size", "10", "--reporting-interval", "50")
+    process = await start(*flags(kafka, 300, *more, rate="1000"), stdout=its)
+    os.close(its)
+    assert (await asyncio.to_thread(os.read, ours, 1 << 16)).endswith(b"latency.\n")
+    os.close(ours)
+    _, complaints = await process.communicate()
+    assert (process.returncode, complaints) == (0, b"")
+    assert len(kafka.records("orders")) == 300
 
 
 async def test_terminal_shows_bar_and_histogram(kafka: EmbeddedKafka) -> None:
