@@ -46,10 +46,10 @@ app = FastAPI(lifespan=lifespan)
 @app.post("/events")
 async def take_event(request: Request) -> JSONResponse:
     """Accept the event, and wait for its outcome for a moment only. The record goes on; its loss would be logged."""
-    producer: Producer = request.state.producer
     event = await request.body()
     if len(event) > LARGEST:
         return JSONResponse({"event": "refused, too large"}, 413)
+    producer: Producer = request.state.producer
     try:
         # send() would wait for a topic that is not known yet: send_nowait() puts the record into a queue.
         delivery = producer.send_nowait("events", event)
