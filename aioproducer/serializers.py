@@ -76,20 +76,22 @@ class Json:
     sort_keys: bool = False
     ensure_ascii: bool = False
     allow_nan: bool = False
+    # Made once: `json.dumps` would make one for each record.
+    _encoder: _json.JSONEncoder = attrs.field(init=False, eq=False, repr=False)
 
-    def __call__(self, data: Any) -> bytes | None:
-        """The bytes of `data`."""
-        if data is None:
-            return None
-        text = _json.dumps(
-            data,
+    @_encoder.default
+    def _made(self) -> _json.JSONEncoder:
+        return _json.JSONEncoder(
             default=self.default,
             sort_keys=self.sort_keys,
             ensure_ascii=self.ensure_ascii,
             allow_nan=self.allow_nan,
             separators=(",", ":"),
         )
-        return text.encode()
+
+    def __call__(self, data: Any) -> bytes | None:
+        """The bytes of `data`."""
+        return None if data is None else self._encoder.encode(data).encode()
 
 
 string = String

@@ -16,8 +16,8 @@ from typing import Final
 
 from aioproducer import Delivery, Producer
 
-_FEW: Final = 2_000
-_MANY: Final = 22_000
+_FEW: Final = 10_000
+_MANY: Final = 210_000
 _VALUE: Final = bytes(100)
 TOPIC: Final = "counted"
 _PATIENCE_MS: Final = 3_600_000
@@ -55,8 +55,9 @@ async def _send(bootstrap_servers: str, count: int) -> None:
         bootstrap_servers,
         linger_ms=_PATIENCE_MS,
         delivery_timeout_ms=2 * _PATIENCE_MS,
-        batch_size=1 << 24,
-        max_request_size=1 << 24,
+        batch_size=1 << 25,
+        max_request_size=1 << 25,
+        buffer_memory=1 << 26,
     ) as producer:
         await producer.partitions_for(TOPIC)
         send = producer.send
