@@ -1,6 +1,5 @@
 """The tests: most with a MockProducer, which does what the test says; a few with a Kafka in the process."""
 
-
 from __future__ import annotations
 
 import asyncio
