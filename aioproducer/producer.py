@@ -17,7 +17,7 @@ from aioproducer._net.bulk_intake import BulkCall, BulkIntake
 from aioproducer._net.engine import Engine, denied
 from aioproducer._net.intake import Call, Intake
 from aioproducer._net.pending import Pending
-from aioproducer._net.snapshot import oldest_unacked, stats_of
+from aioproducer._net.snapshot import oldest_unacked, out_of_reach, stats_of
 from aioproducer._net.stream import send_stream
 from aioproducer._state.checking import checked_seconds, checked_topic
 from aioproducer._state.tally import Totals
@@ -180,12 +180,13 @@ class Producer(SendPath[K, V], Generic[K, V]):
                     await engine.cluster.news()
                     self._running()
         except TimeoutError:
-            raise self._not_ready(engine, patience) from engine.last_error
+            error = self._not_ready(engine, patience)
+            raise error from error.cause
 
     def _not_ready(self, engine: Engine, patience: float | None) -> KafkaError:
         servers = ", ".join(str(server) for server in self.config.bootstrap_servers)
-        last = engine.last_error
-        return MetadataTimeoutError(f"no broker answered ({servers})", waited=patience, cause=last)
+        text = f"no broker answered ({servers})"
+        return MetadataTimeoutError(text, waited=patience, cause=out_of_reach(engine))
 
     def _died(self, cause: BaseException) -> None:
         self._accepting = False
@@ -485,7 +486,8 @@ class Producer(SendPath[K, V], Generic[K, V]):
                     await engine.cluster.news()
                     self._running()
         except TimeoutError:
-            raise MetadataTimeoutError(topic=name, waited=patience, cause=engine.last_error) from None
+            cause = out_of_reach(engine, name)
+            raise MetadataTimeoutError(topic=name, waited=patience, cause=cause) from cause
         return tuple(
             PartitionInfo(
                 each.partition,

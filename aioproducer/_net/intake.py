@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from aioproducer._core import (
@@ -19,6 +20,7 @@ from aioproducer._core import (
     settle_into,
 )
 from aioproducer._net.pending import Pending
+from aioproducer._net.snapshot import out_of_reach
 from aioproducer._state.admission import ReadyRecord, Waiting, too_large
 from aioproducer._state.checking import (
     checked_bytes,
@@ -89,6 +91,7 @@ class Intake:
         self.loop = engine.loop
         self.pace = pace
         self.admission = engine.admission
+        self.admission.trouble_with = partial(out_of_reach, engine)
         self.serialize_key = (
             None if config.key_serializer is None else bind_serializer(config.key_serializer, "key")
         )

@@ -1,9 +1,10 @@
-"""A snapshot of everything that a running producer counts."""
+"""What can be told of a running producer at one moment: what it counts, what it holds, what is wrong."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from aioproducer.errors import BufferFullError, DeliveryError, MetadataTimeoutError
 from aioproducer.stats import Stats
 
 if TYPE_CHECKING:
@@ -28,6 +29,22 @@ def oldest_unacked(engine: Engine, now: float) -> float | None:
     """For how long the oldest record without an outcome has waited."""
     opened = min((batch.opened_at for batch in engine.accumulator.live), default=None)
     return None if opened is None else now - opened
+
+
+def out_of_reach(engine: Engine, topic: str | None = None) -> BaseException | None:
+    """Why no broker tells what we ask (about this topic); None where one does."""
+    control = engine.control.connection
+    reached = engine.cluster.known and control is not None and not control.closed
+    # What one broker does not know is asked of another, and between them there is no connection.
+    told = topic is not None and engine.view.error_of(topic) is not None
+    return None if reached or told else _root_of(engine.last_error)
+
+
+def _root_of(error: BaseException | None) -> BaseException | None:
+    """What was wrong with a broker, where the last error is that of a record which waited for it."""
+    while isinstance(error, (DeliveryError, BufferFullError, MetadataTimeoutError)):
+        error = error.cause
+    return error
 
 
 def stats_of(engine: Engine, accepted_records: int, accepted_bytes: int) -> Stats:

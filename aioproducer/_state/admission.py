@@ -134,6 +134,8 @@ class Admission:
         # Memory that queued records of `send_nowait` hold before they have a partition.
         self.antechamber = Lane(accumulator.budget)
         self.on_wanted: Callable[[str], None] = _ignore
+        # Why nothing is learned about a topic, where brokers are out of reach.
+        self.trouble_with: Callable[[str], BaseException | None] = _no_trouble
 
     # -- joining
 
@@ -432,7 +434,9 @@ class Admission:
         if not call.prepared:
             return BufferFullError("the serializer did not finish in time", topic=call.topic, waited=waited)
         partition = None if call.record is None else call.record.partition
-        return MetadataTimeoutError(topic=call.topic, partition=partition, waited=waited)
+        return MetadataTimeoutError(
+            topic=call.topic, partition=partition, waited=waited, cause=self.trouble_with(call.topic)
+        )
 
 
 def too_large(accumulator: Accumulator, topic: str, record: ReadyRecord) -> RecordTooLargeError:
@@ -453,3 +457,7 @@ def _has_ended(call: Waiting) -> bool:
 
 def _ignore(_told: object) -> None:
     pass
+
+
+def _no_trouble(_topic: str) -> None:
+    return None

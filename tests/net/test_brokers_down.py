@@ -5,12 +5,19 @@ from __future__ import annotations
 import asyncio
 import logging
 import socket
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
+from typing import Any
 
 import pytest
 
-from aioproducer import KafkaError, MetadataTimeoutError, Outcome, Producer
+from aioproducer import (
+    BrokerUnavailableError,
+    KafkaError,
+    MetadataTimeoutError,
+    Outcome,
+    Producer,
+)
 from aioproducer.testing import EmbeddedKafka
 from tests.net.support import (
     Make,
@@ -147,6 +154,43 @@ async def test_start_that_waits_for_a_broker_that_is_not_there(make: Make, nothi
     async with EmbeddedKafka(port=port):
         await producer.start(wait_ready=5)
         assert (await producer.send_and_wait("one", b"0")).offset == 0
+        await producer.close()
+
+
+async def failure_in_bulk(producer: Producer[Any, Any]) -> None:
+    raise (await (await producer.send_batch("t", [b"v"]))).errors[0]
+
+
+ASKING: dict[str, Callable[[Producer[Any, Any]], Awaitable[object]]] = {
+    "send": lambda producer: producer.send("t", b"v"),
+    "send_and_wait": lambda producer: producer.send_and_wait("t", b"v"),
+    "send_batch": failure_in_bulk,
+    "partitions_for": lambda producer: producer.partitions_for("t"),
+    "ready": lambda producer: producer.ready(0.05),
+}
+
+
+@pytest.mark.parametrize("asking", ASKING)
+async def test_no_metadata_names_why(asking: str, make: Make) -> None:
+    """Without any broker, every call that waits for metadata ends with the reason, as `cause` and in its text."""
+    producer = make(f"127.0.0.1:{unused_port()}", max_block_ms=50)
+    await producer.start()
+    await until(lambda: producer.health().last_error is not None)
+    with pytest.raises(MetadataTimeoutError, match="Connection refused") as failure:
+        await ASKING[asking](producer)
+    assert isinstance(failure.value.cause, BrokerUnavailableError)
+
+
+async def test_missing_topic_is_not_blamed_on_a_broker(make: Make) -> None:
+    """Where a broker says that there is no such topic, an address that failed before is not given as the cause."""
+    async with EmbeddedKafka(brokers=2, auto_create_topics=False) as kafka:
+        producer = make(f"127.0.0.1:{unused_port()},{kafka.bootstrap_servers}")
+        await producer.start(wait_ready=5)
+        engine(producer).last_error = BrokerUnavailableError("Connection refused")
+        for _ in range(5):
+            with pytest.raises(MetadataTimeoutError) as failure:
+                await producer.send("missing", b"v", max_block=0.02)
+            assert failure.value.cause is None
         await producer.close()
 
 

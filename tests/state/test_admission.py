@@ -284,6 +284,17 @@ def test_max_block_ends_a_wait(value: bytes | None, expected: type[KafkaError]) 
     assert m.is_clean()
 
 
+def test_the_reason_why_no_metadata_came_is_told() -> None:
+    """Whoever waited for a topic in vain is told what was wrong with the brokers."""
+    m = Machines()
+    m.admission.trouble_with = {"t": StateError("on fire")}.get
+    call = m.call(max_block=2.0)
+    m.later(2.0)
+    assert call.error is not None
+    assert str(call.error.cause) == "on fire"
+    assert "on fire" in str(call.error)
+
+
 def test_what_ended_keeps_no_record() -> None:
     """A cancelled call may stay in a line and in a heap for a while; its record does not."""
     m = Machines()
