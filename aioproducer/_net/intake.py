@@ -34,7 +34,9 @@ from aioproducer._state.queues import NO_LEADER
 from aioproducer.errors import (
     BufferFullError,
     DeliveryError,
+    DeliveryTimeoutError,
     KafkaError,
+    MetadataTimeoutError,
     StateError,
 )
 from aioproducer.interceptors import run_close, run_on_acknowledgement, run_on_send
@@ -248,22 +250,15 @@ class Intake:
             leave()
             settle_into(delivery, placed)
 
-        def failed(text: str, cause: KafkaError | None = None) -> None:
+        def failed(error: DeliveryError) -> None:
             leave()
-            error = DeliveryError(
-                text,
-                topic=topic,
-                elapsed=self.loop.time() - now,
-                cause=cause,
-                retriable=cause is not None and cause.retriable,
-            )
             stand_in.fail(error, 2)
             self.engine.tally.failed(topic, 1, error)
 
         def take_back(text: str) -> bool:
             taken = self.admission.withdraw(waiting, self.loop.time())
             if taken:
-                failed(text)
+                failed(DeliveryError(text, topic=topic, elapsed=self.loop.time() - now))
             return taken
 
         waiting = Waiting(
@@ -273,7 +268,7 @@ class Intake:
             give_up_at=give_up_at,
             record_deadline=give_up_at,
             on_accepted=accepted,
-            on_refused=lambda error: failed("the queued record was not accepted", error),
+            on_refused=lambda error: failed(no_place(error, self.loop.time() - now)),
             choose=self.choose if self.partitioner is not None else None,
             queued=True,
         )
@@ -361,3 +356,20 @@ class Intake:
         error = delivery.exception()
         metadata = None if error is not None else delivery.result()
         run_on_acknowledgement(self.interceptors, metadata, error, log)
+
+
+def no_place(cause: KafkaError, elapsed: float) -> DeliveryError:
+    """What is told of a queued record that was refused a place."""
+    if isinstance(cause, (BufferFullError, MetadataTimeoutError)):
+        # It was waited for until the record's own time was over. Where brokers are out of reach, that is why.
+        return DeliveryTimeoutError(
+            topic=cause.topic, partition=cause.partition, elapsed=elapsed, cause=cause.cause or cause
+        )
+    return DeliveryError(
+        "the queued record was not accepted",
+        topic=cause.topic,
+        partition=cause.partition,
+        elapsed=elapsed,
+        cause=cause,
+        retriable=cause.retriable,
+    )

@@ -11,6 +11,7 @@ from aioproducer import (
     BufferFullError,
     Delivery,
     DeliveryError,
+    DeliveryTimeoutError,
     MetadataTimeoutError,
     Outcome,
     Producer,
@@ -106,14 +107,27 @@ async def test_flush_waits_for_queued_records(producer: Producer, kafka: Embedde
 
 
 async def test_topic_that_never_comes(make: Make, kafka: EmbeddedKafka) -> None:
-    """A queued record whose topic does not become known in its time fails in the delivery, certainly not written."""
+    """A queued record whose topic does not become known in its time has timed out, certainly not written."""
     producer = await warm(make())
     unknown_topic(kafka)
     delivery = producer.send_nowait("new", b"v", timeout=0.02)
-    with pytest.raises(DeliveryError, match="new") as caught:
+    with pytest.raises(DeliveryTimeoutError, match="new") as caught:
         await delivery
     assert caught.value.outcome is delivery.outcome is Outcome.NOT_WRITTEN
+    assert isinstance(caught.value, TimeoutError)
     assert isinstance(caught.value.cause, MetadataTimeoutError)
+
+
+async def test_queued_record_that_is_refused(producer: Producer, kafka: EmbeddedKafka) -> None:
+    """A queued record that is refused before its time is over did not time out; its error has the cause."""
+    unknown_topic(kafka)
+    delivery = producer.send_nowait("new", b"v")
+    await producer.close(timeout=0)
+    error = delivery.exception()
+    assert isinstance(error, DeliveryError)
+    assert not isinstance(error, TimeoutError)
+    assert isinstance(error.cause, StateError)
+    assert (error.topic, error.outcome) == ("new", Outcome.NOT_WRITTEN)
 
 
 async def test_queued_records_take_memory(make: Make, kafka: EmbeddedKafka) -> None:
@@ -179,8 +193,9 @@ async def test_not_before_others_whose_serializer_or_partition_waits(producer: P
 async def test_missing_partition_of_a_known_topic(producer: Producer) -> None:
     """A partition that is not known is queued like a topic that is not known."""
     delivery = producer.send_nowait("one", b"v", partition=5, timeout=0.05)
-    with pytest.raises(DeliveryError, match="5"):
+    with pytest.raises(DeliveryTimeoutError, match="partition 5") as caught:
         await delivery
+    assert caught.value.partition == 5
 
 
 async def test_refused_with_coroutine_serializers(make: Make) -> None:

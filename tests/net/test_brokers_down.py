@@ -13,6 +13,7 @@ import pytest
 
 from aioproducer import (
     BrokerUnavailableError,
+    DeliveryTimeoutError,
     KafkaError,
     MetadataTimeoutError,
     Outcome,
@@ -179,6 +180,20 @@ async def test_no_metadata_names_why(asking: str, make: Make) -> None:
     with pytest.raises(MetadataTimeoutError, match="Connection refused") as failure:
         await ASKING[asking](producer)
     assert isinstance(failure.value.cause, BrokerUnavailableError)
+
+
+async def test_queued_records_whose_time_runs_out(make: Make) -> None:
+    """Records of `send_nowait()` that meet no broker in their time have timed out, not written, and say why."""
+    producer = make(f"127.0.0.1:{unused_port()}", delivery_timeout_ms=60, request_timeout_ms=50, linger_ms=0)
+    await producer.start()
+    await until(lambda: producer.health().last_error is not None)
+    deliveries = [producer.send_nowait("t", b"v") for _ in range(3)]
+    assert await outcomes(deliveries) == [Outcome.NOT_WRITTEN] * 3
+    for delivery in deliveries:
+        error = delivery.exception()
+        assert isinstance(error, DeliveryTimeoutError)
+        assert isinstance(error.cause, BrokerUnavailableError)
+        assert str(error).count("Connection refused") == 1
 
 
 async def test_missing_topic_is_not_blamed_on_a_broker(make: Make) -> None:
