@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import enum
+from array import array
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Generic, NamedTuple, TypeAlias, TypeVar
@@ -146,12 +147,27 @@ class BatchResult:
     `partitions` empty, because it may have sent more records than fit in memory.
     """
 
-    offsets: Sequence[int] = ()
-    partitions: Sequence[int] = ()
+    # Arrays become lists when somebody looks: ten thousand integers that nobody wants cost more than their sends.
+    _offsets: Sequence[int] = attrs.field(default=(), alias="offsets", eq=list, repr=False)
+    _partitions: Sequence[int] = attrs.field(default=(), alias="partitions", eq=list, repr=False)
     errors: Mapping[int, KafkaError] = attrs.Factory(dict)
     acked: int = 0
     not_written: int = 0
     unknown: int = 0
+
+    @property
+    def offsets(self) -> Sequence[int]:
+        """The offset of each record, by its index; -1 where there is none."""
+        if isinstance(self._offsets, array):
+            object.__setattr__(self, "_offsets", self._offsets.tolist())
+        return self._offsets
+
+    @property
+    def partitions(self) -> Sequence[int]:
+        """The partition of each record, by its index; -1 where there is none."""
+        if isinstance(self._partitions, array):
+            object.__setattr__(self, "_partitions", self._partitions.tolist())
+        return self._partitions
 
     def raise_for_errors(self) -> None:
         """Raise a `DeliveryError`, with the failure of lowest index as its cause, unless all were acknowledged."""

@@ -43,7 +43,7 @@ cdef class BatchDelivery:
     cdef list _watchers
 
     cdef int _tell_if_placed(self) except -1
-    cdef tuple _locate(self, int at)
+    cdef Batch _locate(self, int at, int *index)
     cdef object _first_pending(self)
     cdef bint refuses(self, int at) except -1
     cdef int place(self, int at, Batch batch, int index) except -1

@@ -5,6 +5,7 @@
 cimport cython
 from collections.abc import Coroutine
 
+from cpython cimport array
 from cpython.mem cimport PyMem_Calloc, PyMem_Free
 from cpython.object cimport PyObject, PyTypeObject
 from cpython.ref cimport Py_DECREF, Py_INCREF

@@ -1,7 +1,10 @@
 # What the caller of `send_batch` holds.
 
+# Numbers of a result stay as they are until somebody looks at them: most only ask whether all went well.
+cdef array.array _numbers = array.array("q")
+
+
 cdef tuple where_now(Batch batch, int index):
-    # A split or re-encoded batch forwards its records.
     while batch._forward is not None and batch._forward[index] is not None:
         batch, index = batch._forward[index]
     return batch, index
@@ -78,8 +81,13 @@ cdef class BatchDelivery:
         """The batches that took records, from the number ``start`` on."""
         return self._batches[start:]
 
-    cdef tuple _locate(self, int at):
-        return where_now(self._batches[self._ordinals[at] - 1], self._indexes[at])
+    cdef Batch _locate(self, int at, int *index):
+        # A split or re-encoded batch forwards its records.
+        cdef Batch batch = <Batch>self._batches[self._ordinals[at] - 1]
+        index[0] = self._indexes[at]
+        if batch._forward is not None:
+            batch, index[0] = where_now(batch, index[0])
+        return batch
 
     def done(self):
         """True when every record has its outcome."""
@@ -87,11 +95,11 @@ cdef class BatchDelivery:
 
     cdef object _first_pending(self):
         # Outcomes never change: what was seen settled is not looked at again.
-        cdef int at
+        cdef int at, index
         cdef Batch batch
         for at in range(self._settled, self.total):
             if self._ordinals[at]:
-                batch, index = self._locate(at)
+                batch = self._locate(at, &index)
                 if batch.outcome_of(index) == PENDING:
                     return batch, index
             elif at not in self._refused:
@@ -129,23 +137,26 @@ cdef class BatchDelivery:
         cdef int at, outcome
         cdef Batch batch
         cdef int index
-        cdef list offsets = [-1] * self.total
-        cdef list partitions = [-1] * self.total
+        cdef array.array offsets = array.clone(_numbers, self.total, False)
+        cdef array.array partitions = array.clone(_numbers, self.total, False)
+        cdef long long *offset = offsets.data.as_longlongs
+        cdef long long *partition = partitions.data.as_longlongs
         cdef dict errors = dict(self._refused)
         cdef int counts[4]
         counts[0] = counts[1] = counts[3] = 0
         counts[2] = len(errors)
         for at in range(self.total):
+            offset[at] = partition[at] = -1
             if not self._ordinals[at]:
                 continue
-            batch, index = self._locate(at)
+            batch = self._locate(at, &index)
             outcome = batch.outcome_of(index)
             counts[outcome] += 1
-            partitions[at] = batch.partition
+            partition[at] = batch.partition
             if outcome != ACKED:
                 errors[at] = batch.error_of(index)
             elif batch.base_offset >= 0:
-                offsets[at] = batch.base_offset + index
+                offset[at] = batch.base_offset + index
         return BatchResult(
             offsets=offsets, partitions=partitions, errors=errors,
             acked=counts[1], not_written=counts[2], unknown=counts[3],

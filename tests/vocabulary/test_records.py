@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+from array import array
 
 import attrs
 import pytest
@@ -133,3 +134,13 @@ def test_empty_stats_have_one_count_more_than_bounds() -> None:
     for histogram in (stats.queue_time, stats.request_time, stats.batch_size, stats.compression_ratio):
         assert len(histogram.counts) == len(histogram.bounds) + 1
         assert list(histogram.bounds) == sorted(set(histogram.bounds))
+
+
+def test_numbers_of_a_result_become_lists_when_looked_at() -> None:
+    """A result made of arrays equals one made of lists, gives lists, the same each time, and survives pickling."""
+    compact = BatchResult(offsets=array("q", [5, -1]), partitions=array("q", [0, -1]), acked=1, unknown=1)
+    copied = pickle.loads(pickle.dumps(compact))
+    assert compact == copied == BatchResult(offsets=[5, -1], partitions=[0, -1], acked=1, unknown=1)
+    assert (compact.offsets, compact.partitions) == ([5, -1], [0, -1])
+    assert compact.offsets is compact.offsets
+    assert copied.offsets == [5, -1]
