@@ -17,7 +17,7 @@ from aioproducer._net.bulk_intake import BulkCall, BulkIntake
 from aioproducer._net.engine import Engine, denied
 from aioproducer._net.intake import Call, Intake
 from aioproducer._net.pending import Pending
-from aioproducer._net.snapshot import oldest_unacked, out_of_reach, stats_of
+from aioproducer._net.snapshot import loads, oldest_unacked, out_of_reach, stats_of
 from aioproducer._net.stream import send_stream
 from aioproducer._state.checking import checked_seconds, checked_topic
 from aioproducer._state.tally import Totals
@@ -510,20 +510,22 @@ class Producer(SendPath[K, V], Generic[K, V]):
         engine = self._engine
         if engine is None:
             return Stats()
-        return stats_of(engine, self.accepted_records, self.accepted_bytes)
+        assert self._intake is not None  # noqa: S101  # made with the engine
+        return stats_of(engine, self._intake, self.accepted_records, self.accepted_bytes)
 
     def health(self) -> Health:
         """A small snapshot for probes, without I/O."""
         engine = self._engine
         if engine is None:
             return Health(state=self._state)
+        assert self._intake is not None  # noqa: S101  # made with the engine
         now = engine.loop.time()
         last_ack = engine.tally.last_ack
         return Health(
             state=self._state,
             connected_brokers=engine.connected_brokers(),
             seconds_since_last_ack=None if last_ack is None else now - last_ack,
-            oldest_unacked_seconds=oldest_unacked(engine, now),
+            oldest_unacked_seconds=oldest_unacked(engine, self._intake, now),
             last_error=self._cause or engine.last_error,
         )
 
@@ -531,11 +533,11 @@ class Producer(SendPath[K, V], Generic[K, V]):
         engine = self._engine
         if engine is None:
             return f"<Producer {self._state}>"
-        records = sum(batch.pending for batch in engine.accumulator.live)
-        flying = sum(batch.pending for batch in engine.accumulator.live if batch.in_flight)
+        assert self._intake is not None  # noqa: S101  # made with the engine
+        buffered, flying = loads(engine, self._intake)
         return (
-            f"<Producer {self._state}: {engine.connected_brokers()} brokers connected, "
-            f"{records - flying} records buffered, {flying} in flight>"
+            f"<Producer {self._state}: {counted(engine.connected_brokers(), 'broker')} connected, "
+            f"{counted(buffered.records, 'record')} buffered, {flying.records} in flight>"
         )
 
     def __reduce__(self) -> Any:
@@ -552,6 +554,11 @@ def _weakly(producer: Producer[Any, Any]) -> Callable[[BaseException], None]:
             found._died(cause)  # noqa: SLF001  # its own news
 
     return died
+
+
+def counted(number: int, thing: str) -> str:
+    """So many things, in words."""
+    return f"{number} {thing}{'' if number == 1 else 's'}"
 
 
 def refused(error: KafkaError) -> Pending:

@@ -72,7 +72,8 @@ class Call(NamedTuple):
 class Stead:
     """Stands in for the partition of a record of `send_nowait` that waits for its topic."""
 
-    def __init__(self) -> None:
+    def __init__(self, asked_at: float) -> None:
+        self.asked_at = asked_at
         # Ends the record with this text, and says whether that was done; None once it has a place, or its end.
         self.take_back: Callable[[str], bool] | None = None
 
@@ -104,7 +105,7 @@ class Intake:
         self.interceptors = tuple(config.interceptors)
         self.max_block = config.max_block_ms / 1000
         self.delivery_timeout = config.delivery_timeout_ms / 1000
-        # Records of send_nowait that have no place yet: flush() waits for them too.
+        # Records of send_nowait that have no place yet, oldest first: flush() waits for them too.
         self.queued: dict[Delivery, Stead] = {}
 
     @property
@@ -236,7 +237,7 @@ class Intake:
 
     def _queue(self, topic: str, ready: ReadyRecord, timeout: float | None) -> Delivery:
         now = self.loop.time()
-        stead = Stead()
+        stead = Stead(now)
         unseen = self.engine.unseen.batches
         stand_in = Batch(topic, -1, 0, opened_at=now, loop=self.loop, owner=stead, unseen_log=unseen)
         delivery = queued_delivery(stand_in)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import islice
 from typing import TYPE_CHECKING
 
 from aioproducer.errors import BufferFullError, DeliveryError, MetadataTimeoutError
@@ -9,6 +10,7 @@ from aioproducer.stats import Stats
 
 if TYPE_CHECKING:
     from aioproducer._net.engine import Engine
+    from aioproducer._net.intake import Intake
     from aioproducer._state.batches import QueuedBatch
 
 
@@ -25,10 +27,21 @@ class Load:
         self.bytes += batch.charged
 
 
-def oldest_unacked(engine: Engine, now: float) -> float | None:
+def loads(engine: Engine, intake: Intake) -> tuple[Load, Load]:
+    """What is buffered, with what is queued for its topic, and what is in flight."""
+    buffered, flying = Load(), Load()
+    buffered.records = len(intake.queued)
+    buffered.bytes = engine.admission.antechamber.used
+    for batch in engine.accumulator.live:
+        (flying if batch.in_flight else buffered).add(batch)
+    return buffered, flying
+
+
+def oldest_unacked(engine: Engine, intake: Intake, now: float) -> float | None:
     """For how long the oldest record without an outcome has waited."""
-    opened = min((batch.opened_at for batch in engine.accumulator.live), default=None)
-    return None if opened is None else now - opened
+    since = [batch.opened_at for batch in engine.accumulator.live]
+    since += [stead.asked_at for stead in islice(intake.queued.values(), 1)]
+    return now - min(since) if since else None
 
 
 def out_of_reach(engine: Engine, topic: str | None = None) -> BaseException | None:
@@ -47,12 +60,10 @@ def _root_of(error: BaseException | None) -> BaseException | None:
     return error
 
 
-def stats_of(engine: Engine, accepted_records: int, accepted_bytes: int) -> Stats:
+def stats_of(engine: Engine, intake: Intake, accepted_records: int, accepted_bytes: int) -> Stats:
     """What `Producer.stats()` returns; the fast path has counted what was accepted."""
     tally = engine.tally
-    buffered, flying = Load(), Load()
-    for batch in engine.accumulator.live:
-        (flying if batch.in_flight else buffered).add(batch)
+    buffered, flying = loads(engine, intake)
     return Stats(
         records_accepted=accepted_records,
         bytes_accepted=accepted_bytes,
@@ -70,7 +81,7 @@ def stats_of(engine: Engine, accepted_records: int, accepted_bytes: int) -> Stat
         records_in_flight=flying.records,
         bytes_in_flight=flying.bytes,
         waiting_calls=engine.admission.waiting,
-        oldest_unacked_seconds=oldest_unacked(engine, engine.loop.time()),
+        oldest_unacked_seconds=oldest_unacked(engine, intake, engine.loop.time()),
         queue_time=tally.queue_time.snapshot(),
         request_time=tally.request_time.snapshot(),
         batch_size=tally.batch_size.snapshot(),

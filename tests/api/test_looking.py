@@ -21,7 +21,7 @@ from aioproducer import (
 )
 from aioproducer.testing import EmbeddedKafka
 from tests.api.conftest import Make
-from tests.api.support import LIMIT, held_requests, started, turns, unknown_topic, values, warm
+from tests.api.support import LIMIT, held_requests, started, turns, unknown_topic, until, values, warm
 
 
 async def test_partitions_for(producer: Producer) -> None:
@@ -101,6 +101,23 @@ async def test_stats_of_buffered_and_flying(make: Make, kafka: EmbeddedKafka) ->
     assert stats.bytes_in_flight > 0
     assert stats.bytes_buffered > 0
     assert 0 <= (stats.oldest_unacked_seconds or 0) < LIMIT
+
+
+async def test_queued_records_are_seen(producer: Producer, kafka: EmbeddedKafka) -> None:
+    """Records of send_nowait() that wait for their topic count as buffered, with their bytes and their age."""
+    hold = unknown_topic(kafka)
+    first = [producer.send_nowait("new", bytes(100))]
+    await until(lambda: (producer.health().oldest_unacked_seconds or 0) > 0.02)
+    deliveries = first + [producer.send_nowait("new", bytes(100)) for _ in range(4)]
+    stats = producer.stats()
+    assert "5 records buffered" in repr(producer)
+    assert (stats.records_buffered, stats.records_in_flight) == (5, 0)
+    assert 500 < stats.bytes_buffered < 1000
+    assert (stats.oldest_unacked_seconds or 0) > 0.02
+    hold.release()
+    await asyncio.gather(*deliveries)
+    stats = producer.stats()
+    assert (stats.records_buffered, stats.bytes_buffered, stats.oldest_unacked_seconds) == (0, 0, None)
 
 
 async def test_stats_of_failures(producer: Producer, kafka: EmbeddedKafka) -> None:
@@ -202,7 +219,9 @@ async def test_repr(make: Make, kafka: EmbeddedKafka) -> None:
     await producer.send_and_wait("one", b"v")
     await producer.send("one", b"v")
     assert "running" in repr(producer)
-    assert "1 records buffered" in repr(producer)
+    assert "1 broker connected, 1 record buffered, 0 in flight" in repr(producer)
+    await producer.send("one", b"v")
+    assert "2 records buffered" in repr(producer)
     await producer.close()
     assert "closed" in repr(producer)
 
