@@ -114,7 +114,13 @@ class BulkIntake:
             intake.spawn(self._prepare_later, waiting, call)
         else:
             waiting.columns = self._columns(call, waiting)
-            intake.admission.join(waiting, self.loop.time())
+            if not intake.admission.knows(topic):
+                waiting.refuse_too_large(intake.engine.accumulator)
+            if delivery.done():
+                # All were refused: nothing is left that could wait.
+                pending.finish()
+            else:
+                intake.admission.join(waiting, self.loop.time())
         return pending
 
     def _waiting(
@@ -196,6 +202,8 @@ class BulkIntake:
                 waiting.on_refusal(at, error)
                 records.append(None)
         waiting.columns = self._gathered(call, records)
+        if waiting.delivery.done() and not waiting.ended:
+            self.intake.admission.done(waiting)
         self.intake.admission.advance(waiting.topic, self.loop.time())
 
     def _intercepted(self, single: Call) -> Record[Any, Any]:

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from aioproducer._core import (
     APPENDED,
     NO_ROOM_NOW,
-    RECORD_TOO_LARGE,
     Batch,
     observe,
     queued_delivery,
@@ -21,7 +20,7 @@ from aioproducer._core import (
 )
 from aioproducer._net.pending import Pending
 from aioproducer._net.snapshot import out_of_reach
-from aioproducer._state.admission import ReadyRecord, Waiting, too_large
+from aioproducer._state.admission import ReadyRecord, Waiting, check_size
 from aioproducer._state.checking import (
     checked_bytes,
     checked_headers,
@@ -230,8 +229,6 @@ class Intake:
             self.engine.accumulator.watch(queue.open, deadline)
         if status == NO_ROOM_NOW:
             raise BufferFullError(topic=queues.name, partition=queue.index)
-        if status == RECORD_TOO_LARGE:
-            raise too_large(self.engine.accumulator, queues.name, ready)
         made: Delivery | None = delivery
         return made
 
@@ -326,13 +323,15 @@ class Intake:
         return (self.serialize_key, record.key), (self.serialize_value, record.value)
 
     def _checked(self, record: Record[Any, Any], headers: Any, key: object, value: object) -> ReadyRecord:
-        return ReadyRecord(
+        ready = ReadyRecord(
             key=checked_bytes("key", key, record.topic),
             value=checked_bytes("value", value, record.topic),
             headers=headers,
             timestamp=checked_timestamp(record.timestamp, record.topic),
             partition=checked_partition(record.partition, record.topic),
         )
+        check_size(self.engine.accumulator, record.topic, ready)
+        return ready
 
     def choose(self, record: ReadyRecord, queues: TopicQueues) -> int | None:
         """Ask the user's partitioner."""

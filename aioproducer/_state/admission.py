@@ -12,7 +12,15 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import attrs
 
-from aioproducer._core import APPENDED, NO_ROOM_NOW, PARTITION_UNKNOWN, RECORD_TOO_LARGE, Lane, record_size
+from aioproducer._core import (
+    APPENDED,
+    BATCH_OVERHEAD,
+    NO_ROOM_NOW,
+    PARTITION_UNKNOWN,
+    RECORD_TOO_LARGE,
+    Lane,
+    record_size,
+)
 from aioproducer._state.deadlines import Deadlines
 from aioproducer.errors import BufferFullError, MetadataTimeoutError, RecordError, RecordTooLargeError
 
@@ -439,13 +447,29 @@ class Admission:
         )
 
 
-def too_large(accumulator: Accumulator, topic: str, record: ReadyRecord) -> RecordTooLargeError:
-    """The error for a record that can never fit."""
-    size = record_size(record.key, record.value, record.headers)
-    limit, setting = min(
+def check_size(accumulator: Accumulator, topic: str, record: ReadyRecord) -> None:
+    """Raise for a record that can never fit; the core says the same, but only once the topic is known."""
+    if size_alone(record) > largest(accumulator)[0]:
+        raise too_large(accumulator, topic, record)
+
+
+def size_alone(record: ReadyRecord) -> int:
+    """The bytes of a record in a batch of its own, which is what the limits are compared with."""
+    return BATCH_OVERHEAD + record_size(record.key, record.value, record.headers)
+
+
+def largest(accumulator: Accumulator) -> tuple[int, str]:
+    """How large a record may be in a batch of its own, and the setting that says so."""
+    return min(
         (accumulator.limits.max_request_size, "max_request_size"),
         (accumulator.budget.capacity, "buffer_memory"),
     )
+
+
+def too_large(accumulator: Accumulator, topic: str, record: ReadyRecord) -> RecordTooLargeError:
+    """The error for a record that can never fit."""
+    size = size_alone(record)
+    limit, setting = largest(accumulator)
     return RecordTooLargeError(
         topic=topic, partition=record.partition, size=size, limit=limit, setting=setting
     )

@@ -7,16 +7,20 @@ from typing import TYPE_CHECKING, Any, Protocol
 import attrs
 
 from aioproducer._core import APPENDED, NO_ROOM_NOW, PARTITION_UNKNOWN, RECORD_TOO_LARGE
-from aioproducer._state.admission import ReadyRecord, Waiting, too_large
-from aioproducer.errors import RecordError
+from aioproducer._state.admission import ReadyRecord, Waiting, check_size, largest, size_alone, too_large
+from aioproducer.errors import RecordError, RecordTooLargeError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from aioproducer._core import BatchDelivery, Column, Delivery
+    from aioproducer._state.accumulator import Accumulator
     from aioproducer._state.admission import Admission, PlainHeaders
     from aioproducer._state.queues import PartitionQueue, TopicQueues
     from aioproducer.errors import KafkaError
+
+# The lengths of a record, its key and its value are written in up to four bytes more than those of an empty one.
+LENGTHS = 12
 
 # User code sees so many records before others have a turn.
 SINGLY_AT_ONCE = 100
@@ -63,6 +67,18 @@ class Columns:
             timestamp=None if self.timestamps is None else self.timestamps.value_at(at),
             partition=partition,
         )
+
+    def larger_than(self, limit: int) -> list[int]:
+        """Which records may be larger than this in a batch of their own; all others certainly are not."""
+        count = self.values.length
+        if isinstance(self.headers, list):
+            return list(range(count))
+        room = limit - size_alone(ReadyRecord(None, None, self.headers, None, None)) - LENGTHS
+        value_at = self.values.value_at
+        if self.keys is None:
+            return [at for at in range(count) if len(value_at(at) or b"") > room]
+        key_at = self.keys.value_at
+        return [at for at in range(count) if len(value_at(at) or b"") + len(key_at(at) or b"") > room]
 
 
 @attrs.define(eq=False, kw_only=True)
@@ -140,6 +156,15 @@ class BulkWaiting(Waiting):
                 return False
         admission.done(self)
         return True
+
+    def refuse_too_large(self, accumulator: Accumulator) -> None:
+        """Refuse the records that can never fit before the call waits for anything; the others keep their places."""
+        assert self.columns is not None  # noqa: S101  # called with what the user gave
+        for at in self.columns.larger_than(largest(accumulator)[0]):
+            try:
+                check_size(accumulator, self.topic, self.columns.record(at))
+            except RecordTooLargeError as error:
+                self.on_refusal(at, error)
 
     def refuse_rest(self, error: KafkaError) -> None:
         """None of the records that have no place yet will be accepted."""
