@@ -10,7 +10,7 @@ import pytest
 
 from aioproducer import (
     BrokerError,
-    DeliveryError,
+    DeliveryTimeoutError,
     Outcome,
     Record,
     RecordError,
@@ -194,7 +194,7 @@ async def test_interceptors_are_told_of_queued_records(make: Make, kafka: Embedd
     delivery = producer.send_nowait("new", b"v", timeout=0.02)
     await delivery.wait()
     await turns()
-    assert [type(error) for _, error in watcher.fates] == [DeliveryError]
+    assert [type(error) for _, error in watcher.fates] == [DeliveryTimeoutError]
 
 
 async def test_interceptors_are_closed_once(make: Make) -> None:
