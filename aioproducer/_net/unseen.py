@@ -13,6 +13,8 @@ if TYPE_CHECKING:
 log = logging.getLogger("aioproducer")
 
 REPORT_EVERY = 1.0
+# The partition of a record that waited for its topic.
+UNKNOWN = -1
 
 
 @attrs.define
@@ -46,11 +48,12 @@ class UnseenFailures:
         """Tell what there is to tell."""
         for (topic, kind), lost in self._collected().items():
             log.error(
-                "%d record(s) for topic %s (partitions %s) failed with %s, and nobody looked at their delivery: %s",
-                lost.count,
+                "%s for topic %s%s failed with %s, and nobody looked at %s delivery: %s",
+                "1 record" if lost.count == 1 else f"{lost.count} records",
                 topic,
-                ", ".join(map(str, sorted(lost.partitions))),
+                where(lost.partitions),
                 kind,
+                "its" if lost.count == 1 else "their",
                 lost.example,
             )
 
@@ -66,3 +69,11 @@ class UnseenFailures:
                 lost.partitions.add(batch.partition)
                 lost.example = error
         return found
+
+
+def where(partitions: set[int]) -> str:
+    """The partitions in words, without that of a record that never got one."""
+    known = sorted(partitions - {UNKNOWN})
+    if not known:
+        return ""
+    return f" (partition{'s' if len(known) > 1 else ''} {', '.join(map(str, known))})"

@@ -8,6 +8,7 @@ from typing import Any
 
 from aioproducer._core import (
     APPENDED,
+    BATCH_OVERHEAD,
     NO_ROOM_NOW,
     PARTITION_UNKNOWN,
     RECORD_TOO_LARGE,
@@ -23,7 +24,7 @@ from aioproducer._core import (
 from aioproducer.config import ProducerConfig
 from aioproducer.errors import (
     BufferFullError,
-    DeliveryError,
+    DeliveryTimeoutError,
     KafkaError,
     MetadataTimeoutError,
     RecordTooLargeError,
@@ -138,9 +139,7 @@ class MockIntake:
         # The real producer queues what waits for metadata, so the refusal arrives in the delivery.
         stand_in = Batch(ready.topic, -1, 0, opened_at=self.loop.time(), loop=self.loop)
         delivery = queued_delivery(stand_in)
-        error = DeliveryError(
-            "the queued record was not accepted", topic=ready.topic, cause=cause, retriable=cause.retriable
-        )
+        error = DeliveryTimeoutError(topic=ready.topic, partition=ready.partition, cause=cause)
         stand_in.fail(error, 2)
         self.ledger.count_failure(ready.topic, error)
         return self.watched(delivery)
@@ -252,7 +251,7 @@ class MockIntake:
 
     def _no_place(self, status: int, ready: Ready) -> KafkaError:
         if status == RECORD_TOO_LARGE:
-            size = record_size(ready.key, ready.value, ready.headers)
+            size = BATCH_OVERHEAD + record_size(ready.key, ready.value, ready.headers)
             return RecordTooLargeError(topic=ready.topic, size=size, limit=self.config.max_request_size)
         if status == PARTITION_UNKNOWN:
             return MetadataTimeoutError(topic=ready.topic, partition=ready.partition, waited=0)

@@ -10,7 +10,7 @@ import pytest
 from aioproducer import Delivery, Producer
 from aioproducer.testing import EmbeddedKafka
 from tests.api.conftest import Make
-from tests.api.support import until, values, warm
+from tests.api.support import unknown_topic, until, values, warm
 
 REFUSED = "INVALID_REQUIRED_ACKS"
 
@@ -30,9 +30,32 @@ async def test_dropped_deliveries(
     await producer.flush()
     await until(lambda: errors(caplog))
     (line,) = errors(caplog)
-    assert "50" in line
-    assert "one" in line
+    assert line.startswith("50 records for topic one (partition 0) failed with")
+    assert "nobody looked at their delivery" in line
     assert REFUSED in line
+
+
+async def test_one_record_in_proper_words(
+    producer: Producer, kafka: EmbeddedKafka, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A single record is told as one, and one that never got a partition without any."""
+    unknown_topic(kafka)
+    producer.send_nowait("new", b"v", timeout=0.01)
+    await until(lambda: errors(caplog))
+    (line,) = errors(caplog)
+    assert line.startswith("1 record for topic new failed with DeliveryTimeoutError")
+    assert "nobody looked at its delivery" in line
+
+
+async def test_several_partitions(make: Make, kafka: EmbeddedKafka, caplog: pytest.LogCaptureFixture) -> None:
+    """All partitions of a report are named, in order."""
+    producer = await warm(make(linger_ms=10_000))
+    kafka.faults.error(REFUSED, times=None)
+    for partition in (2, 0):
+        await producer.send("four", b"v", partition=partition)
+    await producer.flush()
+    await until(lambda: errors(caplog))
+    assert errors(caplog)[0].startswith("2 records for topic four (partitions 0, 2) failed")
 
 
 async def test_kept_and_dropped_later(
