@@ -98,13 +98,14 @@ async def stream(kafka: EmbeddedKafka, count: int) -> int:
 
 
 async def test_stream_of_dicts_arrives_in_bounded_memory(embedded_kafka: EmbeddedKafka) -> None:
-    """All dicts are written in order, and ten times as many take no more than a little more memory."""
+    """All dicts are written in order, and ten times as many take little more memory than the buffer holds."""
     little = await stream(embedded_kafka, 20_000)
     records = embedded_kafka.records("readings")
     assert [json.loads(record.value or b"")["number"] for record in records] == list(range(20_000))
     much = await stream(embedded_kafka, 200_000)
     assert embedded_kafka.high_watermark("readings") == 220_000
-    assert much < 1.5 * little
+    # A slow broker leaves the buffer full, of records that each have a delivery.
+    assert much < little + 60_000
 
 
 async def test_stream_of_dicts_tells_of_failures(embedded_kafka: EmbeddedKafka) -> None:
