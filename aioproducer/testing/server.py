@@ -148,11 +148,17 @@ class Sockets:
             return
         broker, connections = self._brokers[broker_id], self._connections[broker_id]
         loop = asyncio.get_running_loop()
+        # Two steps: cancelled while it starts to serve, asyncio would leave the socket open and tell nobody of it.
         server = await loop.create_server(
-            lambda: BrokerProtocol(broker, connections), broker.node.host, port or 0, backlog=1024
+            lambda: BrokerProtocol(broker, connections),
+            broker.node.host,
+            port or 0,
+            backlog=1024,
+            start_serving=False,
         )
         self._servers[broker_id] = server
         broker.node.port = server.sockets[0].getsockname()[1]
+        await server.start_serving()
 
     async def close(self, broker_id: int) -> None:
         """Listen no more; what was accepted stays."""
