@@ -8,7 +8,7 @@ import sys
 from collections.abc import Sequence
 from itertools import groupby
 
-from benchmarks.counted import TOPIC, CallgrindMissingError, instructions_per_send
+from benchmarks.counted import SENDS, TOPIC, CallgrindMissingError, instructions_per_send
 from benchmarks.goals import goals, rows
 from benchmarks.picture import PICTURE, picture
 from benchmarks.report import RESULTS, goal_table, machine, markdown, table
@@ -40,7 +40,9 @@ def _measure(workloads: Sequence[Workload], rounds: int, scale: float) -> tuple[
                 done.run(workload, 1 if workload.once else rounds)
                 if workload is VALUES:
                     kafka.create_topic(TOPIC)
-                    instructions = instructions_per_send(kafka.bootstrap_servers)
+                    instructions = instructions_per_send(
+                        kafka.bootstrap_servers, max(1000, int(SENDS * scale))
+                    )
                     print(f"instructions of an accepted send: {instructions:,}", flush=True)
         results |= done.results
     return results, instructions

@@ -16,8 +16,8 @@ from typing import Final
 
 from aioproducer import Delivery, Producer
 
-_FEW: Final = 10_000
-_MANY: Final = 210_000
+SENDS: Final = 200_000
+_FEW: Final = 2_000
 _VALUE: Final = bytes(100)
 TOPIC: Final = "counted"
 _PATIENCE_MS: Final = 3_600_000
@@ -27,10 +27,10 @@ class CallgrindMissingError(RuntimeError):
     """Valgrind is not on this machine."""
 
 
-def instructions_per_send(bootstrap_servers: str) -> int:
+def instructions_per_send(bootstrap_servers: str, sends: int = SENDS) -> int:
     """How many instructions one accepted send to `TOPIC` takes; the topic has to be there."""
-    few, many = (_counted(bootstrap_servers, count) for count in (_FEW, _MANY))
-    return round((many - few) / (_MANY - _FEW))
+    few, many = (_counted(bootstrap_servers, count) for count in (_FEW, _FEW + sends))
+    return round((many - few) / sends)
 
 
 def _counted(bootstrap_servers: str, count: int) -> int:

@@ -18,7 +18,7 @@ from tools.kafka_cluster import KafkaCluster
 
 ROOT: Final = Path(__file__).parent.parent
 _LIMIT: Final = 300.0
-_FEWEST: Final = 2_000
+_FEWEST: Final = 1_000
 
 # The rounds of each contestant by its name, for each workload by its name.
 Results = dict[str, dict[str, list[Round]]]
@@ -66,17 +66,19 @@ class Rounds:
             work = Work(
                 bootstrap_servers=self.kafka.bootstrap_servers,
                 topic=topic,
-                records=self._scaled(contestant.records),
-                warm_up=self._scaled(contestant.warm_up) if contestant.warm_up else 0,
+                records=self._scaled(contestant, contestant.records),
+                warm_up=self._scaled(contestant, contestant.warm_up) if contestant.warm_up else 0,
                 **contestant.options,
             )
             return _run_process(contestant, work)
         finally:
             self.kafka.delete_topic(topic)
 
-    def _scaled(self, records: int) -> int:
-        # Whole calls, and whole shares of tasks.
-        return max(_FEWEST, int(records * self.scale)) // 1000 * 1000
+    def _scaled(self, contestant: Contestant, records: int) -> int:
+        # Whole calls, and whole shares of tasks and producers.
+        slow = "rate" in contestant.options
+        unit: int = max(_FEWEST // 10 if slow else _FEWEST, contestant.options.get("many", 1))
+        return max(unit, int(records * self.scale) // unit * unit)
 
 
 def _line(workload: Workload, contestant: Contestant, number: int, one: Round) -> str:
