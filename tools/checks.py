@@ -26,6 +26,8 @@ ROOT = Path(__file__).resolve().parent.parent
 REPORTS = ROOT / "build" / "checks"
 LIMIT_SECONDS = 1500.0
 COUNTS = ("passed", "failed", "skipped")
+# By pytest-xdist. More workers than these spend more on collecting the tests than they save.
+ON_ALL_PROCESSORS = ("-n", "auto", "--maxprocesses", "4")
 # It has no `python -m`, and its script does not survive a moved environment.
 RUN_IMPORT_LINTER = (
     "import sys; from importlinter.cli import lint_imports_command; sys.exit(lint_imports_command())"
@@ -141,7 +143,9 @@ def this_python() -> str:
 
 def core_suite(version: str, python: str) -> Check:
     """All that needs neither Java nor a build of the distribution."""
-    return suite(f"core suite, Python {version}", python, "-m", "not kafka and not packaging")
+    return suite(
+        f"core suite, Python {version}", python, "-m", "not kafka and not packaging", *ON_ALL_PROCESSORS
+    )
 
 
 def environment_python(level: str, folder: str, interpreter: str, tree: Path = ROOT) -> str | None:

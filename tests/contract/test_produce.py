@@ -213,7 +213,7 @@ async def test_a_time_too_far_in_the_future_names_the_record(client: WireClient,
     assert (error.batch_index_error_message or "").startswith(begin)
 
 
-@pytest.mark.parametrize("timestamp", [0, -5, NOW + HOUR // 2])
+@pytest.mark.parametrize("timestamp", [0, -5, NOW + HOUR // 2], ids=["1970", "before 1970", "soon"])
 async def test_other_times_are_taken(client: WireClient, name: str, timestamp: int) -> None:
     """By default any past is taken, even before 1970, and the near future."""
     await client.create_topic(name)
