@@ -6,7 +6,10 @@ import json
 import random
 import sys
 import time
+from array import array
+from collections import defaultdict
 from collections.abc import Iterator
+from functools import partial
 from itertools import cycle, islice, repeat
 from types import TracebackType
 from typing import Any, Final, Self
@@ -18,6 +21,9 @@ LINGER_MS: Final = 5
 MARK: Final = "RESULT "
 SEED: Final = 20260101
 POOL: Final = 1024
+
+# By partition.
+Offsets = defaultdict[int, "array[int]"]
 
 
 @attrs.frozen(kw_only=True)
@@ -115,7 +121,12 @@ def work() -> Work:
     return Work(**json.loads(sys.argv[1]))
 
 
-def check_offsets(offsets: dict[int, list[int]], expected: int) -> None:
+def no_offsets() -> Offsets:
+    """Room for the offsets by partition: a list of integers would cost every client more memory than its deliveries."""
+    return defaultdict(partial(array, "q"))
+
+
+def check_offsets(offsets: Offsets, expected: int) -> None:
     """Every record has an offset of its own: no gap and no repeat in any partition."""
     total = sum(len(numbers) for numbers in offsets.values())
     if total != expected:

@@ -53,7 +53,7 @@ class Partition:
     @property
     def index(self) -> int: ...
     def __init__(self, topic: Topic, index: int, lane: Lane) -> None: ...
-    def roll(self, now: float) -> None: ...
+    def roll(self, now: float, awaited: bool) -> None: ...
 
 @disjoint_base
 class Topic:
@@ -63,6 +63,7 @@ class Topic:
     sticky_limit: int
     ignore_keys: bool
     custom: bool
+    forgotten: bool
     @property
     def name(self) -> str: ...
     @property

@@ -11,13 +11,17 @@ from cpython.object cimport PyObject
 from cpython.unicode cimport PyUnicode_CheckExact
 
 from aioproducer._core.delivery cimport BatchDelivery, Delivery, Sending, accepted, new_delivery
-from aioproducer._core.records cimport Batch, Clock, View, fresh_size, headers_size_of, murmur2_of
+from aioproducer._core.records cimport (
+    Batch, Clock, View, body_size, framed_size, fresh_size, headers_size_of, murmur2_of,
+)
 
 cdef extern from "Python.h":
     unsigned long PyThread_get_thread_ident() noexcept nogil
 
 cdef enum:
     HEADER = 61
+    # What a record can have beside its key, value and headers: seven varints and its attributes, and the header.
+    LONGEST_FRAME = 110
 
 # What became of an attempt to append.
 cdef enum:
@@ -123,6 +127,9 @@ cdef class SendPath:
     cdef readonly long long accepted_bytes
     # The partition that the last attempt to append had chosen.
     cdef Partition _chosen
+    # Most send to the same topic again, by the same string: that is cheaper to see than to look up.
+    cdef object _last_name
+    cdef Topic _last_topic
 
     def __class_getitem__(cls, item):
         return cls
@@ -131,6 +138,7 @@ cdef class SendPath:
         """Belong to this loop and thread from now on; ``running_loop`` tells which loop runs here, or None."""
         self._running_loop = running_loop
         self._topics = topics
+        self._last_name = self._last_topic = None
         self._clock = clock
         self._loop = loop
         self._thread = PyThread_get_thread_ident()
@@ -189,24 +197,30 @@ cdef class SendPath:
 
     cdef Topic _topic(self, object name):
         # The topic when records may be appended to it right now, else None.
+        cdef Topic topic = self._last_topic
         cdef PyObject *found
-        if not PyUnicode_CheckExact(name):
+        if topic is None or name is not self._last_name or topic.forgotten:
+            if not PyUnicode_CheckExact(name):
+                return None
+            found = PyDict_GetItemWithError(self._topics, name)
+            if found == NULL:
+                return None
+            topic = self._last_topic = <Topic>found
+            self._last_name = name
+        if topic.waiting or not topic.partitions:
             return None
-        found = PyDict_GetItemWithError(self._topics, name)
-        if found == NULL:
-            return None
-        if (<Topic>found).waiting or not (<Topic>found).partitions:
-            return None
-        return <Topic>found
+        return topic
 
     cdef int _append(self, Topic topic, View key, View value, tuple headers, Py_ssize_t headers_size,
                      long long timestamp, Py_ssize_t chosen, double now, double deadline,
-                     bint in_line) except -1:
+                     bint in_line, bint awaited) except -1:
         # ``in_line``: this record is the first of those that wait, so it may pass the waiting ones.
-        cdef Py_ssize_t size, fresh = fresh_size(key, value, headers_size)
+        # ``awaited``: somebody waits for its outcome, so that the batch it opens need not linger.
+        cdef Py_ssize_t body, size
         cdef Partition partition
         cdef Batch batch
-        if fresh + HEADER > self._max_record:
+        if (key.size + value.size + headers_size > self._max_record - LONGEST_FRAME
+                and fresh_size(key, value, headers_size) + HEADER > self._max_record):
             return TOO_LARGE
         while True:
             partition = partition_of(topic, key, chosen, now)
@@ -217,7 +231,8 @@ cdef class SendPath:
                 return NO_ROOM
             batch = partition.open
             if batch is not None:
-                size = batch.size_of(key, value, headers_size, timestamp)
+                body = batch.body_of(key, value, headers_size, timestamp)
+                size = framed_size(body)
                 if batch.fits(size, now):
                     if not partition.lane.has_room(size):
                         return NO_ROOM
@@ -227,15 +242,16 @@ cdef class SendPath:
                 # BuiltInPartitioner: a switch never cuts a half-full batch.
                 topic.switch(now)
                 continue
-            size = fresh + HEADER
+            body = body_size(key, value, headers_size, 0, 0)
+            size = framed_size(body) + HEADER
             if not partition.lane.has_room(size):
                 return NO_ROOM
             if not self._in_its_loop():
                 return OTHER_LOOP
-            partition.roll(now)
+            partition.roll(now, awaited)
             batch = partition.open
             break
-        batch.append_raw(key, value, headers, headers_size, timestamp, now, deadline)
+        batch.append_raw(key, value, headers, body, timestamp, now, deadline)
         (<Lane>batch.lane).take(size)
         batch.charged += size
         self.accepted_records += 1
@@ -247,7 +263,7 @@ cdef class SendPath:
         return DONE
 
     cdef Delivery _fast(self, object topic_name, object value, object key, object partition, object timestamp,
-                        object headers, double deadline, double now):
+                        object headers, bint awaited, double now):
         cdef Topic topic = self._topic(topic_name)
         cdef View k, v
         cdef Py_buffer key_buffer, value_buffer
@@ -291,8 +307,8 @@ cdef class SendPath:
         try:
             if not view_into(key, &k, &key_buffer, &key_held):
                 return None
-            if self._append(topic, k, v, plain_headers, headers_size, stamp, chosen, now, deadline,
-                            False) != DONE:
+            if self._append(topic, k, v, plain_headers, headers_size, stamp, chosen, now, 0.0,
+                            False, awaited) != DONE:
                 return None
             batch = self._chosen.open
             return new_delivery(batch, batch.record_count - 1, k.size, v.size, stamp)
@@ -324,7 +340,7 @@ cdef class SendPath:
         cdef double now
         if timeout is None and self._plain and self._here() and patient(max_block):
             now = self._clock.now()
-            delivery = self._fast(topic, value, key, partition, timestamp, headers, 0.0, now)
+            delivery = self._fast(topic, value, key, partition, timestamp, headers, False, now)
             if delivery is not None:
                 return accepted(delivery, now - self._turn >= TURN and self._must_yield(now), False)
         return self._send_slowly(topic, value, key, partition, timestamp, headers, timeout, max_block, False)
@@ -337,7 +353,7 @@ cdef class SendPath:
         """
         cdef Delivery delivery
         if timeout is None and self._plain and self._here() and patient(max_block):
-            delivery = self._fast(topic, value, key, partition, timestamp, headers, 0.0, self._clock.now())
+            delivery = self._fast(topic, value, key, partition, timestamp, headers, True, self._clock.now())
             if delivery is not None:
                 return accepted(delivery, False, True)
         return self._send_slowly(topic, value, key, partition, timestamp, headers, timeout, max_block, True)
@@ -351,7 +367,7 @@ cdef class SendPath:
         """
         cdef Delivery delivery
         if timeout is None and self._plain and self._here():
-            delivery = self._fast(topic, value, key, partition, timestamp, headers, 0.0, self._clock.now())
+            delivery = self._fast(topic, value, key, partition, timestamp, headers, False, self._clock.now())
             if delivery is not None:
                 return delivery
         return self._send_now(topic, value, key, partition, timestamp, headers, timeout)
@@ -373,7 +389,7 @@ cdef class SendPath:
             if not view_into(key, &k, &key_buffer, &key_held):
                 raise TypeError("key is not bytes-like")
             status = self._append(topic, k, v, headers, headers_size_of(headers), stamp, partition,
-                                  self._clock.now(), deadline, in_line)
+                                  self._clock.now(), deadline, in_line, False)
             if status == DONE:
                 batch = self._chosen.open
                 return DONE, new_delivery(batch, batch.record_count - 1, k.size, v.size, stamp), self._chosen
@@ -425,7 +441,7 @@ cdef class SendPath:
                 own = headers[at]
                 headers_size = headers_size_of(own)
             stamp = self._clock.wall_at(now) if timestamps is None else timestamps.number(at)
-            status = self._append(topic, k, v, own, headers_size, stamp, chosen, now, deadline, False)
+            status = self._append(topic, k, v, own, headers_size, stamp, chosen, now, deadline, False, False)
             if status != DONE:
                 break
             batch = self._chosen.open

@@ -79,8 +79,8 @@ cdef class Partition:
         self.index = index
         self.lane = lane
 
-    def roll(self, double now):
-        """Close the open batch, if there is one, and open the next."""
+    def roll(self, double now, bint awaited):
+        """Close the open batch, if there is one, and open the next; ``awaited``: for a record that is waited for."""
         raise NotImplementedError
 
 
@@ -97,6 +97,8 @@ cdef class Topic:
     cdef public bint ignore_keys
     # Records chosen by a user's partitioner cannot take the fast path without an explicit partition.
     cdef public bint custom
+    # Nobody has used it for long: whoever still knows it has to look for it anew.
+    cdef public bint forgotten
 
     def __init__(self, str name not None):
         self.name = name

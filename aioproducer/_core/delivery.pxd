@@ -11,11 +11,6 @@ cdef class Delivery:
     cdef unsigned char _flags
     cdef long long _timestamp
 
-    cdef int locate(self) except -1
-    cdef int outcome_now(self) except -1
-    cdef object take_result(self)
-    cdef object metadata(self)
-
 
 cdef class Sending:
     cdef object _delivery

@@ -17,26 +17,59 @@ from aioproducer.outcome import Outcome
 from aioproducer.records import BatchResult, RecordMetadata, TimestampType, Timings
 
 cdef extern from "Python.h":
-    void PyErr_SetObject(PyObject *type, PyObject *value) noexcept
-    PyObject *PyObject_CallOneArg(PyObject *function, PyObject *argument) noexcept
+    # One step of what is awaited: PYGEN_NEXT with what to wait for, PYGEN_RETURN with the answer, or PYGEN_ERROR.
+    int PyIter_Send(PyObject *iterator, PyObject *argument, PyObject **result) noexcept
     int PyErr_WarnEx(object category, const char *message, Py_ssize_t stack_level) except -1
-    ctypedef PyObject *(*iternextfunc)(PyObject *) noexcept
 
 cdef extern from *:
     """
     static inline PyObject *aioproducer_new_tuple(PyObject *type, Py_ssize_t size) {
         return ((PyTypeObject *)type)->tp_alloc((PyTypeObject *)type, size);
     }
-    static inline iternextfunc aioproducer_get_iternext(PyObject *type) {
-        return ((PyTypeObject *)type)->tp_iternext;
+
+    /* The answer as the StopIteration that ends an iterator. A tuple would be taken for its arguments. */
+    static void aioproducer_stop(PyObject *answer) {
+        PyObject *stop;
+        if (!PyTuple_Check(answer) && !PyExceptionInstance_Check(answer)) {
+            PyErr_SetObject(PyExc_StopIteration, answer);
+            return;
+        }
+        stop = PyObject_CallOneArg(PyExc_StopIteration, answer);
+        if (stop != NULL) {
+            PyErr_SetObject(PyExc_StopIteration, stop);
+            Py_DECREF(stop);
+        }
     }
-    static inline void aioproducer_set_iternext(PyObject *type, iternextfunc function) {
-        ((PyTypeObject *)type)->tp_iternext = function;
+
+    static PyObject *aioproducer_next(PyObject *self) {
+        PyObject *result = NULL;
+        PySendResult status = Py_TYPE(self)->tp_as_async->am_send(self, Py_None, &result);
+        if (status == PYGEN_RETURN) {
+            aioproducer_stop(result);
+            Py_CLEAR(result);
+        }
+        return result;
+    }
+
+    typedef int (*aioproducer_step)(PyObject *self, PyObject *argument, PyObject **result);
+
+    /* Where Python can, it asks `am_send` and gets the answer as it is; else the answer comes as a StopIteration. */
+    static void aioproducer_goes_by(PyObject *type, aioproducer_step step) {
+        ((PyTypeObject *)type)->tp_as_async->am_send = (sendfunc)step;
+        ((PyTypeObject *)type)->tp_iternext = aioproducer_next;
+    #ifdef Py_TPFLAGS_HAVE_AM_SEND
+        ((PyTypeObject *)type)->tp_flags |= Py_TPFLAGS_HAVE_AM_SEND;
+    #endif
     }
     """
+    ctypedef int (*step_function "aioproducer_step")(PyObject *, PyObject *, PyObject **) except -1
     PyObject *aioproducer_new_tuple(object type, Py_ssize_t size) except NULL
-    iternextfunc aioproducer_get_iternext(object type) noexcept
-    void aioproducer_set_iternext(object type, iternextfunc function) noexcept
+    void aioproducer_goes_by(object type, step_function step) noexcept
+
+# Of PyIter_Send.
+cdef enum:
+    ANSWER = 0
+    STEP = 1
 
 cdef enum:
     PENDING = 0
@@ -58,7 +91,6 @@ cdef tuple _outcomes = OUTCOMES
 cdef object _metadata_type = RecordMetadata
 cdef object _create_time = TimestampType.CREATE_TIME
 cdef object _append_time = TimestampType.LOG_APPEND_TIME
-cdef PyObject *_stop_iteration = <PyObject *>StopIteration
 
 
 cdef inline void set_item(PyObject *target, Py_ssize_t at, object value):
@@ -79,6 +111,55 @@ def _invalid_state(text):
     return InvalidStateError(text)
 
 
+# Functions and not methods: a table of methods would cost each delivery eight bytes more.
+
+cdef int locate(Delivery delivery) except -1:
+    # A split or re-encoded batch forwards its records: follow, and remember.
+    cdef Batch batch = delivery._batch
+    cdef Batch target
+    while batch._forward is not None:
+        place = batch._forward[delivery._index]
+        if place is None:
+            break
+        target = <Batch?>place[0]
+        batch.held -= 1
+        target.held += 1
+        delivery._batch = batch = target
+        delivery._index = place[1]
+    return 0
+
+
+cdef inline int outcome_now(Delivery delivery) except -1:
+    locate(delivery)
+    return delivery._batch.outcome_of(delivery._index)
+
+
+cdef object metadata_of(Delivery delivery):
+    # RecordMetadata is a plain tuple type: filled in place, its own __new__ would cost more than all the rest.
+    cdef Batch batch = delivery._batch
+    cdef PyObject *made = aioproducer_new_tuple(_metadata_type, 7)
+    cdef bint by_broker = batch.log_append_time >= 0
+    set_item(made, 0, batch.topic)
+    set_item(made, 1, batch.partition)
+    set_item(made, 2, batch.base_offset + delivery._index if batch.base_offset >= 0 else -1)
+    set_item(made, 3, batch.log_append_time if by_broker else delivery._timestamp)
+    set_item(made, 4, _append_time if by_broker else _create_time)
+    set_item(made, 5, delivery._key_size)
+    set_item(made, 6, delivery._value_size)
+    metadata = <object>made
+    Py_DECREF(metadata)
+    return metadata
+
+
+cdef object take_result(Delivery delivery):
+    cdef int outcome = outcome_now(delivery)
+    cdef Batch batch = delivery._batch
+    if outcome == ACKED:
+        return metadata_of(delivery)
+    delivery._flags |= SEEN
+    raise batch.error_of(delivery._index).with_traceback(None)
+
+
 @cython.final
 @cython.no_gc
 @cython.freelist(512)
@@ -97,7 +178,7 @@ cdef class Delivery:
         cdef Batch batch = self._batch
         if batch is None:
             return
-        self.locate()
+        locate(self)
         batch = self._batch
         batch.held -= 1
         if batch.outcome_of(self._index) > ACKED and not self._flags & SEEN:
@@ -106,69 +187,26 @@ cdef class Delivery:
     def __init__(self):
         raise TypeError("deliveries are made by send()")
 
-    cdef int locate(self) except -1:
-        # A split or re-encoded batch forwards its records: follow, and remember.
-        cdef Batch batch = self._batch
-        cdef Batch target
-        while batch._forward is not None:
-            place = batch._forward[self._index]
-            if place is None:
-                break
-            target = <Batch?>place[0]
-            batch.held -= 1
-            target.held += 1
-            self._batch = batch = target
-            self._index = place[1]
-        return 0
-
-    cdef int outcome_now(self) except -1:
-        self.locate()
-        return self._batch.outcome_of(self._index)
-
-    cdef object metadata(self):
-        # RecordMetadata is a plain tuple type: filled in place, its own __new__ would cost more than all the rest.
-        cdef Batch batch = self._batch
-        cdef PyObject *made = aioproducer_new_tuple(_metadata_type, 7)
-        cdef bint by_broker = batch.log_append_time >= 0
-        set_item(made, 0, batch.topic)
-        set_item(made, 1, batch.partition)
-        set_item(made, 2, batch.base_offset + self._index if batch.base_offset >= 0 else -1)
-        set_item(made, 3, batch.log_append_time if by_broker else self._timestamp)
-        set_item(made, 4, _append_time if by_broker else _create_time)
-        set_item(made, 5, self._key_size)
-        set_item(made, 6, self._value_size)
-        metadata = <object>made
-        Py_DECREF(metadata)
-        return metadata
-
-    cdef object take_result(self):
-        cdef int outcome = self.outcome_now()
-        cdef Batch batch = self._batch
-        if outcome == ACKED:
-            return self.metadata()
-        self._flags |= SEEN
-        raise batch.error_of(self._index).with_traceback(None)
-
     def __await__(self):
-        if self.outcome_now() == ACKED:
-            return answer(self.metadata())
+        if outcome_now(self) == ACKED:
+            return answer(metadata_of(self))
         return self._waited()
 
     def _waited(self):
-        if self.outcome_now() == PENDING:
+        if outcome_now(self) == PENDING:
             future = self._batch.loop.create_future()
             self._batch.add_waiter(self._index, future)
             try:
                 yield from future
             except BaseException:
-                self.locate()
+                locate(self)
                 self._batch.remove_waiters(self._index, lambda waiter: waiter is future)
                 raise
-        return self.take_result()
+        return take_result(self)
 
     async def wait(self, timeout=None):
         """Return the outcome after at most ``timeout`` seconds (None: as long as it takes); cancels nothing."""
-        if self.outcome_now() == PENDING and (timeout is None or timeout > 0):
+        if outcome_now(self) == PENDING and (timeout is None or timeout > 0):
             loop = self._batch.loop
             future = loop.create_future()
             self._batch.add_waiter(self._index, future)
@@ -178,7 +216,7 @@ cdef class Delivery:
             finally:
                 if timer is not None:
                     timer.cancel()
-                self.locate()
+                locate(self)
                 self._batch.remove_waiters(self._index, lambda waiter: waiter is future)
         return self.outcome
 
@@ -186,21 +224,21 @@ cdef class Delivery:
 
     def done(self):
         """True when the outcome is known, or the handle was cancelled."""
-        return self.outcome_now() != PENDING or bool(self._flags & CANCELLED)
+        return outcome_now(self) != PENDING or bool(self._flags & CANCELLED)
 
     def cancelled(self):
         """True while the handle is cancelled and the outcome is not known."""
-        return bool(self._flags & CANCELLED) and self.outcome_now() == PENDING
+        return bool(self._flags & CANCELLED) and outcome_now(self) == PENDING
 
     def result(self):
         """The metadata of the written record; raises its error, or what a future raises when it is not done."""
-        if self.outcome_now() != PENDING:
-            return self.take_result()
+        if outcome_now(self) != PENDING:
+            return take_result(self)
         raise self._not_done()
 
     def exception(self):
         """The error of a record that failed, None when it was written."""
-        cdef int outcome = self.outcome_now()
+        cdef int outcome = outcome_now(self)
         if outcome == PENDING:
             raise self._not_done()
         self._flags |= SEEN
@@ -217,7 +255,7 @@ cdef class Delivery:
 
     def cancel(self, msg=None):
         """Cancel this handle, for those who wait for it as for a future. The record is never touched."""
-        if self.outcome_now() != PENDING or self._flags & CANCELLED:
+        if outcome_now(self) != PENDING or self._flags & CANCELLED:
             return False
         self._flags |= CANCELLED
         loop = self._batch.loop
@@ -240,7 +278,7 @@ cdef class Delivery:
 
     def remove_done_callback(self, callback):
         """Remove every such callback of this handle; returns how many there were."""
-        self.locate()
+        locate(self)
         gone = self._batch.remove_waiters(self._index, lambda waiter: _calls_for(waiter, self) and waiter[1] == callback)
         return len(gone)
 
@@ -253,7 +291,7 @@ cdef class Delivery:
     @property
     def outcome(self):
         """`Outcome.PENDING`, `ACKED`, `NOT_WRITTEN` or `UNKNOWN`."""
-        cdef int outcome = self.outcome_now()
+        cdef int outcome = outcome_now(self)
         if outcome != PENDING:
             self._flags |= SEEN
         return _outcomes[outcome]
@@ -261,19 +299,19 @@ cdef class Delivery:
     @property
     def topic(self):
         """The topic the record was sent to."""
-        self.locate()
+        locate(self)
         return self._batch.topic
 
     @property
     def partition(self):
         """The partition of the record, None until it is chosen."""
-        self.locate()
+        locate(self)
         return None if self._batch.partition < 0 else self._batch.partition
 
     @property
     def timings(self):
         """When the record's batch was opened, drained, written and answered, in the loop's seconds."""
-        self.locate()
+        locate(self)
         return Timings(
             _known(self._batch.opened_at), _known(self._batch.drained_at),
             _known(self._batch.written_at), _known(self._batch.answered_at),
@@ -281,13 +319,19 @@ cdef class Delivery:
 
     def try_cancel(self):
         """Withdraw the record if its batch has not been drained yet, and say whether that was done."""
-        if self.outcome_now() != PENDING or self._batch.owner is None:
+        if outcome_now(self) != PENDING or self._batch.owner is None:
             return False
         return self._batch.owner.withdraw(self._batch, self._index)
 
     def __repr__(self):
-        self.locate()
-        return f"<Delivery {self._batch.topic}-{self._batch.partition} {_outcomes[self.outcome_now()].name}>"
+        locate(self)
+        return f"<Delivery {self._batch.topic}-{self._batch.partition} {_outcomes[outcome_now(self)].name}>"
+
+
+cdef inline int give(object value, PyObject **result) noexcept:
+    Py_INCREF(value)
+    result[0] = <PyObject *>value
+    return ANSWER
 
 
 @cython.final
@@ -300,20 +344,18 @@ cdef class Answer:
     def __iter__(self):
         return self
 
+    def __await__(self):
+        return self
+
     def __next__(self):
-        raise StopIteration(self.value)
+        raise NotImplementedError  # replaced below
 
 
-cdef PyObject *_answer_next(PyObject *op) noexcept:
-    # A tuple as the value must be wrapped, or it would be taken for the arguments of StopIteration.
-    cdef PyObject *stop = PyObject_CallOneArg(_stop_iteration, <PyObject *>(<Answer>op).value)
-    if stop != NULL:
-        PyErr_SetObject(_stop_iteration, stop)
-        Py_DECREF(<object>stop)
-    return NULL
+cdef int _answer_step(PyObject *op, PyObject *argument, PyObject **result) except -1:
+    return give((<Answer>op).value, result)
 
 
-aioproducer_set_iternext(Answer, _answer_next)
+aioproducer_goes_by(Answer, _answer_step)
 
 
 cdef Answer answer(object value):
@@ -354,10 +396,10 @@ def queued_delivery(Batch batch not None):
 def observe(Delivery delivery not None, callback):
     """Call ``callback(delivery)`` when the outcome is known, without making the batch any more urgent."""
     cdef Batch batch
-    delivery.locate()
+    locate(delivery)
     batch = delivery._batch
     delivery._flags |= SEEN
-    if delivery.outcome_now() != PENDING:
+    if outcome_now(delivery) != PENDING:
         batch.loop.call_soon(callback, delivery)
         return
     batch.add_observer(delivery._index, (delivery, callback, None))
@@ -370,7 +412,7 @@ def settle_into(Delivery waiting not None, Delivery placed not None):
     waiting._value_size = placed._value_size
     waiting._timestamp = placed._timestamp
     stand_in.forward([(placed._batch, placed._index)])
-    waiting.locate()
+    locate(waiting)
 
 
 include "delivery_sending.pxi"

@@ -55,7 +55,7 @@ cdef class BatchDelivery:
 
     def adopt(self, int at, Delivery delivery not None):
         """Record ``at`` was accepted on its own."""
-        delivery.locate()
+        locate(delivery)
         self.place(at, delivery._batch, delivery._index)
 
     def refuse(self, int at, error not None):

@@ -29,17 +29,7 @@ cdef class Sending:
         return self
 
     def __next__(self):
-        return self._advance()
-
-    def _advance(self):
-        cdef unsigned char flags = self._flags
-        self._flags = flags | STARTED
-        if self._inner is None:
-            if flags & MUST_YIELD:
-                self._flags &= ~MUST_YIELD
-                return None
-            self._inner = self._steps()
-        return next(self._inner)
+        raise NotImplementedError  # replaced below
 
     def _steps(self):
         # What remains to be awaited, top to bottom.
@@ -52,9 +42,13 @@ cdef class Sending:
 
     def send(self, value):
         """Advance by one step; part of the coroutine protocol."""
-        if self._inner is None or value is None:
-            return self._advance()
-        return self._inner.send(value)
+        cdef PyObject *result = NULL
+        cdef int status = _sending_step(<PyObject *>self, <PyObject *>value, &result)
+        step = <object>result
+        Py_DECREF(step)
+        if status == STEP:
+            return step
+        raise StopIteration(step)
 
     def throw(self, kind, value=None, traceback=None):
         """Throw into whoever waits; part of the coroutine protocol."""
@@ -76,21 +70,23 @@ cdef class Sending:
         return f"<Sending {'accepted' if self.delivery is not None else 'waiting'}>"
 
 
-cdef iternextfunc _slow_next = aioproducer_get_iternext(Sending)
-
-
-cdef PyObject *_next(PyObject *op) noexcept:
-    # The way of an accepted record: answer at once, without a frame. Written without Cython's own error path,
-    # which would add a traceback to the StopIteration of every send.
+cdef int _sending_step(PyObject *op, PyObject *argument, PyObject **result) except -1:
     cdef Sending sending = <Sending>op
-    if sending._inner is None and sending._delivery is not None and not sending._flags & (MUST_YIELD | METADATA):
-        sending._flags |= STARTED
-        PyErr_SetObject(_stop_iteration, <PyObject *>sending._delivery)
-        return NULL
-    return _slow_next(op)
+    cdef unsigned char flags = sending._flags
+    sending._flags = flags | STARTED
+    if sending._inner is None:
+        if flags & MUST_YIELD:
+            sending._flags &= ~MUST_YIELD
+            give(None, result)
+            return STEP
+        if sending._delivery is not None and not flags & METADATA:
+            # The way of nearly every record: accepted by the call, answered without a frame.
+            return give(sending._delivery, result)
+        sending._inner = sending._steps()
+    return PyIter_Send(<PyObject *>sending._inner, argument, result)
 
 
-aioproducer_set_iternext(Sending, _next)
+aioproducer_goes_by(Sending, _sending_step)
 Coroutine.register(Sending)
 
 

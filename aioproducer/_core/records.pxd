@@ -89,9 +89,9 @@ cdef class Batch:
     cdef list _unseen_log
 
     cdef bint fits(self, Py_ssize_t size, double now) noexcept
-    cdef int append_raw(self, View key, View value, tuple headers, Py_ssize_t headers_size,
+    cdef Py_ssize_t body_of(self, View key, View value, Py_ssize_t headers_size, long long timestamp) noexcept
+    cdef int append_raw(self, View key, View value, tuple headers, Py_ssize_t body,
                         long long timestamp, double now, double deadline) except -1
-    cdef Py_ssize_t size_of(self, View key, View value, Py_ssize_t headers_size, long long timestamp) noexcept
     cdef int mark_awaited(self) except -1
     cdef int outcome_of(self, int index) except -1
     cdef object error_of(self, int index)
@@ -106,5 +106,7 @@ cdef class Batch:
 
 
 cdef unsigned int murmur2_of(const unsigned char *data, Py_ssize_t size) noexcept
+cdef Py_ssize_t body_size(View key, View value, Py_ssize_t headers_size, long long timestamp_delta, int offset_delta) noexcept
+cdef Py_ssize_t framed_size(Py_ssize_t body) noexcept
 cdef Py_ssize_t fresh_size(View key, View value, Py_ssize_t headers_size) noexcept
 cdef Py_ssize_t headers_size_of(tuple headers) except -1

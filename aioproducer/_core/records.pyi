@@ -38,6 +38,7 @@ class Batch:
         unseen_log: list[Any] | None = None,
         awaited: bool = False,
         waker: Waker | None = None,
+        expected: int = 0,
     ) -> Self: ...
     limit: int
     owner: Any

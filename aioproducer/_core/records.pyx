@@ -49,7 +49,8 @@ cdef class Batch:
 
     def __cinit__(self, str topic not None, int partition, Py_ssize_t limit, *, double opened_at=0.0,
                   double max_age=1.0, double delivery_timeout=120.0, object loop=None, object owner=None,
-                  object lane=None, list unseen_log=None, bint awaited=False, Waker waker=None):
+                  object lane=None, list unseen_log=None, bint awaited=False, Waker waker=None,
+                  Py_ssize_t expected=0):
         self.topic = topic
         self.partition = partition
         self.limit = limit
@@ -63,6 +64,9 @@ cdef class Batch:
         self._unseen_log = unseen_log
         self._waker = waker
         self._octets = octets_of(NULL, 0)
+        if expected > HEADER:
+            # Growing step by step would copy what is there again and again.
+            self._octets.reserve(expected - HEADER, 0)
         self.base_offset = -1
         self.log_append_time = -1
         self.drained_at = self.written_at = self.answered_at = NAN
@@ -96,21 +100,19 @@ cdef class Batch:
     cdef bint fits(self, Py_ssize_t size, double now) noexcept:
         return not self.closed and self._octets.size + size <= self.limit and now < self.stale_at
 
-    cdef Py_ssize_t size_of(self, View key, View value, Py_ssize_t headers_size, long long timestamp) noexcept:
+    cdef Py_ssize_t body_of(self, View key, View value, Py_ssize_t headers_size, long long timestamp) noexcept:
         cdef long long delta = timestamp - self._base_timestamp if self.record_count else 0
-        cdef Py_ssize_t body = body_size(key, value, headers_size, delta, self.record_count)
-        return varint_size(body) + body
+        return body_size(key, value, headers_size, delta, self.record_count)
 
-    cdef int append_raw(self, View key, View value, tuple headers, Py_ssize_t headers_size,
+    cdef int append_raw(self, View key, View value, tuple headers, Py_ssize_t body,
                         long long timestamp, double now, double deadline) except -1:
+        # ``body`` is what `body_of` says.
         cdef Octets octets = self._octets
         cdef long long delta
-        cdef Py_ssize_t body
         cdef unsigned char *at
         if self.record_count == 0:
             self._base_timestamp = self._max_timestamp = timestamp
         delta = timestamp - self._base_timestamp
-        body = body_size(key, value, headers_size, delta, self.record_count)
         octets.reserve(body + 10, self.limit)
         if self._mark_count == 0 or now - self._marks[self._mark_count - 1].accepted >= MARK_EVERY:
             self._add_mark(now)
@@ -140,7 +142,9 @@ cdef class Batch:
         """Append one record of ``bytes | None``; headers are a tuple of ``(str, bytes | None)`` pairs or None."""
         if self.closed:
             raise ValueError("this batch is closed")
-        self.append_raw(view_of(key), view_of(value), headers, headers_size_of(headers), timestamp, now, deadline)
+        cdef View k = view_of(key)
+        cdef View v = view_of(value)
+        self.append_raw(k, v, headers, self.body_of(k, v, headers_size_of(headers), timestamp), timestamp, now, deadline)
 
     def close(self):
         """Take no more records."""

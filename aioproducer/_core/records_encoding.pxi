@@ -159,10 +159,14 @@ cdef Py_ssize_t body_size(View key, View value, Py_ssize_t headers_size, long lo
             + field_size(key.size) + field_size(value.size) + headers_size)
 
 
+cdef Py_ssize_t framed_size(Py_ssize_t body) noexcept:
+    # The record with its length in front.
+    return varint_size(body) + body
+
+
 cdef Py_ssize_t fresh_size(View key, View value, Py_ssize_t headers_size) noexcept:
     # The size of a record that would be the first of its batch.
-    cdef Py_ssize_t body = body_size(key, value, headers_size, 0, 0)
-    return varint_size(body) + body
+    return framed_size(body_size(key, value, headers_size, 0, 0))
 
 
 def record_size(key, value, tuple headers=None):

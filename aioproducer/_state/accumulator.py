@@ -176,6 +176,7 @@ class Accumulator:
         topic = self.topics.get(name)
         if topic is not None and not any(queue.queue or queue.sent for queue in topic.queues()):
             del self.topics[name]
+            topic.forgotten = True
 
     def share_memory(self, dead: set[int]) -> None:
         """Brokers that do not answer may hold half of the memory together, while others are alive.
@@ -191,11 +192,13 @@ class Accumulator:
 
     # -- opening batches
 
-    def roll(self, queue: PartitionQueue, now: float) -> None:
-        """Close the open batch of a partition and open the next."""
+    def roll(self, queue: PartitionQueue, now: float, *, awaited: bool = False) -> None:
+        """Close the open batch of a partition and open the next, which may be awaited from the beginning."""
         closed = queue.open
         queue.topic.used_at = now  # type: ignore[attr-defined]  # a TopicQueues
-        batch = self._new(queue, now)
+        # A batch that was closed because it is full will have one like it behind it.
+        expected = 0 if closed is None or 2 * closed.size < closed.limit else closed.limit
+        batch = self._new(queue, now, expected=expected, awaited=awaited)
         queue.queue.append(batch)
         queue.open = batch
         if closed is not None:
@@ -204,18 +207,18 @@ class Accumulator:
         if len(self.aging) == 1:
             self.wake_by(now + self.limits.delivery_timeout)
 
-    def _new(self, queue: PartitionQueue, now: float) -> QueuedBatch:
+    def _new(self, queue: PartitionQueue, now: float, *, expected: int, awaited: bool) -> QueuedBatch:
         limit = self.ratios.plain_limit(
             queue.topic.name, self.limits.codec, self.limits.batch_size, BATCH_OVERHEAD
         )
-        batch = self._make(queue, limit, now)
+        batch = self._make(queue, limit, now, expected=expected, awaited=awaited)
         self.opened += 1
         batch.order = (self.opened,)
         batch.linger_at = now + self.limits.linger
         self.live[batch] = self.aging[batch] = None
         return batch
 
-    def _make(self, queue: PartitionQueue, limit: int, now: float) -> QueuedBatch:
+    def _make(self, queue: PartitionQueue, limit: int, now: float, *, expected: int = 0, awaited: bool = False) -> QueuedBatch:
         return QueuedBatch(
             queue.topic.name,
             queue.index,
@@ -227,8 +230,9 @@ class Accumulator:
             owner=queue,
             lane=queue.lane,
             unseen_log=self.unseen_log,
-            awaited=self.limits.linger_awaited,
+            awaited=awaited or self.limits.linger_awaited,
             waker=self.waker,
+            expected=expected,
         )
 
     def heir(self, batch: QueuedBatch, number: int) -> QueuedBatch:

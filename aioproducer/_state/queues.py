@@ -68,9 +68,9 @@ class PartitionQueue(Partition):
         # The sequence has a gap that no batch will fill: only a new epoch goes on from here.
         self.broken = False
 
-    def roll(self, now: float) -> None:
+    def roll(self, now: float, awaited: bool) -> None:
         """Close the open batch and open the next; called by the fast path when a record does not fit."""
-        self.accumulator.roll(self, now)
+        self.accumulator.roll(self, now, awaited=awaited)
 
     def on_awaited(self, batch: QueuedBatch) -> None:
         """Somebody waits for a record of this batch; called once by the core."""

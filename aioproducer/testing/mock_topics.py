@@ -26,7 +26,7 @@ class MockPartition(Partition):
         self.withdraw_batch = withdraw_batch
         self.next_offset = 0
 
-    def roll(self, now: float) -> None:
+    def roll(self, now: float, awaited: bool) -> None:
         """Open a batch; called by the core before it appends."""
         self.open = Batch(
             self.topic.name,

@@ -3,17 +3,26 @@
 from __future__ import annotations
 
 import asyncio
-from collections import defaultdict
 
 import aiokafka
 
-from benchmarks.measure import BATCH_SIZE, LINGER_MS, Round, Stopwatch, Work, check_offsets, work
+from benchmarks.measure import (
+    BATCH_SIZE,
+    LINGER_MS,
+    Offsets,
+    Round,
+    Stopwatch,
+    Work,
+    check_offsets,
+    no_offsets,
+    work,
+)
 
 
-async def _send_all(producer: aiokafka.AIOKafkaProducer, one: Work, count: int) -> dict[int, list[int]]:
+async def _send_all(producer: aiokafka.AIOKafkaProducer, one: Work, count: int) -> Offsets:
     send, topic = producer.send, one.topic
     futures = [await send(topic, value) for value in one.values(count)]
-    offsets: dict[int, list[int]] = defaultdict(list)
+    offsets = no_offsets()
     for future in futures:
         metadata = await future
         offsets[metadata.partition].append(metadata.offset)

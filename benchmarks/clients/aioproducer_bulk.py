@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
-
 from aioproducer import BatchDelivery, BatchResult, Producer
 from benchmarks.clients.ours import make_producer, own_version, run
-from benchmarks.measure import Round, Stopwatch, Work, check_offsets
+from benchmarks.measure import Round, Stopwatch, Work, check_offsets, no_offsets
 
 
 async def _send_all(producer: Producer, one: Work, count: int) -> list[BatchResult]:
@@ -20,7 +18,7 @@ async def _send_all(producer: Producer, one: Work, count: int) -> list[BatchResu
 
 def _check(results: list[BatchResult], expected: int) -> None:
     # The result has each record's partition and offset; comparing all of them is no part of sending.
-    offsets: dict[int, list[int]] = defaultdict(list)
+    offsets = no_offsets()
     for result in results:
         result.raise_for_errors()
         for partition, offset in zip(result.partitions, result.offsets, strict=True):

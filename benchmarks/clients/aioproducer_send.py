@@ -8,7 +8,7 @@ from itertools import chain
 
 from aioproducer import Delivery, Producer
 from benchmarks.clients.ours import make_producer, offsets_of, own_version, run
-from benchmarks.measure import Round, Stopwatch, Work, check_offsets
+from benchmarks.measure import Offsets, Round, Stopwatch, Work, check_offsets
 
 
 async def _send_share(producer: Producer, one: Work, count: int) -> list[Delivery]:
@@ -25,7 +25,7 @@ async def _send_share(producer: Producer, one: Work, count: int) -> list[Deliver
     return deliveries
 
 
-async def _send_all(producers: list[Producer], one: Work, count: int) -> dict[int, list[int]]:
+async def _send_all(producers: list[Producer], one: Work, count: int) -> Offsets:
     share = count // len(producers)
     done = await asyncio.gather(*(_send_share(producer, one, share) for producer in producers))
     return offsets_of(chain.from_iterable(done))

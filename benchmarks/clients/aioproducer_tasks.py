@@ -3,21 +3,20 @@
 from __future__ import annotations
 
 import asyncio
-from collections import defaultdict
 
 from aioproducer import Producer
 from benchmarks.clients.ours import make_producer, own_version, run
-from benchmarks.measure import Round, Stopwatch, Work, check_offsets
+from benchmarks.measure import Offsets, Round, Stopwatch, Work, check_offsets, no_offsets
 
 
-async def _loop(producer: Producer, one: Work, count: int, offsets: dict[int, list[int]]) -> None:
+async def _loop(producer: Producer, one: Work, count: int, offsets: Offsets) -> None:
     for value in one.values(count):
         metadata = await producer.send_and_wait(one.topic, value)
         offsets[metadata.partition].append(metadata.offset)
 
 
-async def _send_all(producer: Producer, one: Work, count: int) -> dict[int, list[int]]:
-    offsets: dict[int, list[int]] = defaultdict(list)
+async def _send_all(producer: Producer, one: Work, count: int) -> Offsets:
+    offsets = no_offsets()
     await asyncio.gather(*(_loop(producer, one, count // one.many, offsets) for _ in range(one.many)))
     return offsets
 

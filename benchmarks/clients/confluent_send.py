@@ -2,21 +2,30 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Iterator
 from itertools import repeat
 
 import confluent_kafka
 from confluent_kafka.cimpl import KafkaError, Message, Producer
 
-from benchmarks.measure import BATCH_SIZE, LINGER_MS, Round, Stopwatch, Work, check_offsets, work
+from benchmarks.measure import (
+    BATCH_SIZE,
+    LINGER_MS,
+    Offsets,
+    Round,
+    Stopwatch,
+    Work,
+    check_offsets,
+    no_offsets,
+    work,
+)
 
 # Serving callbacks at every record, as its examples do, costs it a fifth of its rate or more.
 _POLL_EVERY = 500
 
 
-def _send_all(producer: Producer, one: Work, count: int) -> dict[int, list[int]]:
-    offsets: dict[int, list[int]] = defaultdict(list)
+def _send_all(producer: Producer, one: Work, count: int) -> Offsets:
+    offsets = no_offsets()
 
     def delivered(error: KafkaError | None, message: Message) -> None:
         if error is not None:

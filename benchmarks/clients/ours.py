@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import platform
 import time
-from collections import defaultdict
 from collections.abc import Callable, Coroutine, Iterable
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
@@ -13,7 +12,7 @@ from typing import Any
 import attrs
 
 from aioproducer import Delivery, Producer
-from benchmarks.measure import BATCH_SIZE, LINGER_MS, Round, Work, work
+from benchmarks.measure import BATCH_SIZE, LINGER_MS, Offsets, Round, Work, no_offsets, work
 
 
 def make_producer(one: Work, **settings: Any) -> Producer:
@@ -29,9 +28,9 @@ def make_producer(one: Work, **settings: Any) -> Producer:
     return Producer(one.bootstrap_servers, **{**common, **settings, **one.settings})
 
 
-def offsets_of(deliveries: Iterable[Delivery]) -> dict[int, list[int]]:
+def offsets_of(deliveries: Iterable[Delivery]) -> Offsets:
     """The offsets by partition; a record that failed raises."""
-    offsets: dict[int, list[int]] = defaultdict(list)
+    offsets = no_offsets()
     for delivery in deliveries:
         metadata = delivery.result()
         offsets[metadata.partition].append(metadata.offset)

@@ -6,7 +6,7 @@ import asyncio
 import gc
 from collections.abc import Awaitable, Callable
 
-from benchmarks.measure import Round, Stopwatch, Work, check_offsets, percentiles
+from benchmarks.measure import Round, Stopwatch, Work, check_offsets, no_offsets, percentiles
 
 # Writes one record and says where it is: partition and offset.
 Write = Callable[[bytes], Awaitable[tuple[int, int]]]
@@ -18,9 +18,9 @@ async def paced(write: Write, one: Work, version: str) -> Round:
     gc.collect()
     with Stopwatch() as watch:
         done = await _sent(write, one, one.records)
-    offsets: dict[int, list[int]] = {}
+    offsets = no_offsets()
     for partition, offset, _ in done:
-        offsets.setdefault(partition, []).append(offset)
+        offsets[partition].append(offset)
     check_offsets(offsets, one.records)
     return watch.round(one.records, version, **percentiles([seconds for _, _, seconds in done]))
 
