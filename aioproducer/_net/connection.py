@@ -19,7 +19,7 @@ from functools import partial
 from typing import Any, NamedTuple, Protocol, TypeVar, cast
 
 from aioproducer._net.alarm import Alarm
-from aioproducer._net.handover import BytesLike, hand_over
+from aioproducer._net.handover import Part, hand_over
 from aioproducer._net.replies import Reply, at_broker
 from aioproducer._state.opening import NO_VERSIONS, BrokerVersions
 from aioproducer._wire.apis import api_of
@@ -185,16 +185,15 @@ class Connection(asyncio.BufferedProtocol):
     def write_request(
         self,
         correlation_id: int,
-        parts: Sequence[BytesLike],
+        parts: Sequence[Part],
         on_answer: AnswerHandler | None,
         timeout: float,
-        nbytes: int | None = None,
     ) -> None:
         """Hand a request over to the transport: header and body, in parts, without the length that goes before.
 
         The parts must not be changed until the answer came or the connection has ended: the transport may still
         refer to them. `timeout` (seconds) counts from here, whatever arrives in between. None for `on_answer`: no
-        answer will come. `nbytes`: the size of all parts, if it is known.
+        answer will come.
         On a connection that has ended nothing is written: the handler is told so at once (`written=False`); where
         there is none, BrokerUnavailableError is raised.
         """
@@ -207,7 +206,7 @@ class Connection(asyncio.BufferedProtocol):
             self._waiting.append(_Asked(correlation_id, on_answer, now + timeout, timeout))
             self._alarm.expect(now + timeout)
         try:
-            hand_over(transport, parts, nbytes)
+            hand_over(transport, parts)
         except Exception as error:
             logger.exception(
                 "a request to broker %s could not be written; closing the connection", self.broker
@@ -240,7 +239,7 @@ class Connection(asyncio.BufferedProtocol):
         correlation_id = self.next_correlation_id()
         frame = encode_request(message, version, correlation_id, self.client_id)
         reply = Reply(self._loop.create_future(), read, self.broker)
-        self.write_request(correlation_id, (frame,), reply, timeout, len(frame))
+        self.write_request(correlation_id, (frame,), reply, timeout)
         try:
             answer: R = await reply.future
             return answer

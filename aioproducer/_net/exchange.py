@@ -66,10 +66,7 @@ class ProduceExchange:
         now = self._engine.loop.time()
         if response.throttle_time_ms > 0:
             self._link.connection.mute(response.throttle_time_ms / 1000)
-        nodes = {
-            node.node_id: Node(node.node_id, node.host, node.port, node.rack)
-            for node in response.node_endpoints
-        }
+        nodes = _nodes_of(response) if response.node_endpoints else {}
         strange = False
         for topic in response.responses:
             name = self._by_id.get(topic.topic_id, topic.name) if self._by_id else topic.name
@@ -92,7 +89,7 @@ class ProduceExchange:
             partition.base_offset,
             partition.log_append_time_ms,
             partition.error_message,
-            tuple((error.batch_index, error.batch_index_error_message) for error in partition.record_errors),
+            _errors_of(partition) if partition.record_errors else (),
             self._link.connection.broker,
         )
 
@@ -120,3 +117,13 @@ class ProduceExchange:
         except Exception as bug:
             self._engine.crash(bug)
             raise
+
+
+def _nodes_of(response: ProduceResponse) -> dict[int, Node]:
+    return {
+        node.node_id: Node(node.node_id, node.host, node.port, node.rack) for node in response.node_endpoints
+    }
+
+
+def _errors_of(partition: PartitionProduceResponse) -> tuple[tuple[int, str | None], ...]:
+    return tuple((error.batch_index, error.batch_index_error_message) for error in partition.record_errors)

@@ -6,12 +6,12 @@ import asyncio
 import struct
 import sys
 from collections.abc import Sequence
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
-__all__ = ["BytesLike", "hand_over"]
+__all__ = ["Part", "hand_over"]
 
-# Anything with the buffer protocol; `collections.abc.Buffer` is there from Python 3.12 on.
-BytesLike: TypeAlias = Any
+# A view is one of single bytes.
+Part: TypeAlias = bytes | bytearray | memoryview
 
 _LENGTH = struct.Struct(">i")
 # There writelines() never calls pause_writing (CVE-2024-12254), so that memory would grow without a limit.
@@ -19,12 +19,10 @@ _PYTHON = tuple(sys.version_info[:3])
 _WRITELINES_IS_UNBOUNDED = (3, 12, 0) <= _PYTHON < (3, 12, 9) or (3, 13, 0) <= _PYTHON < (3, 13, 2)
 
 
-def hand_over(transport: asyncio.Transport, parts: Sequence[BytesLike], nbytes: int | None) -> None:
+def hand_over(transport: asyncio.Transport, parts: Sequence[Part]) -> None:
     """Write one frame: its length, then its parts, in one go."""
-    views = [memoryview(part) for part in parts]
-    size = sum(view.nbytes for view in views) if nbytes is None else nbytes
     # No empty ones: with an empty last part, asyncio's writelines() of 3.12 and later never gets done (gh-155888).
-    pieces: list[bytes | memoryview] = [_LENGTH.pack(size), *(view for view in views if view.nbytes)]
+    pieces = [_LENGTH.pack(sum(map(len, parts))), *filter(len, parts)]
     if _WRITELINES_IS_UNBOUNDED:
         transport.write(b"".join(pieces))
     else:

@@ -153,12 +153,9 @@ class Sender:
         batches = self.engine.accumulator.drain(self.queue, now)
         if not batches:
             return False
-        tally = self.engine.tally
-        tally.requests += 1
-        tally.batches += len(batches)
+        self.engine.tally.sent(batches)
         for batch in batches:
             batch.written_at = now
-            tally.batch_size.add(batch.size)
         self._write(link, batches)
         return True
 

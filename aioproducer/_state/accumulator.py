@@ -218,7 +218,9 @@ class Accumulator:
         self.live[batch] = self.aging[batch] = None
         return batch
 
-    def _make(self, queue: PartitionQueue, limit: int, now: float, *, expected: int = 0, awaited: bool = False) -> QueuedBatch:
+    def _make(
+        self, queue: PartitionQueue, limit: int, now: float, *, expected: int = 0, awaited: bool = False
+    ) -> QueuedBatch:
         return QueuedBatch(
             queue.topic.name,
             queue.index,
@@ -309,21 +311,18 @@ class Accumulator:
         if not queue.queue or queue.node.node_id == NO_LEADER:
             return False
         batch = queue.queue[0]
-        if batch.sealing or self._backs_off(batch, queue, now):
+        # KIP-951: a new leader is worth an attempt at once, whatever the backoff.
+        if batch.sealing or (now < batch.retry_at and batch.retry_leader == queue.node.node_id):
             return False
         return self._due(queue, batch, now) and self.sequences.may_send(queue, batch)
-
-    def _backs_off(self, batch: QueuedBatch, queue: PartitionQueue, now: float) -> bool:
-        # KIP-951: a new leader is worth an attempt at once.
-        return now < batch.retry_at and batch.retry_leader == queue.node.node_id
 
     def _due(self, queue: PartitionQueue, batch: QueuedBatch, now: float) -> bool:
         return (
             batch.closed
             or batch.urgent
-            or self._hurried(queue)
             or (batch.awaited and not self.limits.linger_awaited)
             or now >= batch.linger_at
+            or self._hurried(queue)
         )
 
     def hurry(self, batch: QueuedBatch) -> None:

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-import attrs
+from typing import TYPE_CHECKING, NamedTuple
 
 from aioproducer._state import rewriting
 from aioproducer._state.batches import QueuedBatch
@@ -29,8 +27,7 @@ if TYPE_CHECKING:
 NUMBER = {Outcome.ACKED: 1, Outcome.NOT_WRITTEN: 2, Outcome.UNKNOWN: 3}
 
 
-@attrs.frozen
-class PartitionAnswer:
+class PartitionAnswer(NamedTuple):
     """What a broker said of one batch."""
 
     code: int

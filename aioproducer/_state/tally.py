@@ -76,6 +76,13 @@ class Tally:
         """The outcomes so far."""
         return Totals(self.acked, self.not_written, self.unknown)
 
+    def sent(self, batches: list[QueuedBatch]) -> None:
+        """A request with these batches leaves."""
+        self.requests += 1
+        self.batches += len(batches)
+        for batch in batches:
+            self.batch_size.add(batch.size)
+
     def acknowledged(self, batch: QueuedBatch, count: int, size: int, now: float) -> None:
         """A batch was written."""
         self.acked += count

@@ -41,7 +41,7 @@ def test_bytes_are_the_same_whichever_way_they_are_written(
     """Where `writelines` never pauses (CVE-2024-12254) one joined piece is written instead, with the same bytes."""
     monkeypatch.setattr(handover, "_WRITELINES_IS_UNBOUNDED", unbounded)
     sink = Sink()
-    hand_over(sink, (b"head", memoryview(b"batch"), bytearray(b"tail")), None)
+    hand_over(sink, (b"head", memoryview(b"batch"), bytearray(b"tail")))
     assert b"".join(sink.pieces) == b"\x00\x00\x00\x0dheadbatchtail"
     assert len(sink.pieces) == (1 if unbounded else 4)
 
@@ -49,7 +49,7 @@ def test_bytes_are_the_same_whichever_way_they_are_written(
 def test_no_empty_piece_is_written() -> None:
     """An empty last piece would keep asyncio's `writelines` from ever being done (gh-155888)."""
     sink = Sink()
-    hand_over(sink, (b"", b"request", memoryview(b""), b""), 7)
+    hand_over(sink, (b"", b"request", memoryview(b""), b""))
     assert all(sink.pieces)
     assert b"".join(sink.pieces) == b"\x00\x00\x00\x07request"
 
