@@ -143,7 +143,9 @@ class Producer(SendPath[K, V], Generic[K, V]):
         self._engine = engine
         self._intake = Intake(engine, lambda: me._pace())  # noqa: PLW0108, SLF001
         self._bulk = BulkIntake(self._intake, me)
-        self._plain = self._intake.plain
+        self._plain = self._intake.answers_at_once
+        self._serialize_key = self._intake.serialize_key
+        self._serialize_value = self._intake.serialize_value
         self._cause = None
         self._state = "running"
         self._accepting = True
@@ -354,15 +356,19 @@ class Producer(SendPath[K, V], Generic[K, V]):
         headers: object,
         timeout: object,
         max_block: object,
+        serialized: bool,
         wants_metadata: bool,
     ) -> Any:
         try:
             self._usable()
         except KafkaError as error:
-            return sending_of(refused(error), wants_metadata)
+            return self._refuse(error, wants_metadata)
         assert self._intake is not None  # noqa: S101  # made by start()
-        call = Call(topic, value, key, partition, timestamp, headers, timeout, max_block)
+        call = Call(topic, value, key, partition, timestamp, headers, timeout, max_block, serialized)
         return sending_of(self._intake.take(call), wants_metadata)
+
+    def _refuse(self, error: KafkaError, wants_metadata: bool) -> Any:
+        return sending_of(refused(error), wants_metadata)
 
     def _send_now(  # the arguments of send_nowait()
         self,

@@ -74,6 +74,8 @@ class Topic:
 @disjoint_base
 class SendPath(Generic[_K, _V]):
     _plain: bool
+    _serialize_key: Callable[[str, Any, Any], Any] | None
+    _serialize_value: Callable[[str, Any, Any], Any] | None
     _accepting: bool
     _max_record: int
     @property

@@ -75,16 +75,20 @@ cdef inline int view_into(object data, View *view, Py_buffer *buffer, bint *held
     return 1
 
 
-cdef bint headers_plain(object headers) except -1:
-    # The form that can be encoded as it is: a tuple of (str, bytes | None) pairs.
-    if not isinstance(headers, tuple):
-        return False
+cdef tuple plain_headers(object headers):
+    # As they can be encoded: a tuple of (str, bytes | None) pairs. None: that takes more than a look.
+    if type(headers) is list:
+        headers = tuple(headers)
+    elif type(headers) is dict:
+        headers = tuple((<dict>headers).items())
+    elif type(headers) is not tuple:
+        return None
     for pair in <tuple>headers:
         if type(pair) is not tuple or len(<tuple>pair) != 2 or type((<tuple>pair)[0]) is not str:
-            return False
+            return None
         if (<tuple>pair)[1] is not None and type((<tuple>pair)[1]) is not bytes:
-            return False
-    return True
+            return None
+    return <tuple>headers
 
 
 cdef inline bint patient(object max_block) except -1:
@@ -113,8 +117,11 @@ cdef class SendPath:
     cdef object _running_loop
     cdef unsigned long _thread
     cdef int _generation
-    # True while running with nothing that must see each record first (serializers, interceptors).
+    # True while running with nothing that must see each record first (interceptors, coroutine serializers).
     cdef public bint _plain
+    # Called with (topic, headers, data) for the bytes of a key or value; they raise what the send is refused with.
+    cdef public object _serialize_key
+    cdef public object _serialize_value
     # Set while the producer runs; says why not otherwise.
     cdef public bint _accepting
     cdef public Py_ssize_t _max_record
@@ -271,7 +278,7 @@ cdef class SendPath:
         cdef Py_ssize_t chosen = -1
         cdef long long stamp
         cdef Batch batch
-        cdef tuple plain_headers = None
+        cdef tuple pairs = None
         cdef Py_ssize_t headers_size = 1
         if topic is None or (now - self._turn >= TURN and not self._in_its_loop()):
             return None
@@ -290,24 +297,19 @@ cdef class SendPath:
                 return None
             stamp = timestamp
         if headers is not None:
-            if type(headers) is list:
-                headers = tuple(headers)
-            elif type(headers) is dict:
-                headers = tuple((<dict>headers).items())
-            if not headers_plain(headers):
+            pairs = plain_headers(headers)
+            if pairs is None:
                 return None
-            if headers:
-                plain_headers = headers
-                try:
-                    headers_size = headers_size_of(plain_headers)
-                except UnicodeError:
-                    return None
+            try:
+                headers_size = headers_size_of(pairs)
+            except UnicodeError:
+                return None
         if not view_into(value, &v, &value_buffer, &value_held):
             return None
         try:
             if not view_into(key, &k, &key_buffer, &key_held):
                 return None
-            if self._append(topic, k, v, plain_headers, headers_size, stamp, chosen, now, 0.0,
+            if self._append(topic, k, v, pairs, headers_size, stamp, chosen, now, 0.0,
                             False, awaited) != DONE:
                 return None
             batch = self._chosen.open
@@ -339,11 +341,13 @@ cdef class SendPath:
         cdef Delivery delivery
         cdef double now
         if timeout is None and self._plain and self._here() and patient(max_block):
+            if self._serialize_value is not None or self._serialize_key is not None:
+                return self._send_serialized(topic, value, key, partition, timestamp, headers, max_block, False)
             now = self._clock.now()
             delivery = self._fast(topic, value, key, partition, timestamp, headers, False, now)
             if delivery is not None:
                 return accepted(delivery, now - self._turn >= TURN and self._must_yield(now), False)
-        return self._send_slowly(topic, value, key, partition, timestamp, headers, timeout, max_block, False)
+        return self._send_slowly(topic, value, key, partition, timestamp, headers, timeout, max_block, False, False)
 
     def send_and_wait(self, topic, value=None, *, key=None, partition=None, timestamp=None, headers=None,
                       timeout=None, max_block=None):
@@ -353,10 +357,12 @@ cdef class SendPath:
         """
         cdef Delivery delivery
         if timeout is None and self._plain and self._here() and patient(max_block):
+            if self._serialize_value is not None or self._serialize_key is not None:
+                return self._send_serialized(topic, value, key, partition, timestamp, headers, max_block, True)
             delivery = self._fast(topic, value, key, partition, timestamp, headers, True, self._clock.now())
             if delivery is not None:
                 return accepted(delivery, False, True)
-        return self._send_slowly(topic, value, key, partition, timestamp, headers, timeout, max_block, True)
+        return self._send_slowly(topic, value, key, partition, timestamp, headers, timeout, max_block, False, True)
 
     def send_nowait(self, topic, value=None, *, key=None, partition=None, timestamp=None, headers=None, timeout=None):
         """Accept one record without ever waiting, and return its `Delivery`; for callbacks of the loop.
@@ -366,11 +372,39 @@ cdef class SendPath:
         that can never be sent, `StateError` with coroutine serializers.
         """
         cdef Delivery delivery
-        if timeout is None and self._plain and self._here():
+        if (timeout is None and self._plain and self._here()
+                and self._serialize_value is None and self._serialize_key is None):
             delivery = self._fast(topic, value, key, partition, timestamp, headers, False, self._clock.now())
             if delivery is not None:
                 return delivery
         return self._send_now(topic, value, key, partition, timestamp, headers, timeout)
+
+    cdef object _send_serialized(self, object topic, object value, object key, object partition, object timestamp,
+                                 object headers, object max_block, bint wants_metadata):
+        # Serializers are asked once: here if the topic is there to be sent to, else when the record's turn has come.
+        cdef Delivery delivery
+        cdef double now
+        cdef object pairs = None if headers is None else plain_headers(headers)
+        if self._topic(topic) is None or (pairs is None) != (headers is None):
+            return self._send_slowly(
+                topic, value, key, partition, timestamp, headers, None, max_block, False, wants_metadata)
+        pairs = pairs or None
+        try:
+            if self._serialize_key is not None:
+                key = self._serialize_key(topic, pairs, key)
+            if self._serialize_value is not None:
+                value = self._serialize_value(topic, pairs, value)
+        except Exception as error:
+            return self._refuse(error, wants_metadata)
+        now = self._clock.now()
+        # They are the user's code: anything may have happened meanwhile.
+        if self._here():
+            delivery = self._fast(topic, value, key, partition, timestamp, pairs, wants_metadata, now)
+            if delivery is not None:
+                return accepted(delivery, not wants_metadata and now - self._turn >= TURN and self._must_yield(now),
+                                wants_metadata)
+        return self._send_slowly(
+            topic, value, key, partition, timestamp, pairs, None, max_block, True, wants_metadata)
 
     # -- for records that took the long way, in the form that was checked: bytes, plain headers, an integer time
 

@@ -66,6 +66,8 @@ class Call(NamedTuple):
     headers: Any
     timeout: Any
     max_block: Any = None
+    # Key and value are what the serializers made.
+    serialized: bool = False
 
 
 class Stead:
@@ -100,6 +102,11 @@ class Intake:
         self.serialize_value = (
             None if config.value_serializer is None else bind_serializer(config.value_serializer, "value")
         )
+        # Asked for each record that comes this way.
+        self.waits_for_serializers = any(
+            serializer is not None and serializer.is_coroutine
+            for serializer in (self.serialize_key, self.serialize_value)
+        )
         self.partitioner = bind_partitioner(config.partitioner)
         self.interceptors = tuple(config.interceptors)
         self.max_block = config.max_block_ms / 1000
@@ -113,9 +120,9 @@ class Intake:
         return self.serialize_key is None and self.serialize_value is None and not self.interceptors
 
     @property
-    def waits_for_serializers(self) -> bool:
-        """True when a serializer is a coroutine function."""
-        return any(s is not None and s.is_coroutine for s in (self.serialize_key, self.serialize_value))
+    def answers_at_once(self) -> bool:
+        """True when what has to see a record is no more than serializers that need not be awaited."""
+        return not self.interceptors and not self.waits_for_serializers
 
     # -- send
 
@@ -129,7 +136,10 @@ class Intake:
             timeout = checked_seconds("timeout", call.timeout)
             patience = checked_seconds("max_block", call.max_block)
             waiting = self._waiting(record, pending, now, timeout, patience)
-            if not self.waits_for_serializers:
+            if call.serialized:
+                headers = checked_headers(record.headers, record.topic)
+                waiting.record = self._checked(record, headers, record.key, record.value)
+            elif not self.waits_for_serializers:
                 waiting.record = self._prepared(record)
         except KafkaError as error:
             self._refused(pending, error, record)

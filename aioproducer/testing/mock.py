@@ -252,6 +252,7 @@ class MockProducer(MockControls, ProducerBase[K, V], Generic[K, V]):
         headers: object,
         timeout: object,
         max_block: object,
+        serialized: bool,  # never: the core serializes what it may append, and here it may nothing
         wants_metadata: bool,
     ) -> Any:
         try:

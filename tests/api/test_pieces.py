@@ -11,6 +11,7 @@ import pytest
 from aioproducer import (
     BrokerError,
     DeliveryTimeoutError,
+    MetadataTimeoutError,
     Outcome,
     Record,
     RecordError,
@@ -20,7 +21,7 @@ from aioproducer import (
 )
 from aioproducer.testing import EmbeddedKafka
 from tests.api.conftest import Make
-from tests.api.support import LIMIT, started, turns, unknown_topic, values, warm
+from tests.api.support import LIMIT, held_answers, started, turns, unknown_topic, values, warm
 
 
 async def test_string_serializers(make: Make, kafka: EmbeddedKafka) -> None:
@@ -213,3 +214,89 @@ async def test_interceptors_do_not_hurry(make: Make) -> None:
     delivery = await producer.send("one", b"v")
     assert await asyncio.wait({started(turns(20))})
     assert delivery.outcome is Outcome.PENDING
+
+
+class Asked:
+    """A text serializer that notes what it was asked for."""
+
+    def __init__(self) -> None:
+        self.times: list[Any] = []
+
+    def __call__(self, data: Any) -> bytes:
+        """Its bytes."""
+        self.times.append(data)
+        return str(data).encode()
+
+
+async def test_a_serializer_that_answers_at_once_keeps_the_call_at_once(make: Make) -> None:
+    """Topic known, room in the buffer: the record is accepted inside the call, as without serializers."""
+    producer = await warm(make(value_serializer=serializers.string()))
+    accepted = producer.send("one", "x")
+    waited = producer.send_and_wait("one", "y", headers=[("h", b"1")])
+    assert [sending.delivery is not None for sending in (accepted, waited)] == [True, True]
+    await accepted
+    assert (await waited).serialized_value_size == 1
+
+
+async def test_a_serializer_is_asked_once(make: Make, kafka: EmbeddedKafka) -> None:
+    """Also for a record that has to wait for memory, for an unknown topic, or for a partition that is not there."""
+    asked = Asked()
+    producer = await warm(
+        make(value_serializer=asked, buffer_memory=4096, batch_size=1024, max_request_size=1024)
+    )
+    held = held_answers(kafka)
+    sendings = [producer.send("one", f"{number:0900}") for number in range(8)]
+    assert sendings[0].delivery is not None
+    assert sendings[-1].delivery is None
+    assert len(asked.times) == 8
+    held.release()
+    await asyncio.gather(*sendings)
+    await producer.send("auto", "unknown")
+    with pytest.raises(MetadataTimeoutError):
+        await producer.send("one", "nowhere", partition=99, max_block=0.05)
+    await producer.flush()
+    assert asked.times == [f"{number:0900}" for number in range(8)] + ["unknown", "nowhere"]
+    assert values(kafka) == [time.encode() for time in asked.times[:8]]
+
+
+async def test_a_serializer_may_send(make: Make, kafka: EmbeddedKafka) -> None:
+    """Its own records are written before the one it was asked for, and no record is lost between the two."""
+
+    def audited(data: bytes) -> bytes:
+        if not data.startswith(b"audit"):
+            producer.send_nowait("one", b"audit of " + data)
+        return data
+
+    producer = await warm(make(value_serializer=audited))
+    for number in range(3):
+        await producer.send("one", b"%d" % number)
+    await producer.flush()
+    assert values(kafka) == [b"audit of 0", b"0", b"audit of 1", b"1", b"audit of 2", b"2"]
+
+
+async def test_a_serializer_may_fill_the_batch(make: Make, kafka: EmbeddedKafka) -> None:
+    """What it sends itself may close the batch that had room for the record."""
+
+    def greedy(data: bytes) -> bytes:
+        if data == b"hungry":
+            for _ in range(3):
+                producer.send_nowait("one", bytes(300))
+        return data
+
+    producer = await warm(
+        make(value_serializer=greedy, batch_size=512, buffer_memory=4096, max_request_size=1024)
+    )
+    written = [producer.send("one", b"hungry") for _ in range(2)]
+    await producer.flush()
+    assert [(await (await sending)).topic for sending in written] == ["one", "one"]
+    assert [len(value or b"") for value in values(kafka)].count(300) == 6
+
+
+@pytest.mark.parametrize("headers", [{"h": b"1"}, [("h", b"1")], (("h", b"1"),), [["h", bytearray(b"1")]]])
+async def test_a_serializer_gets_the_headers_as_pairs(make: Make, kafka: EmbeddedKafka, headers: Any) -> None:
+    """In whatever form they were given."""
+    producer = await warm(make(value_serializer=WithTopic()))
+    await producer.send_and_wait("one", 1, headers=headers)
+    await producer.send_and_wait("one", 2, headers=type(headers)())
+    assert values(kafka) == [b"('one', (('h', b'1'),), 1)", b"('one', None, 2)"]
+    assert kafka.records("one")[0].headers == (("h", b"1"),)
