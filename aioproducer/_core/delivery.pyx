@@ -27,9 +27,42 @@ cdef extern from *:
         return ((PyTypeObject *)type)->tp_alloc((PyTypeObject *)type, size);
     }
 
+    /* From Python 3.12 on an exception is always an object, and to make one costs as much as the rest of a send. So one
+       is kept and used again, unless somebody holds it, or something was noted in it: then it is theirs. */
+    #if PY_VERSION_HEX >= 0x030C0000
+    static PyStopIterationObject *aioproducer_spare = NULL;
+
+    static int aioproducer_stop_by_spare(PyObject *answer) {
+        PyStopIterationObject *spare = aioproducer_spare;
+        if (spare == NULL || Py_REFCNT(spare) != 1 || spare->traceback || spare->context || spare->cause
+                || spare->notes || spare->dict) {
+            Py_XSETREF(aioproducer_spare, (PyStopIterationObject *)PyObject_CallNoArgs(PyExc_StopIteration));
+            spare = aioproducer_spare;
+            if (spare == NULL) {
+                PyErr_Clear();
+                return 0;
+            }
+        }
+        Py_XSETREF(spare->value, Py_NewRef(answer));
+        PyErr_SetRaisedException(Py_NewRef((PyObject *)spare));
+        return 1;
+    }
+
+    /* Nobody asks the spare for its answer any more: let go of it. */
+    static void aioproducer_let_go(void) {
+        if (aioproducer_spare != NULL && Py_REFCNT(aioproducer_spare) == 1)
+            Py_CLEAR(aioproducer_spare->value);
+    }
+    #else
+    #define aioproducer_stop_by_spare(answer) 0
+    #define aioproducer_let_go()
+    #endif
+
     /* The answer as the StopIteration that ends an iterator. A tuple would be taken for its arguments. */
     static void aioproducer_stop(PyObject *answer) {
         PyObject *stop;
+        if (aioproducer_stop_by_spare(answer))
+            return;
         if (!PyTuple_Check(answer) && !PyExceptionInstance_Check(answer)) {
             PyErr_SetObject(PyExc_StopIteration, answer);
             return;
@@ -65,6 +98,7 @@ cdef extern from *:
     ctypedef int (*step_function "aioproducer_step")(PyObject *, PyObject *, PyObject **) except -1
     PyObject *aioproducer_new_tuple(object type, Py_ssize_t size) except NULL
     void aioproducer_goes_by(object type, step_function step) noexcept
+    void aioproducer_let_go() noexcept
 
 # Of PyIter_Send.
 cdef enum:
@@ -348,7 +382,8 @@ cdef class Answer:
         return self
 
     def __next__(self):
-        raise NotImplementedError  # replaced below
+        # By its name only: the slot that `next()` and `await` use is replaced below.
+        raise StopIteration(self.value)
 
 
 cdef int _answer_step(PyObject *op, PyObject *argument, PyObject **result) except -1:

@@ -12,6 +12,8 @@ cdef class Sending:
         raise TypeError("made by send()")
 
     def __dealloc__(self):
+        # The interpreter drops this once it has taken the answer.
+        aioproducer_let_go()
         if not self._flags & STARTED:
             PyErr_WarnEx(RuntimeWarning, b"send() was never awaited: an accepted record is sent all the same, a refused one is only logged", 1)
 
@@ -29,7 +31,8 @@ cdef class Sending:
         return self
 
     def __next__(self):
-        raise NotImplementedError  # replaced below
+        # By its name only: the slot that `next()` and `await` use is replaced below.
+        return self.send(None)
 
     def _steps(self):
         # What remains to be awaited, top to bottom.

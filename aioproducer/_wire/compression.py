@@ -15,6 +15,8 @@ XERIAL_HEADER = b"\x82SNAPPY\x00" + struct.pack(">ii", 1, 1)
 XERIAL_BLOCK = 32 * 1024
 
 GZIP_DEFAULT, ZSTD_DEFAULT, LZ4_DEFAULT = 6, 3, 9
+# Kafka's Lz4BlockOutputStream takes the fast compressor for its default, 9, and the thorough one for every other level.
+LZ4_FAST = 1
 
 
 def compress(data: bytes, codec: int, level: int | None = None) -> bytes:
@@ -37,8 +39,9 @@ def _zstd(data: bytes, level: int | None) -> bytes:
 
 def _lz4(data: bytes, level: int | None) -> bytes:
     # Java's KafkaLZ4BlockInputStream refuses blocks that depend on each other.
+    fast = level is None or level == LZ4_DEFAULT
     compressor = cramjam.lz4.Compressor(
-        level=LZ4_DEFAULT if level is None else level, content_checksum=False, block_linked=False
+        level=LZ4_FAST if fast else level, content_checksum=False, block_linked=False
     )
     compressor.compress(data)
     return bytes(compressor.finish())

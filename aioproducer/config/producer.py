@@ -262,7 +262,8 @@ class ProducerConfig:
         None,
         Optional(Integer(-131_072, 22), "gzip 6, lz4 9, zstd 3"),
         Group.BATCHING,
-        "How hard to compress: gzip 1 to 9, lz4 1 to 17, zstd -131072 to 22; snappy has no levels. In a properties file, "
+        "How hard to compress: gzip 1 to 9, lz4 1 to 17 (where 9 stands for its fast compressor, as in Kafka), zstd "
+        "-131072 to 22; snappy has no levels. In a properties file, "
         "Kafka's `compression.gzip.level`, `compression.lz4.level` and `compression.zstd.level` work as well: the one of "
         "the type in use counts.",
         kafka_default=None,
