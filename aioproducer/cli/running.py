@@ -30,6 +30,7 @@ class Stop:
         self.asked = asyncio.Event()
         self.insisted = asyncio.Event()
         self._notice = notice
+        self._work: asyncio.Task[object] | None = None
 
     def ask(self) -> None:
         """Somebody wants an end."""
@@ -37,6 +38,9 @@ class Stop:
             self.insisted.set()
         else:
             self.asked.set()
+            if self._work is not None:
+                # Before anybody is told: what arrives from now on is not taken any more.
+                self._work.cancel()
             self._notice()
 
     async def unless_asked(self, work: Coroutine[Any, Any, object]) -> None:
@@ -44,20 +48,20 @@ class Stop:
         if self.asked.is_set():
             work.close()
         else:
-            await _until(self.asked, work)
+            self._work = asyncio.create_task(work)
+            await _until(self.asked, self._work)
 
     async def close(self, producer: Producer) -> None:
         """Close, within its own time limit; at once when that is insisted on."""
         closing = asyncio.create_task(producer.close())
-        await _until(self.insisted, asyncio.wait([closing]))
+        await _until(self.insisted, asyncio.create_task(asyncio.wait([closing])))
         if not closing.done():
             await producer.close(timeout=0)
         await closing
 
 
-async def _until(event: asyncio.Event, work: Coroutine[Any, Any, object]) -> None:
-    """Do the work until it is done or the event happens."""
-    task = asyncio.create_task(work)
+async def _until(event: asyncio.Event, task: asyncio.Task[Any]) -> None:
+    """Let the task go on until it is done or the event happens."""
     happened = asyncio.create_task(event.wait())
     try:
         await asyncio.wait([task, happened], return_when=asyncio.FIRST_COMPLETED)
