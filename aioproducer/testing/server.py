@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import socket
 import struct
 from typing import Any, Final, cast
@@ -164,6 +165,10 @@ class Sockets:
         """Listen no more; what was accepted stays."""
         server = self._servers.pop(broker_id, None)
         if server is not None:
+            _accept_no_more(server)
+            # What was accepted in this turn gets its transport in the next one; from a server that is closed by then, it
+            # would get none, and nobody would close its socket.
+            await asyncio.sleep(0)
             server.close()
             # asyncio takes a listening socket out of its selector at once and closes it in the loop's next turn.
             await asyncio.sleep(0)
@@ -185,3 +190,11 @@ class Sockets:
         for connections in self._connections.values():
             for connection in tuple(connections):
                 await connection.lost()
+
+
+def _accept_no_more(server: asyncio.Server) -> None:
+    loop = asyncio.get_running_loop()
+    for listening in server.sockets:
+        # Loops without readers (Windows) have not got the gap between accepting and making a transport either.
+        with contextlib.suppress(NotImplementedError):
+            loop.remove_reader(listening.fileno())

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import socket
 from collections.abc import AsyncIterator, Iterator
 
 import pytest
 
 from aioproducer.testing import EmbeddedKafka
+from tests import ports
 
 
 @pytest.fixture
@@ -21,6 +21,5 @@ async def kafka() -> AsyncIterator[EmbeddedKafka]:
 @pytest.fixture
 def unused_port() -> Iterator[int]:
     """A port where nobody listens, and nobody else can while this lasts."""
-    with socket.socket() as taken:
-        taken.bind(("127.0.0.1", 0))
-        yield taken.getsockname()[1]
+    with ports.unused_port() as port:
+        yield port

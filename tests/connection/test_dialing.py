@@ -23,6 +23,7 @@ from aioproducer._wire.messages.metadata import MetadataRequest, MetadataRespons
 from aioproducer.config import ProducerConfig
 from aioproducer.errors import BrokerUnavailableError, KafkaError, ProtocolError
 from tests.connection.peer import Peer, Wire, framed, versions_answer
+from tests.ports import unused_port
 
 Listen: TypeAlias = Callable[..., Awaitable[Peer]]
 Resolve: TypeAlias = Callable[..., None]
@@ -50,14 +51,6 @@ async def resolve(monkeypatch: pytest.MonkeyPatch) -> Resolve:
         monkeypatch.setattr(asyncio.get_running_loop(), "getaddrinfo", getaddrinfo)
 
     return to
-
-
-@contextmanager
-def unused_port() -> Iterator[int]:
-    """A port of all loopback addresses that nobody listens on."""
-    with socket.socket() as sock:
-        sock.bind(("0.0.0.0", 0))
-        yield sock.getsockname()[1]
 
 
 @contextmanager

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import socket
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -29,18 +30,20 @@ from tests.net.support import (
     outcomes,
     permits_are_all_back,
     send_all,
+    turns,
     until,
     warm,
 )
+from tests.ports import unused_port
 
 Talk = Callable[[asyncio.StreamReader, asyncio.StreamWriter], "asyncio.Future[None]"]
 
 
-def unused_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
+@pytest.fixture
+def dead() -> Iterator[int]:
+    """A port where nobody listens."""
+    with unused_port() as port:
+        yield port
 
 
 class Stranger:
@@ -124,9 +127,11 @@ async def test_wrong_port_that_becomes_right(make: Make, kafka: EmbeddedKafka) -
 
 
 @pytest.mark.parametrize("start", [None, 5.0], ids=["start", "start and wait"])
-async def test_first_address_is_dead(start: float | None, make: Make, kafka: EmbeddedKafka) -> None:
+async def test_first_address_is_dead(
+    start: float | None, make: Make, kafka: EmbeddedKafka, dead: int
+) -> None:
     """A dead first address does not keep the producer from the second."""
-    producer = make(f"127.0.0.1:{unused_port()},{kafka.bootstrap_servers}")
+    producer = make(f"127.0.0.1:{dead},{kafka.bootstrap_servers}")
     await producer.start(wait_ready=start)
     assert (await producer.send_and_wait("one", b"0")).offset == 0
     await producer.close()
@@ -134,11 +139,11 @@ async def test_first_address_is_dead(start: float | None, make: Make, kafka: Emb
 
 async def test_broker_that_comes_later(make: Make, nothing_left: None) -> None:
     """A producer may be started before its broker: a send waits for it."""
-    port = unused_port()
-    producer = make(f"127.0.0.1:{port}")
-    await producer.start()
-    sending = asyncio.ensure_future(producer.send_and_wait("one", b"0", max_block=10))
-    await until(lambda: producer.health().last_error is not None)
+    with unused_port() as port:
+        producer = make(f"127.0.0.1:{port}")
+        await producer.start()
+        sending = asyncio.ensure_future(producer.send_and_wait("one", b"0", max_block=10))
+        await until(lambda: producer.health().last_error is not None)
     async with EmbeddedKafka(port=port):
         assert (await sending).offset == 0
         await producer.close()
@@ -146,10 +151,10 @@ async def test_broker_that_comes_later(make: Make, nothing_left: None) -> None:
 
 async def test_start_that_waits_for_a_broker_that_is_not_there(make: Make, nothing_left: None) -> None:
     """`start(wait_ready=...)` fails in time with the cause, leaves nothing behind, and can be called again."""
-    port = unused_port()
-    producer = make(f"127.0.0.1:{port}")
-    with pytest.raises(MetadataTimeoutError, match=str(port)) as failure:
-        await producer.start(wait_ready=0.1)
+    with unused_port() as port:
+        producer = make(f"127.0.0.1:{port}")
+        with pytest.raises(MetadataTimeoutError, match=str(port)) as failure:
+            await producer.start(wait_ready=0.1)
     assert "refused" in str(failure.value.cause)
     assert producer.health().state == "new"
     async with EmbeddedKafka(port=port):
@@ -172,9 +177,9 @@ ASKING: dict[str, Callable[[Producer[Any, Any]], Awaitable[object]]] = {
 
 
 @pytest.mark.parametrize("asking", ASKING)
-async def test_no_metadata_names_why(asking: str, make: Make) -> None:
+async def test_no_metadata_names_why(asking: str, make: Make, dead: int) -> None:
     """Without any broker, every call that waits for metadata ends with the reason, as `cause` and in its text."""
-    producer = make(f"127.0.0.1:{unused_port()}", max_block_ms=50)
+    producer = make(f"127.0.0.1:{dead}", max_block_ms=50)
     await producer.start()
     await until(lambda: producer.health().last_error is not None)
     with pytest.raises(MetadataTimeoutError, match="Connection refused") as failure:
@@ -182,9 +187,9 @@ async def test_no_metadata_names_why(asking: str, make: Make) -> None:
     assert isinstance(failure.value.cause, BrokerUnavailableError)
 
 
-async def test_queued_records_whose_time_runs_out(make: Make) -> None:
+async def test_queued_records_whose_time_runs_out(make: Make, dead: int) -> None:
     """Records of `send_nowait()` that meet no broker in their time have timed out, not written, and say why."""
-    producer = make(f"127.0.0.1:{unused_port()}", delivery_timeout_ms=60, request_timeout_ms=50, linger_ms=0)
+    producer = make(f"127.0.0.1:{dead}", delivery_timeout_ms=60, request_timeout_ms=50, linger_ms=0)
     await producer.start()
     await until(lambda: producer.health().last_error is not None)
     deliveries = [producer.send_nowait("t", b"v") for _ in range(3)]
@@ -196,10 +201,10 @@ async def test_queued_records_whose_time_runs_out(make: Make) -> None:
         assert str(error).count("Connection refused") == 1
 
 
-async def test_missing_topic_is_not_blamed_on_a_broker(make: Make) -> None:
+async def test_missing_topic_is_not_blamed_on_a_broker(make: Make, dead: int) -> None:
     """Where a broker says that there is no such topic, an address that failed before is not given as the cause."""
     async with EmbeddedKafka(brokers=2, auto_create_topics=False) as kafka:
-        producer = make(f"127.0.0.1:{unused_port()},{kafka.bootstrap_servers}")
+        producer = make(f"127.0.0.1:{dead},{kafka.bootstrap_servers}")
         await producer.start(wait_ready=5)
         engine(producer).last_error = BrokerUnavailableError("Connection refused")
         for _ in range(5):
@@ -304,3 +309,16 @@ async def test_last_error_tells_what_is_wrong(make: Make, kafka: EmbeddedKafka) 
     assert str(kafka.brokers[0].port) in str(producer.health().last_error)
     await kafka.faults.start_broker(1)
     await producer.flush()
+
+
+@pytest.mark.parametrize("turns_before", range(5))
+async def test_a_client_that_comes_while_its_broker_goes(turns_before: int, nothing_left: None) -> None:
+    """What was accepted when the broker goes down is hung up on: no socket is left open with nobody to close it."""
+    async with EmbeddedKafka() as kafka:
+        host, port = kafka.bootstrap_servers.split(":")
+        with socket.create_connection((host, int(port))) as client:
+            await turns(turns_before)
+            await kafka.faults.stop_broker(1)
+            client.settimeout(5)
+            with contextlib.suppress(ConnectionResetError):
+                assert await asyncio.to_thread(client.recv, 1) == b""
