@@ -8,12 +8,12 @@ import sys
 from collections.abc import Sequence
 from itertools import groupby
 
-from benchmarks.counted import SENDS, TOPIC, CallgrindMissingError, instructions_per_send
+from benchmarks.counted import CallgrindMissingError, Counts, count_instructions
 from benchmarks.goals import goals, rows
 from benchmarks.picture import PICTURE, picture
 from benchmarks.report import RESULTS, goal_table, machine, markdown, table
 from benchmarks.rounds import Results, RoundFailedError, Rounds
-from benchmarks.workloads import VALUES, WORKLOADS, Workload
+from benchmarks.workloads import PARTITIONS, VALUES, WORKLOADS, Workload
 from tools.kafka_cluster import KafkaCluster
 from tools.kafka_jars import KafkaUnavailableError
 
@@ -29,23 +29,20 @@ def _arguments() -> argparse.Namespace:
     return parser.parse_args()
 
 
-def _measure(workloads: Sequence[Workload], rounds: int, scale: float) -> tuple[Results, int | None]:
+def _measure(workloads: Sequence[Workload], rounds: int, scale: float) -> tuple[Results, Counts | None]:
     results: Results = {}
-    instructions = None
+    counts = None
     for nodes, some in groupby(workloads, lambda workload: workload.nodes):
         with KafkaCluster(nodes) as kafka:
             done = Rounds(kafka, scale, lambda line: print(line, flush=True))
             done.warm_up()
             for workload in some:
                 done.run(workload, 1 if workload.once else rounds)
-                if workload is VALUES:
-                    kafka.create_topic(TOPIC)
-                    instructions = instructions_per_send(
-                        kafka.bootstrap_servers, max(1000, int(SENDS * scale))
-                    )
-                    print(f"instructions of an accepted send: {instructions:,}", flush=True)
+                if workload is PARTITIONS:
+                    counts = count_instructions(kafka, scale)
+                    print(f"instructions: {counts}", flush=True)
         results |= done.results
-    return results, instructions
+    return results, counts
 
 
 def main() -> int:
@@ -55,18 +52,18 @@ def main() -> int:
     load = os.getloadavg()[0]
     print(f"{machine()}; load average {load:.1f}")
     try:
-        results, instructions = _measure(workloads, asked.rounds, asked.scale)
+        results, counts = _measure(workloads, asked.rounds, asked.scale)
     except (RoundFailedError, KafkaUnavailableError, CallgrindMissingError) as error:
         print(error, file=sys.stderr)
         return 1
     measured = rows(results)
     for workload in workloads:
         print(f"\n{workload.title}\n{table(workload, measured[workload.name])}")
-    print(f"\n{goal_table(measured)}")
+    print(f"\n{goal_table(measured, counts)}")
     if not asked.no_write and len(workloads) == len(WORKLOADS):
-        RESULTS.write_text(markdown(measured, instructions, load), encoding="utf-8")
+        RESULTS.write_text(markdown(measured, counts, load), encoding="utf-8")
         PICTURE.write_text(picture(measured[VALUES.name]), encoding="utf-8")
-    return int(asked.check and not all(goal.met for goal in goals(measured)))
+    return int(asked.check and not all(goal.met for goal in goals(measured, counts)))
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Instructions of an accepted send, counted by callgrind: the same on a busy machine as on a quiet one.
+"""Instructions of an accepted send and of a request, counted by callgrind: the same on a busy machine as on a quiet one.
 
 Two runs differ in nothing but the number of sends; what they differ by, divided by that number, is what one costs.
 """
@@ -16,30 +16,58 @@ from pathlib import Path
 from typing import Final
 from unittest.mock import patch
 
+import attrs
+
 from aioproducer import Delivery, Producer
 from aioproducer._core import ManualClock
+from tools.kafka_cluster import KafkaCluster
 
 SENDS: Final = 200_000
-_FEW: Final = 2_000
+REQUESTS: Final = 1_000
+MANY_PARTITIONS: Final = 5_000
+_FEW_SENDS: Final = 2_000
+_FEW_REQUESTS: Final = 100
 _VALUE: Final = bytes(100)
-TOPIC: Final = "counted"
 _PATIENCE_MS: Final = 3_600_000
+
+
+@attrs.frozen
+class Counts:
+    """Instructions of one of each."""
+
+    send: int
+    # Of one record, with its answer: to a topic of one partition, and to one of a topic with many.
+    request: int
+    request_among_many: int
 
 
 class CallgrindMissingError(RuntimeError):
     """Valgrind is not on this machine."""
 
 
-def instructions_per_send(bootstrap_servers: str, sends: int = SENDS) -> int:
-    """How many instructions one accepted send to `TOPIC` takes; the topic has to be there."""
-    few, many = (_counted(bootstrap_servers, count) for count in (_FEW, _FEW + sends))
-    return round((many - few) / sends)
+def count_instructions(kafka: KafkaCluster, scale: float = 1.0) -> Counts:
+    """Count on topics of their own."""
+    kafka.create_topic("counted", 1)
+    kafka.create_topic("counted-many", MANY_PARTITIONS)
+    servers = kafka.bootstrap_servers
+    requests = max(_FEW_REQUESTS, int(REQUESTS * scale))
+    return Counts(
+        send=instructions_each(servers, "sends", "counted", _FEW_SENDS, max(1000, int(SENDS * scale))),
+        request=instructions_each(servers, "requests", "counted", _FEW_REQUESTS, requests),
+        request_among_many=instructions_each(servers, "requests", "counted-many", _FEW_REQUESTS, requests),
+    )
 
 
-def _counted(bootstrap_servers: str, count: int) -> int:
+def instructions_each(servers: str, what: str, topic: str, few: int, more: int) -> int:
+    """What `more` of them cost beside a few, each."""
+    without, with_them = (_counted(servers, what, topic, str(count)) for count in (few, few + more))
+    return round((with_them - without) / more)
+
+
+def _counted(*asked: str) -> int:
     with tempfile.TemporaryDirectory() as folder:
         command = ["valgrind", "--tool=callgrind", f"--callgrind-out-file={Path(folder) / 'out'}"]
-        command += [sys.executable, "-m", "benchmarks.counted", bootstrap_servers, str(count)]
+        command += [sys.executable, "-m", "benchmarks.counted", *asked]
         # Hashes of str decide about collisions, and so about instructions.
         environment = os.environ | {"PYTHONHASHSEED": "0"}
         try:
@@ -52,31 +80,35 @@ def _counted(bootstrap_servers: str, count: int) -> int:
     return int(found[1])
 
 
-async def _send(bootstrap_servers: str, count: int) -> None:
+async def _sends(bootstrap_servers: str, topic: str, count: int) -> None:
     # Nothing leaves before all is accepted, and the clock stands still: under callgrind everything takes fifty times as
     # long, so that turns of the loop would be counted which a send does not cost.
     still = ManualClock(asyncio.get_running_loop().time(), time.time_ns() // 1_000_000)
     with patch("aioproducer.producer.Clock", lambda: still):
-        await _send_all(bootstrap_servers, count)
+        async with Producer(
+            bootstrap_servers,
+            linger_ms=_PATIENCE_MS,
+            delivery_timeout_ms=2 * _PATIENCE_MS,
+            batch_size=1 << 25,
+            max_request_size=1 << 25,
+            buffer_memory=1 << 26,
+        ) as producer:
+            await producer.partitions_for(topic)
+            send = producer.send
+            kept: list[Delivery] = [await send(topic, _VALUE) for _ in range(count)]
+            if producer.stats().records_buffered != len(kept):
+                raise SystemExit("some records had left already: what was counted is not a send alone")
+            # What else happens to the records is not to be counted.
+            os._exit(0)
 
 
-async def _send_all(bootstrap_servers: str, count: int) -> None:
-    async with Producer(
-        bootstrap_servers,
-        linger_ms=_PATIENCE_MS,
-        delivery_timeout_ms=2 * _PATIENCE_MS,
-        batch_size=1 << 25,
-        max_request_size=1 << 25,
-        buffer_memory=1 << 26,
-    ) as producer:
-        await producer.partitions_for(TOPIC)
-        send = producer.send
-        kept: list[Delivery] = [await send(TOPIC, _VALUE) for _ in range(count)]
-        if producer.stats().records_buffered != len(kept):
-            raise SystemExit("some records had left already: what was counted is not a send alone")
-        # What else happens to the records is not to be counted.
-        os._exit(0)
+async def _requests(bootstrap_servers: str, topic: str, count: int) -> None:
+    async with Producer(bootstrap_servers) as producer:
+        await producer.partitions_for(topic)
+        for _ in range(count):
+            await producer.send_and_wait(topic, _VALUE, partition=0)
 
 
 if __name__ == "__main__":
-    asyncio.run(_send(sys.argv[1], int(sys.argv[2])))
+    program = {"sends": _sends, "requests": _requests}[sys.argv[2]]
+    asyncio.run(program(sys.argv[1], sys.argv[3], int(sys.argv[4])))

@@ -9,6 +9,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
 
+from benchmarks.counted import Counts
 from benchmarks.goals import Rows, goals
 from benchmarks.measure import BATCH_SIZE, LINGER_MS
 from benchmarks.workloads import JAVA, OURS, VALUES, WORKLOADS, Workload
@@ -41,12 +42,12 @@ def _cells(workload: Workload, name: str, rows: Rows) -> list[str]:
     return cells + [f"{row.figures[figure]:{form}}" for figure, _, form in workload.figures]
 
 
-def goal_table(measured: Mapping[str, Rows]) -> str:
+def goal_table(measured: Mapping[str, Rows], counts: Counts | None = None) -> str:
     """The goals beside what was measured."""
     titles = {workload.name: workload.title for workload in WORKLOADS}
     lines = ["| work | goal | measured | |", "|---|---|---:|---|"]
     seen = ""
-    for goal in goals(measured):
+    for goal in goals(measured, counts):
         title = titles[goal.workload] if goal.workload != seen else ""
         seen = goal.workload
         value = f"{goal.value:,.0f}" if goal.value >= 1000 else f"{goal.value:.2f}"
@@ -54,7 +55,7 @@ def goal_table(measured: Mapping[str, Rows]) -> str:
     return "\n".join(lines)
 
 
-def markdown(measured: Mapping[str, Rows], instructions: int | None, load: float) -> str:
+def markdown(measured: Mapping[str, Rows], counts: Counts | None, load: float) -> str:
     """The whole of RESULTS.md; `load` is what else the machine was doing when the run began."""
     rounds = max(row.rounds for rows in measured.values() for row in rows.values())
     first = table(VALUES, measured[VALUES.name])
@@ -74,21 +75,25 @@ Written by `make bench` on {datetime.now(UTC):%Y-%m-%d}. Compare ratios; absolut
 
 ## Goals
 
-{goal_table(measured)}
+{goal_table(measured, counts)}
 
-{_counted(instructions)}{others}
+{_counted(counts)}{others}
 
 {_method(rounds, load)}"""
 
 
-def _counted(instructions: int | None) -> str:
-    if instructions is None:
+def _counted(counts: Counts | None) -> str:
+    if counts is None:
         return ""
     return f"""\
-## Instructions of an accepted send
+## Instructions
 
-**{instructions:,}** machine instructions for one `await producer.send(topic, value)` with its delivery kept, the loop around
-it included; counted by callgrind, so that it can be compared between runs on any machine of this kind.
+Counted by callgrind, so that they can be compared between runs on any machine of this kind.
+
+* **{counts.send:,}** machine instructions for one `await producer.send(topic, value)` that is accepted, with its delivery kept,
+  the loop around it included.
+* **{counts.request:,}** for one `await producer.send_and_wait(topic, value)`, a request of its own with its answer, turns of the event
+  loop included; **{counts.request_among_many:,}** to a partition of a topic that has 5,000.
 
 """
 

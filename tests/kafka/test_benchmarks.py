@@ -6,10 +6,12 @@ import subprocess
 import sys
 import xml.etree.ElementTree as ET
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import attrs
 import pytest
 
+from benchmarks.counted import Counts, instructions_each
 from benchmarks.goals import Goal, goals, row, rows
 from benchmarks.measure import Round, Work, check_offsets, no_offsets, percentiles
 from benchmarks.picture import picture
@@ -31,6 +33,9 @@ from benchmarks.workloads import (
     WORKLOADS,
     Contestant,
 )
+
+if TYPE_CHECKING:
+    from tools.kafka_cluster import KafkaCluster
 
 _ROOT = Path(__file__).parents[2]
 
@@ -134,8 +139,10 @@ def test_payloads_have_their_size() -> None:
 def test_the_report_shows_every_goal_with_its_verdict() -> None:
     """A missed goal stands in the table as missed, beside what was measured."""
     measured = rows(_values(199.0, 0.81))
-    text = markdown(measured, 1234, 0.0)
-    assert goal_table(measured) in text
+    counts = Counts(send=1234, request=2000, request_among_many=2041)
+    text = markdown(measured, counts, 0.0)
+    assert goal_table(measured, counts) in text
+    assert "5,000 partitions x 1: at most 1.02 | 1.02 | **missed** |" in text
     assert "at least 2.5 | 1.99 | **missed** |" in text
     assert "**1,234** machine instructions" in text
 
@@ -169,7 +176,8 @@ def _lines(output: str, contestants: tuple[Contestant, ...]) -> int:
 @pytest.mark.timeout(300)
 def test_every_workload_runs() -> None:
     """A tiny run on a real Kafka ends well and has a line for each contestant of each kind of work."""
-    # Another Python needs an environment of its own, three brokers and 5,000 partitions half a minute each.
+    # Another Python needs an environment of its own, three brokers and 5,000 partitions half a minute each; so does
+    # counting, which comes with the latter.
     left_out = (LOOPS, THREE_NODES, PARTITIONS)
     chosen = [workload for workload in WORKLOADS if workload not in left_out]
     done = subprocess.run(
@@ -183,7 +191,15 @@ def test_every_workload_runs() -> None:
     for workload in chosen:
         assert _lines(done.stdout, workload.contestants) == len(workload.contestants), done.stdout
         assert f"\n{workload.title}\n| " in done.stdout
-    assert "instructions of an accepted send: " in done.stdout
+
+
+@pytest.mark.kafka
+@pytest.mark.parametrize(("what", "least"), [("sends", 1_000), ("requests", 50_000)])
+def test_instructions_are_counted(real_kafka: KafkaCluster, what: str, least: int) -> None:
+    """More of them are more instructions, of a size that makes sense."""
+    topic = f"counted-{what}"
+    real_kafka.create_topic(topic)
+    assert least < instructions_each(real_kafka.bootstrap_servers, what, topic, 10, 300) < 100 * least
 
 
 def test_workloads_are_told_apart() -> None:
