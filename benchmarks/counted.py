@@ -13,14 +13,17 @@ import sys
 import tempfile
 import time
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 from unittest.mock import patch
 
 import attrs
 
 from aioproducer import Delivery, Producer
 from aioproducer._core import ManualClock
-from tools.kafka_cluster import KafkaCluster
+
+if TYPE_CHECKING:
+    # What is imported here would be started under callgrind as well.
+    from tools.kafka_cluster import KafkaCluster
 
 SENDS: Final = 200_000
 REQUESTS: Final = 1_000

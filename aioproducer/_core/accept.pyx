@@ -175,12 +175,15 @@ cdef class SendPath:
 
     def _pace(self):
         """True when a call that was accepted the long way should let the loop run before it answers."""
-        cdef double now = self._clock.now()
-        return now - self._turn >= TURN and self._must_yield(now)
+        return self._owes_turn(self._clock.now())
 
     def _loop_turned(self):
         self._marker_waits = False
         self._turn = self._clock.now()
+
+    cdef inline bint _owes_turn(self, double now) except -1:
+        # True when this call should let the loop run before it answers.
+        return now - self._turn >= TURN and self._must_yield(now)
 
     cdef bint _must_yield(self, double now) except -1:
         # Called about once per millisecond of sending. A marker in the loop's queue tells uninterrupted sending
@@ -197,6 +200,9 @@ cdef class SendPath:
     cdef inline bint _here(self) noexcept:
         return (self._accepting and PyThread_get_thread_ident() == self._thread
                 and self._generation == _generation)
+
+    cdef inline bint _serializes(self) noexcept:
+        return self._serialize_value is not None or self._serialize_key is not None
 
     cdef bint _in_its_loop(self) except -1:
         # Too dear for every record: asked where a batch is opened, and when the last turn of the loop was long ago.
@@ -341,12 +347,12 @@ cdef class SendPath:
         cdef Delivery delivery
         cdef double now
         if timeout is None and self._plain and self._here() and patient(max_block):
-            if self._serialize_value is not None or self._serialize_key is not None:
+            if self._serializes():
                 return self._send_serialized(topic, value, key, partition, timestamp, headers, max_block, False)
             now = self._clock.now()
             delivery = self._fast(topic, value, key, partition, timestamp, headers, False, now)
             if delivery is not None:
-                return accepted(delivery, now - self._turn >= TURN and self._must_yield(now), False)
+                return accepted(delivery, self._owes_turn(now), False)
         return self._send_slowly(topic, value, key, partition, timestamp, headers, timeout, max_block, False, False)
 
     def send_and_wait(self, topic, value=None, *, key=None, partition=None, timestamp=None, headers=None,
@@ -357,7 +363,7 @@ cdef class SendPath:
         """
         cdef Delivery delivery
         if timeout is None and self._plain and self._here() and patient(max_block):
-            if self._serialize_value is not None or self._serialize_key is not None:
+            if self._serializes():
                 return self._send_serialized(topic, value, key, partition, timestamp, headers, max_block, True)
             delivery = self._fast(topic, value, key, partition, timestamp, headers, True, self._clock.now())
             if delivery is not None:
@@ -372,8 +378,7 @@ cdef class SendPath:
         that can never be sent, `StateError` with coroutine serializers.
         """
         cdef Delivery delivery
-        if (timeout is None and self._plain and self._here()
-                and self._serialize_value is None and self._serialize_key is None):
+        if timeout is None and self._plain and self._here() and not self._serializes():
             delivery = self._fast(topic, value, key, partition, timestamp, headers, False, self._clock.now())
             if delivery is not None:
                 return delivery
@@ -384,8 +389,8 @@ cdef class SendPath:
         # Serializers are asked once: here if the topic is there to be sent to, else when the record's turn has come.
         cdef Delivery delivery
         cdef double now
-        cdef object pairs = None if headers is None else plain_headers(headers)
-        if self._topic(topic) is None or (pairs is None) != (headers is None):
+        cdef tuple pairs = () if headers is None else plain_headers(headers)
+        if self._topic(topic) is None or pairs is None:
             return self._send_slowly(
                 topic, value, key, partition, timestamp, headers, None, max_block, False, wants_metadata)
         pairs = pairs or None
@@ -401,8 +406,7 @@ cdef class SendPath:
         if self._here():
             delivery = self._fast(topic, value, key, partition, timestamp, pairs, wants_metadata, now)
             if delivery is not None:
-                return accepted(delivery, not wants_metadata and now - self._turn >= TURN and self._must_yield(now),
-                                wants_metadata)
+                return accepted(delivery, not wants_metadata and self._owes_turn(now), wants_metadata)
         return self._send_slowly(
             topic, value, key, partition, timestamp, pairs, None, max_block, True, wants_metadata)
 
