@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import atexit
 import logging
 import os
 import random
@@ -50,8 +51,19 @@ else:
 log = logging.getLogger("aioproducer")
 
 SHORTLY = 0.2
+FORKED = "this process was forked after the producer was started: make a new one in the child"
 
 os.register_at_fork(after_in_child=_core.forked) if hasattr(os, "register_at_fork") else None
+
+# Those that run: whoever is among them when the interpreter ends, was never closed.
+_running: weakref.WeakSet[Producer[Any, Any]] = weakref.WeakSet()
+
+
+@atexit.register
+def _tell_what_is_left() -> None:
+    """Records that nobody will send any more are told of, with their count."""
+    for producer in list(_running):
+        producer._tell_losses("the program ended")  # noqa: SLF001  # its own
 
 
 class Producer(SendPath[K, V], Generic[K, V]):
@@ -111,6 +123,7 @@ class Producer(SendPath[K, V], Generic[K, V]):
         self._cause: BaseException | None = None
         self._closing: asyncio.Future[None] | None = None
         self._before_close = Totals()
+        self._losses_told = False
 
     # -- life
 
@@ -120,6 +133,8 @@ class Producer(SendPath[K, V], Generic[K, V]):
         With `wait_ready`, wait at most so many seconds until one broker has answered, or raise what is wrong.
         """
         if self._state in ("running", "closing"):
+            if not self._same_process():
+                raise StateError(FORKED)
             raise StateError(f"the producer is {self._state} already")
         if self._state == "closed":
             raise StateError("the producer was closed: make a new one")
@@ -149,6 +164,7 @@ class Producer(SendPath[K, V], Generic[K, V]):
         self._cause = None
         self._state = "running"
         self._accepting = True
+        _running.add(self)
         engine.on_death = _weakly(self)
         for topic in self.config.topics:
             engine.cluster.want(topic)
@@ -201,9 +217,7 @@ class Producer(SendPath[K, V], Generic[K, V]):
         if engine is None or self._state in ("new", "closed", "failed"):
             raise self._not_running()
         if not self._same_process():
-            raise StateError(
-                "this process was forked after the producer was started: make a new one in the child"
-            )
+            raise StateError(FORKED)
         if not self._same_thread():
             raise StateError("the producer runs in another thread: use send_threadsafe() from here")
         if engine.loop is not _get_running_loop():
@@ -339,9 +353,26 @@ class Producer(SendPath[K, V], Generic[K, V]):
         if engine is None or self._state not in ("running", "closing") or not self._same_process():
             return
         warnings.warn(f"{self!r} was never closed", ResourceWarning, source=self, stacklevel=1)
+        self._tell_losses("nothing refers to a producer any more")
+        gone = StateError("the producer was dropped without close()")
         if not engine.loop.is_closed():
-            engine.loop.call_soon_threadsafe(
-                engine.crash, StateError("the producer was dropped without close()")
+            engine.loop.call_soon_threadsafe(engine.crash, gone)
+        elif self._same_thread():
+            engine.settle_without_loop(gone)
+
+    def _tell_losses(self, what: str) -> None:
+        """Nobody will send what is left: tell how many records that are, once."""
+        engine = self._engine
+        if engine is None or self._state not in ("running", "closing") or not self._same_process():
+            return
+        assert self._intake is not None  # noqa: S101  # made with the engine
+        left = engine.unresolved() + len(self._intake.queued)
+        if left and not self._losses_told:
+            self._losses_told = True
+            log.warning(
+                "%s, but the producer was never closed: %s left without an outcome",
+                what,
+                counted(left, "record"),
             )
 
     # -- sending, the long way
@@ -401,9 +432,7 @@ class Producer(SendPath[K, V], Generic[K, V]):
         if engine is None or self._state != "running":
             raise self._not_running() if self._state != "closing" else StateError("the producer is closing")
         if not self._same_process():
-            raise StateError(
-                "this process was forked after the producer was started: make a new one in the child"
-            )
+            raise StateError(FORKED)
         if self._same_thread():
             raise StateError(
                 "send_threadsafe() is for other threads than the producer's own: use send() here"

@@ -82,16 +82,17 @@ class Addresses:
                 self._led_to_nothing(address)
                 self.tell(host, port, "cannot connect to a broker: %s", error)
                 raise
-        connection.add_close_callback(partial(self._closed, address, connection.reads))
+        connection.add_close_callback(partial(self._closed, address, connection.answers))
         return connection
 
     def _led_to_nothing(self, address: Address) -> None:
         address.not_before = self._loop.time() + self._pause.after(address.failures, self._rng)
         address.failures += 1
 
-    def _closed(self, address: Address, reads_at_opening: int, connection: Connection) -> None:
-        # Somebody who takes calls and hangs up, or talks nonsense, is no better than somebody who takes none.
-        if connection.reads > reads_at_opening and not isinstance(connection.close_reason, ProtocolError):
+    def _closed(self, address: Address, answers_at_opening: int, connection: Connection) -> None:
+        # Somebody who takes calls and hangs up, also in the middle of an answer, or talks nonsense, is no better than
+        # somebody who takes none.
+        if connection.answers > answers_at_opening and not isinstance(connection.close_reason, ProtocolError):
             address.failures = 0
         self._led_to_nothing(address)
 

@@ -74,6 +74,7 @@ class Connection(asyncio.BufferedProtocol):
         "_room",
         "_transport",
         "_waiting",
+        "answers",
         "broker",
         "client_id",
         "close_reason",
@@ -93,6 +94,7 @@ class Connection(asyncio.BufferedProtocol):
         self.last_used = loop.time()
         self.muted_until = -math.inf
         self.reads = 0
+        self.answers = 0
         self._loop = loop
         self._transport: asyncio.Transport | None = None
         self._frames = FrameAssembler(broker)
@@ -309,6 +311,7 @@ class Connection(asyncio.BufferedProtocol):
             raise self._unpaired(correlation_id)
         asked = waiting.popleft()
         self.last_used = self._loop.time()
+        self.answers += 1
         asked.handler.answered(frame)
 
     # ------------------------------------------------------------------------------------------ time

@@ -13,9 +13,11 @@ import math
 import os
 import socket
 from collections.abc import Iterator
-from typing import TypeVar
+from functools import partial
+from typing import Any, TypeVar
 
 import anyio
+import anyio.to_thread
 
 from aioproducer._net.connection import Connection
 from aioproducer._state.opening import Dialogue, opening
@@ -81,10 +83,9 @@ async def _resolve(host: str, port: int, broker: str, limit: float) -> list[str]
     """The host's addresses, in the order in which the resolver gives them."""
     if _is_address(host):
         return [host]
-    loop = asyncio.get_running_loop()
     try:
         with anyio.fail_after(limit):
-            found = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+            found = await look_up(host, port)
     except TimeoutError:
         raise _unresolved(broker, f"the name server did not answer within {limit:g} s") from None
     except (OSError, ValueError) as error:  # ValueError: not encodable as a name, or a null byte in it
@@ -94,6 +95,15 @@ async def _resolve(host: str, port: int, broker: str, limit: float) -> list[str]
     if not addresses:
         raise _unresolved(broker, "it has no address")
     return addresses
+
+
+async def look_up(host: str, port: int) -> list[Any]:
+    """Ask the resolver, in a thread that nobody else can take: asyncio's own look-up shares the default executor.
+
+    That may be full of the program's blocking jobs, or shut down; and so may be anyio's common share of threads.
+    """
+    ask = partial(socket.getaddrinfo, host, port, type=socket.SOCK_STREAM)
+    return await anyio.to_thread.run_sync(ask, abandon_on_cancel=True, limiter=anyio.CapacityLimiter(1))
 
 
 async def _connect(address: str, port: int, broker: str, config: ProducerConfig, limit: float) -> Connection:

@@ -8,6 +8,7 @@ whoever did it, every delivery fails with the cause: no call ever waits on a dea
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import copy
 import logging
 from typing import TYPE_CHECKING
@@ -165,6 +166,8 @@ class Engine:
                 tasks.cancel_scope.cancel()
         except BaseException as error:  # noqa: BLE001  # the last words of the producer: told to every delivery below
             cause = error
+        else:
+            cause = self.crashed
         finally:
             self.tasks = None
             self.has_begun.set()
@@ -182,8 +185,10 @@ class Engine:
             tasks = self.tasks
             if tasks is None or tasks.cancel_scope.cancel_called:
                 raise
-            # Not by us, and only this one: the others would wait for it for ever.
-            raise StateError(f"the {name} task of the producer was cancelled from outside") from None
+            # Not by us, and maybe only this one: the others would wait for it for ever. It ends as cancelled all the
+            # same, or asyncio.run() would print a traceback for each task that it cancels at its end.
+            self.crash(StateError(f"the {name} task of the producer was cancelled from outside"))
+            raise
 
     def _end(self, cause: BaseException | None) -> None:
         if self.stopping:
@@ -200,12 +205,21 @@ class Engine:
 
     def _die(self, cause: BaseException) -> None:
         bug = cause if isinstance(cause, Exception) and not isinstance(cause, KafkaError) else None
-        log.error("the producer's background task was ended, all deliveries fail: %r", cause, exc_info=bug)
+        log.error(
+            "the producer's background task was ended, all deliveries fail (records without an outcome: %d): %r",
+            self.unresolved(),
+            cause,
+            exc_info=bug,
+        )
         self.last_error = cause
         # First of all: whoever is told below, in a callback, may try to send the next record at once.
         if self.on_death is not None:
             self.on_death(cause)
         self.give_up("the producer's background task was ended", cause)
+
+    def unresolved(self) -> int:
+        """How many records that were accepted have no outcome yet."""
+        return sum(batch.pending for batch in self.accumulator.live)
 
     def crash(self, cause: BaseException) -> None:
         """End the producer because of a bug that showed outside of its tasks."""
@@ -243,6 +257,13 @@ class Engine:
         for waiter in self.flushes.values():
             if not waiter.done():
                 waiter.set_result(None)
+
+    def settle_without_loop(self, cause: BaseException) -> None:
+        """The loop was closed first, so that no task can end any more; each record has its outcome all the same."""
+        # No alarm can be set, and a task that still waits cannot be woken: it was destroyed with the loop.
+        self.accumulator.wake_by = _no_alarm
+        with contextlib.suppress(RuntimeError):
+            self.give_up("the event loop was closed before the producer", cause)
 
     def stop(self) -> None:
         """Ask the supervisor to end."""
@@ -333,6 +354,10 @@ class Engine:
         done = self.flushes.pop(flush)
         if not done.done():
             done.set_result(None)
+
+
+def _no_alarm(deadline: float) -> None:
+    """In place of an alarm, when there is no loop for it."""
 
 
 def first_of(error: BaseException | None) -> BaseException | None:

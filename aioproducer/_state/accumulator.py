@@ -158,6 +158,8 @@ class Accumulator:
             self.lead(queue, NO_LEADER, now)
         if topic.sticky in gone:
             topic.sticky = None
+        if gone:
+            self.sequences.lost_count()
         del topic.partitions[count:]
 
     def lead(self, queue: PartitionQueue, leader: int, now: float) -> None:
@@ -177,6 +179,7 @@ class Accumulator:
         if topic is not None and not any(queue.queue or queue.sent for queue in topic.queues()):
             del self.topics[name]
             topic.forgotten = True
+            self.sequences.lost_count()
 
     def share_memory(self, dead: set[int]) -> None:
         """Brokers that do not answer may hold half of the memory together, while others are alive.

@@ -33,6 +33,8 @@ class Sequences:
         self.one_at_a_time = one_at_a_time
         self.identity: tuple[int, int] | None = None
         self.exhausted = False
+        # Under this identity partitions have counted of which nobody knows any more how far.
+        self.lost_count_of: tuple[int, int] | None = None
         # Effect, set by the network side: a new producer id is needed.
         self.on_exhausted: Callable[[], None] | None = None
 
@@ -46,6 +48,17 @@ class Sequences:
         self.identity = (producer_id, epoch)
         self.exhausted = False
 
+    def lost_count(self) -> None:
+        """Partitions are forgotten here, but not by their leaders, which remember a producer for a day.
+
+        If they come back they may not begin at 0 again under the same epoch: that would be taken for a repetition of
+        what is in the log.
+        """
+        self.lost_count_of = self.identity
+
+    def _may_have_counted(self, queue: PartitionQueue) -> bool:
+        return queue.identity is None and self.lost_count_of == self.identity
+
     def may_send(self, queue: PartitionQueue, batch: QueuedBatch) -> bool:
         """Whether the head of the queue may leave now without breaking order or identity."""
         if not self.idempotent:
@@ -58,6 +71,8 @@ class Sequences:
             return queue.sent[0] is batch
         if queue.broken:
             return self._mendable(queue)
+        if self.exhausted and self._may_have_counted(queue):
+            return False
         return not queue.sent or (queue.introduced and len(queue.sent) < REMEMBERED_BATCHES)
 
     def _mendable(self, queue: PartitionQueue) -> bool:
@@ -78,6 +93,8 @@ class Sequences:
             self._mend(queue)
         if batch.sequence >= 0:
             return
+        if self._may_have_counted(queue):
+            self._next_epoch()
         if queue.identity != self.identity and not queue.sent:
             self._adopt(queue)
         self._number(queue, batch)

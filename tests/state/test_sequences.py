@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from aioproducer._state.batches import QueuedBatch
+from aioproducer._state.sequences import LAST_EPOCH
 from aioproducer.outcome import Outcome
 from tests.state.machines import DELIVERY_TIMEOUT, IDENTITY, LINGER, Machines, read_batch
 
@@ -366,3 +367,63 @@ def test_lingering_is_not_touched_by_the_identity(m: Machines) -> None:
     assert m.drain() == []
     m.later(LINGER)
     assert len(m.drain()) == 1
+
+
+# -- topics that are forgotten for a while
+
+
+def test_a_topic_that_comes_back_does_not_begin_at_0_under_the_same_epoch() -> None:
+    """Its leader remembers the producer: the same numbers again would be taken for a repetition, and the record lost."""
+    m = Machines()
+    m.learn(1)
+    assert alone(m, b"first") == (PRODUCER_ID, EPOCH, 0)
+    m.accumulator.forget("t")
+    m.learn(1)
+    assert alone(m, b"second") == (PRODUCER_ID, EPOCH + 1, 0)
+
+
+def test_a_partition_that_goes_away_and_comes_back_has_a_new_epoch_too() -> None:
+    """Metadata with fewer partitions, and then with more, is no reason to use a number twice."""
+    m = Machines()
+    m.learn(1, 1)
+    assert alone(m, b"first", partition=1) == (PRODUCER_ID, EPOCH, 0)
+    m.learn(1)
+    m.learn(1, 1)
+    assert alone(m, b"second", partition=1) == (PRODUCER_ID, EPOCH + 1, 0)
+
+
+def test_partitions_that_were_not_forgotten_go_on_counting() -> None:
+    """One that still counts under the older epoch moves on like after any new epoch, when nothing of it is under way."""
+    m = Machines()
+    m.learn(1, 1)
+    assert alone(m, b"first") == (PRODUCER_ID, EPOCH, 0)
+    m.sequences.lost_count()
+    assert alone(m, b"second") == (PRODUCER_ID, EPOCH, 1)
+    assert alone(m, b"third", partition=1) == (PRODUCER_ID, EPOCH + 1, 0)
+    assert alone(m, b"fourth") == (PRODUCER_ID, EPOCH + 1, 0)
+
+
+def test_after_the_last_epoch_a_topic_that_comes_back_waits_for_a_new_id() -> None:
+    """There is no epoch left that it could begin under."""
+    m = Machines(identity=(PRODUCER_ID, LAST_EPOCH))
+    m.sequences.exhausted = True
+    m.learn(1)
+    alone(m, b"first")
+    m.accumulator.forget("t")
+    m.learn(1)
+    m.append(b"second")
+    m.later(LINGER)
+    assert m.drain() == []
+    m.sequences.obtained(PRODUCER_ID + 1, 0)
+    m.accumulator.consider_all(m.now)
+    assert identity(m.only()) == (PRODUCER_ID + 1, 0, 0)
+
+
+def alone(m: Machines, value: bytes, partition: int = 0) -> tuple[int, int, int]:
+    """The identity of a record that is sent and acknowledged before the next."""
+    m.append(value, partition=partition)
+    m.later(LINGER)
+    batch = m.only()
+    written = identity(batch)
+    m.acknowledge(batch)
+    return written

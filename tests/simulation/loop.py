@@ -1,0 +1,131 @@
+"""An event loop in virtual time: nothing ever waits, and everything that may happen in another order does.
+
+Time stands still while code runs and jumps to the next timer when nothing is ready. Tasks that are ready in the same turn
+take their steps in an order drawn from the seed: in real life the order in which they became ready is chance.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import heapq
+import random
+from collections.abc import Callable
+from typing import Any, Final
+
+from aioproducer._core import ManualClock
+
+_BEGIN: Final = 1_000.0
+_WALL_BEGIN_MS: Final = 1_700_000_000_000
+_TURN_COSTS: Final = 20e-6
+_MOST_TURNS: Final = 3_000_000
+
+
+class StuckError(AssertionError):
+    """Nothing is ready and no timer is set, but the simulation is not over: somebody waits for ever."""
+
+
+class SimulatedLoop(asyncio.BaseEventLoop):
+    """A loop without sockets, threads and real time. `clock` is what the compiled core reads the time from."""
+
+    def __init__(self, rng: random.Random) -> None:
+        super().__init__()
+        self.rng = rng
+        self.clock = ManualClock()
+        self.turns = 0
+        self.troubles: list[dict[str, Any]] = []
+        self.wall_offset_ms = 0
+        self._clock_resolution = 1e-9
+        self._now = _BEGIN
+        self._selector = self
+        self._set_clock()
+        self.set_exception_handler(lambda _loop, trouble: self.troubles.append(trouble))
+
+    # -- time
+
+    def time(self) -> float:
+        """Seconds of virtual time."""
+        return self._now
+
+    def wall_ms(self) -> int:
+        """The wall clock, which may be set; the virtual time goes on regardless."""
+        return _WALL_BEGIN_MS + round((self._now - _BEGIN) * 1000) + self.wall_offset_ms
+
+    def set_wall(self, offset_ms: int) -> None:
+        """Somebody sets the wall clock."""
+        self.wall_offset_ms = offset_ms
+        self._set_clock()
+
+    def stall(self, seconds: float) -> None:
+        """Whoever calls this holds the loop up for so long."""
+        self._pass(seconds)
+
+    def _pass(self, seconds: float) -> None:
+        self._now += seconds
+        self._set_clock()
+
+    def _set_clock(self) -> None:
+        self.clock.monotonic = self._now
+        self.clock.wall_ms = self.wall_ms()
+
+    # -- what asyncio asks of a loop's selector
+
+    def select(self, timeout: float | None) -> list[Any]:
+        """asyncio: wait until something happens, at most so long."""
+        self.turns += 1
+        if self.turns > _MOST_TURNS:
+            raise StuckError(f"after {_MOST_TURNS} turns of the loop the simulation is not over")
+        if timeout is None:
+            raise StuckError("nothing will ever happen again, and the simulation is not over")
+        if timeout > 0:
+            self._jump()
+        else:
+            self._pass(self.rng.random() * _TURN_COSTS)
+        self._shuffle()
+        return []
+
+    def _jump(self) -> None:
+        scheduled: list[Any] = self._scheduled  # type: ignore[attr-defined]
+        while scheduled and scheduled[0].cancelled():
+            heapq.heappop(scheduled)._scheduled = False
+        if scheduled:
+            self._pass(max(0.0, scheduled[0].when() - self._now))
+
+    def _shuffle(self) -> None:
+        ready = self._ready  # type: ignore[attr-defined]
+        if len(ready) < 2:
+            return
+        handles = list(ready)
+        places = [place for place, handle in enumerate(handles) if _is_step_of_a_task(handle)]
+        steps = [handles[place] for place in places]
+        self.rng.shuffle(steps)
+        for place, step in zip(places, steps, strict=True):
+            handles[place] = step
+        ready.clear()
+        ready.extend(handles)
+
+    def _process_events(self, event_list: list[Any]) -> None:
+        pass
+
+    def _write_to_self(self) -> None:
+        pass
+
+    # -- no threads
+
+    def in_a_thread(self, func: Callable[..., Any], *args: Any) -> asyncio.Future[Any]:
+        """A thread takes its time, and is done in a turn of its own."""
+        done = self.create_future()
+        self.call_later(self.rng.random() * 0.01, self._run, done, func, args)
+        return done
+
+    def _run(self, done: asyncio.Future[Any], func: Callable[..., Any], args: tuple[Any, ...]) -> None:
+        if done.done():
+            return
+        try:
+            done.set_result(func(*args))
+        except Exception as error:  # noqa: BLE001  # whoever waits for the thread gets it
+            done.set_exception(error)
+
+
+def _is_step_of_a_task(handle: asyncio.Handle) -> bool:
+    owner = getattr(handle._callback, "__self__", None)  # type: ignore[attr-defined]
+    return isinstance(owner, asyncio.Task)

@@ -1,0 +1,363 @@
+"""Connections without sockets: two transports and, between them, bytes on their way.
+
+What a transport was given stays where it is until the "kernel" takes it, so that bytes that are changed meanwhile arrive
+changed. What the kernel has taken arrives in order, in pieces, after a while, also when the sender has hung up since: a
+broker that was stopped reads, when it goes on, what was sent before.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import enum
+from collections import deque
+from collections.abc import Sequence
+from typing import Any, Final, Protocol
+
+import attrs
+
+from tests.simulation.loop import SimulatedLoop
+
+_HIGH_WATER: Final = 64 * 1024
+Buffer = bytes | bytearray | memoryview
+
+
+class End(enum.Enum):
+    """How a direction of a connection ends."""
+
+    FIN = "the sender has nothing more to say"
+    RST = "the connection is gone"
+
+
+class Weather(Protocol):
+    """How bytes travel."""
+
+    def latency(self) -> float:
+        """Seconds until what leaves now arrives."""
+
+    def piece(self) -> int:
+        """How many bytes arrive together at most."""
+
+    @property
+    def window(self) -> int:
+        """How many bytes may be on their way or unread."""
+
+
+@attrs.define(eq=False)
+class Cut:
+    """End the connection after so many more bytes of one direction."""
+
+    after: int
+    end: End
+    happened: bool = False
+
+
+class Flow:
+    """One direction of a connection."""
+
+    def __init__(self, loop: SimulatedLoop, weather: Weather) -> None:
+        self.loop = loop
+        self.weather = weather
+        self.sender: MemoryTransport
+        self.receiver: MemoryTransport
+        self.held = False
+        self.cut: Cut | None = None
+        self.arrived = 0
+        self.delivered = 0
+        self._unsent: deque[memoryview] = deque()
+        self._unsent_bytes = 0
+        self._travelling: deque[tuple[float, bytes | End]] = deque()
+        self._travelling_bytes = 0
+        self._unread: deque[bytes | End] = deque()
+        self._unread_bytes = 0
+        self._last_at = 0.0
+        self._awake = False
+        self._ended = False
+
+    @property
+    def unsent(self) -> int:
+        """Bytes that the sender's transport still holds."""
+        return self._unsent_bytes
+
+    # -- the sender's side
+
+    def put(self, data: Buffer) -> None:
+        """The sender's transport was given these bytes."""
+        view = memoryview(data)
+        if view:
+            self._unsent.append(view)
+            self._unsent_bytes += len(view)
+            self._take()
+
+    def end(self, end: End) -> None:
+        """The sender is done; what it had put before still travels."""
+        if not self._ended:
+            self._ended = True
+            self._send_off(end)
+
+    def drop_unsent(self) -> None:
+        """The sender's transport lets go of what the kernel has not taken."""
+        self._unsent.clear()
+        self._unsent_bytes = 0
+
+    def _take(self) -> None:
+        """The kernel takes what the window allows."""
+        room = self.weather.window - self._travelling_bytes - self._unread_bytes
+        while self._unsent and room > 0:
+            piece = self._next_piece(min(room, self.weather.piece()))
+            room -= len(piece)
+            self._travelling_bytes += len(piece)
+            self._send_off(piece)
+        self.sender.went(self._unsent_bytes)
+
+    def _next_piece(self, limit: int) -> bytes:
+        piece = bytearray()
+        while self._unsent and len(piece) < limit:
+            view = self._unsent.popleft()
+            take = min(len(view), limit - len(piece))
+            piece += view[:take]
+            if take < len(view):
+                self._unsent.appendleft(view[take:])
+        self._unsent_bytes -= len(piece)
+        return bytes(piece)
+
+    def _send_off(self, thing: bytes | End) -> None:
+        self._last_at = max(self._last_at, self.loop.time() + self.weather.latency())
+        self._travelling.append((self._last_at, thing))
+        self._wake()
+
+    # -- on the way
+
+    def hold(self) -> None:
+        """Nothing arrives any more."""
+        self.held = True
+
+    def release(self) -> None:
+        """Everything that was held arrives."""
+        self.held = False
+        self._wake()
+
+    def vanish(self) -> None:
+        """What travels is lost, and so is whatever will be sent: the peer is gone without a word."""
+        self.held = True
+        self._travelling.clear()
+
+    def _wake(self) -> None:
+        if self._travelling and not self.held and not self._awake:
+            self._awake = True
+            self.loop.call_at(self._travelling[0][0], self._arrive)
+
+    def _arrive(self) -> None:
+        self._awake = False
+        while self._travelling and not self.held and self._travelling[0][0] <= self.loop.time():
+            _, thing = self._travelling.popleft()
+            if isinstance(thing, End):
+                self._keep_end(thing)
+                continue
+            self._travelling_bytes -= len(thing)
+            self._count(thing)
+        self.read()
+        self._wake()
+
+    def _keep_end(self, end: End) -> None:
+        if end is End.RST:
+            # A reset is noticed by who does not read as well, and by who only writes.
+            self.read()
+            self.receiver.broken(end)
+        else:
+            self._unread.append(end)
+
+    def _count(self, data: bytes) -> None:
+        cut = self.cut
+        if cut is not None and not cut.happened and self.arrived + len(data) >= cut.after:
+            cut.happened = True
+            data = data[: max(0, cut.after - self.arrived)]
+            self._keep(data)
+            self._travelling.clear()
+            self._travelling_bytes = 0
+            self.loop.call_soon(self._break, cut.end)
+        else:
+            self._keep(data)
+        self.arrived += len(data)
+
+    def _break(self, end: End) -> None:
+        """Somebody between the two ends the connection, for both."""
+        self.receiver.broken(end)
+        self.sender.broken(end)
+
+    # -- the receiver's side
+
+    def _keep(self, data: bytes) -> None:
+        self.delivered += len(data)
+        self._unread.append(data)
+        self._unread_bytes += len(data)
+
+    def read(self) -> None:
+        """Give the receiver what is there for it."""
+        while self._unread and self.receiver.reads:
+            thing = self._unread.popleft()
+            if isinstance(thing, End):
+                self.receiver.ended()
+                continue
+            self._unread_bytes -= len(thing)
+            self.receiver.feed(thing)
+        if self._unread and self.receiver.gone:
+            self._unread.clear()
+            self._unread_bytes = 0
+            if not self._ended:
+                # Nobody is there to read: the peer's kernel says so.
+                self.loop.call_later(self.weather.latency(), self.sender.broken, End.RST)
+        self._take()
+
+
+class MemoryTransport(asyncio.Transport):
+    """What a protocol sees of its end of a connection."""
+
+    def __init__(
+        self,
+        loop: SimulatedLoop,
+        protocol: asyncio.BaseProtocol,
+        out: Flow,
+        into: Flow,
+        name: tuple[str, int],
+    ) -> None:
+        super().__init__({"peername": name})
+        self._loop = loop
+        self._protocol = protocol
+        self.out = out
+        self.into = into
+        self._closing = False
+        self.gone = False
+        self._paused = False
+        self._full = False
+        self._made = False
+
+    def begin(self) -> None:
+        """Tell the protocol."""
+        self._made = True
+        self._protocol.connection_made(self)
+        self.into.read()
+
+    # -- writing
+
+    def write(self, data: Any) -> None:
+        """asyncio: send these bytes, some time."""
+        if self.gone or self._closing:
+            return
+        self.out.put(data)
+        self._look_at_room()
+
+    def writelines(self, list_of_data: Any) -> None:
+        """asyncio: send these in one go."""
+        pieces: Sequence[Buffer] = list(list_of_data)
+        for data in pieces:
+            if not self.gone and not self._closing:
+                self.out.put(data)
+        self._look_at_room()
+
+    def _look_at_room(self) -> None:
+        if not self._full and self.out.unsent > _HIGH_WATER:
+            self._full = True
+            self._protocol.pause_writing()
+
+    def went(self, left: int) -> None:
+        """The kernel took something."""
+        if self._full and left <= _HIGH_WATER // 4 and not self.gone:
+            self._full = False
+            self._protocol.resume_writing()
+        if self._closing and not left:
+            self._finish(End.FIN)
+
+    def get_write_buffer_size(self) -> int:
+        """asyncio: how much waits to be sent."""
+        return self.out.unsent
+
+    def can_write_eof(self) -> bool:
+        """asyncio: yes."""
+        return True
+
+    def write_eof(self) -> None:
+        """asyncio: nothing more will be sent."""
+        self.out.end(End.FIN)
+
+    # -- reading
+
+    @property
+    def reads(self) -> bool:
+        """Does the protocol want bytes?"""
+        return self._made and not self._paused and not self._closing and not self.gone
+
+    def pause_reading(self) -> None:
+        """asyncio: no bytes for now."""
+        self._paused = True
+
+    def resume_reading(self) -> None:
+        """asyncio: go on."""
+        self._paused = False
+        self._loop.call_soon(self.into.read)
+
+    def is_reading(self) -> bool:
+        """asyncio: is it?"""
+        return self.reads
+
+    def feed(self, data: bytes) -> None:
+        """Bytes arrived."""
+        protocol = self._protocol
+        if isinstance(protocol, asyncio.BufferedProtocol):
+            self._feed_buffered(protocol, memoryview(data))
+        else:
+            protocol.data_received(data)  # type: ignore[attr-defined]
+
+    def _feed_buffered(self, protocol: asyncio.BufferedProtocol, rest: memoryview) -> None:
+        while rest and not self.gone and not self._closing:
+            buffer = memoryview(protocol.get_buffer(-1))
+            count = min(len(buffer), len(rest))
+            buffer[:count] = rest[:count]
+            rest = rest[count:]
+            protocol.buffer_updated(count)
+
+    def ended(self) -> None:
+        """The peer's direction has ended."""
+        if not self._protocol.eof_received():  # type: ignore[attr-defined]
+            self.close()
+
+    # -- the end
+
+    def is_closing(self) -> bool:
+        """asyncio: was it closed?"""
+        return self._closing or self.gone
+
+    def close(self) -> None:
+        """asyncio: end it when everything is sent."""
+        if not self._closing and not self.gone:
+            self._closing = True
+            if not self.out.unsent:
+                self._finish(End.FIN)
+
+    def abort(self) -> None:
+        """asyncio: end it now. What the kernel has taken still arrives."""
+        if not self.gone:
+            self._closing = True
+            self.out.drop_unsent()
+            self._finish(End.RST if self._loop.rng.random() < 0.5 else End.FIN)
+
+    def broken(self, end: End) -> None:
+        """The connection ended without our doing."""
+        if self.gone:
+            return
+        self.out.drop_unsent()
+        error = ConnectionResetError(104, "Connection reset by peer") if end is End.RST else None
+        if error is None and not self._closing:
+            self.ended()
+            return
+        self._finish(End.RST, error)
+
+    def _finish(self, end: End, error: Exception | None = None) -> None:
+        if self.gone:
+            return
+        self.gone = True
+        self.out.end(end)
+        self._loop.call_soon(self._lost, error)
+
+    def _lost(self, error: Exception | None) -> None:
+        self._protocol.connection_lost(error)
+        self.into.read()

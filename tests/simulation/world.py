@@ -1,0 +1,192 @@
+"""One simulation: a whole producer and a cluster of three in one process, in virtual time, replayed by one integer."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import logging
+import random
+import types
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
+from typing import Any, Final
+from unittest import mock
+
+import attrs
+
+from aioproducer import Producer
+from aioproducer.testing import EmbeddedKafka
+from tests.judge.history import Found, found
+from tests.judge.judge import Finding, Rules, judge
+from tests.simulation.ledger import Ledger
+from tests.simulation.network import Network, NetworkedLoop
+from tests.simulation.seeds import SEED_VARIABLE
+
+QUICK: Final[dict[str, Any]] = {
+    "delivery_timeout_ms": 20_000,
+    "request_timeout_ms": 2_000,
+    "max_block_ms": 5_000,
+    "metadata_max_age_ms": 30_000,
+    "socket_connection_setup_timeout_ms": 1_000,
+    "socket_connection_setup_timeout_max_ms": 3_000,
+}
+"""Settings under which whole lives fit into a minute of virtual time."""
+
+
+@attrs.define(eq=False)
+class World:
+    """What a scenario has in its hands."""
+
+    seed: int
+    loop: NetworkedLoop
+    kafka: EmbeddedKafka
+    rng: random.Random
+    ledger: Ledger
+    log: list[logging.LogRecord]
+    producers: list[Producer[Any, Any]] = attrs.Factory(list)
+    rules: Rules = attrs.Factory(Rules)
+    forgotten: set[str] = attrs.Factory(set)
+    """Topics whose log is not looked at: they were deleted."""
+
+    @property
+    def network(self) -> Network:
+        """The network between the producers and the brokers."""
+        return self.loop.network
+
+    def producer(self, **settings: Any) -> Producer[Any, Any]:
+        """A producer for this cluster, to be started by the scenario; it is closed at the end."""
+        servers = settings.pop("bootstrap_servers", self.kafka.bootstrap_servers)
+        made: Producer[Any, Any] = Producer(servers, **{**QUICK, **settings})
+        self.producers.append(made)
+        return made
+
+    def port(self, broker: int) -> int:
+        """Where a broker listens."""
+        return self.kafka.brokers[broker - 1].port
+
+    @property
+    def now(self) -> float:
+        """The virtual time."""
+        return self.loop.time()
+
+    def read_back(self) -> Iterator[Found]:
+        """The logs of all topics, by partition and offset."""
+        for topic in self.kafka.topics.keys() - self.forgotten:
+            for record in self.kafka.records(topic):
+                # Without a timestamp of its own a record has that of its acceptance, which the ledger does not know.
+                yield found(
+                    topic, record.partition, record.offset, record.key, record.value, record.headers, None
+                )
+
+    def warnings(self) -> list[str]:
+        """The lines of the log from WARNING on."""
+        return [record.getMessage() for record in self.log if record.levelno >= logging.WARNING]
+
+
+Play = Callable[[World], Awaitable[None]]
+
+
+def simulate(play: Play, seed: int, *, brokers: int = 3, **options: Any) -> World:
+    """Play a scenario to its end, close everything, and judge it; a broken promise is an AssertionError."""
+    rng = random.Random(seed)
+    loop = NetworkedLoop(random.Random(rng.random()))
+    kafka = EmbeddedKafka(brokers, clock=loop.time, wall_clock=loop.wall_ms, seed=seed, **options)
+    with _logged() as log:
+        world = World(seed, loop, kafka, rng, Ledger(loop), log)
+        with _surroundings(loop, random.Random(rng.random())):
+            try:
+                loop.run_until_complete(_whole(world, play))
+                _nothing_is_left(world)
+            finally:
+                _abandon(loop)
+        findings = judge(world.ledger.history(), world.read_back(), world.rules)
+    if findings:
+        raise AssertionError(_verdict(world, findings))
+    return world
+
+
+async def _whole(world: World, play: Play) -> None:
+    async with world.kafka:
+        try:
+            await play(world)
+        finally:
+            await _end(world)
+
+
+async def _end(world: World) -> None:
+    for broker in world.kafka.brokers:
+        world.network.release(broker.port)
+    world.kafka.faults.heal()
+    for producer in world.producers:
+        await producer.close()
+    await asyncio.sleep(5.0)
+
+
+def _nothing_is_left(world: World) -> None:
+    assert world.loop.troubles == [], world.loop.troubles
+    left = [task for task in asyncio.all_tasks(world.loop) if task.get_name().startswith("aioproducer")]
+    assert left == [], left
+    timers = [handle for handle in world.loop._scheduled if not handle.cancelled()]  # type: ignore[attr-defined]
+    assert [timer for timer in timers if "aioproducer" in repr(timer)] == []
+    open_links = [link for broker in world.kafka.brokers for link in world.network.links(broker.port)]
+    assert [link for link in open_links if not link.client.gone] == []
+    for producer in world.producers:
+        engine = producer._engine
+        if engine is not None:
+            assert engine.accumulator.budget.used == 0, "memory was not given back"
+
+
+def _abandon(loop: NetworkedLoop) -> None:
+    for task in asyncio.all_tasks(loop):
+        task.cancel()
+    loop.call_soon(loop.stop)
+    loop.run_forever()
+    loop.run_until_complete(loop.shutdown_asyncgens())
+    loop.close()
+    gc.collect(0)
+
+
+def _verdict(world: World, findings: list[Finding]) -> str:
+    lines = [f"{len(findings)} broken promises; {SEED_VARIABLE}={world.seed} replays this"]
+    return "\n".join([*lines, *map(str, findings[:10])])
+
+
+@contextmanager
+def _surroundings(loop: NetworkedLoop, rng: random.Random) -> Iterator[None]:
+    """What the producer takes from its surroundings: the clock, chance and threads."""
+
+    async def run_sync(func: Callable[..., Any], *args: Any, **_options: Any) -> Any:
+        return await loop.in_a_thread(func, *args)
+
+    chance = types.SimpleNamespace(Random=lambda: random.Random(rng.random()))
+    with (
+        mock.patch("aioproducer.producer.Clock", return_value=loop.clock),
+        mock.patch("aioproducer.producer.random", chance),
+        mock.patch("anyio.to_thread.run_sync", run_sync),
+        mock.patch("aioproducer._net.dialing.look_up", loop.network.look_up),
+    ):
+        yield
+
+
+class _Lines(logging.Handler):
+    def __init__(self) -> None:
+        super().__init__(logging.DEBUG)
+        self.lines: list[logging.LogRecord] = []
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self.lines.append(record)
+
+
+@contextmanager
+def _logged() -> Iterator[list[logging.LogRecord]]:
+    logger = logging.getLogger("aioproducer")
+    lines, level, propagates = _Lines(), logger.level, logger.propagate
+    logger.addHandler(lines)
+    logger.setLevel(logging.DEBUG)
+    logger.propagate = False
+    try:
+        yield lines.lines
+    finally:
+        logger.removeHandler(lines)
+        logger.setLevel(level)
+        logger.propagate = propagates
