@@ -10,7 +10,7 @@ import inspect
 import logging
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any, Protocol, TypeVar
+from typing import Any, Protocol, TypeAlias, TypeVar
 
 from aioproducer.records import Record, RecordMetadata
 
@@ -47,9 +47,10 @@ class Interceptor:
         """Called when the producer has closed."""
 
 
-def run_on_send(
-    interceptors: Sequence[Intercepting], record: Record[K, V], log: logging.Logger
-) -> Record[Any, Any]:
+Log: TypeAlias = "logging.Logger | logging.LoggerAdapter[logging.Logger]"
+
+
+def run_on_send(interceptors: Sequence[Intercepting], record: Record[K, V], log: Log) -> Record[Any, Any]:
     """`record` after each interceptor in turn; those that fail leave it as it was."""
     current: Record[Any, Any] = record
     for interceptor in interceptors:
@@ -57,7 +58,7 @@ def run_on_send(
     return current
 
 
-def _sent(interceptor: Intercepting, record: Record[Any, Any], log: logging.Logger) -> Record[Any, Any]:
+def _sent(interceptor: Intercepting, record: Record[Any, Any], log: Log) -> Record[Any, Any]:
     try:
         changed: Any = interceptor.on_send(record)
     except Exception:
@@ -79,7 +80,7 @@ def run_on_acknowledgement(
     interceptors: Sequence[Intercepting],
     metadata: RecordMetadata | None,
     error: BaseException | None,
-    log: logging.Logger,
+    log: Log,
 ) -> None:
     """Tell every interceptor, whatever the others do."""
     for interceptor in interceptors:
@@ -88,13 +89,13 @@ def run_on_acknowledgement(
         )
 
 
-def run_close(interceptors: Sequence[Intercepting], log: logging.Logger) -> None:
+def run_close(interceptors: Sequence[Intercepting], log: Log) -> None:
     """Close every interceptor, whatever the others do."""
     for interceptor in interceptors:
         _tell(interceptor, "close", interceptor.close, log)
 
 
-def _tell(interceptor: Intercepting, what: str, call: Callable[[], object], log: logging.Logger) -> None:
+def _tell(interceptor: Intercepting, what: str, call: Callable[[], object], log: Log) -> None:
     try:
         call()
     except Exception:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import atexit
-import logging
 import os
 import random
 import warnings
@@ -17,6 +16,7 @@ from aioproducer._core import Clock, SendPath, sending_of
 from aioproducer._net.bulk_intake import BulkCall, BulkIntake
 from aioproducer._net.engine import Engine, denied
 from aioproducer._net.intake import Call, Intake
+from aioproducer._net.log import log
 from aioproducer._net.pending import Pending
 from aioproducer._net.snapshot import loads, oldest_unacked, out_of_reach, stats_of
 from aioproducer._net.stream import send_stream
@@ -48,7 +48,6 @@ else:
     K = TypeVar("K")
     V = TypeVar("V")
 
-log = logging.getLogger("aioproducer")
 
 SHORTLY = 0.2
 FORKED = "this process was forked after the producer was started: make a new one in the child"
@@ -490,8 +489,10 @@ class Producer(SendPath[K, V], Generic[K, V]):
         `on_progress` is called now and then with the number of records that have their outcome. The result has counts
         and, by index, the errors; offsets and partitions are not kept.
         """
-        self._usable()
-        return await send_stream(self, records, on_progress)
+        engine = self._usable()
+        result = await send_stream(self, records, on_progress)
+        engine.settlement.gaps_seen()
+        return result
 
     # -- waiting and looking
 
@@ -506,6 +507,7 @@ class Producer(SendPath[K, V], Generic[K, V]):
         patience = checked_seconds("timeout", timeout)
         async with asyncio.timeout(patience):
             await self._resolved(engine)
+        engine.settlement.gaps_seen()
         return engine.tally.report()
 
     async def partitions_for(self, topic: str) -> tuple[PartitionInfo, ...]:

@@ -17,6 +17,7 @@ from aioproducer._core.delivery import BatchDelivery as BatchDelivery
 from aioproducer._core.delivery import Delivery as Delivery
 from aioproducer._core.delivery import Sending as Sending
 from aioproducer._core.delivery import observe as observe
+from aioproducer._core.delivery import peek as peek
 from aioproducer._core.delivery import queued_delivery as queued_delivery
 from aioproducer._core.delivery import sending_of as sending_of
 from aioproducer._core.delivery import settle_into as settle_into

@@ -1,7 +1,9 @@
 # Where records go, as far as the fast path touches it: memory, partitions, topics.
 
 cdef class Budget:
-    """The bytes that all buffered records may hold together."""
+    """The bytes that buffered records may hold together: all of them, or those of one topic as a part of the whole."""
+
+    cdef readonly Budget whole
 
     cdef readonly Py_ssize_t capacity
     cdef readonly Py_ssize_t used
@@ -10,20 +12,33 @@ cdef class Budget:
     cdef readonly Py_ssize_t stuck
     cdef public Py_ssize_t stuck_limit
 
-    def __init__(self, Py_ssize_t capacity):
+    def __init__(self, Py_ssize_t capacity, Budget whole=None):
         self.capacity = self.stuck_limit = capacity
+        self.whole = whole
+
+    cdef inline bint has_room(self, Py_ssize_t size, bint stuck) noexcept:
+        return self.used + size <= self.capacity and not (stuck and self.stuck + size > self.stuck_limit)
+
+    cdef inline void add(self, Py_ssize_t size, bint stuck) noexcept:
+        self.used += size
+        if stuck:
+            self.stuck += size
+        if self.used > self.peak:
+            self.peak = self.used
 
 
 cdef class Lane:
-    """One broker's share of the budget, with its own line of waiting records."""
+    """One broker's share of a budget, with its own line of waiting records."""
 
     cdef readonly Budget budget
     cdef readonly Py_ssize_t used
+    cdef Budget _whole
     cdef bint _stuck
     cdef public int waiting
 
     def __init__(self, Budget budget not None):
         self.budget = budget
+        self._whole = budget.whole
 
     @property
     def stuck(self):
@@ -34,19 +49,20 @@ cdef class Lane:
     def stuck(self, bint stuck):
         if stuck != self._stuck:
             self._stuck = stuck
-            self.budget.stuck += self.used if stuck else -self.used
+            change = self.used if stuck else -self.used
+            self.budget.stuck += change
+            if self._whole is not None:
+                self._whole.stuck += change
 
     cdef inline bint has_room(self, Py_ssize_t size) noexcept:
-        return (self.budget.used + size <= self.budget.capacity
-                and not (self._stuck and self.budget.stuck + size > self.budget.stuck_limit))
+        return (self.budget.has_room(size, self._stuck)
+                and (self._whole is None or self._whole.has_room(size, self._stuck)))
 
     cdef inline void take(self, Py_ssize_t size) noexcept:
         self.used += size
-        self.budget.used += size
-        if self._stuck:
-            self.budget.stuck += size
-        if self.budget.used > self.budget.peak:
-            self.budget.peak = self.budget.used
+        self.budget.add(size, self._stuck)
+        if self._whole is not None:
+            self._whole.add(size, self._stuck)
 
     def room_for(self, Py_ssize_t size):
         """True when ``size`` more bytes fit."""
@@ -58,10 +74,7 @@ cdef class Lane:
 
     def release(self, Py_ssize_t size):
         """Give ``size`` bytes back."""
-        self.used -= size
-        self.budget.used -= size
-        if self._stuck:
-            self.budget.stuck -= size
+        self.take(-size)
 
 
 cdef class Partition:

@@ -191,6 +191,7 @@ cdef object take_result(Delivery delivery):
     if outcome == ACKED:
         return metadata_of(delivery)
     delivery._flags |= SEEN
+    batch.noticed = True
     raise batch.error_of(delivery._index).with_traceback(None)
 
 
@@ -276,7 +277,10 @@ cdef class Delivery:
         if outcome == PENDING:
             raise self._not_done()
         self._flags |= SEEN
-        return None if outcome == ACKED else self._batch.error_of(self._index)
+        if outcome == ACKED:
+            return None
+        self._batch.noticed = True
+        return self._batch.error_of(self._index)
 
     def _not_done(self):
         if self._flags & CANCELLED:
@@ -328,6 +332,8 @@ cdef class Delivery:
         cdef int outcome = outcome_now(self)
         if outcome != PENDING:
             self._flags |= SEEN
+        if outcome > ACKED:
+            self._batch.noticed = True
         return _outcomes[outcome]
 
     @property
@@ -438,6 +444,13 @@ def observe(Delivery delivery not None, callback):
         batch.loop.call_soon(callback, delivery)
         return
     batch.add_observer(delivery._index, (delivery, callback, None))
+
+
+def peek(Delivery delivery not None):
+    """Outcome and error of a record, on behalf of somebody who is not the one that the delivery is for."""
+    cdef int outcome = outcome_now(delivery)
+    delivery._flags |= SEEN
+    return _outcomes[outcome], delivery._batch.error_of(delivery._index) if outcome > ACKED else None
 
 
 def settle_into(Delivery waiting not None, Delivery placed not None):

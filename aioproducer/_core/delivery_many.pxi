@@ -154,6 +154,7 @@ cdef class BatchDelivery:
             counts[outcome] += 1
             partition[at] = batch.partition
             if outcome != ACKED:
+                batch.noticed = True
                 errors[at] = batch.error_of(index)
             elif batch.base_offset >= 0:
                 offset[at] = batch.base_offset + index

@@ -86,6 +86,8 @@ cdef class Batch:
     cdef Waker _waker
     cdef int held
     cdef int unseen
+    # Somebody was told that a record of it failed.
+    cdef readonly bint noticed
     cdef list _unseen_log
 
     cdef bint fits(self, Py_ssize_t size, double now) noexcept

@@ -16,6 +16,7 @@ import anyio
 import attrs
 
 from aioproducer._net.dialing import dial
+from aioproducer._net.log import log
 from aioproducer._state.backoff import Backoff
 from aioproducer.errors import KafkaError, ProtocolError
 
@@ -25,7 +26,6 @@ if TYPE_CHECKING:
     from aioproducer._net.connection import Connection
     from aioproducer.config import ProducerConfig
 
-log = logging.getLogger("aioproducer")
 
 TELL_EVERY = 10.0
 

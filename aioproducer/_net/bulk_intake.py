@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -11,6 +10,7 @@ import attrs
 from aioproducer._core import BatchDelivery, Column
 from aioproducer._net.arrow import bytes_column, is_arrow, listed_times, times_column
 from aioproducer._net.intake import Call
+from aioproducer._net.log import log
 from aioproducer._net.pending import Pending
 from aioproducer._state.bulk import BulkWaiting, Columns
 from aioproducer._state.checking import (
@@ -30,8 +30,6 @@ if TYPE_CHECKING:
     from aioproducer._state.admission import ReadyRecord
     from aioproducer._state.bulk import BulkAppender
     from aioproducer.records import Record
-
-log = logging.getLogger("aioproducer")
 
 
 @attrs.frozen

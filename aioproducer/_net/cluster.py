@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import logging
 from typing import TYPE_CHECKING
 
 import anyio.lowlevel
 
+from aioproducer._net.log import log
 from aioproducer._net.wakeup import Wakeup
 from aioproducer._wire.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
 from aioproducer.errors import AuthorizationError, KafkaError, ProtocolError, RecordError
@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from aioproducer._state.admission import Waiting
     from aioproducer._state.metadata import MetadataQuestion, Update
 
-log = logging.getLogger("aioproducer")
 
 INVALID_TOPIC = 17
 TOPIC_AUTHORIZATION_FAILED = 29

@@ -78,6 +78,6 @@ class Compressor:
             failed = DeliveryError(
                 "compressing the batch failed", topic=batch.topic, partition=batch.partition, cause=made
             )
-            self._settlement.fail(batch, failed)
+            self._settlement.fail(batch, failed, self._now())
             # What is behind it waited for it.
             self._accumulator.consider(batch.queue, self._now())

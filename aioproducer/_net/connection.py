@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import asyncio
 import copy
-import logging
 import math
 import struct
 from collections import deque
@@ -20,6 +19,7 @@ from typing import Any, NamedTuple, Protocol, TypeVar, cast
 
 from aioproducer._net.alarm import Alarm
 from aioproducer._net.handover import Part, hand_over
+from aioproducer._net.log import log as logger
 from aioproducer._net.replies import Reply, at_broker
 from aioproducer._state.opening import NO_VERSIONS, BrokerVersions
 from aioproducer._wire.apis import api_of
@@ -29,7 +29,6 @@ from aioproducer.errors import BrokerUnavailableError, KafkaError, ProtocolError
 
 __all__ = ["AnswerHandler", "Connection"]
 
-logger = logging.getLogger("aioproducer")
 
 M = TypeVar("M", bound=tuple[Any, ...])
 R = TypeVar("R")

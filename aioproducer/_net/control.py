@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from typing import TYPE_CHECKING, TypeVar
 
 import anyio
@@ -17,7 +16,6 @@ if TYPE_CHECKING:
     from aioproducer._net.connection import Connection
     from aioproducer._net.engine import Engine
 
-log = logging.getLogger("aioproducer")
 
 Response = TypeVar("Response", bound="tuple[Any, ...]")
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import copy
-import logging
 from typing import TYPE_CHECKING
 
 import anyio
@@ -21,6 +20,7 @@ from aioproducer._net.cluster import Cluster
 from aioproducer._net.compression import Compressor
 from aioproducer._net.control import Control
 from aioproducer._net.identity import IdentitySource
+from aioproducer._net.log import log
 from aioproducer._net.sender import Sender
 from aioproducer._net.timekeeper import Timekeeper
 from aioproducer._net.unseen import UnseenFailures
@@ -54,7 +54,6 @@ if TYPE_CHECKING:
     from aioproducer._state.queues import NodeQueue
     from aioproducer.config import ProducerConfig
 
-log = logging.getLogger("aioproducer")
 
 UNKNOWN = NUMBER[Outcome.UNKNOWN]
 
@@ -96,6 +95,7 @@ class Engine:
             retries=config.retries,
             backoff=Backoff(config.retry_backoff_ms / 1000, config.retry_backoff_max_ms / 1000),
             rng=rng,
+            gapless=config.gapless,
         )
         self.admission = Admission(self.accumulator, appender)
         self.view = MetadataView(
@@ -182,13 +182,16 @@ class Engine:
         try:
             await run()
         except asyncio.CancelledError:
-            tasks = self.tasks
-            if tasks is None or tasks.cancel_scope.cancel_called:
+            if self.is_ending():
                 raise
             # Not by us, and maybe only this one: the others would wait for it for ever. It ends as cancelled all the
             # same, or asyncio.run() would print a traceback for each task that it cancels at its end.
             self.crash(StateError(f"the {name} task of the producer was cancelled from outside"))
             raise
+
+    def is_ending(self) -> bool:
+        """Are the tasks cancelled by the producer itself?"""
+        return self.tasks is None or self.tasks.cancel_scope.cancel_called
 
     def _end(self, cause: BaseException | None) -> None:
         if self.stopping:
@@ -199,6 +202,9 @@ class Engine:
         self.unseen.report_all()
         self.wakeup.silence()
         self.cluster.close()
+        self._close_connections()
+
+    def _close_connections(self) -> None:
         self.control.close()
         for sender in self.senders.values():
             sender.close()
@@ -264,6 +270,8 @@ class Engine:
         self.accumulator.wake_by = _no_alarm
         with contextlib.suppress(RuntimeError):
             self.give_up("the event loop was closed before the producer", cause)
+        # Deliveries that somebody keeps refer to the connections, whose sockets shall not live as long as they.
+        self._close_connections()
 
     def stop(self) -> None:
         """Ask the supervisor to end."""
@@ -319,7 +327,7 @@ class Engine:
     def share_memory(self, dead: set[int]) -> None:
         """Brokers came, went, or changed their state: so do their shares; who waits for more gets it."""
         self.accumulator.share_memory(dead)
-        self.admission.room(self.admission.antechamber)
+        self.admission.room()
 
     def hint(self, topic: str, partition: int, leader_id: int, leader_epoch: int, node: Node | None) -> None:
         """A broker said who leads a partition now (KIP-951)."""
@@ -394,4 +402,5 @@ def limits_of(config: ProducerConfig) -> Limits:
         linger_awaited=config.linger_awaited,
         rack=config.client_rack if config.partitioner_rack_aware else None,
         availability_timeout=config.partitioner_availability_timeout_ms / 1000,
+        topic_buffers=dict(config.topic_buffer_limits),
     )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from typing import TYPE_CHECKING
 
 from aioproducer._state.metadata import Node
@@ -17,8 +16,6 @@ if TYPE_CHECKING:
     from aioproducer._state.batches import QueuedBatch
     from aioproducer._wire.messages.produce import PartitionProduceResponse
     from aioproducer.errors import KafkaError
-
-log = logging.getLogger("aioproducer")
 
 
 class ProduceExchange:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import logging
 from typing import TYPE_CHECKING
 
 import anyio
 
+from aioproducer._net.log import log
 from aioproducer._state.backoff import Backoff
 from aioproducer._state.verdicts import IdentityKind, identity_verdict
 from aioproducer._wire.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from aioproducer._net.connection import Connection
     from aioproducer._net.engine import Engine
 
-log = logging.getLogger("aioproducer")
 
 INIT_PRODUCER_ID = 22
 NETWORK_EXCEPTION = 13

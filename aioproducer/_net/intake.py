@@ -5,7 +5,7 @@ Everything that the compiled fast path leaves to Python passes here, and ends in
 
 from __future__ import annotations
 
-import logging
+import asyncio
 from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -15,9 +15,11 @@ from aioproducer._core import (
     NO_ROOM_NOW,
     Batch,
     observe,
+    peek,
     queued_delivery,
     settle_into,
 )
+from aioproducer._net.log import log
 from aioproducer._net.pending import Pending
 from aioproducer._net.snapshot import out_of_reach
 from aioproducer._state.admission import ReadyRecord, Waiting, check_size
@@ -36,6 +38,7 @@ from aioproducer.errors import (
     DeliveryTimeoutError,
     KafkaError,
     MetadataTimeoutError,
+    SerializationError,
     StateError,
 )
 from aioproducer.interceptors import run_close, run_on_acknowledgement, run_on_send
@@ -50,9 +53,7 @@ if TYPE_CHECKING:
     from aioproducer._core import Delivery
     from aioproducer._net.engine import Engine
     from aioproducer._state.queues import TopicQueues
-    from aioproducer.serializers import Bound
-
-log = logging.getLogger("aioproducer")
+    from aioproducer.serializers import AsyncBound, Bound, Bytes
 
 
 class Call(NamedTuple):
@@ -324,10 +325,20 @@ class Intake:
             if serialize is None:
                 made.append(data)
             elif serialize.is_coroutine:
-                made.append(await serialize(record.topic, headers, data))
+                made.append(await self._awaited(serialize, record.topic, headers, data))
             else:
                 made.append(serialize(record.topic, headers, data))
         return self._checked(record, headers, *made)
+
+    async def _awaited(self, serialize: AsyncBound, topic: str, headers: Any, data: Any) -> Bytes:
+        try:
+            return await serialize(topic, headers, data)
+        except asyncio.CancelledError as error:
+            if self.engine.is_ending():
+                raise
+            # Not by us: something that the serializer waited for was cancelled. That must not end all tasks.
+            text = f"the {serialize.part} serializer was cancelled"
+            raise SerializationError(text, topic=topic, part=serialize.part, cause=error) from error
 
     def _parts(self, record: Record[Any, Any]) -> tuple[tuple[Bound | None, Any], tuple[Bound | None, Any]]:
         return (self.serialize_key, record.key), (self.serialize_value, record.value)
@@ -363,7 +374,8 @@ class Intake:
         return delivery
 
     def _acknowledged(self, delivery: Delivery) -> None:
-        error = delivery.exception()
+        # Interceptors look on; whoever sent the record has not seen its failure by that.
+        _, error = peek(delivery)
         metadata = None if error is not None else delivery.result()
         run_on_acknowledgement(self.interceptors, metadata, error, log)
 

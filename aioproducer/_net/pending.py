@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 import types
 from typing import TYPE_CHECKING, Any
+
+from aioproducer._net.log import log
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator
 
     from aioproducer._core import BatchDelivery, Delivery
-
-log = logging.getLogger("aioproducer")
 
 
 @types.coroutine

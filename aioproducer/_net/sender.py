@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -11,8 +10,9 @@ import anyio
 
 from aioproducer._net.exchange import ProduceExchange
 from aioproducer._net.link import Link, is_idle
+from aioproducer._net.log import log
 from aioproducer._state.settlement import PartitionAnswer
-from aioproducer._wire.produce import TOPIC_IDS_FROM, ProduceHead, TopicBatches, write_produce
+from aioproducer._wire.produce import TOPIC_IDS_FROM, ZSTD_FROM, ProduceHead, TopicBatches, write_produce
 from aioproducer.errors import BrokerUnavailableError, KafkaError, ProtocolError
 from aioproducer.records import ConnectionStats
 
@@ -23,10 +23,10 @@ if TYPE_CHECKING:
     from aioproducer._state.metadata import Node
     from aioproducer._state.queues import NodeQueue, TopicQueues
 
-log = logging.getLogger("aioproducer")
 
 PRODUCE = 0
 BEFORE_TOPIC_IDS = TOPIC_IDS_FROM - 1
+UNSUPPORTED_COMPRESSION_TYPE = 76
 NO_ID = bytes(16)
 
 
@@ -170,6 +170,9 @@ class Sender:
             # A broker that wants topic ids, of which the one that gave the metadata knows nothing yet.
             self._unsent(link, batches, error)
             return
+        if version < ZSTD_FROM and self.config.compression_type == "zstd":
+            self._refuse_codec(link, batches)
+            return
         correlation_id = connection.next_correlation_id()
         timeout_ms = self.config.request_timeout_ms
         head = ProduceHead(version, correlation_id, self.config.client_id, self.engine.acks, timeout_ms)
@@ -180,6 +183,14 @@ class Sender:
         names = {topic.topic_id: topic.name for topic in topics} if version >= TOPIC_IDS_FROM else {}
         exchange = ProduceExchange(self.engine, link, version, batches, names)
         connection.write_request(correlation_id, parts, exchange, timeout_ms / 1000)
+
+    def _refuse_codec(self, link: Link, batches: list[QueuedBatch]) -> None:
+        # KIP-110: asked in an older version, a broker answers with an error that proves nothing.
+        now = self.loop.time()
+        for batch in batches:
+            answer = PartitionAnswer(UNSUPPORTED_COMPRESSION_TYPE, broker=link.connection.broker)
+            self.engine.settlement.answered(batch, answer, now)
+        link.permits.release()
 
     def _by_topic(self, batches: list[QueuedBatch]) -> list[TopicBatches]:
         topics: dict[str, TopicBatches] = {}

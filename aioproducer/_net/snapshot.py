@@ -31,7 +31,7 @@ def loads(engine: Engine, intake: Intake) -> tuple[Load, Load]:
     """What is buffered, with what is queued for its topic, and what is in flight."""
     buffered, flying = Load(), Load()
     buffered.records = len(intake.queued)
-    buffered.bytes = engine.admission.antechamber.used
+    buffered.bytes = engine.admission.bytes_held
     for batch in engine.accumulator.live:
         (flying if batch.in_flight else buffered).add(batch)
     return buffered, flying

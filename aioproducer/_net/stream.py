@@ -7,6 +7,7 @@ from collections.abc import AsyncGenerator, AsyncIterable, Iterable
 from contextlib import aclosing
 from typing import TYPE_CHECKING, Any
 
+from aioproducer._core import peek
 from aioproducer.errors import KafkaError, RecordError, StateError
 from aioproducer.outcome import Outcome
 from aioproducer.records import BatchResult, Record
@@ -56,10 +57,9 @@ class Stream:
         )
 
     def _count(self, index: int, delivery: Delivery) -> None:
-        outcome = delivery.outcome
-        if outcome is not Outcome.ACKED:
-            error = delivery.exception()
-            assert isinstance(error, KafkaError)  # noqa: S101  # what is not acked has its error
+        # Nobody has seen a failure until the whole stream is reported.
+        outcome, error = peek(delivery)
+        if error is not None:
             self.errors[index] = error
         self._counted(outcome)
 

@@ -13,6 +13,9 @@ LOOK_FOR_IDLE_EVERY = 30.0
 HELD_UP = 0.002
 # What has arrived is at most the kernel's receive buffer, of which each turn takes a part.
 MOST_CATCH_UP_TURNS = 128
+# ... and of a loop whose turns are slow, while answers keep coming for others, no deadline may wait for so many.
+FEWEST_CATCH_UP_TURNS = 8
+LONGEST_CATCH_UP = 0.1
 
 
 class Timekeeper:
@@ -68,9 +71,10 @@ class Timekeeper:
     async def _let_answers_arrive(self) -> None:
         """What has already arrived is handled before anything is judged late."""
         reads = -1
-        for _ in range(MOST_CATCH_UP_TURNS):
+        until = self.loop.time() + LONGEST_CATCH_UP
+        for turn in range(MOST_CATCH_UP_TURNS):
             before, reads = reads, self._reads()
-            if reads == before:
+            if reads == before or (turn >= FEWEST_CATCH_UP_TURNS and self.loop.time() > until):
                 return
             # Two turns, for the reasons of `Alarm`: the first may end before the selector was asked.
             await asyncio.sleep(0)

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import logging
 from typing import TYPE_CHECKING
 
 import attrs
 
+from aioproducer._net.log import log
+
 if TYPE_CHECKING:
     from aioproducer._core import Batch
 
-log = logging.getLogger("aioproducer")
 
 REPORT_EVERY = 1.0
 # The partition of a record that waited for its topic.

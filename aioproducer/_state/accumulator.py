@@ -13,20 +13,21 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 
-from aioproducer._core import BATCH_OVERHEAD, Lane, Waker
+from aioproducer._core import BATCH_OVERHEAD, Budget, Lane, Waker
 from aioproducer._state.batches import Flush, QueuedBatch
 from aioproducer._state.compression_ratio import CompressionRatios
 from aioproducer._state.deadlines import Deadlines
 from aioproducer._state.facts import NO_TOPIC_ID
-from aioproducer._state.queues import NO_LEADER, NodeQueue, PartitionQueue, TopicQueues
+from aioproducer._state.gapless import gap_of
+from aioproducer._state.queues import NO_LEADER, NO_LOSS, NodeQueue, PartitionQueue, TopicQueues
 from aioproducer._state.rewriting import without_settled
 from aioproducer._state.sequences import Sequences
 from aioproducer._state.sticky import LoadTable, in_rack
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Mapping
 
-    from aioproducer._core import Budget
+    from aioproducer._state.gapless import Gap
     from aioproducer._state.sticky import Random
 
 
@@ -54,6 +55,8 @@ class Limits:
     availability_timeout: float = 0.0
     # An open batch refuses records after this time, so that late ones have their full delivery time.
     max_age: float = 1.0
+    # How many bytes of `buffer_memory` a topic may hold, where that is limited.
+    topic_buffers: Mapping[str, int] = attrs.field(factory=dict, hash=False)
 
 
 def _no_signal(node: NodeQueue) -> None:
@@ -63,6 +66,10 @@ def _no_signal(node: NodeQueue) -> None:
 def _never(batch: QueuedBatch, index: int) -> bool:
     del batch, index
     return False
+
+
+def _nothing_lost(batch: QueuedBatch, index: int) -> None:
+    del batch, index
 
 
 def _no_wake(deadline: float) -> None:
@@ -93,6 +100,9 @@ class Accumulator:
     ) -> None:
         self.limits = limits
         self.budget = budget
+        self.topic_budgets = {
+            name: Budget(min(limit, budget.capacity), budget) for name, limit in limits.topic_buffers.items()
+        }
         self.sequences = sequences
         self.rng = rng
         self.loop = loop
@@ -116,6 +126,9 @@ class Accumulator:
         self.wake_by: Callable[[float], None] = _no_wake
         self.compress: Callable[[QueuedBatch], None] | None = None
         self.withdraw: Callable[[QueuedBatch, int], bool] = _never
+        # In gapless mode: when a record was last lost, and how to fail one that was sent before that and placed after.
+        self.lost_at = NO_LOSS
+        self.fail_behind: Callable[[QueuedBatch, int], None] = _nothing_lost
 
     # -- the map of the cluster
 
@@ -127,6 +140,20 @@ class Accumulator:
             # Before anything moves to it: what has lost its leader must not take all of the memory meanwhile.
             self.share_memory(self.dead)
         return found
+
+    def budget_of(self, topic: str) -> Budget:
+        """What the records of this topic may hold: the whole, unless the topic has a limit of its own."""
+        return self.topic_budgets.get(topic, self.budget)
+
+    def lane_of(self, topic: str, node: NodeQueue) -> Lane:
+        """The lane of a topic to a broker. Where the topic is limited, who waits for it holds up nobody else."""
+        if topic not in self.topic_budgets:
+            return node.lane
+        lane = node.own_lanes.get(topic)
+        if lane is None:
+            lane = node.own_lanes[topic] = Lane(self.topic_budgets[topic])
+            lane.stuck = node.lane.stuck
+        return lane
 
     def learn(self, name: str, topic_id: bytes, leaders: tuple[int, ...], now: float) -> TopicQueues:
         """A topic and the leader of each of its partitions became known, or changed."""
@@ -170,7 +197,7 @@ class Accumulator:
             queue.node.ready.remove(queue)
             queue.is_ready = False
         queue.node = self.node(leader)
-        _move(queue, queue.node.lane)
+        _move(queue, self.lane_of(queue.topic.name, queue.node))
         self.consider(queue, now)
 
     def forget(self, name: str) -> None:
@@ -187,11 +214,13 @@ class Accumulator:
         With them counts what waits for a leader: most often that is what a broker led that just went down.
         """
         self.dead = dead
-        capacity = self.budget.capacity
         slow = {*dead, NO_LEADER}
-        self.budget.stuck_limit = capacity if slow.issuperset(self.nodes) else capacity // 2
+        all_slow = slow.issuperset(self.nodes)
+        for budget in (self.budget, *self.topic_budgets.values()):
+            budget.stuck_limit = budget.capacity if all_slow else budget.capacity // 2
         for node_id, node in self.nodes.items():
-            node.lane.stuck = node_id in slow
+            for lane in node.lanes():
+                lane.stuck = node_id in slow
 
     # -- opening batches
 
@@ -201,7 +230,8 @@ class Accumulator:
         queue.topic.used_at = now  # type: ignore[attr-defined]  # a TopicQueues
         # A batch that was closed because it is full will have one like it behind it.
         expected = 0 if closed is None or 2 * closed.size < closed.limit else closed.limit
-        batch = self._new(queue, now, expected=expected, awaited=awaited)
+        gap = gap_of(queue)
+        batch = self._new(queue, now, expected=expected, awaited=awaited, gap=gap)
         queue.queue.append(batch)
         queue.open = batch
         if closed is not None:
@@ -209,12 +239,20 @@ class Accumulator:
         self.consider(queue, now)
         if len(self.aging) == 1:
             self.wake_by(now + self.limits.delivery_timeout)
+        if gap is not None:
+            batch.watched_until = now
+            self.deadlines.add(now, batch)
+            self.wake_by(now)
 
-    def _new(self, queue: PartitionQueue, now: float, *, expected: int, awaited: bool) -> QueuedBatch:
+    def _new(
+        self, queue: PartitionQueue, now: float, *, expected: int, awaited: bool, gap: Gap | None
+    ) -> QueuedBatch:
         limit = self.ratios.plain_limit(
             queue.topic.name, self.limits.codec, self.limits.batch_size, BATCH_OVERHEAD
         )
-        batch = self._make(queue, limit, now, expected=expected, awaited=awaited)
+        # Behind a gap each record has a batch of its own: the next one may be sent by somebody who has seen the loss.
+        batch = self._make(queue, 1 if gap else limit, now, expected=0 if gap else expected, awaited=awaited)
+        batch.gap = gap
         self.opened += 1
         batch.order = (self.opened,)
         batch.linger_at = now + self.limits.linger
@@ -246,13 +284,22 @@ class Accumulator:
         heir.order = (*batch.order, number)
         heir.lane = batch.lane
         heir.attempts, heir.dirty = batch.attempts, batch.dirty
-        heir.last_error = batch.last_error
+        heir.last_error, heir.gap = batch.last_error, batch.gap
         heir.linger_at, heir.urgent = batch.linger_at, True
-        heir.drained_at = batch.drained_at
+        heir.drained_at, heir.written_at, heir.answered_at = (
+            batch.drained_at,
+            batch.written_at,
+            batch.answered_at,
+        )
         self.live[heir] = None
         for flush in batch.flushes:
             flush.add(heir)
         return heir
+
+    def newest(self, queue: PartitionQueue) -> tuple[QueuedBatch, int]:
+        """The record that was just appended to this partition, by its batch and index."""
+        batch: QueuedBatch = queue.open  # type: ignore[assignment]  # opened here as QueuedBatch
+        return batch, batch.record_count - 1
 
     def _linger(self, queue: PartitionQueue, batch: QueuedBatch) -> None:
         self.lingering[queue] = None
@@ -315,6 +362,8 @@ class Accumulator:
             return False
         batch = queue.queue[0]
         # KIP-951: a new leader is worth an attempt at once, whatever the backoff.
+        if batch.gap is not None and not batch.attempts:
+            return False
         if batch.sealing or (now < batch.retry_at and batch.retry_leader == queue.node.node_id):
             return False
         return self._due(queue, batch, now) and self.sequences.may_send(queue, batch)
@@ -335,10 +384,15 @@ class Accumulator:
             # Only an open batch lingers, and that has no backoff for which the time would matter.
             self.consider(batch.queue, batch.opened_at)
 
-    def hurry_lane(self, lane: Lane, now: float) -> None:
-        """Records wait for memory of this lane: everything in it becomes sendable."""
-        for queue in [queue for queue in self.lingering if queue.lane is lane]:
-            self.consider(queue, now)
+    def hurry_for(self, lane: Lane, now: float) -> None:
+        """Records wait for memory of this lane: everything in it becomes sendable, and all of a topic with a limit."""
+        for queue in list(self.lingering):
+            if queue.lane is lane:
+                self.consider(queue, now)
+            elif lane.budget.whole is not None and queue.lane.budget is lane.budget:
+                # What its topic holds on the way to other brokers is what it waits for.
+                queue.queue[0].urgent = True
+                self.consider(queue, now)
 
     def drain_all(self, now: float) -> None:
         """Nothing lingers from now on: the producer is closing."""

@@ -141,6 +141,7 @@ class Admission:
         self.waiting = 0
         # Memory that queued records of `send_nowait` hold before they have a partition.
         self.antechamber = Lane(accumulator.budget)
+        self._own_antechambers = {name: Lane(own) for name, own in accumulator.topic_budgets.items()}
         self.on_wanted: Callable[[str], None] = _ignore
         # Why nothing is learned about a topic, where brokers are out of reach.
         self.trouble_with: Callable[[str], BaseException | None] = _no_trouble
@@ -167,11 +168,20 @@ class Admission:
         assert call.record is not None  # noqa: S101  # send_nowait refuses coroutine serializers
         record = call.record
         size = record_size(record.key, record.value, record.headers)
-        if not self.antechamber.room_for(size):
+        antechamber = self._antechamber_of(call.topic)
+        if not antechamber.room_for(size):
             return False
-        self.antechamber.charge(size)
+        antechamber.charge(size)
         call.held = size
         return True
+
+    def _antechamber_of(self, topic: str) -> Lane:
+        return self._own_antechambers.get(topic, self.antechamber)
+
+    @property
+    def bytes_held(self) -> int:
+        """What records hold that have no partition yet."""
+        return self.antechamber.used + sum(lane.used for lane in self._own_antechambers.values())
 
     def join_for_memory(self, call: Waiting, queue: PartitionQueue, now: float) -> None:
         """Take a place in a line for memory on behalf of a call that keeps its place in the line of its topic."""
@@ -217,12 +227,12 @@ class Admission:
             record = self._with_partition(call, queues)
         except RecordError as error:
             self.refuse(call, error)
-            self.room(self.antechamber)
+            self.room()
             return True
         held = call.held
         status, delivery, queue = self._append(call, record, queues, in_line=False)
         if status == APPENDED:
-            self._accept(call, delivery)
+            self._accept(call, delivery, queue)
         elif status == NO_ROOM_NOW:
             self._leave_topic_line(call)
             self._let_go(call)
@@ -265,14 +275,14 @@ class Admission:
             in_line,
         )
         if answer[0] != APPENDED:
-            self.antechamber.charge(held)
+            self._antechamber_of(call.topic).charge(held)
             call.held = held
         elif call.record_deadline:
             self.accumulator.watch(answer[2].open, call.record_deadline)
         return answer
 
     def _let_go(self, call: Waiting) -> None:
-        self.antechamber.release(call.held)
+        self._antechamber_of(call.topic).release(call.held)
         call.held = 0
 
     def wait_for_memory(self, call: Waiting, queue: PartitionQueue, now: float) -> None:
@@ -282,11 +292,12 @@ class Admission:
         queue.lane.waiting += 1
         self.lane_lines.setdefault(queue.lane, Line()).calls.append(call)
         if queue.lane.waiting == 1:
-            self.accumulator.hurry_lane(queue.lane, now)
+            self.accumulator.hurry_for(queue.lane, now)
 
-    def room(self, lane: Lane) -> None:
-        """Memory came back from this lane: hand it to the first of its line, then of the others."""
-        self._serve(lane)
+    def room(self, lane: Lane | None = None) -> None:
+        """Memory came back (from this lane): hand it to the first of its line, then of the others."""
+        if lane is not None:
+            self._serve(lane)
         for other in list(self.lane_lines):
             if other is not lane:
                 self._serve(other)
@@ -305,7 +316,7 @@ class Admission:
             status, delivery, _ = self._append(call, call.record, topic, in_line=True)
             if status != APPENDED:
                 return
-            self._accept(call, delivery)
+            self._accept(call, delivery, call.queue)
 
     def moved(self, queue: PartitionQueue) -> None:
         """The partition has another leader: its waiting records go to that broker's line, in their order."""
@@ -323,15 +334,18 @@ class Admission:
             self.lane_lines.setdefault(queue.lane, Line()).calls.extend(moving)
             self._serve(lane)
         # What lingers has no backoff, the one thing for which the time would matter.
-        self.accumulator.hurry_lane(queue.lane, 0.0)
+        self.accumulator.hurry_for(queue.lane, 0.0)
         self._serve(queue.lane)
 
     # -- leaving
 
-    def _accept(self, call: Waiting, delivery: Delivery) -> None:
+    def _accept(self, call: Waiting, delivery: Delivery, queue: PartitionQueue) -> None:
+        place = self.accumulator.newest(queue)
         tell = call.on_accepted
         self._end(call)
         tell(delivery)
+        if call.asked_at < queue.lost_at:
+            self.accumulator.fail_behind(*place)
 
     def done(self, call: BulkWaiting) -> None:
         """A bulk call has placed all of its records."""
@@ -356,7 +370,7 @@ class Admission:
         if lane is None:
             self.advance(call.topic, now)
         if lane is not None or held:
-            self.room(lane or self.antechamber)
+            self.room(lane)
         return True
 
     def _end(self, call: Waiting) -> None:
@@ -403,7 +417,7 @@ class Admission:
         line = self.topic_lines.pop(name, None)
         for call in list(line.calls) if line is not None else ():
             self.refuse(call, error_for(call))
-        self.room(self.antechamber)
+        self.room()
 
     def refuse_all(self, error_for: Callable[[Waiting], KafkaError], *, but_queued: bool = False) -> None:
         """The producer ends: nobody waits any longer, but for records that were accepted as they were queued."""
@@ -429,7 +443,7 @@ class Admission:
                     self._watch(call)
         if topics:
             # What they held is free, and the next of a line may fit where the first did not.
-            self.room(self.antechamber)
+            self.room()
         for topic in topics:
             self.advance(topic, now)
 
@@ -449,7 +463,7 @@ class Admission:
 
 def check_size(accumulator: Accumulator, topic: str, record: ReadyRecord) -> None:
     """Raise for a record that can never fit; the core says the same, but only once the topic is known."""
-    if size_alone(record) > largest(accumulator)[0]:
+    if size_alone(record) > largest(accumulator, topic)[0]:
         raise too_large(accumulator, topic, record)
 
 
@@ -458,18 +472,21 @@ def size_alone(record: ReadyRecord) -> int:
     return BATCH_OVERHEAD + record_size(record.key, record.value, record.headers)
 
 
-def largest(accumulator: Accumulator) -> tuple[int, str]:
-    """How large a record may be in a batch of its own, and the setting that says so."""
-    return min(
+def largest(accumulator: Accumulator, topic: str) -> tuple[int, str]:
+    """How large a record of the topic may be in a batch of its own, and the setting that says so."""
+    limits = [
         (accumulator.limits.max_request_size, "max_request_size"),
         (accumulator.budget.capacity, "buffer_memory"),
-    )
+    ]
+    if topic in accumulator.topic_budgets:
+        limits.append((accumulator.topic_budgets[topic].capacity, "topic_buffer_limits"))
+    return min(limits)
 
 
 def too_large(accumulator: Accumulator, topic: str, record: ReadyRecord) -> RecordTooLargeError:
     """The error for a record that can never fit."""
     size = size_alone(record)
-    limit, setting = largest(accumulator)
+    limit, setting = largest(accumulator, topic)
     return RecordTooLargeError(
         topic=topic, partition=record.partition, size=size, limit=limit, setting=setting
     )

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from aioproducer._core import Batch
 
 if TYPE_CHECKING:
+    from aioproducer._state.gapless import Gap
     from aioproducer._state.queues import PartitionQueue
     from aioproducer.errors import KafkaError
 
@@ -27,6 +28,7 @@ class QueuedBatch(Batch):
         "dirty",
         "first_written_at",
         "flushes",
+        "gap",
         "identity",
         "in_flight",
         "last_error",
@@ -60,6 +62,8 @@ class QueuedBatch(Batch):
         self.identity: tuple[int, int] | None = None
         self.sequence = -1
         self.flushes: list[Flush] = []
+        # In gapless mode: a record before these was lost, so that they end as soon as they are proven not written.
+        self.gap: Gap | None = None
 
     @property
     def queue(self) -> PartitionQueue:

@@ -135,7 +135,8 @@ class BulkWaiting(Waiting):
         assert self.columns is not None  # noqa: S101  # asked only when prepared
         while self.at < self.delivery.total:
             before = self.at
-            status = self._append_singly(admission, queues) if self.singly else self._append_run(queues)
+            singly = self.singly or self.asked_at < queues.accumulator.lost_at
+            status = self._append_singly(admission, queues) if singly else self._append_run(queues)
             if self.at > before:
                 # Each record may wait for max_block; the time that those before it took does not count.
                 self.give_up_at = now + self.max_block
@@ -160,7 +161,7 @@ class BulkWaiting(Waiting):
     def refuse_too_large(self, accumulator: Accumulator) -> None:
         """Refuse the records that can never fit before the call waits for anything; the others keep their places."""
         assert self.columns is not None  # noqa: S101  # called with what the user gave
-        for at in self.columns.larger_than(largest(accumulator)[0]):
+        for at in self.columns.larger_than(largest(accumulator, self.topic)[0]):
             try:
                 check_size(accumulator, self.topic, self.columns.record(at))
             except RecordTooLargeError as error:
@@ -224,7 +225,10 @@ class BulkWaiting(Waiting):
         if status == APPENDED:
             if self.record_deadline:
                 queues.accumulator.watch(queue.open, self.record_deadline)
+            place = queues.accumulator.newest(queue)
             self._adopt(delivery)
+            if self.asked_at < queue.lost_at:
+                queues.accumulator.fail_behind(*place)
         return status
 
     def _adopt(self, delivery: Delivery) -> None:
@@ -248,7 +252,7 @@ class BulkWaiting(Waiting):
         self.alone = Waiting(
             topic=self.topic,
             record=self.columns.record(self.at),
-            asked_at=now,
+            asked_at=self.asked_at,
             give_up_at=now + self.max_block,
             record_deadline=self.record_deadline,
             on_accepted=accepted,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import deque
 from typing import TYPE_CHECKING
 
@@ -10,22 +11,30 @@ from aioproducer._core import Lane, Partition, Topic
 if TYPE_CHECKING:
     from aioproducer._state.accumulator import Accumulator
     from aioproducer._state.batches import QueuedBatch
+    from aioproducer._state.gapless import Gap
     from aioproducer._state.sticky import LoadTable
 
 NO_LEADER = -1
+NO_LOSS = -math.inf
 
 
 class NodeQueue:
     """What is ready for one broker, and that broker's share of the memory."""
 
-    __slots__ = ("lane", "node_id", "ready", "waiting_since")
+    __slots__ = ("lane", "node_id", "own_lanes", "ready", "waiting_since")
 
     def __init__(self, node_id: int, lane: Lane) -> None:
         self.node_id = node_id
         self.lane = lane
+        # Its shares of the budgets that topics of their own limit have.
+        self.own_lanes: dict[str, Lane] = {}
         self.ready: deque[PartitionQueue] = deque()
         # Since when something is ready without a request leaving.
         self.waiting_since = 0.0
+
+    def lanes(self) -> list[Lane]:
+        """All lanes that lead to this broker."""
+        return [self.lane, *self.own_lanes.values()]
 
     def __repr__(self) -> str:
         return f"<NodeQueue {self.node_id}: {len(self.ready)} partitions ready>"
@@ -41,11 +50,13 @@ class PartitionQueue(Partition):
     __slots__ = (
         "accumulator",
         "broken",
+        "gap",
         "has_alarm",
         "identity",
         "in_flight",
         "introduced",
         "is_ready",
+        "lost_at",
         "next_sequence",
         "node",
         "queue",
@@ -53,7 +64,7 @@ class PartitionQueue(Partition):
     )
 
     def __init__(self, topic: TopicQueues, index: int, node: NodeQueue, accumulator: Accumulator) -> None:
-        super().__init__(topic, index, node.lane)
+        super().__init__(topic, index, accumulator.lane_of(topic.name, node))
         self.accumulator = accumulator
         self.node = node
         self.queue: deque[QueuedBatch] = deque()
@@ -67,6 +78,9 @@ class PartitionQueue(Partition):
         self.introduced = False
         # The sequence has a gap that no batch will fill: only a new epoch goes on from here.
         self.broken = False
+        # In gapless mode: the loss that nobody has looked at yet, and when a record was last lost.
+        self.gap: Gap | None = None
+        self.lost_at = NO_LOSS
 
     def roll(self, now: float, awaited: bool) -> None:
         """Close the open batch and open the next; called by the fast path when a record does not fit."""

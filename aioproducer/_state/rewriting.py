@@ -34,8 +34,9 @@ def split(
     batch: QueuedBatch, make: Callable[[QueuedBatch, int], QueuedBatch], limit: int
 ) -> list[QueuedBatch]:
     """The records of a batch that was too large, in batches of at most `limit` bytes (one record at least)."""
-    # All of them: the parts take over the whole range of sequence numbers.
-    return _rewrite(batch, make, limit, set(range(batch.record_count)))
+    # Of a numbered batch all of them: the parts take over the whole range of sequence numbers.
+    wanted = range(batch.record_count) if batch.sequence >= 0 else batch.pending_indexes()
+    return _rewrite(batch, make, limit, set(wanted))
 
 
 def half_of(batch: QueuedBatch) -> int:

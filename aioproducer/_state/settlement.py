@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from aioproducer._state import rewriting
 from aioproducer._state.batches import QueuedBatch
+from aioproducer._state.gapless import Gap, gap_of
 from aioproducer._state.queues import PartitionQueue
 from aioproducer._state.verdicts import Kind, verdict
 from aioproducer._wire.error_codes import ERRORS, describe
@@ -50,7 +51,14 @@ class Settlement:
     """Decides what an answer, a lost connection or a deadline means for a batch, and carries it out."""
 
     def __init__(
-        self, accumulator: Accumulator, tally: Tally, *, retries: int, backoff: Backoff, rng: Random
+        self,
+        accumulator: Accumulator,
+        tally: Tally,
+        *,
+        retries: int,
+        backoff: Backoff,
+        rng: Random,
+        gapless: bool = False,
     ) -> None:
         self.accumulator = accumulator
         self.sequences = accumulator.sequences
@@ -65,6 +73,9 @@ class Settlement:
         # A question to the network side: what keeps records from this broker?
         self.trouble_with: Callable[[int], BaseException | None] = _no_trouble
         accumulator.withdraw = self._try_cancel
+        self.gapless = gapless
+        self.gaps: list[Gap] = []
+        accumulator.fail_behind = self._fail_late_comer
 
     # -- facts
 
@@ -79,6 +90,8 @@ class Settlement:
             self.on_stale_metadata(batch.topic)
         if decided.kind is Kind.ACK:
             self.acknowledge(batch, answer.base_offset, append_time(batch, answer), now)
+        elif batch.gap is not None and decided.proves_not_appended and not batch.dirty:
+            self._conclude(batch, batch.gap.error(batch, now))
         elif decided.kind is Kind.SPLIT and batch.record_count > 1:
             self._split(batch, now)
         elif decided.kind in (Kind.RETRY, Kind.NEW_IDENTITY):
@@ -122,7 +135,13 @@ class Settlement:
         self.tally.acknowledged(batch, count, size, now)
         self._end(batch, None)
 
-    def fail(self, batch: QueuedBatch, error: KafkaError) -> None:
+    def fail(self, batch: QueuedBatch, error: KafkaError, now: float) -> None:
+        """The records of the batch that have no outcome yet are lost."""
+        self._conclude(batch, error)
+        if self.gapless:
+            self._open_gap(batch, error, now)
+
+    def _conclude(self, batch: QueuedBatch, error: KafkaError) -> None:
         """Every record of the batch that has no outcome yet ends with this error."""
         self._leave_queue(batch)
         count = batch.fail(error, NUMBER[error.outcome])
@@ -146,7 +165,7 @@ class Settlement:
         named = {index: text for index, text in answer.record_errors if 0 <= index < batch.record_count}
         if named:
             self._refuse_named(batch, answer, named, error, now)
-        self.fail(batch, error if not named else self._bystander(batch, answer, error, now))
+        self.fail(batch, error if not named else self._bystander(batch, answer, error, now), now)
 
     def _refuse_named(
         self,
@@ -204,8 +223,11 @@ class Settlement:
         if not proven:
             batch.dirty = True
         batch.last_error = error
+        if batch.gap is not None and not batch.dirty:
+            self._conclude(batch, batch.gap.error(batch, now))
+            return
         if batch.attempts > self.retries:
-            self.fail(batch, self._given_up(batch, now))
+            self.fail(batch, self._given_up(batch, now), now)
             return
         self.tally.retried += batch.pending
         batch.retry_at = now + self.backoff.after(batch.attempts - 1, self.rng)
@@ -279,6 +301,10 @@ class Settlement:
             self._expire(batch, now)
 
     def _expire(self, batch: QueuedBatch, now: float) -> None:
+        if batch.gap is not None and not batch.attempts:
+            self._conclude(batch, batch.gap.error(batch, now))
+            self._look_again(batch.queue, now)
+            return
         indexes = batch.overdue(now)
         spent = not batch.pending and batch.opened_at + batch.delivery_timeout <= now
         if indexes or spent:
@@ -289,7 +315,11 @@ class Settlement:
     def _end_overdue(self, batch: QueuedBatch, indexes: list[int], now: float) -> None:
         whole = len(indexes) == batch.pending
         written = batch.in_flight or batch.dirty or (batch.attempts > 0 and not whole)
-        self._end_some(batch, indexes, self._too_late(batch, now, written=written), now)
+        error = self._too_late(batch, now, written=written)
+        self._end_some(batch, indexes, error, now)
+        # What was written once goes on as a whole, and so do the records that are lost to their senders.
+        if self.gapless and (whole or not batch.attempts):
+            self._open_gap(batch, error, now, after=indexes[-1] if indexes else -1)
 
     def _too_late(self, batch: QueuedBatch, now: float, *, written: bool) -> DeliveryTimeoutError:
         return DeliveryTimeoutError(
@@ -305,7 +335,7 @@ class Settlement:
         """These records end alone; with the last one the batch ends."""
         if len(indexes) == batch.pending:
             count = batch.pending
-            self.fail(batch, error)
+            self._conclude(batch, error)
         else:
             count = batch.fail_some(indexes, error, NUMBER[error.outcome])
             self.tally.failed(batch.topic, count, error)
@@ -337,6 +367,9 @@ class Settlement:
         """The end of the producer: every record gets its outcome now."""
         # In the order of the records, and so of their callbacks: the parts of a split batch joined `live` late.
         for batch in sorted(self.accumulator.live, key=lambda batch: batch.order):
+            if batch.settled:
+                # Ctrl-C can end the producer between two lines of what settled it.
+                continue
             written = batch.in_flight or batch.dirty
             error = DeliveryError(
                 text,
@@ -347,7 +380,44 @@ class Settlement:
                 elapsed=now - batch.opened_at,
                 cause=cause if cause is not None else batch.last_error,
             )
-            self.fail(batch, error)
+            self._conclude(batch, error)
+
+    # -- gapless mode
+
+    def _open_gap(self, batch: QueuedBatch, error: KafkaError, now: float, after: int = -1) -> None:
+        """A record was lost: what was sent behind it and is not written yet ends now, the rest as soon as it is known."""
+        queue = batch.queue
+        gap = gap_of(queue)
+        if gap is None:
+            gap = queue.gap = Gap(error, now)
+            self.gaps = [*(known for known in self.gaps if known.open), gap]
+        queue.lost_at = self.accumulator.lost_at = now
+        gap.batches.append(batch)
+        if not batch.settled:
+            rest = [index for index in batch.pending_indexes() if index > after]
+            if rest:
+                self._end_some(batch, rest, gap.error(batch, now), now)
+        behind = {other for other in (*queue.sent, *queue.queue) if other.order > batch.order}
+        for other in sorted(behind, key=lambda other: other.order):
+            self._end_behind(other, gap, now)
+
+    def _end_behind(self, batch: QueuedBatch, gap: Gap, now: float) -> None:
+        batch.gap = gap
+        gap.batches.append(batch)
+        if not batch.in_flight and not batch.dirty:
+            self._conclude(batch, gap.error(batch, now))
+
+    def _fail_late_comer(self, batch: QueuedBatch, index: int) -> None:
+        """A call that had to wait was made before its partition lost a record, and its record was placed after."""
+        gap = batch.queue.gap
+        if gap is not None and batch.gap is None:
+            self._end_some(batch, [index], gap.error(batch, batch.opened_at), batch.opened_at)
+
+    def gaps_seen(self) -> None:
+        """Somebody was told of all losses so far."""
+        for gap in self.gaps:
+            gap.seen = True
+        self.gaps.clear()
 
 
 def append_time(batch: QueuedBatch, answer: PartitionAnswer) -> int:

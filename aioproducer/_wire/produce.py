@@ -13,6 +13,7 @@ from typing import NamedTuple
 PRODUCE = 0
 FLEXIBLE_FROM = 9
 TOPIC_IDS_FROM = 13
+ZSTD_FROM = 7
 NO_TAGS = b"\x00"
 
 _HEADER = struct.Struct(">hhi")

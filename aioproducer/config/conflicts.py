@@ -58,6 +58,17 @@ def _idempotence(fields: Mapping[str, Any], given: AbstractSet[str]) -> Iterator
             )
 
 
+def _gapless(fields: Mapping[str, Any], given: AbstractSet[str]) -> Iterator[str]:
+    ordered = fields["enable_idempotence"] or fields["max_in_flight_requests_per_connection"] == 1
+    if fields["gapless"] and not ordered:
+        yield (
+            "gapless=True: needs enable_idempotence=True, or max_in_flight_requests_per_connection=1: with several requests "
+            "in flight a broker would take what follows a lost one"
+        )
+    if fields["gapless"] and not fields["acks"]:
+        yield "gapless=True: with acks=0 nobody learns of a loss: use acks='all'"
+
+
 def _delivery_timeout(fields: Mapping[str, Any], given: AbstractSet[str]) -> Iterator[str]:
     linger, request, delivery = (
         fields[name] for name in ("linger_ms", "request_timeout_ms", "delivery_timeout_ms")
@@ -94,6 +105,7 @@ def _rack(fields: Mapping[str, Any], given: AbstractSet[str]) -> Iterator[str]:
 
 RULES: tuple[Callable[[Mapping[str, Any], AbstractSet[str]], Iterator[str]], ...] = (
     _idempotence,
+    _gapless,
     _delivery_timeout,
     _ceilings,
     _compression_level,

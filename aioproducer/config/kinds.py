@@ -7,7 +7,7 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any, Protocol
 
 import attrs
@@ -28,6 +28,7 @@ __all__ = [
     "Kind",
     "Optional",
     "Text",
+    "TopicLimits",
     "Topics",
 ]
 
@@ -221,3 +222,34 @@ class Topics:
 
     def parse(self, text: str) -> list[str]:
         return [name for name in map(str.strip, text.split(",")) if name]
+
+
+@attrs.frozen
+class TopicLimits:
+    """A number of bytes for each of some topics; kept as a tuple of pairs, in the order of the names."""
+
+    range: str = attrs.field(default="a mapping of topic names to 1 or more bytes", init=False)
+
+    def check(self, value: Any) -> tuple[tuple[str, int], ...]:
+        pairs = value.items() if isinstance(value, Mapping) else value
+        try:
+            limits = dict(pairs)
+        except (TypeError, ValueError):
+            raise ValueError("must be a mapping, such as {'metrics': 1_000_000}") from None
+        return tuple(sorted((self._name(name), self._limit(name, limits[name])) for name in limits))
+
+    def _name(self, name: Any) -> str:
+        problem = topic_problem(name)
+        if problem:
+            raise ValueError(f"{printable(repr(name), 60)}: {problem}")
+        return str(name)
+
+    def _limit(self, name: Any, limit: Any) -> int:
+        try:
+            return Integer(1, LONG_MAX, unit="bytes").check(limit)
+        except ValueError as error:
+            raise ValueError(f"the limit of {printable(repr(name), 60)} {error}") from None
+
+    def parse(self, text: str) -> dict[str, Any]:
+        pairs = (pair.partition(":") for pair in filter(None, map(str.strip, text.split(","))))
+        return {name.strip(): Integer(1, LONG_MAX).parse(limit.strip()) for name, _, limit in pairs}

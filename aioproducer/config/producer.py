@@ -20,6 +20,7 @@ from aioproducer.config.kinds import (
     Integer,
     Optional,
     Text,
+    TopicLimits,
     Topics,
 )
 from aioproducer.config.pieces import Interceptors, Partitioner, Serializer
@@ -213,6 +214,14 @@ class ProducerConfig:
         kafka_default=1_000,
         differs="Kafka lowers `retry.backoff.ms` to it instead",
     )
+    gapless: bool = setting(
+        False,
+        Flag(),
+        Group.DELIVERY,
+        "After a record of a partition is lost, fail all that was sent behind it instead of writing it past the gap, until "
+        "somebody has looked at the failure: for outbox relays.",
+        kafka_default=None,
+    )
 
     # ---- batching
     batch_size: int = setting(
@@ -243,6 +252,14 @@ class ProducerConfig:
         Group.BATCHING,
         "Memory for records on their way. When it is used up, calls wait. A record larger than this can never be sent.",
         differs="0 is refused: nothing could ever be sent",
+    )
+    topic_buffer_limits: tuple[tuple[str, int], ...] = setting(
+        (),
+        TopicLimits(),
+        Group.BATCHING,
+        "How much of `buffer_memory` the records of a topic may hold: `{'metrics': 1_000_000}`. Calls that wait for a "
+        "topic's own limit hold up no other topic. In a properties file: `metrics:1000000,logs:5000000`.",
+        kafka_default=None,
     )
     max_request_size: int = setting(
         1_048_576,

@@ -6,7 +6,7 @@ names as `ProducerConfig`; a test keeps them equal to the table.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Literal, TypedDict
 
 from aioproducer.config.endpoints import BootstrapServers
@@ -38,10 +38,12 @@ class Settings(TypedDict, total=False):
     retries: int
     retry_backoff_ms: int
     retry_backoff_max_ms: int
+    gapless: bool
     batch_size: int
     linger_ms: int
     linger_awaited: bool
     buffer_memory: int
+    topic_buffer_limits: Mapping[str, int]
     max_request_size: int
     compression_type: Literal["none", "gzip", "snappy", "lz4", "zstd"]
     compression_level: int | None

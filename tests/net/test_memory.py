@@ -73,10 +73,12 @@ async def test_some_of_many_give_up(make: Make, kafka: EmbeddedKafka) -> None:
     await until(lambda: all(sends[n].done() for n in late))
     hold.heal()
     done = await asyncio.gather(*sends, return_exceptions=True)
-    assert all(isinstance(done[n], BufferFullError) for n in late)
+    # On a slow machine some had given up before the broker held the first request.
+    gave_up = [n for n in range(200) if isinstance(done[n], BufferFullError)]
+    assert set(late) <= set(gave_up) <= set(range(4, 200, 5))
     assert all(isinstance(done[n], asyncio.CancelledError) for n in cancelled)
     await producer.flush()
-    assert numbers(kafka) == [n for n in range(200) if n not in (*late, *cancelled)]
+    assert numbers(kafka) == [n for n in range(200) if n not in (*gave_up, *cancelled)]
     assert memory_in_use(producer) == 0
 
 

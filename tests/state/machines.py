@@ -132,6 +132,7 @@ class Machines:
     retries: int = 1 << 31
     identity: tuple[int, int] | None = IDENTITY
     seed: int = 1
+    gapless: bool = False
 
     clock: ManualClock = attrs.field(init=False, factory=lambda: ManualClock(1000.0, 1_700_000_000_000))
     loop: Any = attrs.field(init=False, factory=HandLoop)  # stands in for an event loop
@@ -157,7 +158,12 @@ class Machines:
             self.limits, Budget(self.memory), self.sequences, rng, loop=self.loop, unseen_log=self.unseen
         )
         self.settlement = Settlement(
-            self.accumulator, self.tally, retries=self.retries, backoff=Backoff(BACKOFF, 1.0), rng=rng
+            self.accumulator,
+            self.tally,
+            retries=self.retries,
+            backoff=Backoff(BACKOFF, 1.0),
+            rng=rng,
+            gapless=self.gapless,
         )
         self.path = Path()
         self.path._bind(

@@ -13,7 +13,7 @@ from aioproducer._core import BATCH_OVERHEAD
 from aioproducer._state import rewriting
 from aioproducer._state.batches import QueuedBatch
 from aioproducer._wire.compression import compress
-from tests.state.machines import LIMITS, LOST, Machines
+from tests.state.machines import LIMITS, LINGER, LOST, Machines
 
 StoredRecord = tuple[int, bytes | None, bytes | None, tuple[tuple[str, bytes | None], ...] | None]
 
@@ -99,12 +99,26 @@ def test_settled_records_stay_behind(m: Machines) -> None:
 def test_a_split_takes_settled_records_along(m: Machines) -> None:
     """The numbers of a batch count all of its records, so all of them travel on; what ended stays ended."""
     deliveries = [m.append(b"%d" % number) for number in range(3)]
-    batch = m.close()
+    m.later(LINGER)
+    batch = m.only()
     batch.fail_some([1], LOST, 3)
     parts = rewriting.split(batch, m.accumulator.heir, 1)
     assert [part.record_count for part in parts] == [1, 1, 1]
     assert [part.pending for part in parts] == [1, 0, 1]
     assert deliveries[1].exception() is LOST
+
+
+def test_without_numbers_settled_records_stay_behind_in_a_split() -> None:
+    """Where nothing is counted, what ended has no reason to travel on; a part of nothing else could not be written."""
+    m = Machines(idempotent=False)
+    m.learn(1)
+    for number in range(3):
+        m.append(b"%d" % number)
+    m.later(LINGER)
+    batch = m.only()
+    batch.fail_some([1], LOST, 3)
+    parts = rewriting.split(batch, m.accumulator.heir, 1)
+    assert [value for part in parts for _, _, value, _ in stored(part)] == [b"0", b"2"]
 
 
 def test_the_largest_record(m: Machines) -> None:

@@ -1,0 +1,84 @@
+"""An outbox relay: with `gapless=True` and nobody looking, each partition's log has no gap, whatever happens."""
+
+from __future__ import annotations
+
+import asyncio
+
+import attrs
+import pytest
+
+from aioproducer import Outcome
+from tests.judge.history import number_of
+from tests.simulation.seeds import SCENARIO, seeds
+from tests.simulation.weather import TOPIC, Storm
+from tests.simulation.world import World, simulate
+
+PARTITIONS = 3
+
+
+@pytest.mark.parametrize("seed", seeds(5 * SCENARIO))
+def test_without_a_look_nothing_is_written_past_a_gap(seed: int) -> None:
+    """What is in the log of a partition is what was sent to it first: all of it up to some record, and nothing behind."""
+
+    async def play(world: World) -> None:
+        world.kafka.create_topic(TOPIC, PARTITIONS, min_insync_replicas=2)
+        producer = world.producer(
+            gapless=True,
+            linger_ms=world.rng.choice((0, 5)),
+            batch_size=world.rng.choice((100, 1_000)),
+            delivery_timeout_ms=world.rng.choice((3_000, 10_000)),
+            buffer_memory=world.rng.choice((5_000, 1_000_000)),
+        )
+        await producer.start()
+        storm = Storm(world)
+        storm.told.append("gapless")
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(storm.rage(4, 5.0))
+            for number in range(300):
+                await world.ledger.send(producer, TOPIC, partition=number % PARTITIONS)
+                if number % 10 == 0:
+                    await asyncio.sleep(world.rng.uniform(0, 0.3))
+        accepted = [entry for entry in world.ledger.entries if entry.delivery is not None]
+        await asyncio.sleep(max(entry.due_at for entry in accepted) + 1 - world.now)
+        assert not any(entry.pending for entry in accepted)
+
+    world = simulate(play, seed)
+    for partition in range(PARTITIONS):
+        records = world.kafka.records(TOPIC, partition)
+        there = [number_of(record.value) for record in records]
+        # What was refused before it was accepted, raised to its sender, who went on.
+        sent = [
+            entry.number
+            for entry in world.ledger.entries
+            if entry.number % PARTITIONS == partition and entry.delivery is not None
+        ]
+        assert there == sent[: len(there)]
+
+
+@pytest.mark.parametrize("seed", seeds(SCENARIO))
+def test_a_relay_that_looks_and_begins_again_writes_all_in_order(seed: int) -> None:
+    """It sends again from the first failure on, until all is acknowledged: each row is in the log, and rows never go back."""
+
+    async def play(world: World) -> None:
+        world.kafka.create_topic(TOPIC, 1)
+        world.rules = attrs.evolve(world.rules, disorder=True)
+        producer = world.producer(gapless=True, linger_ms=0, batch_size=200, delivery_timeout_ms=4_000)
+        await producer.start(wait_ready=5)
+        for skip in range(3):
+            world.kafka.faults.error("INVALID_RECORD", skip=2 + 5 * skip)
+        rows, position = 60, 0
+        while position < rows:
+            deliveries = [
+                await world.ledger.send(producer, TOPIC, b"row %d" % row) for row in range(position, rows)
+            ]
+            for row, delivery in enumerate(deliveries, position):
+                assert delivery is not None
+                if await delivery.wait(None) is not Outcome.ACKED:
+                    position = row
+                    break
+            else:
+                position = rows
+
+    world = simulate(play, seed)
+    rows = [int((record.value or b"")[8:].removeprefix(b"row ")) for record in world.kafka.records(TOPIC)]
+    assert rows == list(range(60))
