@@ -30,6 +30,8 @@ class Conditions:
     slowest: float = 0.002
     fragmented: float = 0.1
     trickle: bool = False
+    pace: float = 0.0
+    """Seconds from one piece to the next."""
     window: int = 256 * 1024
 
     def latency(self) -> float:
@@ -83,6 +85,8 @@ class Network:
         self.conditions = Conditions(rng)
         self.names: dict[str, list[str] | OSError | None] = {}
         """What a host name stands for; None: the name server does not answer."""
+        self.alias: dict[str, str] = {}
+        """An address that leads to where another one listens."""
         self.lookups: list[str] = []
         self.dials: list[tuple[float, str, int]] = []
         self._listening: dict[tuple[str, int], Listener] = {}
@@ -176,7 +180,7 @@ class Network:
             await self.loop.create_future()
         if reach.error:
             raise OSError(reach.error, f"connect: {errno.errorcode[reach.error]}")
-        listener = self._listening.get((host, port))
+        listener = self._listening.get((self.alias.get(host, host), port))
         if listener is None:
             raise ConnectionRefusedError(errno.ECONNREFUSED, "Connection refused")
         return self._establish(listener, factory, port)

@@ -38,6 +38,10 @@ class Weather(Protocol):
         """How many bytes arrive together at most."""
 
     @property
+    def pace(self) -> float:
+        """Seconds from one piece to the next."""
+
+    @property
     def window(self) -> int:
         """How many bytes may be on their way or unread."""
 
@@ -121,7 +125,7 @@ class Flow:
         return bytes(piece)
 
     def _send_off(self, thing: bytes | End) -> None:
-        self._last_at = max(self._last_at, self.loop.time() + self.weather.latency())
+        self._last_at = max(self._last_at + self.weather.pace, self.loop.time() + self.weather.latency())
         self._travelling.append((self._last_at, thing))
         self._wake()
 
@@ -349,6 +353,11 @@ class MemoryTransport(asyncio.Transport):
         if error is None and not self._closing:
             self.ended()
             return
+        self._finish(End.RST, error)
+
+    def fail(self, error: OSError) -> None:
+        """The system says that the connection is no good any more."""
+        self.out.drop_unsent()
         self._finish(End.RST, error)
 
     def _finish(self, end: End, error: Exception | None = None) -> None:
