@@ -168,7 +168,12 @@ class Producer(SendPath[K, V], Generic[K, V]):
         for topic in self.config.topics:
             engine.cluster.want(topic)
         # Last: an eager task runs at once, as far as it gets.
-        engine.start()
+        try:
+            engine.start()
+        except BaseException:
+            self._accepting = False
+            self._state = "new"
+            raise
         return engine
 
     def _largest_record(self) -> int:

@@ -1,19 +1,23 @@
-"""Command line: fetch Kafka's jars (`python -m tools.fetch_kafka`) and print the folder they are in."""
+"""Command line: fetch the jars of the Kafkas that are tested with (`python -m tools.fetch_kafka`); print their folders."""
 
 from __future__ import annotations
 
 import argparse
 import sys
 
-from tools.kafka_jars import KAFKA_VERSION, KafkaUnavailableError, jar_folder
+from tools.kafka_jars import KAFKA_VERSION, OLD_KAFKA_VERSION, KafkaUnavailableError, jar_folder
+
+_VERSIONS = (KAFKA_VERSION, OLD_KAFKA_VERSION)
 
 
 def main() -> int:
     """Exit code 0 when the jars are there, 1 with the reason on stderr when they cannot be had."""
     parser = argparse.ArgumentParser(prog="python -m tools.fetch_kafka", description=__doc__)
-    parser.add_argument("--version", default=KAFKA_VERSION, help="default: %(default)s")
+    parser.add_argument("--version", help=f"only this one (default: {' and '.join(_VERSIONS)})")
+    only = parser.parse_args().version
     try:
-        print(jar_folder(parser.parse_args().version))
+        for version in [only] if only else _VERSIONS:
+            print(jar_folder(version))
     except KafkaUnavailableError as error:
         print(error, file=sys.stderr)
         return 1

@@ -1,4 +1,4 @@
-"""A real Kafka of one or three nodes, started and stopped as a whole."""
+"""A real Kafka of one or three nodes, started and stopped as a whole, with faults for each node."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import os
 import shutil
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import TracebackType
 from typing import Final, Self
@@ -19,6 +19,7 @@ from confluent_kafka.admin._metadata import ClusterMetadata
 from confluent_kafka.cimpl import KafkaException, NewTopic
 
 from tools.kafka_jars import KAFKA_VERSION, KafkaUnavailableError
+from tools.kafka_leaders import elect_preferred, prefer
 from tools.kafka_node import KafkaNode, NodePorts, free_ports
 
 _START_LIMIT: Final = 120.0
@@ -36,6 +37,7 @@ class KafkaCluster:
     size: int = 1
     version: str = KAFKA_VERSION
     settings: dict[str, str] = attrs.field(factory=dict)
+    java_options: tuple[str, ...] = ()
     nodes: list[KafkaNode] = attrs.field(factory=list, init=False)
     _folder: Path | None = attrs.field(default=None, init=False)
     _admin: AdminClient | None = attrs.field(default=None, init=False)
@@ -112,6 +114,17 @@ class KafkaCluster:
         """The leading broker of each partition."""
         return _leaders(self.admin.list_topics(topic, timeout=_ANSWER_LIMIT), topic)
 
+    def move_leaders(self, topic: str, leaders: Mapping[int, int]) -> int:
+        """Give these partitions these leaders, each of them a replica in sync; how many leaderships moved."""
+        metadata = self.admin.list_topics(topic, timeout=_ANSWER_LIMIT).topics[topic].partitions
+        orders = {
+            index: [node, *(other for other in metadata[index].replicas if other != node)]
+            for index, node in leaders.items()
+        }
+        running = next(node for node in self.nodes if node.running and not node.paused)
+        prefer(running.address, topic, orders)
+        return elect_preferred(self.admin, topic, list(orders))
+
     def wait_ready(self, timeout: float = _START_LIMIT) -> None:
         """Wait until every node is in the metadata; for use after a restart too."""
         self._wait(self._all_registered, timeout, f"not all of {self.size} nodes came up")
@@ -130,7 +143,10 @@ class KafkaCluster:
     def _prepare_nodes(self, folder: Path) -> list[KafkaNode]:
         ports = free_ports(self.size)
         voters = ",".join(f"{i}@127.0.0.1:{port.controller}" for i, port in enumerate(ports, 1))
-        nodes = [KafkaNode(i, port, folder / f"node-{i}", self.version) for i, port in enumerate(ports, 1)]
+        nodes = [
+            KafkaNode(i, port, folder / f"node-{i}", self.version, self.java_options)
+            for i, port in enumerate(ports, 1)
+        ]
         for node in nodes:
             properties = _node_properties(node.node_id, node.ports, node.folder, voters)
             node.write_properties(properties | _replication_properties(self.size) | self.settings)

@@ -10,6 +10,8 @@ from pathlib import Path
 from typing import Final
 
 KAFKA_VERSION: Final = "4.3.1"
+# The last line before 4: the wire's contract and the producer are tested on it as well.
+OLD_KAFKA_VERSION: Final = "3.9.1"
 
 _POM: Final = """\
 <project xmlns="http://maven.apache.org/POM/4.0.0">

@@ -54,6 +54,7 @@ class _Asked(NamedTuple):
     handler: AnswerHandler
     deadline: float
     timeout: float
+    answer_limit: int
 
 
 class Connection(asyncio.BufferedProtocol):
@@ -97,6 +98,7 @@ class Connection(asyncio.BufferedProtocol):
         self._loop = loop
         self._transport: asyncio.Transport | None = None
         self._frames = FrameAssembler(broker)
+        self._frames.on_long = self._long_answer
         self._waiting: deque[_Asked] = deque()
         self._correlation_id = -1
         self._room = asyncio.Event()
@@ -189,12 +191,13 @@ class Connection(asyncio.BufferedProtocol):
         parts: Sequence[Part],
         on_answer: AnswerHandler | None,
         timeout: float,
+        answer_limit: int = FRAME_LIMIT,
     ) -> None:
         """Hand a request over to the transport: header and body, in parts, without the length that goes before.
 
         The parts must not be changed until the answer came or the connection has ended: the transport may still
-        refer to them. `timeout` (seconds) counts from here, whatever arrives in between. None for `on_answer`: no
-        answer will come.
+        refer to them. `timeout` (seconds) counts from here, whatever arrives in between. An answer that is longer than
+        `answer_limit` ends the connection before it is taken in. None for `on_answer`: no answer will come.
         On a connection that has ended nothing is written: the handler is told so at once (`written=False`); where
         there is none, BrokerUnavailableError is raised.
         """
@@ -204,7 +207,7 @@ class Connection(asyncio.BufferedProtocol):
             return
         now = self.last_used = self._loop.time()
         if on_answer is not None:
-            self._waiting.append(_Asked(correlation_id, on_answer, now + timeout, timeout))
+            self._waiting.append(_Asked(correlation_id, on_answer, now + timeout, timeout, answer_limit))
             self._alarm.expect(now + timeout)
         try:
             hand_over(transport, parts)
@@ -305,13 +308,26 @@ class Connection(asyncio.BufferedProtocol):
 
     def _pair(self, frame: memoryview) -> None:
         (correlation_id,) = _INT32.unpack_from(frame)
-        waiting = self._waiting
-        if not waiting or waiting[0].correlation_id != correlation_id:
-            raise self._unpaired(correlation_id)
-        asked = waiting.popleft()
+        self._next_asked(correlation_id)
+        asked = self._waiting.popleft()
         self.last_used = self._loop.time()
         self.answers += 1
         asked.handler.answered(frame)
+
+    def _next_asked(self, correlation_id: int) -> _Asked:
+        waiting = self._waiting
+        if not waiting or waiting[0].correlation_id != correlation_id:
+            raise self._unpaired(correlation_id)
+        return waiting[0]
+
+    def _long_answer(self, correlation_id: int, length: int) -> None:
+        # Before there is a buffer for it: a peer that sends what nobody asked for costs no memory.
+        limit = self._next_asked(correlation_id).answer_limit
+        if length > limit:
+            raise ProtocolError(
+                f"an answer of {length} bytes came, where no more than {limit} can be meant",
+                broker=self.broker,
+            )
 
     # ------------------------------------------------------------------------------------------ time
 

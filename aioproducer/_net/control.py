@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import copy
 from typing import TYPE_CHECKING, TypeVar
 
 import anyio
 
 from aioproducer._net.link import is_idle
-from aioproducer.errors import BrokerUnavailableError, KafkaError
+from aioproducer.errors import BrokerUnavailableError, KafkaError, ProtocolError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -33,7 +34,12 @@ class Control:
         """The answer of the first broker that gives one; raises what the last one failed with."""
         connection = await self.connected()
         timeout = self.engine.config.request_timeout_ms / 1000
-        return await connection.request(message, response_type, timeout=timeout)
+        try:
+            return await connection.request(message, response_type, timeout=timeout)
+        except ProtocolError as error:
+            # It does not speak what is needed: another broker may, or the same one, asked anew for its versions.
+            connection.close(copy.copy(error))  # a copy: what is raised collects a traceback, and its frames
+            raise
 
     async def connected(self) -> Connection:
         """The connection, made if there is none; raises what the last broker that was tried failed with."""

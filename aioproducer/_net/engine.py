@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import copy
+from collections import deque
 from typing import TYPE_CHECKING
 
 import anyio
@@ -22,6 +23,7 @@ from aioproducer._net.control import Control
 from aioproducer._net.identity import IdentitySource
 from aioproducer._net.log import log
 from aioproducer._net.sender import Sender
+from aioproducer._net.stories import Stories
 from aioproducer._net.timekeeper import Timekeeper
 from aioproducer._net.unseen import UnseenFailures
 from aioproducer._net.wakeup import Wakeup
@@ -36,8 +38,10 @@ from aioproducer._wire.compression import CODECS
 from aioproducer.errors import (
     AuthenticationError,
     AuthorizationError,
+    BufferFullError,
     DeliveryError,
     KafkaError,
+    MetadataTimeoutError,
     StateError,
 )
 from aioproducer.outcome import Outcome
@@ -52,6 +56,7 @@ if TYPE_CHECKING:
     from aioproducer._state.admission import Appender, Waiting
     from aioproducer._state.batches import Flush
     from aioproducer._state.queues import NodeQueue
+    from aioproducer._state.slowness import Stall
     from aioproducer.config import ProducerConfig
 
 
@@ -77,6 +82,9 @@ class Engine:
         self.acks = config.acks
         self.tally = Tally()
         self.unseen = UnseenFailures()
+        self.stories = Stories(lambda: self.stalls)
+        # When the loop had no turn for a while, as the timekeeper noticed.
+        self.stalls: deque[Stall] = deque(maxlen=16)
         self.sequences = Sequences(
             idempotent=config.enable_idempotence,
             one_at_a_time=config.max_in_flight_requests_per_connection == 1,
@@ -128,6 +136,9 @@ class Engine:
         self.settlement.on_flushed = self._flushed
         self.settlement.on_stale_metadata = self.cluster.stale
         self.settlement.trouble_with = self._trouble_with
+        self.settlement.on_retried = self.stories.retried
+        self.settlement.on_ended = self.stories.ended
+        self.settlement.on_offset_went_back = self.stories.offset_went_back
         self.admission.on_wanted = self.cluster.want
         self.sequences.on_exhausted = self.identity.want
 
@@ -295,7 +306,8 @@ class Engine:
     def _trouble_with(self, node_id: int) -> BaseException | None:
         """Why nothing can be sent to this broker, as far as that is known."""
         sender = self.senders.get(node_id)
-        return self.last_error if sender is None or sender.link is None else None
+        # Not the error of a record that waited for it too: each would have the one before it as its cause, without end.
+        return root_of(self.last_error) if sender is None or sender.link is None else None
 
     def _has_work(self, queue: NodeQueue) -> None:
         sender = self.senders.get(queue.node_id)
@@ -373,6 +385,13 @@ def first_of(error: BaseException | None) -> BaseException | None:
     while isinstance(error, BaseExceptionGroup):
         told = [each for each in error.exceptions if not isinstance(each, asyncio.CancelledError)]
         error = (told or error.exceptions)[0]
+    return error
+
+
+def root_of(error: BaseException | None) -> BaseException | None:
+    """What was wrong with a broker, where the last error is that of a record which waited for it."""
+    while isinstance(error, (DeliveryError, BufferFullError, MetadataTimeoutError)):
+        error = error.cause
     return error
 
 

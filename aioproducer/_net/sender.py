@@ -12,6 +12,7 @@ from aioproducer._net.exchange import ProduceExchange
 from aioproducer._net.link import Link, is_idle
 from aioproducer._net.log import log
 from aioproducer._state.settlement import PartitionAnswer
+from aioproducer._wire.frames import FRAME_LIMIT
 from aioproducer._wire.produce import TOPIC_IDS_FROM, ZSTD_FROM, ProduceHead, TopicBatches, write_produce
 from aioproducer.errors import BrokerUnavailableError, KafkaError, ProtocolError
 from aioproducer.records import ConnectionStats
@@ -28,6 +29,12 @@ PRODUCE = 0
 BEFORE_TOPIC_IDS = TOPIC_IDS_FROM - 1
 UNSUPPORTED_COMPRESSION_TYPE = 76
 NO_ID = bytes(16)
+LEAST_ANSWER_LIMIT = 256 * 1024
+
+
+def answer_limit(request_size: int) -> int:
+    """The longest answer to a request of this size that can be meant: an error text for each record, and some."""
+    return min(LEAST_ANSWER_LIMIT + 32 * request_size, FRAME_LIMIT)
 
 
 class Sender:
@@ -182,7 +189,9 @@ class Sender:
             return
         names = {topic.topic_id: topic.name for topic in topics} if version >= TOPIC_IDS_FROM else {}
         exchange = ProduceExchange(self.engine, link, version, batches, names)
-        connection.write_request(correlation_id, parts, exchange, timeout_ms / 1000)
+        connection.write_request(
+            correlation_id, parts, exchange, timeout_ms / 1000, answer_limit(sum(map(len, parts)))
+        )
 
     def _refuse_codec(self, link: Link, batches: list[QueuedBatch]) -> None:
         # KIP-110: asked in an older version, a broker answers with an error that proves nothing.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from itertools import islice
 from typing import TYPE_CHECKING
 
-from aioproducer.errors import BufferFullError, DeliveryError, MetadataTimeoutError
+from aioproducer._net.engine import root_of
 from aioproducer.stats import Stats
 
 if TYPE_CHECKING:
@@ -50,14 +50,7 @@ def out_of_reach(engine: Engine, topic: str | None = None) -> BaseException | No
     reached = engine.cluster.known and control is not None and not control.closed
     # What one broker does not know is asked of another, and between them there is no connection.
     told = topic is not None and engine.view.error_of(topic) is not None
-    return None if reached or told else _root_of(engine.last_error)
-
-
-def _root_of(error: BaseException | None) -> BaseException | None:
-    """What was wrong with a broker, where the last error is that of a record which waited for it."""
-    while isinstance(error, (DeliveryError, BufferFullError, MetadataTimeoutError)):
-        error = error.cause
-    return error
+    return None if reached or told else root_of(engine.last_error)
 
 
 def stats_of(engine: Engine, intake: Intake, accepted_records: int, accepted_bytes: int) -> Stats:

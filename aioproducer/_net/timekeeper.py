@@ -6,6 +6,8 @@ import asyncio
 import math
 from typing import TYPE_CHECKING
 
+from aioproducer._state.slowness import PULSE, Stall
+
 if TYPE_CHECKING:
     from aioproducer._net.engine import Engine
 
@@ -16,6 +18,7 @@ MOST_CATCH_UP_TURNS = 128
 # ... and of a loop whose turns are slow, while answers keep coming for others, no deadline may wait for so many.
 FEWEST_CATCH_UP_TURNS = 8
 LONGEST_CATCH_UP = 0.1
+STALLED = 0.1
 
 
 class Timekeeper:
@@ -34,6 +37,7 @@ class Timekeeper:
         engine = self.engine
         while True:
             now = self.loop.time()
+            self._notice_a_stall(now)
             if self._somebody_is_late(now):
                 await self._let_answers_arrive()
                 now = self.loop.time()
@@ -46,9 +50,16 @@ class Timekeeper:
             self._set_alarm()
             await engine.wakeup.wait()
 
+    def _notice_a_stall(self, now: float) -> None:
+        late = self.engine.wakeup.late_by()
+        if late >= STALLED:
+            self.engine.stalls.append(Stall(now, late))
+
     def _set_alarm(self) -> None:
         due = [
             self.next_idle_look,
+            # While records are on their way, to know of a loop that was held up.
+            self.loop.time() + PULSE if self.engine.accumulator.live else None,
             self.engine.accumulator.next_deadline(),
             self.engine.admission.deadlines.earliest(),
             self.engine.unseen.due(),

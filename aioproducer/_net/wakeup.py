@@ -19,6 +19,7 @@ class Wakeup:
         self._at = math.inf
         self._waiter: asyncio.Future[None] | None = None
         self._rung = False
+        self._late = 0.0
 
     def by(self, deadline: float) -> None:
         """Ring at `deadline` at the latest."""
@@ -28,8 +29,14 @@ class Wakeup:
             self._timer = self._loop.call_at(deadline, self._due)
 
     def _due(self) -> None:
+        self._late = max(self._late, self._loop.time() - self._at)
         self._timer, self._at = None, math.inf
         self.ring()
+
+    def late_by(self) -> float:
+        """By how many seconds it rang late since this was last asked, because the loop was held up."""
+        late, self._late = self._late, 0.0
+        return late
 
     def ring(self) -> None:
         """Wake the task now."""

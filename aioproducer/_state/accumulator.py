@@ -22,6 +22,7 @@ from aioproducer._state.gapless import gap_of
 from aioproducer._state.queues import NO_LEADER, NO_LOSS, NodeQueue, PartitionQueue, TopicQueues
 from aioproducer._state.rewriting import without_settled
 from aioproducer._state.sequences import Sequences
+from aioproducer._state.slowness import PULSE
 from aioproducer._state.sticky import LoadTable, in_rack
 
 if TYPE_CHECKING:
@@ -167,6 +168,7 @@ class Accumulator:
             # Made anew: its leaders know nothing of this producer.
             for queue in topic.queues():
                 queue.introduced = False
+                queue.end_offset = 0
         topic.topic_id = topic_id
         topic.leaders = leaders
         topic.load = None
@@ -238,7 +240,7 @@ class Accumulator:
             self._close(closed)  # type: ignore[arg-type]  # opened here as QueuedBatch
         self.consider(queue, now)
         if len(self.aging) == 1:
-            self.wake_by(now + self.limits.delivery_timeout)
+            self.wake_by(now + min(self.limits.delivery_timeout, PULSE))
         if gap is not None:
             batch.watched_until = now
             self.deadlines.add(now, batch)

@@ -31,6 +31,7 @@ class QueuedBatch(Batch):
         "gap",
         "identity",
         "in_flight",
+        "judged",
         "last_error",
         "linger_at",
         "order",
@@ -56,6 +57,8 @@ class QueuedBatch(Batch):
         self.attempts = 0
         self.dirty = False
         self.in_flight = False
+        # False while what came back from an attempt is being dealt with: an exception there leaves its fate open.
+        self.judged = True
         self.retry_at = 0.0
         self.retry_leader = -1
         self.last_error: KafkaError | None = None

@@ -50,6 +50,7 @@ class PartitionQueue(Partition):
     __slots__ = (
         "accumulator",
         "broken",
+        "end_offset",
         "gap",
         "has_alarm",
         "identity",
@@ -78,6 +79,8 @@ class PartitionQueue(Partition):
         self.introduced = False
         # The sequence has a gap that no batch will fill: only a new epoch goes on from here.
         self.broken = False
+        # The offset after the last record that was acknowledged.
+        self.end_offset = 0
         # In gapless mode: the loss that nobody has looked at yet, and when a record was last lost.
         self.gap: Gap | None = None
         self.lost_at = NO_LOSS

@@ -8,6 +8,7 @@ from aioproducer._state import rewriting
 from aioproducer._state.batches import QueuedBatch
 from aioproducer._state.gapless import Gap, gap_of
 from aioproducer._state.queues import PartitionQueue
+from aioproducer._state.slowness import SLOW
 from aioproducer._state.verdicts import Kind, verdict
 from aioproducer._wire.error_codes import ERRORS, describe
 from aioproducer.errors import BrokerError, DeliveryError, DeliveryTimeoutError, RecordTooLargeError
@@ -70,6 +71,10 @@ class Settlement:
         self.on_room: Callable[[Lane], None] = _nothing
         self.on_flushed: Callable[[Flush], None] = _nothing
         self.on_stale_metadata: Callable[[str], None] = _nothing
+        # What is worth a line in the log: a batch is sent again; it ended after that, or late; an offset went back.
+        self.on_retried: Callable[[QueuedBatch, KafkaError, float], None] = _nothing
+        self.on_ended: Callable[[QueuedBatch, int, KafkaError | None, float], None] = _nothing
+        self.on_offset_went_back: Callable[[QueuedBatch, int, int, float], None] = _nothing
         # A question to the network side: what keeps records from this broker?
         self.trouble_with: Callable[[int], BaseException | None] = _no_trouble
         accumulator.withdraw = self._try_cancel
@@ -82,9 +87,12 @@ class Settlement:
     def answered(self, batch: QueuedBatch, answer: PartitionAnswer, now: float) -> None:
         """The broker answered for this batch."""
         queue = self._landed(batch, now)
-        if batch.settled:
-            self._look_again(queue, now)
-            return
+        if not batch.settled:
+            self._judge(queue, batch, answer, now)
+        batch.judged = True
+        self._look_again(queue, now)
+
+    def _judge(self, queue: PartitionQueue, batch: QueuedBatch, answer: PartitionAnswer, now: float) -> None:
         decided = verdict(answer.code, answer.base_offset)
         if decided.refresh_metadata:
             self.on_stale_metadata(batch.topic)
@@ -105,7 +113,6 @@ class Settlement:
             )
         else:
             self._refuse(batch, answer, decided, now)
-        self._look_again(queue, now)
 
     def lost(self, batch: QueuedBatch, error: KafkaError, now: float, *, written: bool) -> None:
         """The connection ended, or the request timed out, before an answer came."""
@@ -113,10 +120,12 @@ class Settlement:
         if not batch.settled:
             self.on_stale_metadata(batch.topic)
             self._retry(batch, error, now, proven=not written)
+        batch.judged = True
         self._look_again(queue, now)
 
     def _landed(self, batch: QueuedBatch, now: float) -> PartitionQueue:
         queue = batch.queue
+        batch.judged = False
         batch.in_flight = False
         batch.answered_at = now
         queue.in_flight -= 1
@@ -133,13 +142,30 @@ class Settlement:
         count = batch.acknowledge(base_offset, log_append_time)
         self.sequences.acknowledged(batch.queue, batch)
         self.tally.acknowledged(batch, count, size, now)
+        self._note_offset(batch, base_offset, now)
         self._end(batch, None)
+        if batch.attempts > 1 or now - batch.opened_at >= SLOW:
+            self.on_ended(batch, count, None, now)
+
+    def _note_offset(self, batch: QueuedBatch, base_offset: int, now: float) -> None:
+        queue = batch.queue
+        expected = queue.end_offset
+        # A batch that was sent twice may have been written before those that were acknowledged before it.
+        if 0 <= base_offset < expected and batch.attempts == 1:
+            self.tally.suspected_losses += 1
+            queue.end_offset = base_offset
+            self.on_offset_went_back(batch, base_offset, expected, now)
+        if base_offset >= 0:
+            queue.end_offset = max(queue.end_offset, base_offset + batch.record_count)
 
     def fail(self, batch: QueuedBatch, error: KafkaError, now: float) -> None:
         """The records of the batch that have no outcome yet are lost."""
+        lost = batch.pending
         self._conclude(batch, error)
         if self.gapless:
             self._open_gap(batch, error, now)
+        if batch.attempts:
+            self.on_ended(batch, lost, error, now)
 
     def _conclude(self, batch: QueuedBatch, error: KafkaError) -> None:
         """Every record of the batch that has no outcome yet ends with this error."""
@@ -230,6 +256,7 @@ class Settlement:
             self.fail(batch, self._given_up(batch, now), now)
             return
         self.tally.retried += batch.pending
+        self.on_retried(batch, error, now)
         batch.retry_at = now + self.backoff.after(batch.attempts - 1, self.rng)
         batch.queue.put_back(batch)
         self.accumulator.deadlines.add(batch.retry_at, batch.queue)
@@ -316,10 +343,14 @@ class Settlement:
         whole = len(indexes) == batch.pending
         written = batch.in_flight or batch.dirty or (batch.attempts > 0 and not whole)
         error = self._too_late(batch, now, written=written)
+        if whole:
+            self.fail(batch, error, now)
+            self._look_again(batch.queue, now)
+            return
         self._end_some(batch, indexes, error, now)
-        # What was written once goes on as a whole, and so do the records that are lost to their senders.
-        if self.gapless and (whole or not batch.attempts):
-            self._open_gap(batch, error, now, after=indexes[-1] if indexes else -1)
+        # What was written once goes on as a whole, with the records that are lost to their senders.
+        if self.gapless and not batch.attempts:
+            self._open_gap(batch, error, now, after=indexes[-1])
 
     def _too_late(self, batch: QueuedBatch, now: float, *, written: bool) -> DeliveryTimeoutError:
         return DeliveryTimeoutError(
@@ -370,7 +401,7 @@ class Settlement:
             if batch.settled:
                 # Ctrl-C can end the producer between two lines of what settled it.
                 continue
-            written = batch.in_flight or batch.dirty
+            written = batch.in_flight or batch.dirty or not batch.judged
             error = DeliveryError(
                 text,
                 topic=batch.topic,

@@ -8,6 +8,7 @@ nothing. Each arrival costs O(1), and each byte is moved at most once, however s
 from __future__ import annotations
 
 import struct
+from collections.abc import Callable
 
 from aioproducer.errors import ProtocolError
 
@@ -19,7 +20,13 @@ RECEIVE_BUFFER = 64 * 1024
 _PREFIX = 4
 _SHORTEST = 4  # a response has at least its correlation id
 _INT32 = struct.Struct(">i")
+_LONG_HEAD = struct.Struct(">ii")
+_NO_BUFFER = memoryview(bytearray(_LONG_HEAD.size))  # of connections that are over
 _TLS_ALERT, _TLS_HANDSHAKE, _TLS_MAJOR = 0x15, 0x16, 0x03
+
+
+def _agreed(_correlation_id: int, _length: int) -> None:
+    pass
 
 
 class FrameAssembler:
@@ -27,15 +34,19 @@ class FrameAssembler:
 
     Give `writable()` to whoever receives, tell `received(n)`, then take frames with `next_frame()` until it says
     None. A frame is a view of the receive buffer: it may be used only until `writable()` is asked for again.
+
+    `on_long` is told the correlation id and the length of a frame that needs a buffer of its own, before that is made;
+    it may raise ProtocolError.
     """
 
-    __slots__ = ("_end", "_large", "_large_end", "_start", "_view", "broker", "limit")
+    __slots__ = ("_end", "_large", "_large_end", "_start", "_view", "broker", "limit", "on_long")
 
     def __init__(
         self, broker: str, limit: int = UNTRUSTED_FRAME_LIMIT, capacity: int = RECEIVE_BUFFER
     ) -> None:
         self.broker = broker
         self.limit = limit
+        self.on_long: Callable[[int, int], None] = _agreed
         self._view = memoryview(bytearray(capacity))
         self._start = 0
         self._end = 0
@@ -88,8 +99,10 @@ class FrameAssembler:
         return have - _PREFIX, int(_INT32.unpack_from(self._view, self._start)[0])
 
     def discard(self) -> None:
-        """Forget what was received; the peer is gone."""
+        """Forget what was received, and the buffer; the peer is gone."""
         self._large = None
+        # Whatever refers to what is left of a connection (a cycle, until it is collected) shall not keep 64 KiB.
+        self._view = _NO_BUFFER
         self._start = self._end = 0
 
     def _large_frame(self) -> memoryview | None:
@@ -101,7 +114,7 @@ class FrameAssembler:
 
     def _make_room(self, length: int) -> None:
         if _PREFIX + length > len(self._view):
-            self._start_large(length)
+            self._make_large(length)
         elif self._start + _PREFIX + length > len(self._view):
             self._to_front()
 
@@ -110,6 +123,13 @@ class FrameAssembler:
         have = self._end - self._start
         self._view[:have] = self._view[self._start : self._end]
         self._start, self._end = 0, have
+
+    def _make_large(self, length: int) -> None:
+        if self._end - self._start < _LONG_HEAD.size:
+            self._to_front()  # whose answer it is comes first
+            return
+        self.on_long(_LONG_HEAD.unpack_from(self._view, self._start)[1], length)
+        self._start_large(length)
 
     def _start_large(self, length: int) -> None:
         # Zeroed pages are not resident until bytes arrive in them: announcing much costs memory only as it is sent.

@@ -137,10 +137,10 @@ async def test_peer_that_floods_cannot_put_off_the_judgement() -> None:
     loop = asyncio.get_running_loop()
     connection = Connection("b", None, loop)
     connection.connection_made(Endless())
-    connection.get_buffer(-1)[:8] = b"\0\x07\xff\xff\0\0\0\0"
-    connection.buffer_updated(8)
     recorder = Recorder()
     connection.write_request(connection.next_correlation_id(), (b"?",), recorder, 0)
+    connection.get_buffer(-1)[:8] = b"\0\x07\xff\xff\0\0\0\0"
+    connection.buffer_updated(8)
     turns = 0
     while not recorder.failures:
         turns += 1

@@ -1,32 +1,66 @@
-"""Every test here runs against the embedded Kafka and against a real one, and asserts the same of both."""
+"""Every test here runs against the embedded Kafka and against real ones, new and old, and asserts the same of all.
+
+What Kafka 3.9 cannot answer is not collected for it: `old_kafka.OTHERWISE` says what that is, and why.
+"""
 
 from __future__ import annotations
 
 import itertools
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
+from typing import TYPE_CHECKING
 
 import pytest
 
 from aioproducer.testing import EmbeddedKafka
 from tests.contract.client import WireClient
+from tests.contract.old_kafka import OldKafkaClient, not_for_old_kafka
+
+if TYPE_CHECKING:
+    from tools.kafka_cluster import KafkaCluster
 
 _numbers = itertools.count()
 
 
-@pytest.fixture(params=["embedded", pytest.param("real", marks=pytest.mark.kafka)])
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leave out what the old Kafka cannot answer."""
+    left_out = list(not_for_old_kafka(items))
+    if left_out:
+        items[:] = [item for item in items if item not in left_out]
+        config.hook.pytest_deselected(items=left_out)
+
+
+@pytest.fixture(scope="session")
+def old_kafka() -> Iterator[KafkaCluster]:
+    """A real Kafka of one node, of the last version before 4."""
+    # Imported late: what needs no Kafka needs none of its tools either.
+    from tools.kafka_cluster import KafkaCluster
+    from tools.kafka_jars import OLD_KAFKA_VERSION
+
+    with KafkaCluster(1, OLD_KAFKA_VERSION) as kafka:
+        yield kafka
+
+
+@pytest.fixture(
+    params=[
+        "embedded",
+        pytest.param("real", marks=pytest.mark.kafka),
+        pytest.param("old", marks=pytest.mark.kafka),
+    ]
+)
 async def address(request: pytest.FixtureRequest) -> AsyncIterator[str]:
     """Where the Kafka under test listens. It creates no topics by itself."""
-    if request.param == "real":
-        yield request.getfixturevalue("real_kafka").bootstrap_servers
+    if request.param != "embedded":
+        yield request.getfixturevalue(f"{request.param}_kafka").bootstrap_servers
         return
     async with EmbeddedKafka(auto_create_topics=False, validate_records=True) as kafka:
         yield kafka.bootstrap_servers
 
 
 @pytest.fixture
-async def client(address: str) -> AsyncIterator[WireClient]:
+async def client(request: pytest.FixtureRequest, address: str) -> AsyncIterator[WireClient]:
     """A connection to it."""
-    async with WireClient(address) as connected:
+    kind = OldKafkaClient if request.node.callspec.params["address"] == "old" else WireClient
+    async with kind(address) as connected:
         yield connected
 
 

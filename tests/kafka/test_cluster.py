@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
+from confluent_kafka import KafkaException
 from confluent_kafka import Producer as ForeignProducer
+from confluent_kafka.admin import AdminClient
 
 from tests.kafka.reading import ReadRecord, by_partition, read_all
 from tools.kafka_cluster import KafkaCluster
 from tools.kafka_jars import KafkaUnavailableError
+from tools.kafka_node import QUICK_START
 
 pytestmark = pytest.mark.kafka
 
@@ -41,6 +46,48 @@ def test_three_nodes_share_the_leaderships(real_kafka_cluster: KafkaCluster) -> 
     """Six partitions of a new topic on three nodes have leaders on all of them."""
     topic = real_kafka_cluster.create_topic("spread", 6)
     assert set(real_kafka_cluster.leaders(topic)) == {1, 2, 3}
+
+
+def test_leaders_go_where_they_are_sent(real_kafka_cluster: KafkaCluster) -> None:
+    """Each partition gets the leader that was asked for, and only what was not there already is counted as moved."""
+    topic = real_kafka_cluster.create_topic("moved", 6)
+    before = real_kafka_cluster.leaders(topic)
+    wanted = {partition: node % 3 + 1 for partition, node in enumerate(before[:5])}
+    assert real_kafka_cluster.move_leaders(topic, wanted) == 5
+    assert real_kafka_cluster.move_leaders(topic, wanted) == 0
+    deadline = time.monotonic() + 10.0
+    while (now := real_kafka_cluster.leaders(topic)) == before and time.monotonic() < deadline:
+        pass
+    assert now == [*wanted.values(), before[5]]
+
+
+def test_a_paused_node_answers_nothing_until_it_is_resumed(real_kafka_cluster: KafkaCluster) -> None:
+    """SIGSTOP leaves the port open and every question without an answer; SIGCONT ends that."""
+    node = real_kafka_cluster.node(2)
+    asked = AdminClient({"bootstrap.servers": node.address})
+    node.pause()
+    try:
+        assert (node.paused, node.running, node.accepts_connections()) == (True, True, True)
+        with pytest.raises(KafkaException):
+            asked.list_topics(timeout=0.5)
+    finally:
+        node.resume()
+    assert not node.paused
+    assert asked.list_topics(timeout=30.0).brokers
+
+
+def test_a_killed_node_can_be_started_again() -> None:
+    """After SIGKILL a node comes back on its port, with what was written to it."""
+    with KafkaCluster(1, java_options=QUICK_START) as kafka:
+        topic = kafka.create_topic("survives", 1)
+        producer = ForeignProducer({"bootstrap.servers": kafka.bootstrap_servers})
+        producer.produce(topic, b"v")
+        producer.flush()
+        kafka.node(1).kill()
+        assert not kafka.node(1).running
+        kafka.node(1).start()
+        kafka.wait_ready()
+        assert [record.value for record in read_all(kafka.bootstrap_servers, topic)] == [b"v"]
 
 
 def test_a_node_that_cannot_start_shows_its_log() -> None:

@@ -1,0 +1,31 @@
+"""Which models are explored: the small ones, and with `--hypothesis-profile=proof` (`make proof`) the large ones too."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.exhaustive.models import LARGE_MODELS, MODELS
+
+EXPLORED = "explored"
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """A test that asks for a `model` is run with each of them."""
+    if "model" in metafunc.fixturenames:
+        proof = metafunc.config.getoption("--hypothesis-profile") == "proof"
+        models = (*MODELS, *LARGE_MODELS) if proof else MODELS
+        metafunc.parametrize("model", models, ids=lambda model: model.name)
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Say what was explored, model by model."""
+    lines = [
+        (report.nodeid.partition("[")[2].rstrip("]"), text)
+        for report in terminalreporter.getreports("passed")
+        for name, text in report.user_properties
+        if name == EXPLORED
+    ]
+    if lines:
+        terminalreporter.section("explored")
+    for model, text in lines:
+        terminalreporter.write_line(f"{model}: {text}")

@@ -1,0 +1,156 @@
+"""The producer on Kafka 3.9, the last before 4: it speaks older versions there, and keeps the same promise.
+
+The contract of the wire is asked of it too: tests/contract, with the parameter "old".
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import time
+from collections.abc import Iterator
+from typing import Any, Literal, get_args
+
+import pytest
+
+from aioproducer import BrokerError, Outcome, Producer
+from aioproducer._wire.apis import APIS
+from aioproducer._wire.messages.api_versions import ApiVersionsRequest
+from aioproducer._wire.messages.metadata import MetadataRequest
+from tests.contract.batches import plain
+from tests.contract.client import WireClient, produce_request
+from tests.contract.old_kafka import NEWEST
+from tests.judge.history import Found, Sent, digest_of, found, told, value_of
+from tests.judge.judge import judge
+from tests.kafka.reading import read_all
+from tools.kafka_cluster import KafkaCluster
+from tools.kafka_jars import OLD_KAFKA_VERSION
+
+pytestmark = pytest.mark.kafka
+
+Codec = Literal["none", "gzip", "snappy", "lz4", "zstd"]
+PRODUCE, METADATA = 0, 3
+_MESSAGE_TOO_LARGE = 10
+
+
+@pytest.fixture(scope="module")
+def old_kafka() -> Iterator[KafkaCluster]:
+    """A real Kafka of one node, of the last version before 4."""
+    with KafkaCluster(1, OLD_KAFKA_VERSION) as kafka:
+        yield kafka
+
+
+async def _log(kafka: KafkaCluster, topic: str) -> list[Found]:
+    read = await asyncio.to_thread(read_all, kafka.bootstrap_servers, topic)
+    return [found(topic, r.partition, r.offset, r.key, r.value, r.headers, r.timestamp) for r in read]
+
+
+# -- what it speaks
+
+
+async def test_it_takes_less_than_we_speak(old_kafka: KafkaCluster) -> None:
+    """The newest versions that 3.9 announces are those that the contract suite is lowered to."""
+    async with WireClient(old_kafka.bootstrap_servers) as client:
+        answer = await client.ask(ApiVersionsRequest("contract", "1"), 4)
+    newest = {api.api_key: api.max_version for api in answer.api_keys if api.api_key in APIS}
+    ours = {key: api.max_version for key, api in APIS.items()}
+    assert {key: version for key, version in newest.items() if version < ours[key]} == NEWEST
+    assert set(ours) == set(newest)
+
+
+@pytest.mark.parametrize(
+    "request_", [MetadataRequest(None, False), produce_request("t", plain())], ids=["Metadata", "Produce"]
+)
+async def test_it_hangs_up_on_a_version_that_is_too_new(
+    old_kafka: KafkaCluster, request_: tuple[Any, ...]
+) -> None:
+    """A request in the version after its newest ends the connection: nobody may guess what a broker takes."""
+    key = METADATA if isinstance(request_, MetadataRequest) else PRODUCE
+    async with WireClient(old_kafka.bootstrap_servers) as client:
+        client.send(request_, NEWEST[key] + 1)
+        assert await client.rest() == b""
+
+
+async def test_it_finalizes_no_second_transaction_version(old_kafka: KafkaCluster) -> None:
+    """Of the features of 4.0 there is none: `transaction.version` is not among the finalized ones."""
+    async with WireClient(old_kafka.bootstrap_servers) as client:
+        answer = await client.ask(ApiVersionsRequest("contract", "1"), 4)
+    assert "transaction.version" not in {feature.name for feature in answer.finalized_features}
+
+
+async def test_topics_have_ids_and_produce_does_not_use_them(old_kafka: KafkaCluster) -> None:
+    """Metadata tells ids, Produce takes names only; sends to a topic that was made anew find the new one."""
+    topic = old_kafka.create_topic("old-again", 1)
+    async with Producer(old_kafka.bootstrap_servers) as producer:
+        await producer.send_and_wait(topic, b"old")
+        first_id = await _topic_id(old_kafka, topic)
+        await asyncio.to_thread(old_kafka.delete_topic, topic)
+        await asyncio.to_thread(old_kafka.create_topic, topic, 1)
+        metadata = await producer.send_and_wait(topic, b"new")
+    assert bytes(16) != first_id != await _topic_id(old_kafka, topic)
+    assert metadata.offset == 0
+
+
+async def _topic_id(kafka: KafkaCluster, topic: str) -> bytes:
+    async with WireClient(kafka.bootstrap_servers) as client:
+        return bytes((await client.describe(topic, NEWEST[METADATA])).topic_id)
+
+
+# -- what is sent to it
+
+
+@pytest.mark.parametrize("codec", get_args(Codec))
+async def test_what_is_sent_is_there_once_and_in_order(old_kafka: KafkaCluster, codec: Codec) -> None:
+    """6,000 records with keys, headers and times, five requests in flight: all there, in order, byte for byte."""
+    topic = old_kafka.create_topic(f"old-{codec}", 3)
+    history = await _send(old_kafka, topic, random.Random(codec), compression_type=codec)
+    assert {record.outcome for record in history} == {Outcome.ACKED}
+    assert {record.partition for record in history} == {0, 1, 2}
+    assert judge(history, await _log(old_kafka, topic)) == []
+
+
+async def test_without_idempotence_too(old_kafka: KafkaCluster) -> None:
+    """acks=1 with one request in flight is acknowledged with the offset of each record."""
+    topic = old_kafka.create_topic("old-plain", 2)
+    settings = {"acks": 1, "enable_idempotence": False, "max_in_flight_requests_per_connection": 1}
+    history = await _send(old_kafka, topic, random.Random(1), **settings)
+    assert {record.outcome for record in history} == {Outcome.ACKED}
+    assert judge(history, await _log(old_kafka, topic)) == []
+
+
+async def _send(kafka: KafkaCluster, topic: str, rng: random.Random, **settings: Any) -> list[Sent]:
+    sent = []
+    async with Producer(kafka.bootstrap_servers, batch_size=4096, linger_ms=1, **settings) as producer:
+        for number in range(6000):
+            value = value_of(number, b"words, " * rng.randrange(20) + rng.randbytes(20))
+            key = rng.choice([None, b"", rng.randbytes(8)])
+            headers = [("h", b"1"), ("h", None), ("\u00e9", b"")][: rng.randrange(4)]
+            time_ms = 1_600_000_000_000 + number
+            delivery = await producer.send(topic, value, key=key, headers=headers, timestamp=time_ms)
+            sent.append((number, digest_of(key, value, headers, time_ms), delivery))
+        await producer.flush()
+    return [told(*facts) for facts in sent]
+
+
+async def test_a_batch_above_the_topics_limit_is_split(old_kafka: KafkaCluster) -> None:
+    """A batch that 3.9 finds too large arrives in smaller ones; a record that is too large fails alone."""
+    topic = old_kafka.create_topic("old-split", 1, max_message_bytes=5000)
+    values = [value_of(number, b"v" * (9000 if number == 500 else 100)) for number in range(1000)]
+    async with Producer(old_kafka.bootstrap_servers, linger_ms=50) as producer:
+        sent = [await producer.send(topic, value, timestamp=1) for value in values]
+        await producer.flush()
+    history = [told(n, digest_of(None, values[n], (), 1), delivery) for n, delivery in enumerate(sent)]
+    assert [record.number for record in history if record.outcome is not Outcome.ACKED] == [500]
+    error = sent[500].exception()
+    assert isinstance(error, BrokerError)
+    assert (error.code, error.outcome) == (_MESSAGE_TOO_LARGE, Outcome.NOT_WRITTEN)
+    assert judge(history, await _log(old_kafka, topic)) == []
+
+
+async def test_it_takes_a_time_of_the_far_future(old_kafka: KafkaCluster) -> None:
+    """Before 4.0 a topic sets no limit to the future by itself (KIP-1030): the record is written as it is."""
+    topic = old_kafka.create_topic("old-future", 1)
+    later = int(time.time() * 1000) + 10 * 365 * 86_400_000
+    async with Producer(old_kafka.bootstrap_servers) as producer:
+        metadata = await producer.send_and_wait(topic, b"v", timestamp=later)
+    assert (metadata.offset, metadata.timestamp) == (0, later)

@@ -1,0 +1,34 @@
+"""A broker that streams bytes at its client without an end: the client stays as small as it was."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.proxy.hostile_broker import STREAMS
+from tests.proxy.programs import broker, last_words, result
+from tests.proxy.reach import PROOF
+
+MUCH = 600_000_000
+SOME = MUCH if PROOF else 60_000_000
+STREAMED = {kind: MUCH if kind == "unasked" else SOME for kind in STREAMS}
+MAY_GROW = 2 << 20
+GOOD_ANSWERS = 5
+"""What a client needs at first, it has by then."""
+
+
+@pytest.fixture
+def nothing_blocks() -> None:
+    """What is measured runs elsewhere."""
+
+
+@pytest.mark.parametrize("kind", list(STREAMS))
+async def test_b03_b04_hostile_stream_takes_no_memory(kind: str) -> None:
+    """600 MB of what is no answer, was not asked for or is too long make the client grow by 2 MiB at most."""
+    streamed = STREAMED[kind]
+    async with broker("hostile_broker", kind, streamed, GOOD_ANSWERS) as (process, port):
+        grown, connects = await result("stream_victim", port, GOOD_ANSWERS)
+        taken, connections = await last_words(process)
+    print(f"{kind}: grown by {grown} bytes, {taken} bytes over {connections} connections")
+    assert taken >= streamed
+    assert 2 <= connections < connects + 2
+    assert grown <= MAY_GROW

@@ -1,0 +1,7 @@
+"""Fixtures for Python's own faults: the clusters and producers of tests/net, with nothing left behind."""
+
+from __future__ import annotations
+
+from tests.net.conftest import kafka, make, nothing_left, pair
+
+__all__ = ["kafka", "make", "nothing_left", "pair"]
