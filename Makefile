@@ -1,6 +1,7 @@
 # Two commands do all of their own set-up: `make demo` and `make test`. See `make help`.
 .DEFAULT_GOAL := help
-.PHONY: help demo check lint format test proof bench floors clean
+.PHONY: help demo check lint format test proof mutants soak bench floors clean
+MINUTES ?= 60
 SHELL := /bin/bash
 MAKEFLAGS += --no-print-directory
 
@@ -27,8 +28,14 @@ format: ## let ruff format the tree and mend what it can
 test: ## everything: lint, the core suite on each Python found, real Kafka, the distribution
 	@$(full) tools/checks.py test
 
-proof: ## longer runs of the property tests
-	@$(dev) tools/checks.py proof
+proof: ## the proof at length: 50 times the seeds, every byte, ten times the kills (hours)
+	@$(full) tools/checks.py proof
+
+mutants: ## plant defects that other clients have had, one at a time: each must be caught
+	@$(dev) -m tests.mutants
+
+soak: ## real sockets and a fault every 10 s, for MINUTES=60: does anything leak?
+	@$(dev) -m tests.soak --minutes $(MINUTES)
 
 bench: ## measure against other clients on a real Kafka, and write the figures down
 	@$(full) -m benchmarks && "$$python" tools/readme_figures.py

@@ -87,6 +87,47 @@ class Stead:
         return self.take_back is not None and self.take_back("withdrawn by try_cancel()")
 
 
+class WaitingSend(Pending):
+    """A `send()` that waits: what becomes of it is told to whoever awaits it, and to the interceptors."""
+
+    __slots__ = ("_intake", "_record", "_waiting")
+
+    def __init__(self, intake: Intake) -> None:
+        super().__init__(intake.loop, intake.pace)
+        self._intake = intake
+        self._record: Record[Any, Any] | None = None
+        self._waiting: Waiting | None = None
+
+    def seen_as(self, record: Record[Any, Any]) -> None:
+        """Keep the record as the interceptors left it, who are told if it is refused."""
+        self._record = record
+
+    def wait_as(self, waiting: Waiting) -> None:
+        """The place in the line that is left when the caller goes away."""
+        self._waiting = waiting
+        self.on_withdraw = self._leave
+
+    def _leave(self) -> None:
+        if self._waiting is not None:
+            self._intake.admission.withdraw(self._waiting, self._intake.loop.time())
+
+    def accept(self, delivery: Delivery) -> None:
+        """The record has its place."""
+        self._intake.watch(delivery)
+        super().accept(delivery)
+
+    def refuse(self, error: BaseException) -> None:
+        """The record will not be accepted."""
+        if self._record is not None:
+            run_on_acknowledgement(self._intake.interceptors, None, error, log)
+        super().refuse(error)
+
+    def finish(self) -> None:
+        """Its wait is over: let go of all that was kept for it."""
+        self._waiting = self._record = None
+        super().finish()
+
+
 class Intake:
     """Prepares records and puts them into the lines of one running producer."""
 
@@ -129,11 +170,12 @@ class Intake:
 
     def take(self, call: Call) -> Pending:
         """Give a call its place; the result tells when its record is accepted."""
-        pending = Pending(self.loop, self.pace)
+        pending = WaitingSend(self)
         now = self.loop.time()
-        record = None
         try:
             record = self.intercepted(call)
+            if self.interceptors:
+                pending.seen_as(record)
             timeout = checked_seconds("timeout", call.timeout)
             patience = checked_seconds("max_block", call.max_block)
             waiting = self._waiting(record, pending, now, timeout, patience)
@@ -143,9 +185,9 @@ class Intake:
             elif not self.waits_for_serializers:
                 waiting.record = self._prepared(record)
         except KafkaError as error:
-            self._refused(pending, error, record)
+            pending.refuse(error)
             return pending
-        pending.on_withdraw = lambda: self._withdraw(waiting)
+        pending.wait_as(waiting)
         self.admission.join(waiting, now)
         if self.waits_for_serializers and not waiting.ended:
             self.spawn(self._prepare_later, waiting, record)
@@ -154,35 +196,22 @@ class Intake:
     def _waiting(
         self,
         record: Record[Any, Any],
-        pending: Pending,
+        pending: WaitingSend,
         now: float,
         timeout: float | None,
         patience: float | None,
     ) -> Waiting:
         patience = self.max_block if patience is None else patience
-
-        def accepted(delivery: Delivery) -> None:
-            self.watch(delivery)
-            pending.accept(delivery)
-
         return Waiting(
             topic=checked_topic(record.topic),
             record=None,
             asked_at=now,
             give_up_at=now + (patience if timeout is None else min(patience, timeout)),
             record_deadline=0.0 if timeout is None else now + timeout,
-            on_accepted=accepted,
-            on_refused=lambda error: self._refused(pending, error, record),
+            on_accepted=pending.accept,
+            on_refused=pending.refuse,
             choose=self.choose if self.partitioner is not None else None,
         )
-
-    def _refused(self, pending: Pending, error: KafkaError, record: Record[Any, Any] | None) -> None:
-        if record is not None and self.interceptors:
-            run_on_acknowledgement(self.interceptors, None, error, log)
-        pending.refuse(error)
-
-    def _withdraw(self, waiting: Waiting) -> None:
-        self.admission.withdraw(waiting, self.loop.time())
 
     def spawn(self, function: Callable[..., Coroutine[Any, Any, None]], *args: object) -> None:
         """Run something in a task of the producer."""

@@ -21,7 +21,22 @@ def _one_turn() -> Generator[None, None, None]:
 
 
 class Pending:
-    """One call that was not answered by the fast path. It only observes: the producer drives the queues."""
+    """One call that was not answered by the fast path. It only observes: the producer drives the queues.
+
+    There may be ten thousand that wait for memory, which is short then: it has slots, and one coroutine to wait in.
+    """
+
+    __slots__ = (
+        "__weakref__",
+        "_loop",
+        "_pace",
+        "_told",
+        "_waiter",
+        "delivery",
+        "error",
+        "finished",
+        "on_withdraw",
+    )
 
     def __init__(self, loop: asyncio.AbstractEventLoop | None, pace: Callable[[], bool]) -> None:
         self._loop = loop
@@ -55,22 +70,19 @@ class Pending:
     async def accepted(self) -> Any:  # a Delivery or a BatchDelivery, by the call that made this
         """Wait until the record is accepted; raises why it is not. Cancelled before that, the record is withdrawn."""
         if not self.finished:
-            await self._wait()
+            assert self._loop is not None  # noqa: S101  # without a loop the call was refused at once
+            self._waiter = self._loop.create_future()
+            try:
+                await self._waiter
+            except BaseException:
+                self.withdraw()
+                raise
         self._told = True
         if self.error is not None:
             raise self.error
         if self._pace():
             await _one_turn()
         return self.delivery
-
-    async def _wait(self) -> None:
-        assert self._loop is not None  # noqa: S101  # without a loop the call was refused at once
-        self._waiter = self._loop.create_future()
-        try:
-            await self._waiter
-        except BaseException:
-            self.withdraw()
-            raise
 
     def withdraw(self) -> None:
         """The caller went away; what is not accepted yet never will be."""
