@@ -60,6 +60,8 @@ cdef class BatchDelivery:
 
     def refuse(self, int at, error not None):
         """Record ``at`` is not accepted."""
+        if not 0 <= at < self.total:
+            raise IndexError(f"record {at} of {self.total}")
         if self._ordinals[at] == 0 and at not in self._refused:
             self._refused[at] = error
             self._tell_if_placed()

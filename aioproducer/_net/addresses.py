@@ -27,7 +27,8 @@ if TYPE_CHECKING:
     from aioproducer.config import ProducerConfig
 
 
-TELL_EVERY = 10.0
+TELL_EVERY = 1.0
+WARN_EVERY = 10.0
 
 
 @attrs.define(eq=False)
@@ -40,6 +41,7 @@ class Address:
     failures: int = 0
     not_before: float = -math.inf
     told_at: float = -math.inf
+    warned_at: float = -math.inf
 
 
 class Addresses:
@@ -96,10 +98,14 @@ class Addresses:
             address.failures = 0
         self._led_to_nothing(address)
 
-    def tell(self, host: str, port: int, text: str, error: KafkaError) -> None:
-        """Warn of what is wrong with an address, but not all the time."""
+    def tell(self, host: str, port: int, text: str, error: KafkaError, level: int = logging.WARNING) -> None:
+        """Tell of what is wrong with an address: a line a second at most, and a warning now and then."""
         address, now = self.at(host, port), self._loop.time()
-        often = now < address.told_at + TELL_EVERY
-        if not often:
+        warned = level >= logging.WARNING and now < address.warned_at + WARN_EVERY
+        if warned or now < address.told_at + TELL_EVERY:
+            level = logging.DEBUG
+        else:
             address.told_at = now
-        log.log(logging.DEBUG if often else logging.WARNING, text, error)
+        if level >= logging.WARNING:
+            address.warned_at = now
+        log.log(level, text, error)

@@ -78,8 +78,8 @@ class Cluster:
             return
         update = await self._read(response)
         self.apply(update)
-        if update.unusable or update.topic_errors:
-            # What this broker does not know, another may.
+        if update.unusable or update.topic_errors or (question.again and not update.changed):
+            # What this broker does not know, another may; it may have been left behind by the others.
             self.engine.control.change()
         self._advance(question.topics)
         self._wake_watchers()

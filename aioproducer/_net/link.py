@@ -16,20 +16,21 @@ if TYPE_CHECKING:
 class Link:
     """A permit is held from the write of a request to its answer, or to the end of the connection.
 
-    `silent`: it ended because an answer did not come in time.
+    `address`: where it leads, by the metadata of that time. `silent`: it ended because an answer did not come in time.
     """
 
     connection: Connection
     permits: Semaphore
     ended: asyncio.Event
+    address: tuple[str, int]
     silent: bool = False
 
     @classmethod
-    def over(cls, connection: Connection, permits: int) -> Link:
+    def over(cls, connection: Connection, permits: int, address: tuple[str, int]) -> Link:
         """A link that allows so many requests in flight."""
         ended = asyncio.Event()
         connection.add_close_callback(lambda _connection: ended.set())
-        return cls(connection, Semaphore(permits, max_value=permits, fast_acquire=True), ended)
+        return cls(connection, Semaphore(permits, max_value=permits, fast_acquire=True), ended, address)
 
     async def permit(self) -> None:
         """Wait for a permit; without a turn of the loop when there is one."""

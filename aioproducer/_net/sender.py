@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -10,7 +11,6 @@ import anyio
 
 from aioproducer._net.exchange import ProduceExchange
 from aioproducer._net.link import Link, is_idle
-from aioproducer._net.log import log
 from aioproducer._state.settlement import PartitionAnswer
 from aioproducer._wire.frames import FRAME_LIMIT
 from aioproducer._wire.produce import TOPIC_IDS_FROM, ZSTD_FROM, ProduceHead, TopicBatches, write_produce
@@ -67,6 +67,9 @@ class Sender:
         if link is None:
             await self._connect()
             return
+        if self._has_moved(link):
+            await self._leave(link)
+            return
         if await self._was_muted(link):
             return
         await link.permit()
@@ -78,6 +81,17 @@ class Sender:
         # The answer that gave the permit back may have asked for a pause.
         if link.connection.closed or self._pause(link) > 0 or not self._send(link):
             link.permits.release()
+
+    def _has_moved(self, link: Link) -> bool:
+        node = self.engine.view.node(self.node_id)
+        return node is not None and (node.host, node.port) != link.address
+
+    async def _leave(self, link: Link) -> None:
+        """The broker is at another address now, and somebody else may be at this one: its answers are waited for."""
+        for _ in range(self.config.max_in_flight_requests_per_connection):
+            await link.permit()
+        if self.link is link:
+            self.close()
 
     def _pause(self, link: Link) -> float:
         # KIP-219: the broker asked for a pause; other brokers go on.
@@ -119,7 +133,9 @@ class Sender:
     def _connected(self, connection: Connection, node: Node) -> None:
         self.state = "connected"
         self.connects += 1
-        self.link = Link.over(connection, self.config.max_in_flight_requests_per_connection)
+        self.link = Link.over(
+            connection, self.config.max_in_flight_requests_per_connection, (node.host, node.port)
+        )
         connection.add_close_callback(partial(self._closed, node))
         self.engine.reachable(self.node_id)
 
@@ -137,7 +153,9 @@ class Sender:
             self.engine.unreachable(self.node_id, reason)
         else:
             # Brokers close what is idle, and restart: nothing to worry about yet.
-            log.info("the connection to a broker ended: %s", reason)
+            self.engine.addresses.tell(
+                node.host, node.port, "the connection to a broker ended: %s", reason, logging.INFO
+            )
             self.engine.disconnected(reason)
 
     def close(self, reason: KafkaError | None = None) -> None:
@@ -187,7 +205,10 @@ class Sender:
         if not self.engine.acks:
             self._write_unasked(link, correlation_id, parts, batches)
             return
-        names = {topic.topic_id: topic.name for topic in topics} if version >= TOPIC_IDS_FROM else {}
+        by_id = version >= TOPIC_IDS_FROM
+        names = {topic.topic_id: topic.name for topic in topics} if by_id else {}
+        for batch in batches:
+            batch.sent_to = batch.queue.topic.topic_id if by_id else NO_ID  # type: ignore[attr-defined]  # a TopicQueues
         exchange = ProduceExchange(self.engine, link, version, batches, names)
         connection.write_request(
             correlation_id, parts, exchange, timeout_ms / 1000, answer_limit(sum(map(len, parts)))

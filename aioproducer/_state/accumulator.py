@@ -167,7 +167,7 @@ class Accumulator:
         if topic.topic_id not in (topic_id, NO_TOPIC_ID):
             # Made anew: its leaders know nothing of this producer.
             for queue in topic.queues():
-                queue.introduced = False
+                self.sequences.remade(queue)
                 queue.end_offset = 0
         topic.topic_id = topic_id
         topic.leaders = leaders
@@ -285,7 +285,7 @@ class Accumulator:
         heir = self._make(batch.queue, 1 << 30, batch.opened_at)
         heir.order = (*batch.order, number)
         heir.lane = batch.lane
-        heir.attempts, heir.dirty = batch.attempts, batch.dirty
+        heir.attempts, heir.dirty, heir.sent_to = batch.attempts, batch.dirty, batch.sent_to
         heir.last_error, heir.gap = batch.last_error, batch.gap
         heir.linger_at, heir.urgent = batch.linger_at, True
         heir.drained_at, heir.written_at, heir.answered_at = (

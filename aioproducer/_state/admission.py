@@ -321,6 +321,9 @@ class Admission:
     def moved(self, queue: PartitionQueue) -> None:
         """The partition has another leader: its waiting records go to that broker's line, in their order."""
         if not queue.waiting:
+            if self.lane_lines:
+                # What it holds counts for another broker now: where it was, there may be room.
+                self.room(queue.lane)
             return
         for lane, line in list(self.lane_lines.items()):
             moving = [call for call in line.calls if call.queue is queue and not call.ended]
@@ -335,7 +338,7 @@ class Admission:
             self._serve(lane)
         # What lingers has no backoff, the one thing for which the time would matter.
         self.accumulator.hurry_for(queue.lane, 0.0)
-        self._serve(queue.lane)
+        self.room(queue.lane)
 
     # -- leaving
 
@@ -431,7 +434,8 @@ class Admission:
     def expire(self, now: float) -> None:
         """Whoever waited too long is refused."""
         topics: dict[str, None] = {}
-        for call in self.deadlines.pop_due(now):
+        # What is watched anew for this very moment comes up with the next pass.
+        for call in list(self.deadlines.pop_due(now)):
             if call.ended:
                 continue
             if call.give_up_at > now:

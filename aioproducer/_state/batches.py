@@ -6,6 +6,7 @@ import math
 from typing import TYPE_CHECKING, Any
 
 from aioproducer._core import Batch
+from aioproducer._state.facts import NO_TOPIC_ID
 
 if TYPE_CHECKING:
     from aioproducer._state.gapless import Gap
@@ -40,6 +41,7 @@ class QueuedBatch(Batch):
         "retry_leader",
         "sealed",
         "sealing",
+        "sent_to",
         "sequence",
         "urgent",
         "watched_until",
@@ -64,6 +66,8 @@ class QueuedBatch(Batch):
         self.last_error: KafkaError | None = None
         self.identity: tuple[int, int] | None = None
         self.sequence = -1
+        # The id of the topic that the newest attempt was for; none where requests name topics.
+        self.sent_to = NO_TOPIC_ID
         self.flushes: list[Flush] = []
         # In gapless mode: a record before these was lost, so that they end as soon as they are proven not written.
         self.gap: Gap | None = None

@@ -100,6 +100,8 @@ class BulkWaiting(Waiting):
     on_each: Callable[[Delivery], object] | None = None
     at: int = 0
     alone: Waiting | None = None
+    # All it needs is a turn of the loop, for which it has asked.
+    going_on: bool = False
 
     def part_in_line(self) -> Waiting | None:
         """The record that waits for memory on its own."""
@@ -110,9 +112,14 @@ class BulkWaiting(Waiting):
         if not self.prepared or not admission.knows(self.topic):
             admission.refuse(self, error)
             return
+        self.give_up_at = now + self.max_block
+        if self.going_on:
+            return
         self.on_refusal(self.at, error)
         self.at += 1
-        self.give_up_at = now + self.max_block
+        if self.at == self.delivery.total:
+            # Perhaps in the middle of the line, where nothing else would end it.
+            admission.done(self)
 
     def forget(self) -> None:
         """Let go of what the user handed over."""
@@ -133,6 +140,7 @@ class BulkWaiting(Waiting):
     def place(self, admission: Admission, queues: TopicQueues, now: float) -> bool:
         """Append as many records as fit in this turn; False: it stays the first of its topic."""
         assert self.columns is not None  # noqa: S101  # asked only when prepared
+        self.going_on = False
         while self.at < self.delivery.total:
             before = self.at
             singly = self.singly or self.asked_at < queues.accumulator.lost_at
@@ -142,6 +150,7 @@ class BulkWaiting(Waiting):
                 self.give_up_at = now + self.max_block
             if status == APPENDED:
                 if self.at < self.delivery.total:
+                    self.going_on = True
                     self.again()
                     return False
             elif status == RECORD_TOO_LARGE:
@@ -243,6 +252,7 @@ class BulkWaiting(Waiting):
             self._adopt(delivery)
             self.at += 1
             self.alone = None
+            self.going_on = True
             self.again()
 
         def refused(error: KafkaError) -> None:

@@ -14,11 +14,13 @@ from aioproducer._state.deadlines import Deadlines
 class MetadataQuestion:
     """What to ask a broker: about these topics (none: about the brokers only), and no others.
 
-    `partial`: only about topics that are missing; the others keep their age.
+    `partial`: only about topics that are missing; the others keep their age. `again`: the view is known to be old, and the
+    answers that were given since brought nothing new.
     """
 
     topics: tuple[str, ...]
     partial: bool
+    again: bool = False
 
 
 @attrs.define(eq=False)
@@ -173,7 +175,8 @@ class Questions:
     def _question(self, now: float) -> MetadataQuestion | None:
         if now >= self._complete_due():
             self._asked_as_stale, self._stale = self._stale, False
-            return MetadataQuestion(tuple(self.interests), partial=False)
+            again = self._asked_as_stale and self._fruitless > 0
+            return MetadataQuestion(tuple(self.interests), partial=False, again=again)
         topics = tuple(topic for topic in self._asks if self._ask_time(topic) <= now)
         return MetadataQuestion(topics, partial=True) if topics else None
 

@@ -58,6 +58,7 @@ class PartitionQueue(Partition):
         "introduced",
         "is_ready",
         "lost_at",
+        "newest_acked",
         "next_sequence",
         "node",
         "queue",
@@ -81,6 +82,7 @@ class PartitionQueue(Partition):
         self.broken = False
         # The offset after the last record that was acknowledged.
         self.end_offset = 0
+        self.newest_acked: tuple[int, ...] = ()
         # In gapless mode: the loss that nobody has looked at yet, and when a record was last lost.
         self.gap: Gap | None = None
         self.lost_at = NO_LOSS

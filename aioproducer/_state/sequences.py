@@ -10,18 +10,29 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from aioproducer._state.facts import NO_TOPIC_ID
 from aioproducer._wire.batches import stamp, stamp_anonymous
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from aioproducer._state.batches import QueuedBatch
-    from aioproducer._state.queues import PartitionQueue
+    from aioproducer._state.queues import PartitionQueue, TopicQueues
 
 LAST_EPOCH = 32767
 ANONYMOUS = (-1, -1)
 # A leader knows this many of the newest batches of a producer again when they are sent twice.
 REMEMBERED_BATCHES = 5
+
+
+def in_doubt(queue: PartitionQueue, batch: QueuedBatch) -> bool:
+    """Whether the batch may be in the log, or may still get there.
+
+    A request names the topic by its id: what was sent to a topic that was deleted since cannot get into the new one of the
+    same name.
+    """
+    topic: TopicQueues = queue.topic  # type: ignore[assignment]
+    return batch.dirty and (batch.sent_to == topic.topic_id or NO_TOPIC_ID in (batch.sent_to, topic.topic_id))
 
 
 class Sequences:
@@ -65,21 +76,29 @@ class Sequences:
             return not (self.one_at_a_time and queue.in_flight)
         if self.identity is None:
             return False
-        if batch.sequence >= 0 and not (queue.broken and not batch.dirty):
-            # A batch that is sent again waits until it is the first without an outcome (RecordAccumulator's
-            # shouldStopDrainBatchesForPartition): one in flight while a partition recovers.
-            return queue.sent[0] is batch
-        if queue.broken:
-            return self._mendable(queue)
-        if self.exhausted and self._may_have_counted(queue):
+        if queue.broken and self._mendable(queue):
+            return True
+        if batch.sequence >= 0:
+            return self._may_repeat(queue, batch)
+        if queue.broken or (self.exhausted and self._may_have_counted(queue)):
             return False
         return not queue.sent or (queue.introduced and len(queue.sent) < REMEMBERED_BATCHES)
+
+    def _may_repeat(self, queue: PartitionQueue, batch: QueuedBatch) -> bool:
+        # A batch that is sent again waits until it is the first without an outcome (RecordAccumulator's
+        # shouldStopDrainBatchesForPartition): one in flight while a partition recovers.
+        if queue.sent[0] is not batch:
+            return False
+        if not queue.broken or in_doubt(queue, batch):
+            return True
+        # What is in doubt behind it keeps the sequence from being mended; perhaps it goes on all the same.
+        return not queue.in_flight and any(in_doubt(queue, other) for other in queue.sent)
 
     def _mendable(self, queue: PartitionQueue) -> bool:
         if self.exhausted and queue.identity == self.identity:
             # There is no epoch after the last: this partition goes on under the producer id that was asked for.
             return False
-        return not queue.in_flight and not any(batch.dirty for batch in queue.sent)
+        return not queue.in_flight and not any(in_doubt(queue, batch) for batch in queue.sent)
 
     def give(self, queue: PartitionQueue, batch: QueuedBatch) -> None:
         """Give the batch its place in the sequence, if it has none, and write its header."""
@@ -89,7 +108,7 @@ class Sequences:
                 batch.identity = ANONYMOUS
                 stamp_anonymous(batch)
             return
-        if queue.broken and not batch.dirty:
+        if queue.broken and self._mendable(queue):
             self._mend(queue)
         if batch.sequence >= 0:
             return
@@ -113,6 +132,8 @@ class Sequences:
         self._adopt(queue)
         queue.broken = False
         for batch in queue.sent:
+            # What may be in the log of a topic that was deleted is not in that of the new one.
+            batch.dirty = False
             self._number(queue, batch)
 
     def _adopt(self, queue: PartitionQueue) -> None:
@@ -133,10 +154,29 @@ class Sequences:
         if self.exhausted and self.on_exhausted is not None:
             self.on_exhausted()
 
+    def remade(self, queue: PartitionQueue) -> None:
+        """The topic was deleted and made again: its leaders know nothing of this producer, which begins at 0.
+
+        Under a newer epoch, because there may still be somebody who knows the old topic.
+        """
+        queue.introduced = False
+        queue.broken = queue.identity is not None
+
     def acknowledged(self, queue: PartitionQueue, batch: QueuedBatch) -> None:
         """The batch is in the log."""
         if self._forget(queue, batch) and batch.identity == queue.identity:
             queue.introduced = True
+            queue.broken = queue.broken and not self._runs_on(queue, batch)
+
+    @staticmethod
+    def _runs_on(queue: PartitionQueue, batch: QueuedBatch) -> bool:
+        """Whether everything that was given a number follows what was just acknowledged without a gap."""
+        expected = batch.next_sequence
+        for following in queue.sent:
+            if following.sequence != expected:
+                return False
+            expected = following.next_sequence
+        return expected == queue.next_sequence
 
     def not_appended(self, queue: PartitionQueue, batch: QueuedBatch) -> None:
         """The batch ended, and no attempt of it was appended: its numbers are free, if it was the last."""

@@ -150,8 +150,11 @@ class Settlement:
     def _note_offset(self, batch: QueuedBatch, base_offset: int, now: float) -> None:
         queue = batch.queue
         expected = queue.end_offset
-        # A batch that was sent twice may have been written before those that were acknowledged before it.
-        if 0 <= base_offset < expected and batch.attempts == 1:
+        # A batch that is acknowledged late may have been written before those that were acknowledged before it.
+        newer = batch.order > queue.newest_acked
+        if newer:
+            queue.newest_acked = batch.order
+        if newer and 0 <= base_offset < expected:
             self.tally.suspected_losses += 1
             queue.end_offset = base_offset
             self.on_offset_went_back(batch, base_offset, expected, now)

@@ -128,8 +128,9 @@ class Cluster:
     def broker_up(self, broker_id: int) -> None:
         """A broker came up: it leads what nobody else can lead, and follows again."""
         self.node(broker_id).up = True
+        live = {node.id for node in self.live_nodes()}
         for partition in self._partitions():
-            partition.come_back(broker_id)
+            partition.come_back(broker_id, live)
         self.changes.notify()
 
     def broker_down(self, broker_id: int) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from types import MappingProxyType
 from typing import Final
 
@@ -60,12 +60,14 @@ class Partition:
         if self.leader == broker_id:
             self.lead(next((replica for replica in self.isr if replica != broker_id), NO_LEADER))
 
-    def come_back(self, broker_id: int) -> None:
-        """A replica is there again."""
+    def come_back(self, broker_id: int, live: Collection[int]) -> None:
+        """A replica is there again; if all waited for this one to lead, they follow it."""
         if broker_id not in self.replicas:
             return
         if self.leader == NO_LEADER and broker_id in self.isr:
             self.lead(broker_id)
+            waiting = [replica for replica in self.replicas if replica in live and replica not in self.isr]
+            self.isr = (*self.isr, *waiting)
         if broker_id not in self.isr and self.leader != NO_LEADER:
             self.isr = (*self.isr, broker_id)
 

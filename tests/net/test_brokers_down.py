@@ -275,7 +275,7 @@ async def test_warnings_are_few(make: Make, kafka: EmbeddedKafka, caplog: pytest
     producer = await warm(make(kafka), "one")
     await producer.send_and_wait("one", b"0")
     await kafka.faults.stop_broker(1)
-    delivery = await producer.send("one", b"1", timeout=0.4)
+    delivery = await producer.send("one", b"1", timeout=1.6)
     assert await delivery.wait(5) in (Outcome.NOT_WRITTEN, Outcome.UNKNOWN)
     assert isinstance(delivery.exception(), KafkaError)
     assert producer.stats().connections[0].failures > 3

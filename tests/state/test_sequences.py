@@ -257,12 +257,38 @@ def test_a_new_epoch_waits_for_what_is_dirty(m: Machines) -> None:
     first, second = send(m, 2)
     m.answer(first, DENIED)
     m.lose(second)
+    m.later(1.0)
     m.fill(b"third")
     assert resend(m) is second
     assert identity(second) == (PRODUCER_ID, EPOCH, 1)
     assert m.drain() == []
-    m.acknowledge(second)
+    m.answer(second, OUT_OF_ORDER)
+    m.later(DELIVERY_TIMEOUT - 2.5)
     assert identity(m.only()) == (PRODUCER_ID, EPOCH + 1, 0)
+
+
+def test_a_sequence_that_goes_on_is_not_broken(m: Machines) -> None:
+    """What was behind an unknown outcome is acknowledged, so that there was no gap: the numbers go on."""
+    first, second = send(m, 2)
+    m.answer(first, DENIED)
+    m.lose(second)
+    m.fill(b"third")
+    m.acknowledge(resend(m))
+    assert identity(m.only()) == (PRODUCER_ID, EPOCH, 2)
+
+
+def test_a_clean_head_in_front_of_a_dirty_batch_is_tried_again(m: Machines) -> None:
+    """A refusal that passed: under its own number it may be taken, which is all that the partition needs."""
+    first, second = send(m, 2)
+    m.lose(second)
+    m.answer(first, OUT_OF_ORDER)
+    assert resend(m) is first
+    assert identity(first) == (PRODUCER_ID, EPOCH, 0)
+    m.acknowledge(first)
+    m.wait_for_retry()
+    m.acknowledge(m.only())
+    m.fill(b"third")
+    assert identity(m.only()) == (PRODUCER_ID, EPOCH, 2)
 
 
 def test_a_new_epoch_waits_for_what_is_on_its_way(m: Machines) -> None:
