@@ -2,8 +2,8 @@
 
     python tools/checks.py lint      style, types, stubs, layers
     python tools/checks.py check     ... and the core suite on this Python: all that needs no Java
-    python tools/checks.py test      ... on every Python found, with real Kafka, and the built distribution
-    python tools/checks.py proof     the property tests, with many more examples
+    python tools/checks.py test      ... on every Python found, the proof, with real Kafka, and the built distribution
+    python tools/checks.py proof     the proof at length: 50 times the seeds, every byte, ten times the kills (hours)
     python tools/checks.py floors    the core suite against the lowest versions that pyproject.toml allows
 
 Every check runs, also after one that failed. The last line, 'N passed, N failed', counts tests and other checks alike.
@@ -26,6 +26,8 @@ ROOT = Path(__file__).resolve().parent.parent
 REPORTS = ROOT / "build" / "checks"
 LIMIT_SECONDS = 1500.0
 COUNTS = ("passed", "failed", "skipped")
+# What is proven on one Python at full length, and on the others in passing; see tests/effort.py.
+PROOF_LAYERS = ("tests/exhaustive", "tests/properties", "tests/simulation", "tests/scenarios", "tests/proxy")
 # By pytest-xdist. More workers than these spend more on collecting the tests than they save.
 ON_ALL_PROCESSORS = ("-n", "auto", "--maxprocesses", "4")
 # It has no `python -m`, and its script does not survive a moved environment.
@@ -46,6 +48,8 @@ class Check:
     skipped: int = 0
     seconds: float = 0.0
     tree: Path = ROOT
+    effort: str = "few"
+    limit: float = LIMIT_SECONDS
 
     def run(self) -> None:
         """Run it to its end or its limit, and count."""
@@ -61,16 +65,16 @@ class Check:
             self.passed = 1
 
     def _exit_code(self) -> int:
-        environment = os.environ | {"PYTHONPATH": str(self.tree)}
+        environment = os.environ | {"PYTHONPATH": str(self.tree), "AIOPRODUCER_EFFORT": self.effort}
         # A group of its own, so that ending it also ends what it has started.
         with subprocess.Popen(
             self.command, cwd=self.tree, env=environment, start_new_session=True
         ) as process:
             try:
-                return process.wait(LIMIT_SECONDS)
+                return process.wait(self.limit)
             except subprocess.TimeoutExpired:
                 os.killpg(process.pid, signal.SIGKILL)
-                print(f"{self.name}: ended after {LIMIT_SECONDS:.0f} seconds", flush=True)
+                print(f"{self.name}: ended after {self.limit:.0f} seconds", flush=True)
                 return 1
             except KeyboardInterrupt:
                 os.killpg(process.pid, signal.SIGINT)
@@ -148,6 +152,21 @@ def core_suite(version: str, python: str) -> Check:
     )
 
 
+def without_proof(check: Check) -> Check:
+    """The same, where the layers of the proof are a check of their own."""
+    check.command += [f"--ignore={folder}" for folder in PROOF_LAYERS]
+    return check
+
+
+def proof_layers(effort: str) -> Check:
+    """Every layer of the proof that needs no Java, on this Python."""
+    check = suite(
+        f"proof, Python {this_python()}", sys.executable, *PROOF_LAYERS, "-m", "not kafka", *ON_ALL_PROCESSORS
+    )
+    check.effort = effort
+    return check
+
+
 def environment_python(level: str, folder: str, interpreter: str, tree: Path = ROOT) -> str | None:
     """The Python of a further environment, made or brought up to date; None if that failed."""
     command = [interpreter, "tools/setup_venv.py", level, "--dir", folder]
@@ -172,7 +191,7 @@ def suite_elsewhere(version: str, interpreter: str) -> Check:
 
 def core_suite_everywhere() -> list[Check]:
     """The core suite on each Python found, this one first."""
-    checks = [core_suite(this_python(), sys.executable)]
+    checks = [without_proof(core_suite(this_python(), sys.executable)), proof_layers("all")]
     for version, interpreter in other_pythons():
         checks.append(suite_elsewhere(version, interpreter))
     return checks
@@ -187,9 +206,24 @@ def everything() -> list[Check]:
 
 
 def proof() -> list[Check]:
-    """The property tests at length."""
-    arguments = ("-m", "hypothesis and not kafka", "--hypothesis-profile=proof", "--timeout=1200")
-    return [suite(f"properties, Python {this_python()}", sys.executable, *arguments)]
+    """The same proof, for as long as it takes."""
+    fetch = Check("fetch Kafka", [sys.executable, "tools/fetch_kafka.py"])
+    layers = proof_layers("proof")
+    properties = suite(
+        f"properties, Python {this_python()}", sys.executable, "-m", "hypothesis and not kafka",
+        "--hypothesis-profile=proof", *(f"--ignore={folder}" for folder in PROOF_LAYERS),
+    )  # fmt: skip
+    kafka = suite(
+        f"real faults, Python {this_python()}",
+        sys.executable,
+        "-m",
+        "kafka",
+        "tests/kafka/test_real_faults.py",
+    )
+    for check in (layers, properties, kafka):
+        check.effort, check.limit = "proof", 12 * 3600.0
+        check.command.append("--timeout=7200")
+    return [fetch, properties, layers, kafka]
 
 
 def floors() -> list[Check]:

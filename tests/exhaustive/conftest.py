@@ -1,9 +1,10 @@
-"""Which models are explored: the small ones, and with `--hypothesis-profile=proof` (`make proof`) the large ones too."""
+"""Which models are explored: one of them, all small ones, or the large ones too, as `tests/effort.py` says."""
 
 from __future__ import annotations
 
 import pytest
 
+from tests.effort import FEW, PROOF
 from tests.exhaustive.models import LARGE_MODELS, MODELS
 
 EXPLORED = "explored"
@@ -12,8 +13,7 @@ EXPLORED = "explored"
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     """A test that asks for a `model` is run with each of them."""
     if "model" in metafunc.fixturenames:
-        proof = metafunc.config.getoption("--hypothesis-profile") == "proof"
-        models = (*MODELS, *LARGE_MODELS) if proof else MODELS
+        models = MODELS[1:2] if FEW else (*MODELS, *LARGE_MODELS) if PROOF else MODELS
         metafunc.parametrize("model", models, ids=lambda model: model.name)
 
 

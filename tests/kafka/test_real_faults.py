@@ -2,7 +2,7 @@
 
 Two producers suffer the same faults: a patient one, of which every record must be acknowledged, and a hasty one whose
 deadlines pass during the longer faults. All that was sent is read back by a foreign client and judged. Once in
-`make test`; ten times, and with pauses of up to 45 seconds, with AIOPRODUCER_PROOF=1.
+`make test`; ten times, and with pauses of up to 45 seconds, with `AIOPRODUCER_EFFORT=proof`.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from typing import Final
 import pytest
 
 from aioproducer import Outcome
+from tests.effort import PROOF, SEED_VARIABLE
 from tests.kafka.faults_gate import Gate
 from tests.kafka.faults_load import PARTITIONS, Load
 from tests.kafka.faults_report import Report
@@ -23,10 +24,9 @@ from tests.kafka.faults_run import REQUEST_TIMEOUT, Run
 from tools.kafka_cluster import KafkaCluster
 from tools.kafka_node import QUICK_START
 
-PROOF: Final = bool(os.environ.get("AIOPRODUCER_PROOF"))
 ROUNDS: Final = range(10 if PROOF else 1)
 NODES: Final = (1, 2, 3)
-_SEED: Final = int(os.environ.get("AIOPRODUCER_SEED") or random.SystemRandom().randrange(2**31))
+_SEED: Final = int(os.environ.get(SEED_VARIABLE) or random.SystemRandom().randrange(2**31))
 # Otherwise the cluster itself takes nine seconds to miss a dead node, and thirty to do without a slow one.
 _SETTINGS: Final = {
     "broker.session.timeout.ms": "3000",

@@ -11,8 +11,8 @@ from typing import Any, Final
 import pytest
 
 from aioproducer import Delivery, Outcome, Producer
+from tests.effort import SCENARIO, seeds
 from tests.judge.history import number_of
-from tests.simulation.seeds import SCENARIO, seeds
 from tests.simulation.world import World, simulate
 
 TOPIC: Final = "t"

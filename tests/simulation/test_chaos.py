@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from tests.effort import CHAOS, seeds
 from tests.simulation.chaos import RECORDS, live
-from tests.simulation.seeds import CHAOS, seeds
 from tests.simulation.weather import Storm
 from tests.simulation.world import World, simulate
 

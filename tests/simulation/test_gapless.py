@@ -8,8 +8,8 @@ import attrs
 import pytest
 
 from aioproducer import Outcome
+from tests.effort import SCENARIO, seeds
 from tests.judge.history import number_of
-from tests.simulation.seeds import SCENARIO, seeds
 from tests.simulation.weather import TOPIC, Storm
 from tests.simulation.world import World, simulate
 

@@ -16,11 +16,11 @@ import attrs
 
 from aioproducer import Producer
 from aioproducer.testing import EmbeddedKafka
+from tests.effort import SEED_VARIABLE
 from tests.judge.history import Found, found
 from tests.judge.judge import Finding, Rules, judge
 from tests.simulation.ledger import Ledger
 from tests.simulation.network import Network, NetworkedLoop
-from tests.simulation.seeds import SEED_VARIABLE
 
 QUICK: Final[dict[str, Any]] = {
     "delivery_timeout_ms": 20_000,

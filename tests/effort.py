@@ -1,0 +1,25 @@
+"""How hard the tests of the proof try, by `AIOPRODUCER_EFFORT`.
+
+`few` (the default): enough to notice what is broken, on every Python. `all`: what `make test` does once. `proof`: fifty times
+the seeds, every byte, ten times the kills, for `make proof`. `AIOPRODUCER_SEED=n` replays one seed.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import Final
+
+EFFORT: Final = os.environ.get("AIOPRODUCER_EFFORT", "few")
+FEW: Final = EFFORT == "few"
+PROOF: Final = EFFORT == "proof"
+SEED_VARIABLE: Final = "AIOPRODUCER_SEED"
+_FACTOR: Final = {"few": 0.05, "all": 1.0, "proof": 50.0}[EFFORT]
+
+CHAOS: Final = 500
+SCENARIO: Final = 20
+
+
+def seeds(count: int) -> list[int]:
+    """The seeds of a test of which `make test` tries `count`, or the one that is to be replayed."""
+    chosen = os.environ.get(SEED_VARIABLE)
+    return [int(chosen)] if chosen else list(range(max(1, round(count * _FACTOR))))
