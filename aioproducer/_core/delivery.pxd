@@ -30,6 +30,8 @@ cdef class BatchDelivery:
     cdef int *_indexes
     cdef dict _refused
     cdef int _placed
+    # Its result was made, so that every outcome was looked at.
+    cdef bint _seen
     # The records before this one have their outcome.
     cdef int _settled
     cdef readonly object topic
@@ -37,6 +39,7 @@ cdef class BatchDelivery:
 
     cdef list _watchers
 
+    cdef int _let_go(self) except -1
     cdef int _tell_if_placed(self) except -1
     cdef Batch _locate(self, int at, int *index)
     cdef object _first_pending(self)

@@ -4,6 +4,7 @@
 
 cimport cython
 from collections.abc import Coroutine
+from copy import copy as _copy
 
 from cpython cimport array
 from cpython.mem cimport PyMem_Calloc, PyMem_Free
@@ -185,6 +186,12 @@ cdef object metadata_of(Delivery delivery):
     return metadata
 
 
+cdef object own_error(Batch batch, int index):
+    # What the batch keeps is never handed out: raised, its traceback would hold the frame that holds the delivery, which
+    # holds the batch, and the collector does not see deliveries.
+    return _copy(batch.error_of(index))
+
+
 cdef object take_result(Delivery delivery):
     cdef int outcome = outcome_now(delivery)
     cdef Batch batch = delivery._batch
@@ -192,7 +199,7 @@ cdef object take_result(Delivery delivery):
         return metadata_of(delivery)
     delivery._flags |= SEEN
     batch.noticed = True
-    raise batch.error_of(delivery._index).with_traceback(None)
+    raise own_error(batch, delivery._index)
 
 
 @cython.final
@@ -280,7 +287,7 @@ cdef class Delivery:
         if outcome == ACKED:
             return None
         self._batch.noticed = True
-        return self._batch.error_of(self._index)
+        return own_error(self._batch, self._index)
 
     def _not_done(self):
         if self._flags & CANCELLED:
@@ -450,7 +457,7 @@ def peek(Delivery delivery not None):
     """Outcome and error of a record, on behalf of somebody who is not the one that the delivery is for."""
     cdef int outcome = outcome_now(delivery)
     delivery._flags |= SEEN
-    return _outcomes[outcome], delivery._batch.error_of(delivery._index) if outcome > ACKED else None
+    return _outcomes[outcome], own_error(delivery._batch, delivery._index) if outcome > ACKED else None
 
 
 def settle_into(Delivery waiting not None, Delivery placed not None):

@@ -25,8 +25,24 @@ cdef class BatchDelivery:
             raise MemoryError()
 
     def __dealloc__(self):
+        self._let_go()
         PyMem_Free(self._ordinals)
         PyMem_Free(self._indexes)
+
+    cdef int _let_go(self) except -1:
+        # Records that failed without anybody having looked are told of, as those of single deliveries are.
+        cdef int at, index
+        cdef Batch batch
+        # None: the collector was here before.
+        if self._seen or self._batches is None:
+            return 0
+        for at in range(self.total):
+            if self._ordinals[at]:
+                batch = self._locate(at, &index)
+                batch.held -= 1
+                if batch.outcome_of(index) > ACKED:
+                    batch.note_unseen(1)
+        return 0
 
     cdef int place(self, int at, Batch batch, int index) except -1:
         # Ordinal 0 says: not placed yet.
@@ -37,6 +53,7 @@ cdef class BatchDelivery:
         self._ordinals[at] = <unsigned int>count
         self._indexes[at] = index
         self._placed += 1
+        batch.held += 1
         if self._watchers is not None:
             self._tell_if_placed()
         return 0
@@ -86,10 +103,19 @@ cdef class BatchDelivery:
     cdef Batch _locate(self, int at, int *index):
         # A split or re-encoded batch forwards its records.
         cdef Batch batch = <Batch>self._batches[self._ordinals[at] - 1]
+        cdef Batch target
         index[0] = self._indexes[at]
-        if batch._forward is not None:
-            batch, index[0] = where_now(batch, index[0])
-        return batch
+        if batch._forward is None:
+            return batch
+        target, index[0] = where_now(batch, index[0])
+        if target is not batch:
+            batch.held -= 1
+            target.held += 1
+            if self._batches[len(self._batches) - 1] is not target:
+                self._batches.append(target)
+            self._ordinals[at] = <unsigned int>len(self._batches)
+            self._indexes[at] = index[0]
+        return target
 
     def done(self):
         """True when every record has its outcome."""
@@ -144,6 +170,8 @@ cdef class BatchDelivery:
         cdef long long *offset = offsets.data.as_longlongs
         cdef long long *partition = partitions.data.as_longlongs
         cdef dict errors = dict(self._refused)
+        # Many records of a batch share its error, and here they share a copy of it: see own_error().
+        cdef dict copies = {}
         cdef int counts[4]
         counts[0] = counts[1] = counts[3] = 0
         counts[2] = len(errors)
@@ -157,9 +185,12 @@ cdef class BatchDelivery:
             partition[at] = batch.partition
             if outcome != ACKED:
                 batch.noticed = True
-                errors[at] = batch.error_of(index)
+                error = batch.error_of(index)
+                copied = copies.get(id(error))
+                errors[at] = copies.setdefault(id(error), _copy(error)) if copied is None else copied
             elif batch.base_offset >= 0:
                 offset[at] = batch.base_offset + index
+        self._seen = True
         return BatchResult(
             offsets=offsets, partitions=partitions, errors=errors,
             acked=counts[1], not_written=counts[2], unknown=counts[3],

@@ -114,13 +114,15 @@ async def _connect(address: str, port: int, broker: str, config: ProducerConfig,
             lambda: Connection(broker, config.client_id, loop), address, port
         )
         state = "connected, but no answer to the first request; its listener may want TLS, or is no Kafka"
-        try:
-            _tune(transport, config)
-            connection.opened(await converse(connection, opening(broker, SOFTWARE_VERSION)))
-        except BaseException:
-            connection.close()
-            raise
-        return connection
+        with anyio.move_on_after(config.request_timeout_ms / 1000):
+            try:
+                _tune(transport, config)
+                connection.opened(await converse(connection, opening(broker, SOFTWARE_VERSION)))
+            except BaseException:
+                connection.close()
+                raise
+            return connection
+        limit = config.request_timeout_ms / 1000
     raise TimeoutError(f"{state} (within {limit:.3g} s)")
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections import Counter
+from copy import copy
 from typing import TYPE_CHECKING
 
 import attrs
@@ -108,7 +109,8 @@ class Tally:
     def report(self) -> FlushReport:
         """What ended since the last report."""
         before, now = self._reported, self.totals
-        errors, self._first_errors = tuple(self._first_errors), []
+        # Copies: what a batch refers to shall not collect the frames of those who raise it.
+        errors, self._first_errors = tuple(map(copy, self._first_errors)), []
         self._reported = now
         return FlushReport(
             acked=now.acked - before.acked,

@@ -55,7 +55,7 @@ async def test_failed(producer: Producer, kafka: EmbeddedKafka) -> None:
         await delivery
     with pytest.raises(BrokerError) as again:
         delivery.result()
-    assert caught.value is again.value is delivery.exception()
+    assert str(caught.value) == str(again.value) == str(delivery.exception())
     assert (delivery.done(), delivery.outcome) == (True, Outcome.NOT_WRITTEN)
 
 

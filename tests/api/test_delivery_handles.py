@@ -218,5 +218,5 @@ async def test_try_cancel_reaches_those_who_wait(producer: Producer, hold: Fault
     await asyncio.wait([task], timeout=5)
     hold.heal()
     await started_blocker
-    assert task.exception() is delivery.exception()
+    assert str(task.exception()) == str(delivery.exception())
     assert told == [Outcome.NOT_WRITTEN]

@@ -92,7 +92,7 @@ def test_settled_records_stay_behind(m: Machines) -> None:
     heir = rewriting.without_settled(batch, m.accumulator.heir)
     assert [value for _, _, value, _ in stored(heir)] == [b"0", b"2"]
     assert batch.forwarded
-    assert deliveries[1].exception() is LOST
+    assert str(deliveries[1].exception()) == str(LOST)
     assert heir.pending == 2
 
 
@@ -105,7 +105,7 @@ def test_a_split_takes_settled_records_along(m: Machines) -> None:
     parts = rewriting.split(batch, m.accumulator.heir, 1)
     assert [part.record_count for part in parts] == [1, 1, 1]
     assert [part.pending for part in parts] == [1, 0, 1]
-    assert deliveries[1].exception() is LOST
+    assert str(deliveries[1].exception()) == str(LOST)
 
 
 def test_without_numbers_settled_records_stay_behind_in_a_split() -> None:

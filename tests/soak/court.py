@@ -1,0 +1,177 @@
+"""Judges a soak while it goes on: hears the history through a pipe, and reads the log with a foreign client.
+
+    python -m tests.soak.court SERVERS TOPICS DISORDERED
+
+It prints a line of JSON for each window.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import queue
+import sys
+import threading
+import time
+from typing import Any, Final
+
+from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
+
+from tests.judge.history import Found, Sent, found
+from tests.soak import letters
+from tests.soak.letters import Mark
+from tests.soak.windows import Verdict, Windows
+
+_BATCH: Final = 5_000
+_POLL: Final = 0.05
+_ANSWER_LIMIT: Final = 10.0
+_SHOWN: Final = 20
+_FINAL: Final = frozenset(
+    {KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE, KafkaError._BAD_MSG, KafkaError._FATAL}
+)
+"""Errors after which the log cannot be read in full; all others, librdkafka repairs by itself."""
+
+
+class Reader:
+    """A foreign consumer that follows every partition from its beginning."""
+
+    def __init__(self, servers: str, topics: dict[str, int]) -> None:
+        quiet = logging.getLogger("soak.reader")
+        quiet.addHandler(logging.NullHandler())
+        quiet.propagate = False
+        settings = {
+            "bootstrap.servers": servers,
+            "group.id": "soak",
+            "enable.auto.commit": False,
+            "auto.offset.reset": "error",
+            "check.crcs": True,
+            "fetch.wait.max.ms": 100,
+            "reconnect.backoff.max.ms": 500,
+            "queued.max.messages.kbytes": 16_384,
+            "topic.metadata.refresh.interval.ms": 5_000,
+        }
+        self._consumer = Consumer(settings, logger=quiet)
+        self.next = {(topic, index): 0 for topic, count in topics.items() for index in range(count)}
+        self._consumer.assign([TopicPartition(topic, index, 0) for topic, index in self.next])
+
+    def read(self) -> list[Found]:
+        """What has come."""
+        records = [
+            _found(message) for message in self._consumer.consume(_BATCH, _POLL) if _is_record(message)
+        ]
+        for record in records:
+            self.next[record.topic, record.partition] = record.offset + 1
+        return records
+
+    def ends(self) -> dict[tuple[str, int], int]:
+        """The offset after the last record of each partition, as the brokers tell it now."""
+        ends = {}
+        for topic, index in self.next:
+            place = TopicPartition(topic, index)
+            offsets = self._consumer.get_watermark_offsets(place, timeout=_ANSWER_LIMIT)
+            if offsets is None:
+                raise TimeoutError(f"nobody told the end of {topic}-{index}")
+            ends[topic, index] = offsets[1]
+        return ends
+
+    def close(self) -> None:
+        """Leave."""
+        self._consumer.close()
+
+
+def _is_record(message: Message) -> bool:
+    error = message.error()
+    if error is not None and error.code() in _FINAL:
+        raise KafkaException(error)
+    return error is None
+
+
+def _found(message: Message) -> Found:
+    topic, partition, offset = message.topic(), message.partition(), message.offset()
+    assert topic is not None
+    assert partition is not None
+    assert offset is not None
+    headers: Any = message.headers() or ()
+    key: Any = message.key()
+    value: Any = message.value()
+    return found(topic, partition, offset, key, value, headers, None)
+
+
+class Court:
+    """Takes in the history and the log, and judges a window as soon as both are there."""
+
+    def __init__(self, reader: Reader, disordered: frozenset[str]) -> None:
+        self._reader = reader
+        self._windows = Windows(disordered)
+        self._letters: queue.SimpleQueue[Sent | Mark] = queue.SimpleQueue()
+        self._marks: list[tuple[Mark, float]] = []
+        self._gone = False
+
+    def sit(self) -> None:
+        """Until the last window is judged, or nobody is there any more."""
+        listener = threading.Thread(target=self._listen)
+        listener.start()
+        while not self._gone:
+            self._take_letters()
+            self._read()
+            if self._marks and self._ready(*self._marks[0]):
+                mark, _ = self._marks.pop(0)
+                if mark.last:
+                    self._read_to_the_end(mark)
+                self._judge(mark)
+                self._gone = mark.last
+        # The pipe ends when the last verdict was heard; a thread in the middle of a read would not let Python end.
+        listener.join()
+
+    def _listen(self) -> None:
+        for letter in letters.read(sys.stdin.buffer):
+            self._letters.put(letter)
+        # A pipe that ends without the last mark: whoever has started this is dead.
+        self._gone = True
+
+    def _take_letters(self) -> None:
+        while not self._letters.empty():
+            letter = self._letters.get()
+            if isinstance(letter, Mark):
+                self._marks.append((letter, time.monotonic() + letter.patience))
+            else:
+                self._windows.tell(letter)
+
+    def _read(self) -> None:
+        for record in self._reader.read():
+            self._windows.read(record)
+
+    def _ready(self, mark: Mark, until: float) -> bool:
+        return self._windows.complete(mark.below) or time.monotonic() > until
+
+    def _read_to_the_end(self, mark: Mark) -> None:
+        ends, until = self._reader.ends(), time.monotonic() + mark.patience
+        while any(self._reader.next[place] < end for place, end in ends.items()) and time.monotonic() < until:
+            self._read()
+
+    def _judge(self, mark: Mark) -> None:
+        verdict = self._windows.judge(mark.below, mark.slack)
+        print(json.dumps(self._told(mark, verdict)), flush=True)
+
+    def _told(self, mark: Mark, verdict: Verdict) -> dict[str, Any]:
+        return {
+            "below": mark.below,
+            "last": mark.last,
+            "records": verdict.records,
+            "in_log": verdict.in_log,
+            "anomalies": {anomaly.name: count for anomaly, count in verdict.anomalies.items()},
+            "findings": [str(finding) for finding in verdict.findings[:_SHOWN]],
+            "offsets": self._windows.offsets(),
+            "held": self._windows.held,
+        }
+
+
+def main(servers: str, topics: str, disordered: str) -> None:
+    """One soak."""
+    reader = Reader(servers, json.loads(topics))
+    Court(reader, frozenset(json.loads(disordered))).sit()
+    reader.close()
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

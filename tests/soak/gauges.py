@@ -1,0 +1,103 @@
+"""What this process holds, as the operating system, the loop and the collector see it."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import heapq
+import os
+import threading
+from array import array
+from pathlib import Path
+from typing import Any, Final
+
+import attrs
+
+_PAGE: Final = os.sysconf("SC_PAGE_SIZE")
+MEGABYTE: Final = 1 << 20
+_SOME_TURNS: Final = 4
+"""An outcome that is due takes so many: to wake, to look twice for answers that have arrived, to tell."""
+GAUGES: Final = ("tasks", "fds", "timers", "threads", "objects")
+"""What must not grow, besides memory."""
+
+
+@attrs.frozen
+class Reading:
+    """One look."""
+
+    rss: int
+    tasks: int
+    fds: int
+    timers: int
+    threads: int
+    objects: int
+
+
+def resident() -> int:
+    """Bytes of this process that are in memory."""
+    return int(Path("/proc/self/statm").read_text(encoding="ascii").split()[1]) * _PAGE
+
+
+def read(loop: asyncio.AbstractEventLoop) -> Reading:
+    """Look now; garbage is collected first, so that only what is held is counted."""
+    gc.collect()
+    return Reading(
+        rss=resident(),
+        tasks=len(asyncio.all_tasks(loop)),
+        fds=len(os.listdir("/proc/self/fd")),  # noqa: PTH208 - names only; counted as often as anything else here
+        timers=len(_timers(loop)),
+        threads=threading.active_count(),
+        objects=len(gc.get_objects()),
+    )
+
+
+def _timers(loop: Any) -> list[asyncio.TimerHandle]:
+    return [handle for handle in loop._scheduled if not handle.cancelled()]
+
+
+def _row() -> array[float]:
+    return array("d")
+
+
+@attrs.define
+class Rows:
+    """All readings so far. Numbers in arrays: what is measured here is not to grow by being measured."""
+
+    times: array[float] = attrs.Factory(_row)
+    rows: dict[str, array[float]] = attrs.Factory(lambda: {name: _row() for name in ("rss", *GAUGES)})
+
+    def add(self, time: float, reading: Reading) -> None:
+        """Keep one."""
+        self.times.append(time)
+        for name, row in self.rows.items():
+            row.append(getattr(reading, name))
+
+
+@attrs.frozen
+class Lag:
+    """How long the loop was kept from turning: the longest time, and the longest few together."""
+
+    longest: float = 0.0
+    of_some_turns: float = 0.0
+
+
+@attrs.define(eq=False)
+class LagWatch:
+    """Measures the lag of the loop."""
+
+    tick: float = 0.02
+    _slowest: list[float] = attrs.field(factory=lambda: [0.0] * _SOME_TURNS, init=False)
+
+    async def watch(self) -> None:
+        """For ever."""
+        loop = asyncio.get_running_loop()
+        while True:
+            before = loop.time()
+            await asyncio.sleep(self.tick)
+            heapq.heappushpop(self._slowest, loop.time() - before - self.tick)
+
+    def take(self) -> Lag:
+        """Since this was last asked."""
+        lag = Lag(max(self._slowest), sum(self._slowest))
+        self._slowest[:] = [0.0] * _SOME_TURNS
+        return lag

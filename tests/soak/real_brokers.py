@@ -1,0 +1,131 @@
+"""Three nodes of a real Kafka that are killed, paused, stopped and robbed of their leaders on command.
+
+    python -m tests.soak.real_brokers TOPICS
+
+It takes the same commands as `tests.soak.brokers`.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+import sys
+import time
+from collections.abc import Callable
+from typing import Any, Final
+
+from confluent_kafka import TopicPartition
+
+from tests.simulation.weather import TOPIC
+from tools.kafka_cluster import KafkaCluster
+from tools.kafka_node import QUICK_START
+
+_SETTINGS: Final = {
+    # Otherwise the cluster takes nine seconds to miss a dead node, and thirty to do without a slow one.
+    "broker.session.timeout.ms": "3000",
+    "broker.heartbeat.interval.ms": "500",
+    "replica.lag.time.max.ms": "4000",
+    # What was judged and deleted is to leave the disk as well.
+    "log.segment.bytes": "16777216",
+    "log.retention.check.interval.ms": "10000",
+}
+_LIMIT: Final = 60.0
+
+
+def kill(kafka: KafkaCluster, rng: random.Random, longest: float) -> None:
+    """SIGKILL, and a new start."""
+    node = rng.choice(kafka.nodes)
+    node.kill()
+    time.sleep(rng.uniform(0.1, 1.0) * longest)
+    node.start()
+
+
+def kill_two(kafka: KafkaCluster, rng: random.Random, longest: float) -> None:
+    """Nothing can be written until one of them is back."""
+    victims = rng.sample(kafka.nodes, 2)
+    for node in victims:
+        node.kill()
+    for node in victims:
+        time.sleep(rng.uniform(0.1, 0.5) * longest)
+        node.start()
+
+
+def pause(kafka: KafkaCluster, rng: random.Random, longest: float) -> None:
+    """SIGSTOP: connections stay, and nothing answers."""
+    victims = rng.sample(kafka.nodes, rng.randrange(1, 4))
+    for node in victims:
+        node.pause()
+    time.sleep(rng.uniform(0.1, 1.0) * longest)
+    for node in victims:
+        node.resume()
+
+
+def stop(kafka: KafkaCluster, rng: random.Random, longest: float) -> None:
+    """A clean stop, as by an operator."""
+    node = rng.choice(kafka.nodes)
+    node.stop(_LIMIT)
+    time.sleep(rng.uniform(0.1, 1.0) * longest)
+    node.start()
+
+
+def move_leaders(kafka: KafkaCluster, rng: random.Random, longest: float) -> None:
+    """Every partition gets another leader."""
+    partitions = len(kafka.leaders(TOPIC))
+    kafka.move_leaders(TOPIC, {index: rng.choice(kafka.nodes).node_id for index in range(partitions)})
+
+
+FAULTS: Final[tuple[Callable[[KafkaCluster, random.Random, float], None], ...]] = (
+    move_leaders,
+    pause,
+    kill,
+    stop,
+    kill_two,
+)
+
+
+def whole(kafka: KafkaCluster) -> bool:
+    """Has every partition a leader, and are all its copies in sync?"""
+    topics = kafka.admin.list_topics(timeout=5.0).topics.values()
+    return all(
+        partition.leader > 0 and len(partition.isrs) == len(partition.replicas)
+        for topic in topics
+        for partition in topic.partitions.values()
+    )
+
+
+def trim(kafka: KafkaCluster, offsets: dict[str, dict[str, int]]) -> None:
+    """Delete what was judged."""
+    places = [
+        TopicPartition(topic, int(partition), offset)
+        for topic, partitions in offsets.items()
+        for partition, offset in partitions.items()
+    ]
+    for deleted in kafka.admin.delete_records(places).values() if places else ():
+        deleted.result(_LIMIT)
+
+
+def obey(kafka: KafkaCluster, command: dict[str, Any]) -> dict[str, Any]:
+    """Do what a line says."""
+    if command["do"] == "trim":
+        trim(kafka, command["offsets"])
+        return {}
+    fault = FAULTS[command["number"] % len(FAULTS)]
+    fault(kafka, random.Random(command["seed"]), command["longest"])
+    kafka.wait_ready(_LIMIT)
+    kafka._wait(lambda: whole(kafka), _LIMIT, "not every copy was in sync again")
+    return {"fault": fault.__name__, "servers": kafka.bootstrap_servers}
+
+
+def main(topics: dict[str, int]) -> None:
+    """Serve until nobody holds the other end of our input."""
+    with KafkaCluster(3, settings=_SETTINGS, java_options=QUICK_START) as kafka:
+        for name, partitions in topics.items():
+            kafka.create_topic(name, partitions)
+        print(json.dumps({"servers": kafka.bootstrap_servers, "faults": len(FAULTS)}), flush=True)
+        # This thread stays until the end: the nodes die with the thread that has started them.
+        for line in sys.stdin:
+            print(json.dumps(obey(kafka, json.loads(line))), flush=True)
+
+
+if __name__ == "__main__":
+    main(json.loads(sys.argv[1]))

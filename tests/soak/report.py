@@ -1,0 +1,197 @@
+"""What a soak has shown: a line for each period, the numbers at its end, and what is wrong with them."""
+
+from __future__ import annotations
+
+import json
+import statistics
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+import attrs
+
+from aioproducer import Outcome
+from tests.soak.gauges import GAUGES, MEGABYTE, Reading, Rows
+from tests.soak.trend import FEWEST, Slope, growth, second_half, slope
+
+PLACE: Final = Path(__file__).parents[2] / "build" / "checks" / "soak.json"
+
+BYTES_PER_RECORD: Final = 1.0
+"""Bytes that each record may leave in memory: the bound of the slope. The smallest thing that a leak can keep of every
+record is a pointer of 8 bytes, and of every batch of a hundred, an object of more than 100. At 5,000 records a second
+this is 17 MiB an hour, which a run of ten minutes can tell from the allocator's own steps."""
+SLACK_OF: Final = dict.fromkeys(GAUGES, 0.0) | {"objects": 200.0}
+"""By how much the last may exceed the first: objects are also made by Python itself, for caches."""
+
+RECOVERY: Final = 3.0
+"""Seconds from healing until every partition is acknowledged something (I11); besides, a request may have to time out."""
+
+
+@attrs.define
+class Report:
+    """Filled as a soak goes on."""
+
+    seed: int
+    least_rate: float
+    rows: Rows = attrs.Factory(Rows)
+    outcomes: Counter[Outcome] = attrs.Factory(Counter)
+    faults: Counter[str] = attrs.Factory(Counter)
+    anomalies: Counter[str] = attrs.Factory(Counter)
+    findings: list[str] = attrs.Factory(list)
+    windows: int = 0
+    judged: int = 0
+    in_log: int = 0
+    most_held: int = 0
+    """Records that the court held at most between two windows."""
+    seconds: float = 0.0
+    longest_lag: float = 0.0
+    latest: float = float("-inf")
+    recoveries: list[tuple[float, str]] = attrs.Factory(list)
+    """Seconds from the end of each fault to an acknowledgement of every partition, and the fault."""
+    allowed: float = RECOVERY
+    restless: int = 0
+    """Periods at whose end the users did not come to rest, so that nothing was measured."""
+    wrong: list[str] = attrs.Factory(list)
+    """Whatever else went wrong, in words."""
+    last: Reading | None = None
+    """What was left when the producer was closed."""
+    before: Reading | None = None
+    """What was there before it was made."""
+
+    def add_verdict(self, told: dict[str, Any]) -> None:
+        """A window was judged."""
+        self.windows += 1
+        self.judged += told["records"]
+        self.in_log += told["in_log"]
+        self.most_held = max(self.most_held, told["held"])
+        self.anomalies.update(told["anomalies"])
+        self.findings += told["findings"]
+
+    @property
+    def rate(self) -> float:
+        """Records that got their outcome, by the second."""
+        return self.outcomes.total() / self.seconds if self.seconds else 0.0
+
+    @property
+    def bound(self) -> float:
+        """The largest slope that is nothing to speak of, in bytes by the hour."""
+        return BYTES_PER_RECORD * self.rate * 3600
+
+    @property
+    def slope(self) -> Slope | None:
+        """How memory grew when the soak had warmed up."""
+        return slope(second_half(self.rows.times), second_half(self.rows.rows["rss"]))
+
+    def problems(self) -> list[str]:
+        """Why this soak has failed; empty if it has not."""
+        return [
+            *(f"the judge: {count} x {name}" for name, count in self.anomalies.items()),
+            *self.findings[:20],
+            *self.wrong,
+            *self._too_little(),
+            *self._slow_to_recover(),
+            *self._growing(),
+            *self._left_behind(),
+        ]
+
+    def _too_little(self) -> Iterator[str]:
+        if self.rate < self.least_rate:
+            yield f"only {self.rate:,.0f} records/s, and not {self.least_rate:,.0f}"
+        if self.judged != self.outcomes.total():
+            yield f"{self.outcomes.total():,} records have an outcome, but {self.judged:,} were judged"
+
+    def _slow_to_recover(self) -> Iterator[str]:
+        allowed = self.allowed + 4 * self.longest_lag
+        for seconds, fault in self.recoveries:
+            if seconds > allowed:
+                yield f"{fault}: {seconds:.1f} s until every partition was written to again, more than {allowed:.1f}"
+
+    def _growing(self) -> Iterator[str]:
+        found = self.slope
+        if len(self.rows.times) >= FEWEST and found is not None and found.clearly_above(self.bound):
+            yield f"memory grows by {_line(found)}, more than {self.bound / MEGABYTE:.1f}"
+        for name in GAUGES:
+            more = growth(self.rows.rows[name])
+            if more > SLACK_OF[name]:
+                yield f"{name} grow: at the end at least {more:g} more than at any time of the first half"
+
+    def _left_behind(self) -> Iterator[str]:
+        if self.before is None or self.last is None:
+            return
+        for name in ("tasks", "fds", "timers"):
+            before, after = getattr(self.before, name), getattr(self.last, name)
+            if after > before:
+                yield f"{after - before} {name} are left of the producer that was closed"
+
+    # -- in words
+
+    def facts(self) -> dict[str, Any]:
+        """Everything, as it is written down."""
+        found = self.slope
+        return {
+            "seed": self.seed,
+            "seconds": round(self.seconds, 1),
+            "records by the second": round(self.rate),
+            "records": {outcome.name: self.outcomes[outcome] for outcome in Outcome},
+            "faults": dict(self.faults),
+            "windows judged": self.windows,
+            "records judged": self.judged,
+            "records read back": self.in_log,
+            "records held by the court at most": self.most_held,
+            "anomalies": dict(self.anomalies),
+            "latest outcome after its deadline (negative: before)": round(self.latest, 3),
+            "longest time the loop did not turn": round(self.longest_lag, 3),
+            "seconds from healing until every partition had an ack": self._recovery(),
+            "quiet moments": len(self.rows.times),
+            "periods without a quiet moment": self.restless,
+            "RSS slope over the second half, MB by the hour": "too short" if found is None else _line(found),
+            "bound of the slope, MB by the hour": round(self.bound / MEGABYTE, 1),
+            **{f"{name} at quiet moments": _range(name, row) for name, row in self.rows.rows.items()},
+            "left after the close": None if self.last is None else attrs.asdict(self.last),
+            "there before the start": None if self.before is None else attrs.asdict(self.before),
+            "problems": self.problems(),
+        }
+
+    def _recovery(self) -> dict[str, float]:
+        seconds = [one for one, _ in self.recoveries] or [0.0]
+        return {"median": round(statistics.median(seconds), 2), "maximum": round(max(seconds), 2)}
+
+    def write(self, place: Path | None = PLACE) -> str:
+        """Keep it in a file, and give it as text."""
+        facts = self.facts()
+        if place is not None:
+            place.parent.mkdir(parents=True, exist_ok=True)
+            rows = {name: list(row) for name, row in {"times": self.rows.times, **self.rows.rows}.items()}
+            place.write_text(json.dumps(facts | {"rows": rows}, indent=1) + "\n", encoding="utf-8")
+        problems = facts.pop("problems")
+        verdict = [f"FAILED: {problem}" for problem in problems] or ["all is well"]
+        return "\n".join([*(f"  {name}: {value}" for name, value in facts.items()), *verdict])
+
+
+def period_line(
+    seconds: float, rate: float, outcomes: Counter[Outcome], reading: Reading, lag: float, fault: str
+) -> str:
+    """What is said every period."""
+    counts = ", ".join(
+        f"{outcomes[one]:,} {one.value}" for one in (Outcome.ACKED, Outcome.UNKNOWN, Outcome.NOT_WRITTEN)
+    )
+    gauges = ", ".join(f"{getattr(reading, name):,} {name}" for name in GAUGES)
+    minutes, rest = divmod(int(seconds), 60)
+    return (
+        f"{minutes}:{rest:02}  {rate:,.0f} records/s  {counts}  "
+        f"RSS {reading.rss / MEGABYTE:.1f} MB, {gauges}  lag {lag * 1000:.0f} ms  {fault}"
+    )
+
+
+def _line(found: Slope) -> str:
+    return f"{found.per_hour / MEGABYTE:+.1f} ± {found.uncertainty / MEGABYTE:.1f} MB/h"
+
+
+def _range(name: str, row: Sequence[float]) -> str:
+    if not row:
+        return "never measured"
+    unit = MEGABYTE if name == "rss" else 1
+    ends: Iterable[float] = (min(row), max(row), row[0], row[-1])
+    least, most, first, last = (f"{one / unit:,.1f}".removesuffix(".0") for one in ends)
+    return f"{least} to {most} (first {first}, last {last})"

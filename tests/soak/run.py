@@ -1,0 +1,278 @@
+"""One soak: users, faults, measuring and judging go on side by side until the time is up or somebody has seen enough."""
+
+from __future__ import annotations
+
+import asyncio
+import concurrent.futures
+import logging
+import random
+import threading
+import time
+from collections import deque
+from collections.abc import Callable
+from typing import Any, Final
+
+import attrs
+
+from aioproducer import Outcome, Producer
+from tests.simulation.weather import TOPIC
+from tests.soak import gauges
+from tests.soak.gauges import Lag, LagWatch, Reading
+from tests.soak.ledger import Ledger
+from tests.soak.letters import Mark
+from tests.soak.programs import Brokers, Court
+from tests.soak.report import RECOVERY, Report, period_line
+from tests.soak.users import TOPICS, VISITS, Town, settings
+
+_LONGEST_FAULT: Final = 0.5
+"""Of a period. The rest of it is for what follows from the fault."""
+_AT_WORK: Final = 0.9
+"""Of a period, before the quiet moment."""
+_LEAVING: Final = 40.0
+"""Seconds that the slowest user may take for what he is doing: every call of his is bounded."""
+_MOMENT: Final = 2.0
+_PATIENCE: Final = 60.0
+_SLACK: Final = 0.25
+_LOOK_EVERY: Final = 0.05
+_LETTERS_EVERY: Final = 0.2
+_STALL: Final = 0.5
+_WORKERS: Final = 4
+_LOCAL_FAULTS: Final = 2
+
+
+@attrs.frozen
+class Plan:
+    """What is to be done."""
+
+    seconds: float
+    seed: int
+    period: float = 10.0
+    records_per_second: float = 9_000.0
+    """What users try; during faults they get less."""
+    least_rate: float = 5_000.0
+    real: bool = False
+    haste: float = 1.0
+    """By how much the producer's time limits are shorter than usual."""
+    say: Callable[[str], object] = print
+
+
+@attrs.define(eq=False)
+class Soak:
+    """`await Soak(plan).run()` gives the report. `stop` ends it at the next moment."""
+
+    plan: Plan
+    report: Report = attrs.field(init=False)
+    stop: asyncio.Event = attrs.field(factory=asyncio.Event, init=False)
+    ledger: Ledger = attrs.field(factory=Ledger, init=False)
+    producer: Producer[Any, Any] = attrs.field(init=False)
+    _lag: LagWatch = attrs.field(factory=LagWatch, init=False)
+    _lags: deque[Lag] = attrs.field(factory=lambda: deque([Lag()], maxlen=3), init=False)
+    _rng: random.Random = attrs.field(init=False)
+    _told: int = attrs.field(default=0, init=False)
+
+    def __attrs_post_init__(self) -> None:
+        limit = settings(self.plan.haste)["request_timeout_ms"] / 1000
+        self.report = Report(self.plan.seed, self.plan.least_rate, allowed=RECOVERY + limit)
+        self._rng = random.Random(self.plan.seed)
+
+    async def run(self) -> Report:
+        """From the first process to the last."""
+        loop = asyncio.get_running_loop()
+        loop.set_exception_handler(self._callback_failed)
+        loop.set_default_executor(_full_pool())
+        brokers = await Brokers.start(TOPICS, real=self.plan.real)
+        try:
+            court = await Court.start(brokers.servers, TOPICS, [VISITS])
+            try:
+                await self._live(brokers, court)
+            finally:
+                await court.end()
+        finally:
+            await brokers.end()
+        return self.report
+
+    async def _live(self, brokers: Brokers, court: Court) -> None:
+        # What attends to the soak is there before the first reading, and after the last.
+        own = [
+            asyncio.create_task(one)
+            for one in (self._lag.watch(), self._write_letters(court), self._hear(court, brokers))
+        ]
+        await asyncio.sleep(0)
+        self.report.before = gauges.read(asyncio.get_running_loop())
+        self.producer = Producer(brokers.servers, **settings(self.plan.haste))
+        await self.producer.start(wait_ready=30.0)
+        town = Town(self.producer, self.ledger, self.plan.records_per_second, self.plan.seed, brokers.servers)
+        began = time.monotonic()
+        town.settle()
+        try:
+            await self._periods(town, brokers, court, began)
+        finally:
+            await self._end(town, court, began)
+            own[0].cancel()
+            own[1].cancel()
+            await asyncio.gather(*own, return_exceptions=True)
+            for attendant in own:
+                error = None if attendant.cancelled() else attendant.exception()
+                if error is not None:
+                    self.report.wrong.append(f"the soak itself broke: {error!r}")
+
+    # -- periods
+
+    async def _periods(self, town: Town, brokers: Brokers, court: Court, began: float) -> None:
+        faults = self._faults(brokers)
+        until = began + self.plan.seconds
+        while not self.stop.is_set() and time.monotonic() < until - _MOMENT:
+            # Time that was lost is not made up for: each fault has its whole period.
+            ends = min(time.monotonic() + self.plan.period, until)
+            fault = await next(faults)
+            town.servers = brokers.servers
+            self.report.faults[fault] += 1
+            await self._recovered(fault, ends)
+            await self._wait(ends - (1 - _AT_WORK) * self.plan.period - time.monotonic())
+            reading = await self._quiet(town, began)
+            await self._mark(court)
+            if reading is not None:
+                self._say(reading, fault, began)
+            await self._wait(ends - time.monotonic())
+
+    def _faults(self, brokers: Brokers) -> Any:
+        """Every kind once in an order drawn from the seed, then again in another order."""
+        while True:
+            numbers = list(range(brokers.faults + _LOCAL_FAULTS))
+            self._rng.shuffle(numbers)
+            for number in numbers:
+                yield self._strike(brokers, number)
+
+    async def _strike(self, brokers: Brokers, number: int) -> str:
+        longest = _LONGEST_FAULT * self.plan.period
+        match number - brokers.faults:
+            case 0:
+                await brokers.sleep(self._rng.uniform(0.1, 1.0) * longest)
+                return "whole_cluster_is_stopped"
+            case 1:
+                # Somebody's code holds the loop up, which is the fault itself.
+                time.sleep(self._rng.uniform(0.1, 1.0) * min(_STALL, longest))  # noqa: ASYNC251
+                return "loop_stalls"
+        return await brokers.strike(number, self._rng.randrange(2**31), longest)
+
+    async def _recovered(self, fault: str, ends: float) -> None:
+        """Wait until every partition is acknowledged something again, and note how long that takes."""
+        healed_at = asyncio.get_running_loop().time()
+        places = [(TOPIC, partition) for partition in range(TOPICS[TOPIC])]
+        while any(self.ledger.acked_at.get(place, 0.0) <= healed_at for place in places):
+            if time.monotonic() > max(ends, healed_at + RECOVERY) or self.stop.is_set():
+                break
+            await asyncio.sleep(_LOOK_EVERY)
+        seconds = asyncio.get_running_loop().time() - healed_at
+        self.report.recoveries.append((seconds, fault))
+
+    async def _wait(self, seconds: float) -> None:
+        """So long, unless the soak is to end."""
+        try:
+            async with asyncio.timeout(max(0.0, seconds)):
+                await self.stop.wait()
+        except TimeoutError:
+            pass
+
+    async def _quiet(self, town: Town, began: float) -> Reading | None:
+        """Let everybody rest and everything be resolved, and look at what is left; None if they do not rest."""
+        self._note_the_lag()
+        town.rest.shut()
+        try:
+            async with asyncio.timeout(2 * town.delivery_timeout + _MOMENT):
+                await town.rest.all_here()
+                await self.producer.flush()
+        except TimeoutError:
+            self.report.restless += 1
+            return None
+        else:
+            reading = gauges.read(asyncio.get_running_loop())
+            self.report.rows.add(time.monotonic() - began, reading)
+            self._check_empty()
+            return reading
+        finally:
+            # Collecting garbage has held up the loop, which is ours.
+            self._lag.take()
+            town.rest.open()
+
+    def _check_empty(self) -> None:
+        stats = self.producer.stats()
+        held = (stats.records_buffered, stats.bytes_buffered, stats.records_in_flight, stats.waiting_calls)
+        if any(held):
+            self.report.wrong.append(f"at a quiet moment the producer holds {held}")
+
+    def _say(self, reading: Reading, fault: str, began: float) -> None:
+        seconds, resolved = time.monotonic() - began, self.ledger.resolved
+        rate = (resolved - self._told) / (seconds - self.report.seconds)
+        self._told, self.report.seconds = resolved, seconds
+        self.plan.say(
+            period_line(seconds, rate, self.ledger.outcomes, reading, self._lags[-1].longest, fault)
+        )
+
+    # -- the court
+
+    async def _mark(self, court: Court, *, last: bool = False) -> None:
+        slack = _SLACK + max(lag.of_some_turns for lag in self._lags)
+        await court.tell(self.ledger.letters, Mark(self.ledger.below, slack, _PATIENCE, last))
+
+    async def _write_letters(self, court: Court) -> None:
+        while True:
+            await asyncio.sleep(_LETTERS_EVERY)
+            await court.tell(self.ledger.letters)
+
+    async def _hear(self, court: Court, brokers: Brokers) -> None:
+        """Until the last window is judged."""
+        while True:
+            told = await court.verdict()
+            self.report.add_verdict(told)
+            for finding in told["findings"]:
+                self.plan.say(f"THE JUDGE: {finding}")
+            await brokers.trim(told["offsets"])
+            if told["last"]:
+                return
+
+    # -- the end
+
+    async def _end(self, town: Town, court: Court, began: float) -> None:
+        wrong = await town.leave(_LEAVING)
+        self.report.wrong += [f"a user got {error!r}" for error in wrong]
+        report = await self.producer.close()
+        # The callbacks of the last deliveries are woken in slices.
+        for _ in range(100):
+            await asyncio.sleep(0)
+        self.report.seconds = time.monotonic() - began
+        self.report.last = gauges.read(asyncio.get_running_loop())
+        self.plan.say(f"closed: {report}")
+        self.ledger.hand_over_the_rest()
+        self.report.outcomes = self.ledger.outcomes
+        self.report.latest = self.ledger.latest
+        self._note_the_lag()
+        await self._mark(court, last=True)
+
+    def _note_the_lag(self) -> None:
+        self._lags.append(self._lag.take())
+        self.report.longest_lag = max(self.report.longest_lag, self._lags[-1].longest)
+
+    def _callback_failed(self, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+        self.report.wrong.append(f"in a callback: {context.get('message')}: {context.get('exception')!r}")
+
+
+def _full_pool() -> concurrent.futures.ThreadPoolExecutor:
+    """A pool that has all its threads already: one that makes them when they are needed looks like growth."""
+    pool = concurrent.futures.ThreadPoolExecutor(_WORKERS)
+    together = threading.Barrier(_WORKERS)
+    for one in [pool.submit(together.wait) for _ in range(_WORKERS)]:
+        one.result()
+    return pool
+
+
+def silence_the_log() -> None:
+    """Faults every few seconds make the library say much, which is tested elsewhere."""
+    log = logging.getLogger("aioproducer")
+    log.addHandler(logging.NullHandler())
+    log.propagate = False
+
+
+def succeeded(report: Report) -> bool:
+    """Nothing is wrong with it."""
+    return not report.problems() and report.outcomes[Outcome.ACKED] > 0
