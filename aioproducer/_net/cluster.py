@@ -8,6 +8,7 @@ import anyio.lowlevel
 
 from aioproducer._net.log import log
 from aioproducer._net.wakeup import Wakeup
+from aioproducer._state.accumulator import changes
 from aioproducer._wire.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
 from aioproducer.errors import AuthorizationError, KafkaError, ProtocolError, RecordError
 
@@ -77,6 +78,7 @@ class Cluster:
             self._failed(error)
             return
         update = await self._read(response)
+        await self._prepare(update)
         self.apply(update)
         if update.unusable or update.topic_errors or (question.again and not update.changed):
             # What this broker does not know, another may; it may have been left behind by the others.
@@ -102,6 +104,17 @@ class Cluster:
                 self._judge(update)
                 return update
             await anyio.lowlevel.checkpoint()
+
+    async def _prepare(self, update: Update) -> None:
+        """Make the queues of large topics, in slices as well."""
+        for name in (
+            *update.topics_learned,
+            *update.topics_recreated,
+            *(name for name, *_ in update.partitions_added),
+        ):
+            facts = self.view.topic(name)
+            for _ in self.engine.accumulator.preparing(name, facts.partitions.leaders) if facts else ():
+                await anyio.lowlevel.checkpoint()
 
     def _judge(self, update: Update) -> None:
         """An answer without use counts as a failure; a topic that contradicts itself keeps its old view."""
@@ -160,10 +173,12 @@ class Cluster:
         facts = self.view.topic(name)
         if facts is None:
             return
-        leaders = tuple(facts.partitions.leaders)
+        known = self.engine.accumulator.topics.get(name)
+        before = known.leaders if known is not None else ()
+        leaders = facts.partitions.leaders
         topic = self.engine.accumulator.learn(name, facts.topic_id, leaders, now)
-        for queue in topic.queues():
-            self.engine.admission.moved(queue)
+        for index in changes(before, leaders):
+            self.engine.admission.moved(topic.queues()[index])
         self.engine.admission.learned(name, now)
 
     def _refuse(self, name: str, code: int) -> None:

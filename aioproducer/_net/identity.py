@@ -28,6 +28,8 @@ class IdentitySource:
     def __init__(self, engine: Engine) -> None:
         self.engine = engine
         self.wanted = anyio.Event()
+        # The brokers that said they know nothing of producer ids.
+        self._lacking: set[str] = set()
 
     def want(self) -> None:
         """A new identity is needed."""
@@ -55,7 +57,13 @@ class IdentitySource:
             connection = await self.engine.control.connected()
         except KafkaError as error:
             return self._no_answer(error)
-        version = self._version(connection)
+        try:
+            version = self._version(connection)
+        except ProtocolError as error:
+            if self._nobody_can(connection):
+                raise
+            self.engine.control.close()
+            return self._no_answer(error)
         try:
             answer = await connection.request(
                 InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=0x7FFFFFFF),
@@ -75,6 +83,12 @@ class IdentitySource:
         self.engine.last_error = error
         log.debug("no producer id: %s", error)
         return NETWORK_EXCEPTION
+
+    def _nobody_can(self, connection: Connection) -> bool:
+        """Whether no broker can give a producer id, as far as they are known; a single one may just be older."""
+        self._lacking.add(connection.broker.split(" (id ")[0])
+        nodes = self.engine.view.nodes
+        return bool(nodes) and len(self._lacking) >= len(nodes)
 
     def _version(self, connection: Connection) -> int:
         try:

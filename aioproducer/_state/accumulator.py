@@ -26,12 +26,14 @@ from aioproducer._state.slowness import PULSE
 from aioproducer._state.sticky import LoadTable, in_rack
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping
 
     from aioproducer._state.gapless import Gap
     from aioproducer._state.sticky import Random
 
 
+# So many queues are made in about a millisecond.
+SLICE = 500
 # Looking at every partition for the next sticky one takes about 0.3 us each: a large topic's table of loads is kept
 # for a while (0.1 s for 10,000 partitions), so that the cost per record does not grow with the partitions.
 SMALL_TOPIC = 64
@@ -77,6 +79,13 @@ def _no_wake(deadline: float) -> None:
     del deadline
 
 
+def changes(before: tuple[int, ...], after: tuple[int, ...]) -> list[int]:
+    """Where two views of the leaders differ, as far as both go."""
+    if before == after:
+        return []
+    return [index for index, (old, new) in enumerate(zip(before, after, strict=False)) if old != new]
+
+
 def _move(queue: PartitionQueue, lane: Lane) -> None:
     """What a partition holds counts from now on as held for its new leader."""
     queue.lane = lane
@@ -110,6 +119,8 @@ class Accumulator:
         self.waker = Waker(loop)
         self.unseen_log: list[Any] = [] if unseen_log is None else unseen_log
         self.topics: dict[str, TopicQueues] = {}
+        # Topics that are about to be learned.
+        self.prepared: dict[str, TopicQueues] = {}
         self.nodes: dict[int, NodeQueue] = {}
         # Brokers that do not answer.
         self.dead: set[int] = set()
@@ -158,27 +169,50 @@ class Accumulator:
 
     def learn(self, name: str, topic_id: bytes, leaders: tuple[int, ...], now: float) -> TopicQueues:
         """A topic and the leader of each of its partitions became known, or changed."""
-        topic = self.topics.get(name)
-        if topic is None:
-            topic = self.topics[name] = TopicQueues(name, self)
-            topic.ignore_keys = self.limits.ignore_keys
-            topic.custom = self.limits.custom_partitioner
-            topic.sticky_limit = self.limits.batch_size
+        topic = self.topics[name] = self._topic(name)
+        self.prepared.pop(name, None)
         if topic.topic_id not in (topic_id, NO_TOPIC_ID):
             # Made anew: its leaders know nothing of this producer.
             for queue in topic.queues():
                 self.sequences.remade(queue)
                 queue.end_offset = 0
         topic.topic_id = topic_id
-        topic.leaders = leaders
         topic.load = None
         self._drop_partitions(topic, len(leaders), now)
-        for index, leader in enumerate(leaders):
-            if index == len(topic.partitions):
-                topic.queues().append(PartitionQueue(topic, index, self.node(leader), self))
-            else:
-                self.lead(topic.queues()[index], leader, now)
+        for _ in self._growing(topic, leaders):
+            pass
+        # All at once: with a part of them, keys would get other partitions.
+        topic.queues().extend(topic.more)
+        topic.more.clear()
+        for index in changes(topic.leaders, leaders):
+            self.lead(topic.queues()[index], leaders[index], now)
+        topic.leaders = leaders
         return topic
+
+    def _topic(self, name: str) -> TopicQueues:
+        topic = self.topics.get(name) or self.prepared.get(name)
+        if topic is None:
+            topic = TopicQueues(name, self)
+            topic.ignore_keys = self.limits.ignore_keys
+            topic.custom = self.limits.custom_partitioner
+            topic.sticky_limit = self.limits.batch_size
+        return topic
+
+    def preparing(self, name: str, leaders: tuple[int, ...]) -> Iterator[None]:
+        """Make the queues that `learn()` will need, in slices: 200,000 of them hold the loop for a second."""
+        topic = self.prepared[name] = self._topic(name)
+        return self._growing(topic, leaders)
+
+    def _growing(self, topic: TopicQueues, leaders: tuple[int, ...]) -> Iterator[None]:
+        known, more = len(topic.partitions), topic.more
+        if more and topic.leaders[known:] != leaders[known : known + len(more)]:
+            # Prepared for leaders of another time.
+            more.clear()
+        topic.leaders = (*topic.leaders[:known], *leaders[known:])
+        for index in range(known + len(more), len(leaders)):
+            if index % SLICE == SLICE - 1:
+                yield
+            more.append(PartitionQueue(topic, index, self.node(leaders[index]), self))
 
     def _drop_partitions(self, topic: TopicQueues, count: int, now: float) -> None:
         """A topic that was made anew has fewer partitions: what is bound for the others waits for its deadline."""

@@ -367,10 +367,13 @@ class Admission:
         """The caller went away before acceptance; False: the record was accepted already."""
         if call.ended:
             return False
-        lane = call.lane
+        part = call.part_in_line()
+        # Of a bulk call a record may stand in a line for memory; whoever is behind it may fit.
+        lane = call.lane if part is None else part.lane
         held = call.held
+        in_topic_line = call.lane is None
         self._end(call)
-        if lane is None:
+        if in_topic_line:
             self.advance(call.topic, now)
         if lane is not None or held:
             self.room(lane)

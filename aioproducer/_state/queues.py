@@ -117,13 +117,15 @@ class PartitionQueue(Partition):
 class TopicQueues(Topic):
     """One topic: its partitions, and the choice of the sticky one."""
 
-    __slots__ = ("accumulator", "leaders", "load", "load_until", "topic_id", "used_at")
+    __slots__ = ("accumulator", "leaders", "load", "load_until", "more", "topic_id", "used_at")
 
     def __init__(self, name: str, accumulator: Accumulator) -> None:
         super().__init__(name)
         self.accumulator = accumulator
         self.topic_id = bytes(16)
         self.leaders: tuple[int, ...] = ()
+        # Queues of partitions that are about to be known.
+        self.more: list[PartitionQueue] = []
         self.load: LoadTable | None = None
         self.load_until = 0.0
         self.used_at = 0.0

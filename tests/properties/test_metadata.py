@@ -3,17 +3,25 @@
 from __future__ import annotations
 
 import random
+from typing import Any
 
-from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from aioproducer._state.metadata import MetadataQuestion, Node, TopicFacts
+from aioproducer._state.metadata import MetadataQuestion, Node, TopicFacts, Update
+from aioproducer._wire.messages.metadata import MetadataResponse, MetadataResponseBroker
+from tests.properties.runs import case
 from tests.state.cluster_answers import MAX_AGE, MAX_IDLE, answer, partition, topic, view
 
-NAMES = st.sampled_from(["a", "b", "c"])
+NAMED = ("a", "b", "c")
+NAMES = st.sampled_from(NAMED)
 BROKERS = (1, 2, 3)
-SPOILED = st.sampled_from(["", "", "", "", "gap", "missing", "silent", "deleted"])
+SPOILED = st.sampled_from(
+    ["", "", "", "", "gap", "missing", "silent", "deleted", "twice", "denied", "stranger", "short", "deleted"]
+)
+# An error that does not pass by itself, and a broker that no answer lists.
+DENIED = 29
+STRANGER = 77
 
 
 class ClusterTopic:
@@ -47,6 +55,9 @@ class ViewMachine(RuleBasedStateMachine):
         self.last_topic: dict[str, TopicFacts] = {}
         self.incarnations: dict[bytes, ClusterTopic] = {}
         self.replaced: dict[bytes, float] = {}
+        self.ports = dict.fromkeys(BROKERS, 9092)
+        self.errors: dict[str, int | None] = {}
+        self.denied: set[str] = set()
 
     @initialize()
     def start(self) -> None:
@@ -84,6 +95,11 @@ class ViewMachine(RuleBasedStateMachine):
         if name in self.cluster:
             self.deleted[name] = self.cluster.pop(name)
 
+    @rule(node=st.sampled_from(BROKERS), port=st.integers(9092, 9094))
+    def move_broker(self, node: int, port: int) -> None:
+        """A broker listens somewhere else; answers tell."""
+        self.ports[node] = port
+
     # -- the client
 
     @rule(name=NAMES)
@@ -91,6 +107,7 @@ class ViewMachine(RuleBasedStateMachine):
         """Somebody sends to a topic; one that is not known is asked about within a second."""
         self.view.want(name, self.now)
         self.wanted[name] = self.now
+        self.denied.discard(name)
         if self.view.topic(name) is None and self.question is None:
             deadline = self.view.next_deadline()
             assert deadline is not None
@@ -115,6 +132,8 @@ class ViewMachine(RuleBasedStateMachine):
             del self.wanted[name]
             self.told.pop(name, None)
             self.last_topic.pop(name, None)
+            self.errors.pop(name, None)
+            self.denied.discard(name)
 
     @precondition(lambda self: self.question is None)
     @rule()
@@ -129,6 +148,8 @@ class ViewMachine(RuleBasedStateMachine):
             assert deadline <= self.now
             assert set(self.question.topics) <= set(self.wanted)
             assert self.question.partial or set(self.question.topics) == set(self.wanted)
+            # What is not allowed is asked about again when somebody wants it, or with all the others.
+            assert not self.question.partial or not self.denied & set(self.question.topics)
 
     @precondition(lambda self: self.question is None)
     @rule(lag=st.integers(0, 2), spoil=SPOILED)
@@ -148,24 +169,79 @@ class ViewMachine(RuleBasedStateMachine):
         topics = []
         for name in self.question.topics:
             known = self.deleted.get(name) if spoil == "deleted" else self.cluster.get(name)
-            if known is None or spoil == "missing":
+            self.errors[name] = 3
+            self.denied.discard(name)
+            if spoil == "denied":
+                topics.append(topic(name, error=DENIED))
+                self.errors[name] = DENIED
+                self.denied.add(name)
+            elif known is None or spoil == "missing":
                 topics.append(topic(name, error=3))
             elif spoil != "silent":
-                rows = known.rows(lag)
-                self.incarnations[known.id] = known
-                if spoil in ("", "deleted"):
-                    self._tell(name, known.id, [epoch for _, epoch in rows])
-                shift = spoil == "gap"
-                parts = [partition(i + shift, *row) for i, row in enumerate(rows)]
-                topics.append(topic(name, parts, known.id))
+                topics.append(self._told_topic(name, known, lag, spoil))
         self.question = None
-        self.view.answered(answer(*topics, brokers=BROKERS), self.now)
+        self.errors = {name: code for name, code in self.errors.items() if name in self.wanted}
+        self.denied &= set(self.wanted)
+        before = {name: self.view.topic(name) for name in NAMED}
+        update = self.view.answered(self._response(topics), self.now)
+        self._says_what_it_changed(update, before)
+
+    def _response(self, topics: list[Any]) -> MetadataResponse:
+        brokers = [MetadataResponseBroker(id_, f"host-{id_}", port, None) for id_, port in self.ports.items()]
+        return MetadataResponse(brokers=brokers, topics=topics)
+
+    def _told_topic(self, name: str, known: ClusterTopic, lag: int, spoil: str) -> Any:
+        rows = known.rows(lag)
+        if spoil == "stranger":
+            # What it says of the first partition is not believed; of the others it is.
+            rows = [(STRANGER, rows[0][1] + 1), *rows[1:]]
+        if spoil == "short" and len(rows) > 1:
+            # The broker has not heard of the last partition yet.
+            rows.pop()
+        retired = self.replaced.get(known.id, -60.0) + 60.0 > self.now
+        if spoil not in ("gap", "twice") and not retired:
+            self.errors[name] = None
+        else:
+            self.errors[name] = self.view.error_of(name)
+        self.incarnations[known.id] = known
+        if spoil in ("", "deleted", "short"):
+            self._tell(name, known.id, [epoch for _, epoch in rows])
+        elif spoil == "stranger":
+            self._tell(name, known.id, [-1, *[epoch for _, epoch in rows[1:]]])
+        shift = spoil == "gap"
+        parts = [partition(i + shift, *row) for i, row in enumerate(rows)]
+        if spoil == "twice":
+            parts += parts[-1:]
+        return topic(name, parts, known.id)
+
+    def _says_what_it_changed(self, update: Update, before: dict[str, TopicFacts | None]) -> None:
+        """The update has each change, and nothing that is none."""
+        for name, old in before.items():
+            new = self.view.topic(name)
+            anew = old is not None and new is not None and old.topic_id != new.topic_id
+            assert (name in update.topics_learned) == (old is None and new is not None)
+            assert (name in update.topics_recreated) == anew
+            if old is None or new is None or anew:
+                continue
+            moved = {
+                (name, row.partition, row.leader)
+                for row, past in zip(new.partitions, old.partitions, strict=False)
+                if row.leader != past.leader
+            }
+            assert {each for each in update.leaders_changed if each[0] == name} == moved
+            grown = (
+                {(name, len(old.partitions), len(new.partitions))}
+                if len(new.partitions) > len(old.partitions)
+                else set()
+            )
+            assert {each for each in update.partitions_added if each[0] == name} == grown
 
     @precondition(lambda self: self.question is not None)
     @rule(empty=st.booleans())
     def lose(self, empty: bool) -> None:
         """No answer comes, or an empty one; it is asked again after a wait, within the limits of the backoff."""
-        self.question = None
+        question, self.question = self.question, None
+        assert question is not None
         if empty:
             assert self.view.answered(answer(brokers=()), self.now).unusable
         else:
@@ -173,7 +249,29 @@ class ViewMachine(RuleBasedStateMachine):
         assert self.view.due(self.now) is None
         deadline = self.view.next_deadline()
         assert deadline is not None
-        assert self.now < deadline <= self.now + 1.0
+        assert self.now < deadline
+        if not question.partial or set(question.topics) & set(self.wanted):
+            assert deadline <= self.now + 1.0
+
+    @rule(name=NAMES, index=st.integers(0, 3))
+    def hint_at_a_stranger(self, name: str, index: int) -> None:
+        """A hint at a broker without an address, or of an epoch that is not newer, changes nothing."""
+        before = self.view.topic(name)
+        epoch = before.partitions[index].leader_epoch if before and index < len(before.partitions) else 9
+        assert not self.view.leader_hint(name, index, STRANGER, epoch + 1, None).changed
+        assert not self.view.leader_hint(name, index, 2, epoch, Node(2, "elsewhere", 1)).changed
+        assert self.view.topic(name) is before
+        assert all(node.host != "elsewhere" for node in self.view.nodes)
+
+    @rule(name=NAMES)
+    def give_up(self, name: str) -> None:
+        """Nobody waits for a topic any more: it is dropped exactly if it never became known."""
+        dropped = self.view.topic_unused(name)
+        assert dropped == (name in self.wanted and self.view.topic(name) is None)
+        if dropped:
+            del self.wanted[name]
+            self.errors.pop(name, None)
+            self.denied.discard(name)
 
     @rule(name=NAMES, index=st.integers(0, 3), lag=st.integers(0, 2))
     def hint(self, name: str, index: int, lag: int) -> None:
@@ -182,7 +280,10 @@ class ViewMachine(RuleBasedStateMachine):
         if known is None or seen is None or seen.topic_id != known.id or index >= len(known.history):
             return
         leader, epoch = known.rows(lag)[index]
-        update = self.view.leader_hint(name, index, leader, epoch, Node(leader, f"host-{leader}", 9092))
+        before: dict[str, TopicFacts | None] = {name: seen}
+        endpoint = Node(leader, f"host-{leader}", self.ports.get(leader, 9092))
+        update = self.view.leader_hint(name, index, leader, epoch, endpoint)
+        self._says_what_it_changed(update, before)
         if index < len(seen.partitions) and leader >= 0:
             after = self.view.topic(name)
             assert after is not None
@@ -193,7 +294,10 @@ class ViewMachine(RuleBasedStateMachine):
     def _truth(self, facts: TopicFacts) -> list[int]:
         """Who led each partition in the epoch that the view believes in."""
         known = self.incarnations[facts.topic_id]
-        return [known.history[row.partition][row.leader_epoch][0] for row in facts.partitions]
+        return [
+            known.history[row.partition][row.leader_epoch][0] if row.leader_epoch >= 0 else -1
+            for row in facts.partitions
+        ]
 
     def _tell(self, name: str, topic_id: bytes, epochs: list[int]) -> None:
         best = self.told.setdefault(name, {}).setdefault(topic_id, [])
@@ -236,6 +340,12 @@ class ViewMachine(RuleBasedStateMachine):
                 assert list(facts.partitions.leader_epochs) == told
 
     @invariant()
+    def the_last_error_is_known(self) -> None:
+        """The error of the last answer about each topic, and none once it was good."""
+        for name in self.wanted:
+            assert self.view.error_of(name) == self.errors.get(name)
+
+    @invariant()
     def brokers_are_reachable(self) -> None:
         """Whoever leads something has an address."""
         for name in self.wanted:
@@ -244,5 +354,4 @@ class ViewMachine(RuleBasedStateMachine):
                 assert leader < 0 or self.view.node(leader) is not None
 
 
-TestMetadataView = ViewMachine.TestCase
-TestMetadataView.settings = settings(max_examples=100, stateful_step_count=30, deadline=None)
+TestMetadataView = case(ViewMachine)

@@ -58,8 +58,12 @@ async def send(
     world: World, producer: Producer[Any, Any], count: int = 1, **arguments: Any
 ) -> list[Delivery]:
     """So many records, which must all be accepted."""
-    deliveries = [await world.ledger.send(producer, TOPIC, **arguments) for _ in range(count)]
-    return [delivery for delivery in deliveries if delivery is not None]
+    deliveries = []
+    for _ in range(count):
+        delivery = await world.ledger.send(producer, TOPIC, **arguments)
+        assert delivery is not None, world.ledger.entries[-1].error
+        deliveries.append(delivery)
+    return deliveries
 
 
 async def stream(

@@ -1,0 +1,175 @@
+"""Plant each mutant in a copy of the tree, and report which test notices it.
+
+    python -m tests.mutants                     all of them, two at a time
+    python -m tests.mutants --only NAME ...     some
+    python -m tests.mutants --jobs N
+
+A mutant that no test notices is a hole in the suite: the exit code is 1. It is 1 as well when the test that is said to
+notice a mutant fails without it too.
+"""
+
+from __future__ import annotations
+
+import argparse
+import queue
+import sys
+import time
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from typing import Final
+
+import attrs
+
+from tests.mutants.copies import Copy
+from tests.mutants.mutant import Mutant
+from tests.mutants.runs import WIDER, failures, first_failure
+from tests.mutants.table import MUTANTS
+
+NAMED_SECONDS: Final = 180.0
+WIDER_SECONDS: Final = 900.0
+# A suite in which so many tests fail by themselves says nothing about mutants.
+MOST_ROUNDS: Final = 4
+SURVIVED: Final = "SURVIVED"
+
+
+@attrs.frozen
+class Finding:
+    """What became of one mutant."""
+
+    mutant: Mutant
+    killer: str | None
+    seconds: float
+    wider: bool = False
+    """None of the tests that the table names noticed it."""
+    proven: bool = True
+    """The killer passes without the mutant."""
+
+    @property
+    def is_killed(self) -> bool:
+        """Whether a test noticed the defect, and nothing but the defect."""
+        return self.killer is not None and self.proven
+
+    @property
+    def words(self) -> str:
+        """What the table says."""
+        if self.killer is None:
+            return SURVIVED
+        if not self.proven:
+            return f"{self.killer} (which fails without it too)"
+        return f"{self.killer} (not named for it)" if self.wider else self.killer
+
+
+# -------------------------------------------------------------------------------------------- asking
+def killed(copy: Copy, mutant: Mutant, without: Collection[str]) -> Finding:
+    """Plant the mutant and ask the tests that are named for it, then all others that may notice it."""
+    began = time.monotonic()
+    with copy.planted(mutant):
+        killer = first_failure(copy, mutant.by, NAMED_SECONDS, without)
+        wider = killer is None
+        if wider:
+            killer = first_failure(copy, WIDER, WIDER_SECONDS, without)
+    return Finding(mutant, killer, time.monotonic() - began, wider=wider)
+
+
+def findings(
+    mutants: Sequence[Mutant], copies: Sequence[Copy], without: Collection[str]
+) -> Iterator[Finding]:
+    """What becomes of each mutant, as it is known; each copy serves one at a time."""
+    free: queue.SimpleQueue[Copy] = queue.SimpleQueue()
+    for copy in copies:
+        free.put(copy)
+
+    def one(mutant: Mutant) -> Finding:
+        copy = free.get()
+        try:
+            return killed(copy, mutant, without)
+        finally:
+            free.put(copy)
+
+    # Those first that have to be compiled, so that no long one is left for the end.
+    order = sorted(mutants, key=lambda mutant: mutant.module is None)
+    with ThreadPoolExecutor(len(copies)) as threads:
+        asked = [threads.submit(one, mutant) for mutant in order]
+        try:
+            for done in as_completed(asked):
+                yield done.result()
+        finally:
+            threads.shutdown(cancel_futures=True)
+
+
+def fail_anyway(found: Iterable[Finding], copy: Copy) -> set[str]:
+    """Those killers that fail in a sound copy too."""
+    killers = sorted({finding.killer for finding in found if finding.killer is not None})
+    return failures(copy, killers, WIDER_SECONDS) if killers else set()
+
+
+def settled(mutants: Sequence[Mutant], copies: Sequence[Copy]) -> list[Finding]:
+    """What becomes of all; whoever was killed by a test that fails anyway is asked about again, without that test."""
+    found: dict[str, Finding] = {}
+    without: set[str] = set()
+    left = list(mutants)
+    for _ in range(MOST_ROUNDS):
+        for finding in findings(left, copies, without):
+            print(f"{finding.seconds:>6.1f} s  {finding.mutant.name}: {finding.words}", flush=True)
+            found[finding.mutant.name] = finding
+        known = fail_anyway(found.values(), copies[0])
+        left = [mutant for mutant in mutants if found[mutant.name].killer in known]
+        if not left:
+            break
+        without |= known
+        print(f"these fail without any mutant: {', '.join(sorted(known))}", flush=True)
+    for mutant in left:
+        found[mutant.name] = attrs.evolve(found[mutant.name], proven=False)
+    return list(found.values())
+
+
+# ------------------------------------------------------------------------------------------- telling
+def table(found: Sequence[Finding]) -> Iterator[str]:
+    """A line for each mutant, in the order of the table of defects."""
+    place = {mutant.name: at for at, mutant in enumerate(MUTANTS)}
+    name = max(len(finding.mutant.name) for finding in found)
+    kind = max(len(finding.mutant.kind) for finding in found)
+    yield f"{'mutant':<{name}}  {'kind':<{kind}}  seconds  killed by"
+    for each in sorted(found, key=lambda finding: place[finding.mutant.name]):
+        yield f"{each.mutant.name:<{name}}  {each.mutant.kind:<{kind}}  {each.seconds:>7.1f}  {each.words}"
+
+
+def report(found: Sequence[Finding]) -> int:
+    """Print the table and the counts; the exit code says whether all were killed."""
+    print("\n" + "\n".join(table(found)))
+    holes = [finding for finding in found if not finding.is_killed]
+    for hole in holes:
+        print(f"\n{hole.mutant.name}: {hole.words}\n  {hole.mutant.bug}\n  {hole.mutant.path}")
+    print(f"\n{len(found) - len(holes)} mutants killed, {len(holes)} not")
+    return 1 if holes else 0
+
+
+def chosen(names: Sequence[str] | None) -> list[Mutant]:
+    """The mutants of these names, or all."""
+    known = {mutant.name: mutant for mutant in MUTANTS}
+    unknown = set(names or ()) - known.keys()
+    if unknown:
+        sys.exit(f"there is no mutant called {', '.join(sorted(unknown))}")
+    return [known[name] for name in names] if names else list(MUTANTS)
+
+
+def main() -> int:
+    """Ask about the mutants that are wanted."""
+    parser = argparse.ArgumentParser(
+        prog="python -m tests.mutants",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("--only", nargs="+", metavar="NAME")
+    parser.add_argument("--jobs", type=int, default=2)
+    options = parser.parse_args()
+    mutants = chosen(options.only)
+    began = time.monotonic()
+    copies = [Copy.numbered(number) for number in range(1, max(1, options.jobs) + 1)]
+    code = report(settled(mutants, copies))
+    print(f"{time.monotonic() - began:.0f} seconds")
+    return code
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,88 @@
+"""Copies of the tree, in which one defect at a time is planted; the tree itself is never touched."""
+
+from __future__ import annotations
+
+import contextlib
+import importlib.util
+import shlex
+import shutil
+import subprocess
+import sys
+import sysconfig
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+import attrs
+
+from tests.mutants.mutant import CORE, ROOT, Mutant
+from tools.checks import copy_of_the_tree
+
+COPIES: Final = ROOT / "build" / "mutants"
+SUFFIX: Final = str(sysconfig.get_config_var("EXT_SUFFIX"))
+# Half of the optimization takes a third of the time, and what is compiled here serves one run.
+COMPILER: Final = (
+    *shlex.split(sysconfig.get_config_var("CC") or "cc"),
+    *("-O1", "-shared", "-fPIC", "-fwrapv", "-w"),
+    f"-I{sysconfig.get_paths()['include']}",
+    f"-I{CORE}",
+)
+
+
+class NotBuiltError(Exception):
+    """A mutant does not even compile: the table is wrong."""
+
+
+@attrs.frozen
+class Copy:
+    """One copy of the tree; whoever uses it has it for itself."""
+
+    root: Path
+
+    @classmethod
+    def numbered(cls, number: int) -> Copy:
+        """What git knows and what is new, with the modules as they were compiled in place."""
+        root = COPIES / str(number)
+        shutil.rmtree(root, ignore_errors=True)
+        copy_of_the_tree(root)
+        for built in (ROOT / CORE).glob(f"*{SUFFIX}"):
+            shutil.copy2(built, root / CORE / built.name)
+        return cls(root)
+
+    @contextlib.contextmanager
+    def planted(self, mutant: Mutant) -> Iterator[None]:
+        """The copy has this defect until the end of the context."""
+        changed = [mutant.path]
+        if mutant.module is not None:
+            changed.append(CORE / f"{mutant.module}{SUFFIX}")
+        sound = {path: (self.root / path).read_bytes() for path in changed}
+        self._put(mutant.path, mutant.rewritten(sound[mutant.path].decode()).encode())
+        try:
+            if mutant.module is not None:
+                self._build(mutant.module)
+            yield
+        finally:
+            for path, content in sound.items():
+                self._put(path, content)
+
+    def _put(self, path: Path, content: bytes) -> None:
+        place = self.root / path
+        # Never into the file itself: a process that still runs may have it mapped.
+        fresh = place.with_suffix(".fresh")
+        fresh.write_bytes(content)
+        fresh.replace(place)
+        if path.suffix == ".py":
+            # It may have been compiled within the same second, and have the same size.
+            Path(importlib.util.cache_from_source(place)).unlink(missing_ok=True)
+
+    def _build(self, module: str) -> None:
+        source, made = f"{CORE}/{module}.pyx", f"{CORE}/{module}.c"
+        library = f"{CORE}/{module}.built"
+        self._run(sys.executable, "-m", "cython", "-3", source, "-I", ".", "-o", made)
+        self._run(*COMPILER, made, "-o", library)
+        (self.root / library).replace(self.root / CORE / f"{module}{SUFFIX}")
+
+    def _run(self, *command: str) -> None:
+        done = subprocess.run(command, cwd=self.root, capture_output=True, text=True, check=False)
+        if done.returncode:
+            raise NotBuiltError(f"{shlex.join(command)}\n{done.stdout}{done.stderr}")

@@ -1,0 +1,46 @@
+"""A mutant: the library with one line that is wrong, as it was in clients that lost, doubled or hung records."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Final
+
+import attrs
+
+ROOT: Final = Path(__file__).resolve().parents[2]
+CORE: Final = Path("aioproducer/_core")
+
+
+@attrs.frozen
+class Mutant:
+    """One planted defect, and the tests that are asked first whether they notice it."""
+
+    name: str
+    kind: str
+    """The part of the promise that it breaks: the heading under which the table lists it."""
+    file: str
+    """Below `aioproducer/`."""
+    line: str
+    instead: str
+    bug: str
+    """What it stands for: one sentence, with the client or report that had it where one is known."""
+    by: tuple[str, ...]
+    """Arguments of pytest, the quickest first."""
+
+    @property
+    def path(self) -> Path:
+        """The file, from the root of a tree."""
+        return Path("aioproducer", self.file)
+
+    @property
+    def module(self) -> str | None:
+        """The compiled module that has to be built again, if there is one."""
+        is_compiled = self.path.suffix in (".pyx", ".pxi")
+        return self.path.stem.partition("_")[0] if is_compiled else None
+
+    def rewritten(self, sound: str) -> str:
+        """The text of the file with the defect in it."""
+        found = sound.count(self.line)
+        if found != 1:
+            raise LookupError(f"{self.name}: its line is {found} times in {self.path}: {self.line!r}")
+        return sound.replace(self.line, self.instead)

@@ -1,0 +1,61 @@
+"""A producer that has ended has no timer in its loop, whatever it was waiting for (I9)."""
+
+from __future__ import annotations
+
+import asyncio
+from functools import partial
+from typing import Any
+
+import pytest
+
+from aioproducer.testing import EmbeddedKafka
+from tests.net.support import Make, send_all, until, warm
+
+LIBRARY = ("aioproducer._net", "aioproducer._core", "aioproducer.producer")
+
+
+def owner(callback: Any) -> str:
+    """The module whose code a timer calls. The `repr` of a timer does not tell where a method is from."""
+    while isinstance(callback, partial):
+        callback = callback.func
+    bound_to = getattr(callback, "__self__", None)
+    return str(type(bound_to).__module__ if bound_to is not None else callback.__module__)
+
+
+def timers_of_the_library() -> list[Any]:
+    """What the loop is still to call of it; asyncio's own loop tells."""
+    loop: Any = asyncio.get_running_loop()
+    return [
+        timer
+        for timer in loop._scheduled
+        if not timer.cancelled() and owner(timer._callback).startswith(LIBRARY)
+    ]
+
+
+@pytest.mark.parametrize("silent", [False, True], ids=["answered", "unanswered"])
+async def test_a_closed_producer_leaves_no_timer(silent: bool, make: Make, kafka: EmbeddedKafka) -> None:
+    """Neither for what is due at some time, nor for requests that are not answered."""
+    producer = await warm(make(kafka, linger_ms=60_000), "one")
+    await producer.send_and_wait("one", b"0")
+    if silent:
+        silence = kafka.faults.silence(api="Produce")
+        await send_all(producer, range(1, 3))
+        unanswered = asyncio.ensure_future(producer.send_and_wait("one", b"3"))
+        await silence.reached()
+    assert timers_of_the_library() != []
+    await producer.close(0)
+    if silent:
+        await asyncio.wait([unanswered])
+        unanswered.exception()
+    assert timers_of_the_library() == []
+
+
+async def test_a_producer_whose_tasks_have_died_leaves_no_timer(make: Make, kafka: EmbeddedKafka) -> None:
+    """Nor does one whose tasks somebody else has ended."""
+    producer = await warm(make(kafka, linger_ms=60_000), "one")
+    await send_all(producer, range(3))
+    for task in asyncio.all_tasks():
+        if task.get_name() == "aioproducer supervisor":
+            task.cancel()
+    await until(lambda: producer.health().state not in ("running", "closing"))
+    assert timers_of_the_library() == []

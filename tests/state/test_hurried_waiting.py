@@ -1,0 +1,18 @@
+"""Calls that wait for memory make what lingers on its way to their broker leave at once."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.state.machines import LIMITS, Machines
+
+
+@pytest.mark.parametrize("partition", [0, 1])
+def test_half_full_batches_leave_when_somebody_waits(partition: int) -> None:
+    """Where all memory lingers, nobody waits for the end of that."""
+    m = Machines(LIMITS, memory=700).introduced(1, 1)
+    m.append(bytes(500), partition=0)
+    assert m.drain() == []
+    call = m.call(bytes(400), partition=partition)
+    m.acknowledge(m.only())
+    assert call.delivery is not None
