@@ -184,8 +184,13 @@ class Accumulator:
         # All at once: with a part of them, keys would get other partitions.
         topic.queues().extend(topic.more)
         topic.more.clear()
-        for index in changes(topic.leaders, leaders):
-            self.lead(topic.queues()[index], leaders[index], now)
+        moved = [
+            queue
+            for queue, leader in zip(topic.queues(), leaders, strict=True)
+            if queue.node.node_id != leader
+        ]
+        for queue in moved:
+            self.lead(queue, leaders[queue.index], now)
         topic.leaders = leaders
         return topic
 

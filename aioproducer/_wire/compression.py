@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable
-
-import cramjam
+from functools import cache
+from typing import Any
 
 CODECS = {"none": 0, "gzip": 1, "snappy": 2, "lz4": 3, "zstd": 4}
 NAMES = {number: name for name, number in CODECS.items()}
@@ -19,6 +19,14 @@ GZIP_DEFAULT, ZSTD_DEFAULT, LZ4_DEFAULT = 6, 3, 9
 LZ4_FAST = 1
 
 
+@cache
+def _codecs() -> Any:  # a compiled module
+    """Loaded when the first batch is compressed: nearly two megabytes that most producers without compression never need."""
+    import cramjam  # noqa: PLC0415
+
+    return cramjam
+
+
 def compress(data: bytes, codec: int, level: int | None = None) -> bytes:
     """`data` compressed with the codec of this number (1 gzip, 2 snappy, 3 lz4, 4 zstd)."""
     return _COMPRESSORS[codec](data, level)
@@ -30,17 +38,17 @@ def decompress(data: bytes, codec: int) -> bytes:
 
 
 def _gzip(data: bytes, level: int | None) -> bytes:
-    return bytes(cramjam.gzip.compress(data, level=GZIP_DEFAULT if level is None else level))
+    return bytes(_codecs().gzip.compress(data, level=GZIP_DEFAULT if level is None else level))
 
 
 def _zstd(data: bytes, level: int | None) -> bytes:
-    return bytes(cramjam.zstd.compress(data, level=ZSTD_DEFAULT if level is None else level))
+    return bytes(_codecs().zstd.compress(data, level=ZSTD_DEFAULT if level is None else level))
 
 
 def _lz4(data: bytes, level: int | None) -> bytes:
     # Java's KafkaLZ4BlockInputStream refuses blocks that depend on each other.
     fast = level is None or level == LZ4_DEFAULT
-    compressor = cramjam.lz4.Compressor(
+    compressor = _codecs().lz4.Compressor(
         level=LZ4_FAST if fast else level, content_checksum=False, block_linked=False
     )
     compressor.compress(data)
@@ -51,7 +59,7 @@ def _snappy(data: bytes, level: int | None) -> bytes:
     del level  # snappy has none
     pieces = [XERIAL_HEADER]
     for start in range(0, len(data), XERIAL_BLOCK):
-        block = bytes(cramjam.snappy.compress_raw(data[start : start + XERIAL_BLOCK]))
+        block = bytes(_codecs().snappy.compress_raw(data[start : start + XERIAL_BLOCK]))
         pieces += (struct.pack(">i", len(block)), block)
     return b"".join(pieces)
 
@@ -61,7 +69,7 @@ def _unsnappy(data: bytes) -> bytes:
     at = len(XERIAL_HEADER)
     while at < len(data):
         (size,) = struct.unpack_from(">i", data, at)
-        pieces.append(bytes(cramjam.snappy.decompress_raw(data[at + 4 : at + 4 + size])))
+        pieces.append(bytes(_codecs().snappy.decompress_raw(data[at + 4 : at + 4 + size])))
         at += 4 + size
     return b"".join(pieces)
 
@@ -73,8 +81,8 @@ def _plain(data: bytes) -> bytes:
 _COMPRESSORS: dict[int, Callable[[bytes, int | None], bytes]] = {1: _gzip, 2: _snappy, 3: _lz4, 4: _zstd}
 _DECOMPRESSORS: dict[int, Callable[[bytes], bytes]] = {
     0: _plain,
-    1: lambda data: bytes(cramjam.gzip.decompress(data)),
+    1: lambda data: bytes(_codecs().gzip.decompress(data)),
     2: _unsnappy,
-    3: lambda data: bytes(cramjam.lz4.decompress(data)),
-    4: lambda data: bytes(cramjam.zstd.decompress(data)),
+    3: lambda data: bytes(_codecs().lz4.decompress(data)),
+    4: lambda data: bytes(_codecs().zstd.decompress(data)),
 }

@@ -28,7 +28,7 @@ ENDS_OF_EPOCHS = (CUT, STRAY, EXPIRE, "declined", "unordered")
 
 MODELS = (
     Model("three batches", TWO_LINES, states=29_843),
-    Model("one line", ONE_LINE, ALL_FAULTS, most_faults=1, states=4_779),
+    Model("one line", ONE_LINE, ALL_FAULTS, most_faults=1, states=4_771),
     Model("fates", PAIR, (*ALL_FATES, CUT, STRAY, EXPIRE), most_faults=2, states=4_611),
     Model("endings", ((0, 2), (1, 1)), (CUT, STRAY, UNSENT, MOVE, EXPIRE, WITHDRAW, CLOSE), states=4_959),
     # What the leaders do not know yet, and what has no number after it.
@@ -49,7 +49,7 @@ MODELS = (
     ),
     Model("last epoch", PAIR, ENDS_OF_EPOCHS, epoch=32766, states=1_770),
     Model("last epoch of two", ((0, 1), (0, 1), (1, 1)), ENDS_OF_EPOCHS, 1, epoch=32766, states=593),
-    Model("wrap", ONE_LINE, most_faults=1, sequence=(1 << 31) - 3, states=3_152),
+    Model("wrap", ONE_LINE, most_faults=1, sequence=(1 << 31) - 3, states=3_149),
     # Two brokers, calls that come later, memory for two batches of three, few attempts, many batches.
     Model("two brokers", TWO_LINES, most_faults=1, leaders=(1, 2), states=2_938),
     Model("late calls", PAIR, (CUT, MOVE, EXPIRE, "declined", "unordered"), 1, upfront=0, states=1_776),

@@ -196,10 +196,10 @@ async def test_a06_a_request_is_cut_at_every_byte(world: World, end: End) -> Non
     await all_acked(await send(world, producer))
     size = world.network.lengths(port)[-1]
     for at in range(world.seed, size, 20):
-        world.network.reset(port)
-        await asyncio.sleep(0.01)
-        cut = world.network.cut(port, 1 + at, to_broker=True, end=end)
-        await all_acked(await send(world, producer, 2))
+        await all_acked(await send(world, producer, filling=bytes(1_000)))
+        link = world.network.busiest(port)
+        cut = world.network.cut(port, 1 + at, to_broker=True, end=end, link=link)
+        await all_acked(await send(world, producer, 2, filling=bytes(size)))
         assert cut.happened
 
 

@@ -144,10 +144,16 @@ class Network:
             link.client.broken(End.RST)
             link.server.broken(End.RST)
 
-    def cut(self, port: int, after: int, *, to_broker: bool, end: End = End.RST) -> Cut:
-        """End a connection after so many more bytes of one direction: any present one, or else the next."""
+    def busiest(self, port: int) -> Link:
+        """The present connection over which most was sent."""
+        return max(self.links(port), key=lambda link: link.to_broker.delivered)
+
+    def cut(
+        self, port: int, after: int, *, to_broker: bool, end: End = End.RST, link: Link | None = None
+    ) -> Cut:
+        """End a connection after so many more bytes of one direction: this, or any present one, or else the next."""
         cut = Cut(after, end)
-        links = self.links(port)
+        links = self.links(port) if link is None else [link]
         if links:
             link = self.rng.choice(links)
             flow = link.to_broker if to_broker else link.to_client
