@@ -28,8 +28,10 @@ LIMIT_SECONDS = 1500.0
 COUNTS = ("passed", "failed", "skipped")
 # What is proven on one Python at full length, and on the others in passing; see tests/effort.py.
 PROOF_LAYERS = ("tests/exhaustive", "tests/properties", "tests/simulation", "tests/scenarios", "tests/proxy")
-# By pytest-xdist. More workers than these spend more on collecting the tests than they save.
-ON_ALL_PROCESSORS = ("-n", "auto", "--maxprocesses", "4")
+# What is about the tools and not about the Python they run on.
+OF_THE_TOOLS = ("tests/repo", "tests/soak", "tests/mutants")
+# By pytest-xdist. Many tests wait more than they compute, so these are more than there are processors on a small machine.
+ON_ALL_PROCESSORS = ("-n", "4")
 # It has no `python -m`, and its script does not survive a moved environment.
 RUN_IMPORT_LINTER = (
     "import sys; from importlinter.cli import lint_imports_command; sys.exit(lint_imports_command())"
@@ -49,7 +51,7 @@ class Check:
     seconds: float = 0.0
     tree: Path = ROOT
     effort: str = "few"
-    limit: float = LIMIT_SECONDS
+    limit: float | None = None
 
     def run(self) -> None:
         """Run it to its end or its limit, and count."""
@@ -65,16 +67,17 @@ class Check:
             self.passed = 1
 
     def _exit_code(self) -> int:
+        limit = LIMIT_SECONDS if self.limit is None else self.limit
         environment = os.environ | {"PYTHONPATH": str(self.tree), "AIOPRODUCER_EFFORT": self.effort}
         # A group of its own, so that ending it also ends what it has started.
         with subprocess.Popen(
             self.command, cwd=self.tree, env=environment, start_new_session=True
         ) as process:
             try:
-                return process.wait(self.limit)
+                return process.wait(limit)
             except subprocess.TimeoutExpired:
                 os.killpg(process.pid, signal.SIGKILL)
-                print(f"{self.name}: ended after {self.limit:.0f} seconds", flush=True)
+                print(f"{self.name}: ended after {limit:.0f} seconds", flush=True)
                 return 1
             except KeyboardInterrupt:
                 os.killpg(process.pid, signal.SIGINT)
@@ -152,9 +155,9 @@ def core_suite(version: str, python: str) -> Check:
     )
 
 
-def without_proof(check: Check) -> Check:
-    """The same, where the layers of the proof are a check of their own."""
-    check.command += [f"--ignore={folder}" for folder in PROOF_LAYERS]
+def without(check: Check, folders: tuple[str, ...]) -> Check:
+    """The same but for the tests in some folders."""
+    check.command += [f"--ignore={folder}" for folder in folders]
     return check
 
 
@@ -186,12 +189,16 @@ def suite_elsewhere(version: str, interpreter: str) -> Check:
     """The core suite on another Python, in an environment of its own; one that cannot be made is a failed check."""
     folder = f".venvs/{version}"
     python = environment_python("core", folder, interpreter)
-    return core_suite(version, python) if python else Check(f"environment {folder}", ["false"])
+    return (
+        without(core_suite(version, python), OF_THE_TOOLS)
+        if python
+        else Check(f"environment {folder}", ["false"])
+    )
 
 
 def core_suite_everywhere() -> list[Check]:
     """The core suite on each Python found, this one first."""
-    checks = [without_proof(core_suite(this_python(), sys.executable)), proof_layers("all")]
+    checks = [without(core_suite(this_python(), sys.executable), PROOF_LAYERS), proof_layers("all")]
     for version, interpreter in other_pythons():
         checks.append(suite_elsewhere(version, interpreter))
     return checks

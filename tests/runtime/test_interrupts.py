@@ -18,6 +18,8 @@ from aioproducer import Outcome, Producer
 from tests.judge.judge import judge
 from tests.runtime.support import History, KafkaElsewhere, log_of
 
+# A shell that runs tests in its background has it ignored, and children inherit that.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 ANSWERS, SIGTERM = {answers!r}, {sigterm!r}
 history, deliveries = History(), []
 

@@ -83,7 +83,7 @@ async def test_failed_record_takes_no_offset(manual: MockProducer) -> None:
     error = DeliveryError("gone", topic="orders", partition=0, outcome=Outcome.UNKNOWN)
     assert manual.fail_next(error).value == b"1"
     manual.complete_next()
-    assert (failed.exception(), failed.outcome) == (error, Outcome.UNKNOWN)
+    assert (str(failed.exception()), failed.outcome) == (str(error), Outcome.UNKNOWN)
     assert (await written).offset == 0
     assert values(manual) == [b"1", b"2"]
     assert [record.value for record in manual.written] == [b"2"]
