@@ -14,6 +14,7 @@ from aioproducer import DeliveryError, KafkaError, Outcome, Producer, StateError
 from aioproducer.testing import EmbeddedKafka
 from tests.api.conftest import Make
 from tests.api.support import LIMIT, held_requests, started, turns, unknown_topic, until, values, warm
+from tests.net.support import timers_of_the_library
 
 
 def tasks_of_the_library() -> list[asyncio.Task[Any]]:
@@ -178,13 +179,7 @@ async def test_no_timer_is_left(kafka: EmbeddedKafka) -> None:
         await producer.send_and_wait("one", b"v")
         await producer.send("one", b"v", timeout=60)
         await producer.send("one", b"v", headers={}, max_block=60)
-    loop: Any = asyncio.get_running_loop()
-    left = [
-        timer
-        for timer in loop._scheduled
-        if not timer.cancelled() and "aioproducer/_" in repr(timer._callback)
-    ]
-    assert left == []
+    assert timers_of_the_library() == []
 
 
 @pytest.mark.parametrize("timeout", [None, 0])

@@ -13,7 +13,7 @@ from blockbuster import blockbuster_ctx
 
 from aioproducer import Producer
 from aioproducer.testing import EmbeddedKafka
-from tests.net.support import Make, turns
+from tests.net.support import Make, timers_of_the_library, turns
 
 LIMIT_OF_A_TEST = 20
 
@@ -51,12 +51,6 @@ def open_sockets() -> set[str]:
     return found
 
 
-def timers_of_the_library(loop: Any) -> list[Any]:
-    """What is still to be called; uvloop does not tell."""
-    waiting = getattr(loop, "_scheduled", ())
-    return [handle for handle in waiting if not handle.cancelled() and "aioproducer" in repr(handle)]
-
-
 @pytest.fixture(autouse=True)
 async def nothing_left() -> AsyncIterator[None]:
     """Whatever a test does: no task, timer or socket of the library outlives it."""
@@ -64,7 +58,7 @@ async def nothing_left() -> AsyncIterator[None]:
     yield
     await turns(5)
     assert [task for task in asyncio.all_tasks() if task.get_name().startswith("aioproducer")] == []
-    assert timers_of_the_library(asyncio.get_running_loop()) == []
+    assert timers_of_the_library() == []
     try:
         async with asyncio.timeout(1):
             # What a broker accepted while it was closed, it closes when it sees that nobody is there.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterable
+from functools import partial
 from typing import Any, Protocol
 
 from aioproducer import Delivery, Outcome, Producer
@@ -90,3 +91,22 @@ def in_flight(producer: Producer[Any, Any]) -> int:
 def memory_in_use(producer: Producer[Any, Any]) -> int:
     """Bytes of `buffer_memory` that are taken."""
     return engine(producer).accumulator.budget.used
+
+
+LIBRARY = ("aioproducer._net", "aioproducer._core", "aioproducer.producer")
+
+
+def owner(callback: Any) -> str:
+    """The module whose code a timer calls. The `repr` of a timer does not tell where a method is from."""
+    while isinstance(callback, partial):
+        callback = callback.func
+    bound_to = getattr(callback, "__self__", None)
+    return str(type(bound_to).__module__ if bound_to is not None else callback.__module__)
+
+
+def timers_of_the_library(loop: Any = None) -> list[Any]:
+    """What the loop is still to call of it; uvloop does not tell."""
+    scheduled = getattr(asyncio.get_running_loop() if loop is None else loop, "_scheduled", ())
+    return [
+        timer for timer in scheduled if not timer.cancelled() and owner(timer._callback).startswith(LIBRARY)
+    ]

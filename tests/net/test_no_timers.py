@@ -3,33 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from functools import partial
-from typing import Any
 
 import pytest
 
 from aioproducer.testing import EmbeddedKafka
-from tests.net.support import Make, send_all, until, warm
-
-LIBRARY = ("aioproducer._net", "aioproducer._core", "aioproducer.producer")
-
-
-def owner(callback: Any) -> str:
-    """The module whose code a timer calls. The `repr` of a timer does not tell where a method is from."""
-    while isinstance(callback, partial):
-        callback = callback.func
-    bound_to = getattr(callback, "__self__", None)
-    return str(type(bound_to).__module__ if bound_to is not None else callback.__module__)
-
-
-def timers_of_the_library() -> list[Any]:
-    """What the loop is still to call of it; asyncio's own loop tells."""
-    loop: Any = asyncio.get_running_loop()
-    return [
-        timer
-        for timer in loop._scheduled
-        if not timer.cancelled() and owner(timer._callback).startswith(LIBRARY)
-    ]
+from tests.net.support import Make, send_all, timers_of_the_library, until, warm
 
 
 @pytest.mark.parametrize("silent", [False, True], ids=["answered", "unanswered"])

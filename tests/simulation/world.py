@@ -19,6 +19,7 @@ from aioproducer.testing import EmbeddedKafka
 from tests.effort import SEED_VARIABLE
 from tests.judge.history import Found, found
 from tests.judge.judge import Finding, Rules, judge
+from tests.net.support import timers_of_the_library
 from tests.simulation.ledger import Ledger
 from tests.simulation.network import Network, NetworkedLoop
 
@@ -126,8 +127,7 @@ def _nothing_is_left(world: World) -> None:
     assert world.loop.troubles == [], world.loop.troubles
     left = [task for task in asyncio.all_tasks(world.loop) if task.get_name().startswith("aioproducer")]
     assert left == [], left
-    timers = [handle for handle in world.loop._scheduled if not handle.cancelled()]  # type: ignore[attr-defined]
-    assert [timer for timer in timers if "aioproducer" in repr(timer)] == []
+    assert timers_of_the_library(world.loop) == []
     open_links = [link for broker in world.kafka.brokers for link in world.network.links(broker.port)]
     assert [link for link in open_links if not link.client.gone] == []
     for producer in world.producers:
