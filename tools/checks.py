@@ -28,8 +28,8 @@ LIMIT_SECONDS = 1500.0
 COUNTS = ("passed", "failed", "skipped")
 # What is proven on one Python at full length, and on the others in passing; see tests/effort.py.
 PROOF_LAYERS = ("tests/exhaustive", "tests/properties", "tests/simulation", "tests/scenarios", "tests/proxy")
-# What is about the tools and not about the Python they run on.
-OF_THE_TOOLS = ("tests/repo", "tests/soak", "tests/mutants")
+# What is about the tools and programs, and hardly about the Python they run on.
+OF_THE_TOOLS = ("tests/repo", "tests/soak", "tests/mutants", "tests/cli", "tests/examples")
 # By pytest-xdist. Many tests wait more than they compute, so these are more than there are processors on a small machine.
 ON_ALL_PROCESSORS = ("-n", "4")
 # It has no `python -m`, and its script does not survive a moved environment.
