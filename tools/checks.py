@@ -28,8 +28,11 @@ LIMIT_SECONDS = 1500.0
 COUNTS = ("passed", "failed", "skipped")
 # What is proven on one Python at full length, and on the others in passing; see tests/effort.py.
 PROOF_LAYERS = ("tests/exhaustive", "tests/properties", "tests/simulation", "tests/scenarios", "tests/proxy")
-# What is about the tools and programs, and hardly about the Python they run on.
-OF_THE_TOOLS = ("tests/repo", "tests/soak", "tests/mutants", "tests/cli", "tests/examples")
+# What is hardly about the Python that it runs on: tools, programs, the embedded Kafka, words and pure logic.
+ON_ONE_PYTHON = (
+    "tests/cli", "tests/contract", "tests/examples", "tests/exhaustive", "tests/golden", "tests/judge", "tests/mutants",
+    "tests/properties", "tests/repo", "tests/soak", "tests/testing", "tests/vocabulary",
+)  # fmt: skip
 # By pytest-xdist. Many tests wait more than they compute, so these are more than there are processors on a small machine.
 ON_ALL_PROCESSORS = ("-n", "4")
 # It has no `python -m`, and its script does not survive a moved environment.
@@ -190,7 +193,7 @@ def suite_elsewhere(version: str, interpreter: str) -> Check:
     folder = f".venvs/{version}"
     python = environment_python("core", folder, interpreter)
     return (
-        without(core_suite(version, python), OF_THE_TOOLS)
+        without(core_suite(version, python), ON_ONE_PYTHON)
         if python
         else Check(f"environment {folder}", ["false"])
     )

@@ -230,7 +230,7 @@ def _acked(places: list[Place]) -> int:
 async def test_faults_drawn_from_a_seed(run: Start, round_: int) -> None:
     """Kills, pauses, clean stops and leader moves in an order that nobody chose: the promise holds."""
     async with run("drawn", round_) as faults:
-        for _ in range(12 if PROOF else 3):
+        for _ in range(12 if PROOF else 1):
             await _some_fault(faults)
     faults.check()
 
