@@ -95,10 +95,13 @@ def simulate(play: Play, seed: int, *, brokers: int = 3, **options: Any) -> Worl
     with _logged() as log:
         world = World(seed, loop, kafka, rng, Ledger(loop), log)
         with _surroundings(loop, random.Random(rng.random())):
+            # When the collector comes by depends on what this process did before.
+            gc.disable()
             try:
                 loop.run_until_complete(_whole(world, play))
                 _nothing_is_left(world)
             finally:
+                gc.enable()
                 _abandon(loop)
         findings = judge(world.ledger.history(), world.read_back(), world.rules)
     if findings:
