@@ -8,7 +8,6 @@ import anyio.lowlevel
 
 from aioproducer._net.log import log
 from aioproducer._net.wakeup import Wakeup
-from aioproducer._state.accumulator import changes
 from aioproducer._wire.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
 from aioproducer.errors import AuthorizationError, KafkaError, ProtocolError, RecordError
 
@@ -37,6 +36,8 @@ class Cluster:
         self.watchers: list[asyncio.Future[None]] = []
         self.known = False
         self.ended = False
+        # Among how many brokers the memory was shared last.
+        self.brokers = 0
 
     # -- facts from elsewhere
 
@@ -159,10 +160,10 @@ class Cluster:
         changed.update(dict.fromkeys(name for name, _, _ in update.leaders_changed))
         changed.update(dict.fromkeys(name for name, *_ in update.partitions_added))
         changed.update(dict.fromkeys(update.topics_recreated))
-        brokers = len(self.engine.accumulator.nodes)
         for name in changed:
             self._learn(name, now)
-        if len(self.engine.accumulator.nodes) != brokers:
+        if len(self.engine.accumulator.nodes) != self.brokers:
+            self.brokers = len(self.engine.accumulator.nodes)
             self.engine.share_memory(self.engine.accumulator.dead)
         for name, code in update.topic_errors:
             self._refuse(name, code)
@@ -173,12 +174,8 @@ class Cluster:
         facts = self.view.topic(name)
         if facts is None:
             return
-        known = self.engine.accumulator.topics.get(name)
-        before = known.leaders if known is not None else ()
-        leaders = facts.partitions.leaders
-        topic = self.engine.accumulator.learn(name, facts.topic_id, leaders, now)
-        for index in changes(before, leaders):
-            self.engine.admission.moved(topic.queues()[index])
+        for queue in self.engine.accumulator.learn(name, facts.topic_id, facts.partitions.leaders, now):
+            self.engine.admission.moved(queue)
         self.engine.admission.learned(name, now)
 
     def _refuse(self, name: str, code: int) -> None:

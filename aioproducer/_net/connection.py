@@ -19,7 +19,7 @@ from typing import Any, NamedTuple, Protocol, TypeVar, cast
 
 from aioproducer._net.alarm import Alarm
 from aioproducer._net.handover import Part, hand_over
-from aioproducer._net.log import log as logger
+from aioproducer._net.log import log
 from aioproducer._net.replies import Reply, at_broker
 from aioproducer._state.opening import NO_VERSIONS, BrokerVersions
 from aioproducer._wire.apis import api_of
@@ -162,9 +162,7 @@ class Connection(asyncio.BufferedProtocol):
         try:
             call()
         except Exception:
-            logger.exception(
-                "a handler of the connection to broker %s failed while it was closed", self.broker
-            )
+            log.exception("a handler of the connection to broker %s failed while it was closed", self.broker)
 
     # ------------------------------------------------------------------------------------------ out
 
@@ -212,9 +210,7 @@ class Connection(asyncio.BufferedProtocol):
         try:
             hand_over(transport, parts)
         except Exception as error:
-            logger.exception(
-                "a request to broker %s could not be written; closing the connection", self.broker
-            )
+            log.exception("a request to broker %s could not be written; closing the connection", self.broker)
             self._end(self._unavailable("a request could not be written", error.with_traceback(None)))
             if on_answer is None:
                 raise self._gone() from None
@@ -280,7 +276,7 @@ class Connection(asyncio.BufferedProtocol):
         except ProtocolError as error:
             self._end(at_broker(error, self.broker).with_traceback(None))
         except Exception as error:
-            logger.exception(
+            log.exception(
                 "the handler of an answer from broker %s failed; closing the connection", self.broker
             )
             self._end(self._unavailable("the handler of an answer failed", error.with_traceback(None)))

@@ -27,6 +27,8 @@ class Control:
     def __init__(self, engine: Engine) -> None:
         self.engine = engine
         self.connection: Connection | None = None
+        # Where the newest connection leads, or led.
+        self.address: tuple[str, int] | None = None
         # Metadata and identity may both find no connection: one of them dials, the other uses what comes of it.
         self.dialing = anyio.Lock()
 
@@ -52,9 +54,12 @@ class Control:
         last: KafkaError = BrokerUnavailableError("no broker is known")
         for host, port, node_id in self._worth_trying():
             try:
-                return await self.engine.addresses.dial(host, port, node_id)
+                connection = await self.engine.addresses.dial(host, port, node_id)
             except KafkaError as error:
                 last = self.engine.last_error = error
+            else:
+                self.address = (host, port)
+                return connection
         raise last
 
     def _worth_trying(self) -> list[tuple[str, int, int | None]]:

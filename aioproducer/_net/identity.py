@@ -28,8 +28,8 @@ class IdentitySource:
     def __init__(self, engine: Engine) -> None:
         self.engine = engine
         self.wanted = anyio.Event()
-        # The brokers that said they know nothing of producer ids.
-        self._lacking: set[str] = set()
+        # Where brokers said that they know nothing of producer ids.
+        self._lacking: set[tuple[str, int] | None] = set()
 
     def want(self) -> None:
         """A new identity is needed."""
@@ -60,7 +60,8 @@ class IdentitySource:
         try:
             version = self._version(connection)
         except ProtocolError as error:
-            if self._nobody_can(connection):
+            self._lacking.add(self.engine.control.address)
+            if self._nobody_can():
                 raise
             self.engine.control.close()
             return self._no_answer(error)
@@ -84,9 +85,8 @@ class IdentitySource:
         log.debug("no producer id: %s", error)
         return NETWORK_EXCEPTION
 
-    def _nobody_can(self, connection: Connection) -> bool:
+    def _nobody_can(self) -> bool:
         """Whether no broker can give a producer id, as far as they are known; a single one may just be older."""
-        self._lacking.add(connection.broker.split(" (id ")[0])
         nodes = self.engine.view.nodes
         return bool(nodes) and len(self._lacking) >= len(nodes)
 

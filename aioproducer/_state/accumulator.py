@@ -79,13 +79,6 @@ def _no_wake(deadline: float) -> None:
     del deadline
 
 
-def changes(before: tuple[int, ...], after: tuple[int, ...]) -> list[int]:
-    """Where two views of the leaders differ, as far as both go."""
-    if before == after:
-        return []
-    return [index for index, (old, new) in enumerate(zip(before, after, strict=False)) if old != new]
-
-
 def _move(queue: PartitionQueue, lane: Lane) -> None:
     """What a partition holds counts from now on as held for its new leader."""
     queue.lane = lane
@@ -153,10 +146,6 @@ class Accumulator:
             self.share_memory(self.dead)
         return found
 
-    def budget_of(self, topic: str) -> Budget:
-        """What the records of this topic may hold: the whole, unless the topic has a limit of its own."""
-        return self.topic_budgets.get(topic, self.budget)
-
     def lane_of(self, topic: str, node: NodeQueue) -> Lane:
         """The lane of a topic to a broker. Where the topic is limited, who waits for it holds up nobody else."""
         if topic not in self.topic_budgets:
@@ -167,8 +156,8 @@ class Accumulator:
             lane.stuck = node.lane.stuck
         return lane
 
-    def learn(self, name: str, topic_id: bytes, leaders: tuple[int, ...], now: float) -> TopicQueues:
-        """A topic and the leader of each of its partitions became known, or changed."""
+    def learn(self, name: str, topic_id: bytes, leaders: tuple[int, ...], now: float) -> list[PartitionQueue]:
+        """A topic and the leader of each of its partitions became known; returns those whose leader has changed."""
         topic = self.topics[name] = self._topic(name)
         self.prepared.pop(name, None)
         if topic.topic_id not in (topic_id, NO_TOPIC_ID):
@@ -182,7 +171,7 @@ class Accumulator:
         for _ in self._growing(topic, leaders):
             pass
         # All at once: with a part of them, keys would get other partitions.
-        topic.queues().extend(topic.more)
+        topic.queues().extend(topic.more[: len(leaders) - len(topic.partitions)])
         topic.more.clear()
         moved = [
             queue
@@ -192,7 +181,7 @@ class Accumulator:
         for queue in moved:
             self.lead(queue, leaders[queue.index], now)
         topic.leaders = leaders
-        return topic
+        return moved
 
     def _topic(self, name: str) -> TopicQueues:
         topic = self.topics.get(name) or self.prepared.get(name)
@@ -210,10 +199,9 @@ class Accumulator:
 
     def _growing(self, topic: TopicQueues, leaders: tuple[int, ...]) -> Iterator[None]:
         known, more = len(topic.partitions), topic.more
-        if more and topic.leaders[known:] != leaders[known : known + len(more)]:
-            # Prepared for leaders of another time.
+        if more and more[0].index != known:
+            # Prepared when the topic had another number of partitions.
             more.clear()
-        topic.leaders = (*topic.leaders[:known], *leaders[known:])
         for index in range(known + len(more), len(leaders)):
             if index % SLICE == SLICE - 1:
                 yield
@@ -402,9 +390,9 @@ class Accumulator:
         if not queue.queue or queue.node.node_id == NO_LEADER:
             return False
         batch = queue.queue[0]
-        # KIP-951: a new leader is worth an attempt at once, whatever the backoff.
         if batch.gap is not None and not batch.attempts:
             return False
+        # KIP-951: a new leader is worth an attempt at once, whatever the backoff.
         if batch.sealing or (now < batch.retry_at and batch.retry_leader == queue.node.node_id):
             return False
         return self._due(queue, batch, now) and self.sequences.may_send(queue, batch)

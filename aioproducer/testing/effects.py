@@ -50,15 +50,16 @@ def never() -> bool:
 class Changes:
     """Who must look again when a log grew, a gate opened or a fault came or went."""
 
-    _listeners: set[Callable[[], None]] = attrs.field(factory=set)
+    # In the order in which they came: a set would be gone through by address, and a seed would not replay that.
+    _listeners: dict[Callable[[], None], None] = attrs.field(factory=dict)
 
     def subscribe(self, listener: Callable[[], None]) -> None:
         """Call `listener` on each change."""
-        self._listeners.add(listener)
+        self._listeners[listener] = None
 
     def unsubscribe(self, listener: Callable[[], None]) -> None:
         """Call it no more."""
-        self._listeners.discard(listener)
+        self._listeners.pop(listener, None)
 
     def notify(self) -> None:
         """Something changed."""

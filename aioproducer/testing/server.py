@@ -21,7 +21,7 @@ _RESET_ON_CLOSE: Final = struct.pack("ii", 1, 0)
 class BrokerProtocol(asyncio.Protocol):
     """Does on a transport what a `Conversation` says."""
 
-    def __init__(self, broker: Broker, open_ones: set[BrokerProtocol]) -> None:
+    def __init__(self, broker: Broker, open_ones: dict[BrokerProtocol, None]) -> None:
         self._broker = broker
         self._open_ones = open_ones
         self._conversation = Conversation(broker)
@@ -36,7 +36,7 @@ class BrokerProtocol(asyncio.Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """A client came."""
         self._transport = cast("asyncio.Transport", transport)
-        self._open_ones.add(self)
+        self._open_ones[self] = None
         self._broker.cluster.changes.subscribe(self._changed)
         hang_up = self._broker.rules.before_request(Asked(self._broker.node.id, -1), HangUp)
         if hang_up is not None:
@@ -59,7 +59,7 @@ class BrokerProtocol(asyncio.Protocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         """The connection is over."""
-        self._open_ones.discard(self)
+        self._open_ones.pop(self, None)
         self._broker.cluster.changes.unsubscribe(self._changed)
         self._stop_timer()
         if not self._lost.done():
@@ -138,10 +138,11 @@ class Sockets:
 
     _brokers: dict[int, Broker]
     _servers: dict[int, asyncio.Server] = attrs.field(factory=dict, init=False)
-    _connections: dict[int, set[BrokerProtocol]] = attrs.field(init=False)
+    # In the order in which they came: a set would be gone through by address, and a seed would not replay that.
+    _connections: dict[int, dict[BrokerProtocol, None]] = attrs.field(init=False)
 
     def __attrs_post_init__(self) -> None:
-        self._connections = {broker_id: set() for broker_id in self._brokers}
+        self._connections = {broker_id: {} for broker_id in self._brokers}
 
     async def open(self, broker_id: int, port: int | None = None) -> None:
         """Listen, at any free port unless one is given; opening twice changes nothing."""

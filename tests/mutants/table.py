@@ -697,7 +697,7 @@ MUTANTS: Final = (
         name="waiting-calls-stay-with-the-old-leader",
         kind="waking",
         file="_net/cluster.py",
-        line="self.engine.admission.moved(topic.queues()[index])",
+        line="self.engine.admission.moved(queue)",
         instead="pass",
         bug=(
             "Calls that wait for memory go on waiting for a broker that does not lead their partition "

@@ -94,14 +94,17 @@ class AccumulatorMachine(RuleBasedStateMachine):
         self._learn([1, 2, 1])
 
     def _learn(self, leaders: list[int]) -> None:
-        topic = self.m.accumulator.learn("t", self.topic_id.to_bytes(16, "big"), tuple(leaders), self.m.now)
+        self.m.accumulator.learn("t", self.topic_id.to_bytes(16, "big"), tuple(leaders), self.m.now)
         kept = self.model.partitions[: len(leaders)]
         for partition in self.model.partitions[len(leaders) :]:
             self.model.leads(partition, -1)
             self.model.gone.append(partition)
         for partition, leader in zip(kept, leaders, strict=False):
             self.model.leads(partition, leader)
-        fresh = [Partition(queue, leaders[queue.index]) for queue in topic.queues()[len(kept) :]]
+        fresh = [
+            Partition(queue, leaders[queue.index])
+            for queue in self.m.accumulator.topics["t"].queues()[len(kept) :]
+        ]
         self.model.partitions = [*kept, *fresh]
 
     def _pack_later(self, real: QueuedBatch) -> None:

@@ -73,18 +73,21 @@ interpreters.destroy(number)
 @pytest.mark.parametrize("again", [False, True], ids=["there alone", "there and here"])
 def test_f22_subinterpreter(again: bool) -> None:
     """In a second interpreter the producer works, or its import is refused with the reason; the process lives."""
+    # CPython 3.12.1 itself aborts, on some systems, at the end of a process that imported asyncio in a second interpreter.
+    asyncio_alone = run_program(SUBINTERPRETER.format(path=sys.path, program="import asyncio", again=False))
     program = WHOLE_LIFE.format(run=RUN)
     done = run_program(SUBINTERPRETER.format(path=sys.path, program=program, again=again))
     told = done.stdout.splitlines()
     refused_there = any("does not support loading in subinterpreters" in line for line in told)
     worked_there = told[:2] == ["100 100", "True"]
     assert refused_there or worked_there, (told, done.stderr)
+    lived = done.returncode == asyncio_alone.returncode
     if again:
-        worked_here = told[-2:] == ["100 100", "True"] and done.returncode == 0
+        worked_here = told[-2:] == ["100 100", "True"] and lived
         refused_here = done.returncode == 1 and "can only be loaded into one interpreter" in done.stderr
         assert worked_here or refused_here, (told, done.stderr)
     else:
-        assert done.returncode == 0, done.stderr
+        assert lived, done.stderr
 
 
 FREE_THREADING = """

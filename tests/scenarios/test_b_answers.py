@@ -46,6 +46,7 @@ from tests.scenarios.support import (
     outcomes,
     port_of_leader,
     scenario,
+    send,
     stage,
 )
 from tests.simulation.world import World
@@ -62,18 +63,6 @@ Change = Callable[[bytes], bytes]
 
 
 # -- what comes back
-
-
-async def send(
-    world: World, producer: Producer[Any, Any], count: int = 1, **arguments: Any
-) -> list[Delivery]:
-    """So many records, all of which are accepted."""
-    accepted = []
-    for _ in range(count):
-        delivery = await world.ledger.send(producer, TOPIC, **arguments)
-        assert delivery is not None, world.ledger.entries[-1].error
-        accepted.append(delivery)
-    return accepted
 
 
 async def fresh(world: World, **settings: Any) -> Producer[Any, Any]:

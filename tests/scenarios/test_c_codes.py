@@ -20,7 +20,7 @@ from aioproducer.testing.batches import BatchHeader, read_header
 from aioproducer.testing.history import SeenBatch
 from aioproducer.testing.producer_state import SEQUENCE_LIMIT, ProducerEntry
 from aioproducer.testing.rules import Fault
-from tests.scenarios.support import TOPIC, all_acked, leader, outcomes, produced, scenario, stage
+from tests.scenarios.support import TOPIC, all_acked, leader, outcomes, produced, scenario, send, stage
 from tests.simulation.world import World
 
 DT = 20.0
@@ -58,18 +58,6 @@ def case(*words: object) -> Iterator[None]:
 
 
 # -- batches in flight
-
-
-async def send(
-    world: World, producer: Producer[Any, Any], count: int = 1, **arguments: Any
-) -> list[Delivery]:
-    """So many records, all of which are accepted."""
-    accepted = []
-    for _ in range(count):
-        delivery = await world.ledger.send(producer, TOPIC, **arguments)
-        assert delivery is not None, world.ledger.entries[-1].error
-        accepted.append(delivery)
-    return accepted
 
 
 async def on_stage(world: World, each: int = 1, partitions: int = 3, **settings: Any) -> Producer[Any, Any]:

@@ -202,11 +202,10 @@ class Machines:
 
     def learn(self, *leaders: int, topic: str = "t") -> TopicQueues:
         """These brokers lead the partitions of the topic."""
-        queues = self.accumulator.learn(topic, bytes(16), leaders, self.now)
-        for queue in queues.queues():
+        for queue in self.accumulator.learn(topic, bytes(16), leaders, self.now):
             self.admission.moved(queue)
         self.admission.learned(topic, self.now)
-        return queues
+        return self.accumulator.topics[topic]
 
     def introduced(self, *leaders: int) -> Machines:
         """The same, with leaders that know this producer: no first batch has to go alone."""

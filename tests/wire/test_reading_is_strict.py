@@ -55,7 +55,8 @@ def test_count_beyond_the_bytes(kind: type[tuple[object, ...]], version: int, co
     try:
         with pytest.raises(ProtocolError, match=rf"{kind.__name__}\.values .*count of {count} does not fit"):
             reader.decode(frame)
-        assert tracemalloc.get_traced_memory()[1] < 16 * 1024
+        # Of all threads: the runner of the tests has one of its own.
+        assert tracemalloc.get_traced_memory()[1] < 64 * 1024
     finally:
         tracemalloc.stop()
 
