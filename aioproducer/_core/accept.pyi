@@ -26,6 +26,8 @@ class Budget:
     @property
     def peak(self) -> int: ...
     stuck_limit: int
+    kept: int
+    part: int
     @property
     def stuck(self) -> int: ...
     @property

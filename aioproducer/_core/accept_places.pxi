@@ -1,5 +1,8 @@
 # Where records go, as far as the fast path touches it: memory, partitions, topics.
 
+cdef class Lane
+
+
 cdef class Budget:
     """The bytes that buffered records may hold together: all of them, or those of one topic as a part of the whole."""
 
@@ -11,13 +14,18 @@ cdef class Budget:
     # What stands in lanes that do not move, and how much of it there may be at most.
     cdef readonly Py_ssize_t stuck
     cdef public Py_ssize_t stuck_limit
+    # What is kept back for lanes that hold less than their part of it: no lane can take all before it is known to be stuck.
+    cdef public Py_ssize_t kept
+    cdef public Py_ssize_t part
 
     def __init__(self, Py_ssize_t capacity, Budget whole=None):
         self.capacity = self.stuck_limit = capacity
         self.whole = whole
 
-    cdef inline bint has_room(self, Py_ssize_t size, bint stuck) noexcept:
-        return self.used + size <= self.capacity and not (stuck and self.stuck + size > self.stuck_limit)
+    cdef inline bint has_room(self, Py_ssize_t size, Lane lane) noexcept:
+        left = self.capacity - self.used - size
+        return (left >= self.kept or (left >= 0 and lane.used < self.part)) and not (
+            lane._stuck and self.stuck + size > self.stuck_limit)
 
     cdef inline void add(self, Py_ssize_t size, bint stuck) noexcept:
         self.used += size
@@ -55,8 +63,7 @@ cdef class Lane:
                 self._whole.stuck += change
 
     cdef inline bint has_room(self, Py_ssize_t size) noexcept:
-        return (self.budget.has_room(size, self._stuck)
-                and (self._whole is None or self._whole.has_room(size, self._stuck)))
+        return self.budget.has_room(size, self) and (self._whole is None or self._whole.has_room(size, self))
 
     cdef inline void take(self, Py_ssize_t size) noexcept:
         self.used += size

@@ -55,6 +55,7 @@ class _Asked(NamedTuple):
     deadline: float
     timeout: float
     answer_limit: int
+    size: int
 
 
 class Connection(asyncio.BufferedProtocol):
@@ -113,6 +114,11 @@ class Connection(asyncio.BufferedProtocol):
     def in_flight(self) -> int:
         """Requests that wait for their answer."""
         return len(self._waiting)
+
+    @property
+    def bytes_in_flight(self) -> int:
+        """The bytes of those requests."""
+        return sum(asked.size for asked in self._waiting)
 
     # ------------------------------------------------------------------------------------------ life
 
@@ -205,7 +211,10 @@ class Connection(asyncio.BufferedProtocol):
             return
         now = self.last_used = self._loop.time()
         if on_answer is not None:
-            self._waiting.append(_Asked(correlation_id, on_answer, now + timeout, timeout, answer_limit))
+            size = sum(map(len, parts))
+            self._waiting.append(
+                _Asked(correlation_id, on_answer, now + timeout, timeout, answer_limit, size)
+            )
             self._alarm.expect(now + timeout)
         try:
             hand_over(transport, parts)

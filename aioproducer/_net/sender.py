@@ -147,6 +147,7 @@ class Sender:
         self.state = "disconnected"
         reason = connection.close_reason or BrokerUnavailableError(broker=self.node_id)
         if isinstance(reason, ProtocolError) or link.silent:
+            self.failures += 1
             self.engine.addresses.tell(
                 node.host, node.port, "the connection to a broker was given up: %s", reason
             )
@@ -260,6 +261,7 @@ class Sender:
             broker=str(self.node_id),
             state=self.state,
             requests_in_flight=0 if link is None else link.connection.in_flight,
+            bytes_in_flight=0 if link is None else link.connection.bytes_in_flight,
             connects=self.connects,
             failures=self.failures,
         )

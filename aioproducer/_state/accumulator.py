@@ -240,13 +240,17 @@ class Accumulator:
     def share_memory(self, dead: set[int]) -> None:
         """Brokers that do not answer may hold half of the memory together, while others are alive.
 
-        With them counts what waits for a leader: most often that is what a broker led that just went down.
+        With them counts what waits for a leader: most often that is what a broker led that just went down. Until a broker's
+        silence is noticed it may take much more: an eighth is kept back, in equal parts, for brokers that hold little.
         """
         self.dead = dead
         slow = {*dead, NO_LEADER}
         all_slow = slow.issuperset(self.nodes)
+        brokers = len(self.nodes.keys() - {NO_LEADER})
         for budget in (self.budget, *self.topic_budgets.values()):
             budget.stuck_limit = budget.capacity if all_slow else budget.capacity // 2
+            budget.kept = budget.capacity // 8 if brokers > 1 else 0
+            budget.part = budget.kept // max(1, brokers)
         for node_id, node in self.nodes.items():
             for lane in node.lanes():
                 lane.stuck = node_id in slow

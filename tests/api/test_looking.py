@@ -100,6 +100,8 @@ async def test_stats_of_buffered_and_flying(make: Make, kafka: EmbeddedKafka) ->
     assert (stats.records_in_flight, stats.records_buffered) == (1, 1)
     assert stats.bytes_in_flight > 0
     assert stats.bytes_buffered > 0
+    (connection,) = [one for one in stats.connections if one.requests_in_flight]
+    assert connection.bytes_in_flight > stats.bytes_in_flight
     assert 0 <= (stats.oldest_unacked_seconds or 0) < LIMIT
 
 

@@ -555,6 +555,18 @@ MUTANTS: Final = (
         by=("tests/state/test_accumulator.py",),
     ),
     Mutant(
+        name="a-frozen-broker-takes-all-memory",
+        kind="memory",
+        file="_state/accumulator.py",
+        line="budget.kept = budget.capacity // 8 if brokers > 1 else 0",
+        instead="budget.kept = 0",
+        bug=(
+            "A broker that froze a moment ago takes all of the memory before its silence is noticed, "
+            "and the others starve until its records expire."
+        ),
+        by=("tests/state/test_admission.py",),
+    ),
+    Mutant(
         name="waiters-do-not-hurry-half-full-batches",
         kind="memory",
         file="_state/admission.py",

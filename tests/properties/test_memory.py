@@ -129,13 +129,19 @@ class MemoryMachine(RuleBasedStateMachine):
         """Is there memory for this record?"""
         queue = self.m.queue(partition, topic)
         needed = self.needed(queue, content)
-        if self.m.used + needed > self.m.memory:
+        if not self.is_free(needed, queue.lane):
             return False
         if not self.slow(queue.node.node_id):
             return True
         allowed = self.m.memory if self.dead.issuperset(NODES) else self.m.memory // 2
         stuck = sum(node.lane.used for id_, node in self.m.accumulator.nodes.items() if self.slow(id_))
         return stuck + needed <= allowed
+
+    def is_free(self, needed: int, lane: Lane) -> bool:
+        """An eighth is kept back, in equal parts, for the brokers that hold little."""
+        kept = self.m.memory // 8
+        free = self.m.memory - self.m.used - needed
+        return free >= (0 if lane.used < kept // len(NODES) else kept)
 
     def needed(self, queue: PartitionQueue, content: Content) -> int:
         batch = queue.open
@@ -171,7 +177,7 @@ class MemoryMachine(RuleBasedStateMachine):
         caller = self._new("u", partition, size, patience)
         assert caller.content.value is not None
         holds = alone(caller.content) - HEADER
-        if self.known("u") or self.m.used + holds > self.m.memory:
+        if self.known("u") or not self.is_free(holds, self.m.admission.antechamber):
             return
         caller.held = holds
         caller.call = self.m.call(

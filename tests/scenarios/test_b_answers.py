@@ -621,6 +621,8 @@ async def test_b09_a_partition_twice_with_different_results(world: World) -> Non
     assert world.now - began < RECOVERY
     assert dials(world, port_of_leader(world), began) == 1
     assert before
+    (connection,) = [one for one in producer.stats().connections if one.broker == str(leader(world))]
+    assert connection.failures == 1
     assert told(world, "a partition twice, or one that was not asked for")
     sound(world)
 

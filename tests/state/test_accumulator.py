@@ -370,7 +370,7 @@ def test_dead_brokers_share_their_half(m: Machines) -> None:
     m.node(1).lane.charge(half)
     assert [m.node(other).lane.room_for(1) for other in (1, 2, -1, 3)] == [False, False, False, True]
     m.accumulator.share_memory({2})
-    assert all(m.node(other).lane.room_for(half) for other in (1, 2, -1, 3))
+    assert all(m.node(other).lane.room_for(m.memory // 4) for other in (1, 2, -1, 3))
     assert m.accumulator.budget.stuck == 0
 
 

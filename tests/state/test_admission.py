@@ -26,7 +26,7 @@ def full(memory: int = 600) -> Machines:
     """A producer whose memory is almost full: there is room for a small record, not for one of 150 bytes;
     its batch is on its way to broker 1."""
     m = Machines(ROOMY, memory=memory).introduced(1, 2, 1)
-    m.append(bytes(memory - 180), partition=0)
+    m.append(bytes(memory - memory // 8 - 180), partition=0)
     m.accumulator.flush(m.now)
     m.only()
     return m
@@ -178,18 +178,38 @@ def test_other_lanes_are_not_held_up() -> None:
 
 def test_a_dead_lane_cannot_take_all_memory() -> None:
     """Half of the memory stays free for brokers that answer."""
-    m = Machines(ROOMY, memory=1000).introduced(1, 2)
+    m = Machines(ROOMY, memory=1100).introduced(1, 2)
     m.accumulator.share_memory({1})
     dead = [m.call(bytes(150), partition=0) for _ in range(5)]
     alive = [m.call(bytes(150), partition=1) for _ in range(2)]
     assert [call.ended for call in dead] == [True, True, False, False, False]
     assert all(call.ended for call in alive)
-    assert m.node(1).lane.used <= 500
+    assert m.node(1).lane.used <= 550
+
+
+def test_a_broker_that_froze_a_moment_ago_cannot_take_all_memory() -> None:
+    """An eighth is kept back, in equal parts, for brokers that hold less than theirs: nobody is known to be dead yet."""
+    m = Machines(ROOMY, memory=8_000).introduced(1, 2)
+    frozen = [m.call(bytes(400), partition=0) for _ in range(20)]
+    taken = m.node(1).lane.used
+    assert 6_400 < taken <= 7_000
+    assert not frozen[-1].ended
+    assert [m.call(bytes(400), partition=1).ended for _ in range(3)] == [True, True, False]
+    assert m.node(1).lane.used == taken
+
+
+def test_alone_a_broker_may_take_all_memory() -> None:
+    """Nothing is kept back where there is nobody for whom."""
+    m = Machines(ROOMY, memory=8_000).introduced(1, 1)
+    assert m.node(1).lane.room_for(8_000)
+    m.node(1).lane.charge(7_900)
+    assert m.node(1).lane.room_for(100)
+    assert not m.node(1).lane.room_for(101)
 
 
 def test_losing_the_leader_frees_no_memory_for_more() -> None:
     """A dead broker's records that wait may not take the other half when its partition has no leader any more."""
-    m = Machines(ROOMY, memory=1000).introduced(1, 2)
+    m = Machines(ROOMY, memory=1100).introduced(1, 2)
     m.accumulator.share_memory({1})
     dead = [m.call(bytes(150), partition=0) for _ in range(5)]
     m.learn(-1, 2)
