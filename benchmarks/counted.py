@@ -12,6 +12,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 from unittest.mock import patch
@@ -63,7 +64,9 @@ def count_instructions(kafka: KafkaCluster, scale: float = 1.0) -> Counts:
 
 def instructions_each(servers: str, what: str, topic: str, few: int, more: int) -> int:
     """What `more` of them cost beside a few, each."""
-    without, with_them = (_counted(servers, what, topic, str(count)) for count in (few, few + more))
+    with ThreadPoolExecutor() as pool:
+        counts = (str(few), str(few + more))
+        without, with_them = pool.map(lambda count: _counted(servers, what, topic, count), counts)
     return round((with_them - without) / more)
 
 

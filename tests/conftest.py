@@ -1,11 +1,14 @@
-"""Fixtures for the whole test suite: a real Kafka, started when the first test asks for it."""
+"""For the whole test suite: a real Kafka, started when the first test asks for it, and the seeds of scenarios."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Generator, Iterator
 from typing import TYPE_CHECKING
 
 import pytest
+
+from tests.effort import SCENARIO, SCENARIO_VARIANT, seeds
 
 if TYPE_CHECKING:
     from tools.kafka_cluster import KafkaCluster
@@ -53,3 +56,12 @@ def pytest_runtest_makereport(
             if kafka is not None:
                 report.sections.append(("Log of the real Kafka", kafka.log_tails()))
     return report
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """A scenario of one kind has all of the seeds; each variant of one that has several has fewer."""
+    if metafunc.definition.get_closest_marker("seeded") is None:
+        return
+    variants = math.prod(len(mark.args[1]) for mark in metafunc.definition.iter_markers("parametrize"))
+    each = max(SCENARIO_VARIANT, math.ceil(SCENARIO / variants))
+    metafunc.parametrize("seed", seeds(each))

@@ -19,6 +19,7 @@ import subprocess
 import sys
 import time
 import xml.etree.ElementTree as ET
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -31,10 +32,10 @@ PROOF_LAYERS = ("tests/exhaustive", "tests/properties", "tests/simulation", "tes
 # What is hardly about the Python that it runs on: tools, programs, the embedded Kafka, words and pure logic.
 ON_ONE_PYTHON = (
     "tests/cli", "tests/contract", "tests/examples", "tests/exhaustive", "tests/golden", "tests/judge", "tests/mutants",
-    "tests/properties", "tests/repo", "tests/soak", "tests/testing", "tests/vocabulary",
+    "tests/properties", "tests/proxy", "tests/repo", "tests/soak", "tests/testing", "tests/vocabulary",
 )  # fmt: skip
 # By pytest-xdist. Many tests wait more than they compute, so these are more than there are processors on a small machine.
-ON_ALL_PROCESSORS = ("-n", "4")
+ON_ALL_PROCESSORS = ("-n", "4", "--dist", "worksteal")
 # It has no `python -m`, and its script does not survive a moved environment.
 RUN_IMPORT_LINTER = (
     "import sys; from importlinter.cli import lint_imports_command; sys.exit(lint_imports_command())"
@@ -201,10 +202,10 @@ def suite_elsewhere(version: str, interpreter: str) -> Check:
 
 def core_suite_everywhere() -> list[Check]:
     """The core suite on each Python found, this one first."""
-    checks = [without(core_suite(this_python(), sys.executable), PROOF_LAYERS), proof_layers("all")]
-    for version, interpreter in other_pythons():
-        checks.append(suite_elsewhere(version, interpreter))
-    return checks
+    here = [without(core_suite(this_python(), sys.executable), PROOF_LAYERS), proof_layers("all")]
+    # Their environments are made at the same time: much of that is waiting for packages.
+    with ThreadPoolExecutor() as pool:
+        return [*here, *pool.map(lambda found: suite_elsewhere(*found), other_pythons())]
 
 
 def everything() -> list[Check]:

@@ -136,6 +136,7 @@ def ensure(folder: Path) -> Path:
 @contextmanager
 def locked(folder: Path) -> Iterator[None]:
     """Two `make` at once take turns."""
+    folder.mkdir(exist_ok=True)
     with (folder / ".aioproducer-lock").open("w") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
         yield
@@ -176,13 +177,18 @@ def sources() -> list[tuple[str, bytes]]:
 
 
 # ---------------------------------------------------------------------------------------------- steps
+def pip_install(folder: Path) -> tuple[str | Path, ...]:
+    """The command that installs into an environment. What is imported is compiled then; most of it never is."""
+    return (python_of(folder), "-m", "pip", "install", "-q", "--disable-pip-version-check", "--no-compile")
+
+
 def install_requirements(folder: Path, level: str) -> None:
     """Bring in what the level needs, once for each list of requirements."""
     wanted = requirements(level)
     stamp = Stamp(folder, f"requirements-{level}", digest(wanted))
     if not stamp.is_current():
         say(f"Installing {len(wanted)} requirements into {folder.relative_to(ROOT)}.")
-        run(python_of(folder), "-m", "pip", "install", "-q", "--disable-pip-version-check", *wanted)
+        run(*pip_install(folder), *wanted)
         stamp.write()
 
 
@@ -201,8 +207,7 @@ def install_package(folder: Path) -> None:
         compile_again = "from setuptools import setup; setup()"
         run(python_of(folder), "-W", "ignore", "-c", compile_again, "-q", "build_ext", "--inplace")
     else:
-        pip = (python_of(folder), "-m", "pip", "install", "-q", "--disable-pip-version-check")
-        run(*pip, "--no-build-isolation", "--no-deps", "-e", ".")
+        run(*pip_install(folder), "--no-build-isolation", "--no-deps", "-e", ".")
         installed.write()
     built.write()
 
@@ -219,7 +224,9 @@ def main() -> None:
     folder = ensure(ROOT / arguments.dir) if arguments.dir else choose_folder()
     with locked(folder):
         install_requirements(folder, level)
-        install_package(folder)
+        # What is compiled stands in the tree, which other environments use as well.
+        with locked(ROOT / "build"):
+            install_package(folder)
     print(python_of(folder))
 
 

@@ -79,7 +79,7 @@ class Stories:
                 continue
             if error is None:
                 trouble.written += count
-            else:
+            elif count:
                 trouble.lost[error.outcome] = trouble.lost.get(error.outcome, 0) + count
             if not waits:
                 trouble.open.discard(name)

@@ -17,6 +17,8 @@ class Wakeup:
         self._timer: asyncio.TimerHandle | None = None
         # Not asked of the timer: uvloop makes a handle without a time for what is due at once.
         self._at = math.inf
+        # When it could ring at the earliest: what is asked for may be over already.
+        self._possible_at = math.inf
         self._waiter: asyncio.Future[None] | None = None
         self._rung = False
         self._late = 0.0
@@ -26,10 +28,11 @@ class Wakeup:
         if deadline < self._at:
             self.silence()
             self._at = deadline
+            self._possible_at = max(deadline, self._loop.time())
             self._timer = self._loop.call_at(deadline, self._due)
 
     def _due(self) -> None:
-        self._late = max(self._late, self._loop.time() - self._at)
+        self._late = max(self._late, self._loop.time() - self._possible_at)
         self._timer, self._at = None, math.inf
         self.ring()
 

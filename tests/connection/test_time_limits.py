@@ -69,7 +69,7 @@ async def test_trickled_bytes_do_not_buy_time(listen: Listen, connect: Connect) 
 
     async def script(wire: Wire) -> None:
         await wire.read()
-        wire.trickle(b"\0\0\x01\0" + bytes(256), every=0.004)
+        wire.trickle(b"\0\0\x01\0" + bytes(256), every=0.02)
         await wire.until_closed()
 
     connection = await connect(await listen(script))
@@ -77,7 +77,7 @@ async def test_trickled_bytes_do_not_buy_time(listen: Listen, connect: Connect) 
     start = loop.time()
     recorder = ask(connection, timeout=0.08)
     await recorder.told.wait()
-    assert 0.07 < loop.time() - start < 0.5
+    assert 0.07 < loop.time() - start < 3
     assert "request timed out" in recorder.error
 
 

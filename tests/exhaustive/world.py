@@ -98,7 +98,7 @@ class World:
         self.leaders = list(model.leaders)
         self.logs = [PartitionLog() for _ in model.leaders]
         self.records: list[Record] = []
-        self.waiting: list[Record] = []
+        self.unresolved: list[Record] = []
         self.connections: dict[int, deque[Request]] = {node: deque() for node in NODES}
         self.strays: list[deque[Request]] = []
         self.producer_id = PRODUCER_ID
@@ -188,16 +188,14 @@ class World:
             self.arrive(int(arguments[0]), *arguments[1:])
         else:
             getattr(self, verb)(*map(int, arguments))
-        for record in self.waiting:
-            if record.outcome is not Outcome.PENDING:
+        before, self.unresolved = self.unresolved, []
+        for record in before:
+            if record.outcome is Outcome.PENDING:
+                self.unresolved.append(record)
+            else:
                 record.resolved_at = self.m.now
-        self.waiting = self.unresolved
 
     # -- facts
-
-    @property
-    def unresolved(self) -> list[Record]:
-        return [record for record in self.waiting if record.outcome is Outcome.PENDING]
 
     def next_to_arrive(self, node: int) -> Request | None:
         return next((request for request in self.connections[node] if not request.arrived), None)
@@ -267,7 +265,7 @@ class World:
         if call.delivery is None:
             call = self.m.call(value, partition=partition, max_block=DELIVERY_TIMEOUT)
         self.records.append(Record(number, partition, value, _digest(value), call))
-        self.waiting.append(self.records[-1])
+        self.unresolved.append(self.records[-1])
 
     def tick(self) -> None:
         """Time passes until the next alarm."""

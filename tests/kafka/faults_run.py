@@ -15,8 +15,8 @@ from tests.contract.client import WireClient
 from tests.judge.history import Sent
 from tests.judge.judge import Finding, Rules, judge
 from tests.kafka.faults_load import PARTITIONS, Load, Plan
-from tests.kafka.faults_reading import read_found
 from tests.kafka.faults_report import Recovery, Report
+from tests.kafka.reading import read_found
 from tests.net.support import turns
 from tools.kafka_cluster import KafkaCluster
 from tools.kafka_node import KafkaNode

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 import uuid
 from collections import defaultdict
+from collections.abc import Iterator
 from typing import Final
 
 import attrs
@@ -17,6 +18,8 @@ from confluent_kafka import (
     Message,
     TopicPartition,
 )
+
+from tests.judge.history import Found, found
 
 _LIMIT: Final = 60.0
 _TIMESTAMP_TYPES: Final = {TIMESTAMP_CREATE_TIME: "CreateTime", TIMESTAMP_LOG_APPEND_TIME: "LogAppendTime"}
@@ -37,6 +40,19 @@ class ReadRecord:
 
 def read_all(bootstrap_servers: str, topic: str, *, isolation: str = "read_uncommitted") -> list[ReadRecord]:
     """Every record of the topic, by partition and in each by offset."""
+    records = [_read_record(message) for message in messages(bootstrap_servers, topic, isolation)]
+    return sorted(records, key=lambda record: (record.partition, record.offset))
+
+
+def read_found(bootstrap_servers: str, topic: str) -> list[Found]:
+    """Of a large topic, what the judge needs of each record; timestamps are not looked at."""
+    return [_found(message) for message in messages(bootstrap_servers, topic, limit=120.0)]
+
+
+def messages(
+    bootstrap_servers: str, topic: str, isolation: str = "read_uncommitted", limit: float = _LIMIT
+) -> Iterator[Message]:
+    """The topic from its beginning to its end, in each partition in the order of its offsets."""
     consumer = Consumer(
         {
             "bootstrap.servers": bootstrap_servers,
@@ -45,11 +61,12 @@ def read_all(bootstrap_servers: str, topic: str, *, isolation: str = "read_uncom
             "enable.partition.eof": True,
             "check.crcs": True,
             "isolation.level": isolation,
+            "queued.max.messages.kbytes": 16_384,
             "fetch.wait.max.ms": 20,
         }
     )
     try:
-        return _read_to_the_end(consumer, topic)
+        yield from _to_the_end(consumer, topic, limit)
     finally:
         consumer.close()
 
@@ -62,27 +79,33 @@ def by_partition(records: list[ReadRecord]) -> dict[int, list[ReadRecord]]:
     return dict(grouped)
 
 
-def _read_to_the_end(consumer: Consumer, topic: str) -> list[ReadRecord]:
-    unfinished = set(consumer.list_topics(topic, timeout=10.0).topics[topic].partitions)
+def _to_the_end(consumer: Consumer, topic: str, limit: float) -> Iterator[Message]:
+    unfinished = set(consumer.list_topics(topic, timeout=30.0).topics[topic].partitions)
     consumer.assign([TopicPartition(topic, partition, 0) for partition in unfinished])
-    records: list[ReadRecord] = []
-    deadline = time.monotonic() + _LIMIT
+    deadline = time.monotonic() + limit
     while unfinished:
-        for message in consumer.consume(10_000, timeout=0.1):
-            _take(message, records, unfinished)
+        for message in consumer.consume(5_000, timeout=0.1):
+            error = message.error()
+            if error is None:
+                yield message
+            elif error.code() == KafkaError._PARTITION_EOF:
+                unfinished.discard(_known(message.partition()))
+            else:
+                raise KafkaException(error)
         if time.monotonic() > deadline:
-            raise TimeoutError(f"{topic}: partitions {sorted(unfinished)} were not read within {_LIMIT:g} s")
-    return sorted(records, key=lambda record: (record.partition, record.offset))
+            raise TimeoutError(f"{topic}: partitions {sorted(unfinished)} were not read within {limit:g} s")
 
 
-def _take(message: Message, records: list[ReadRecord], unfinished: set[int]) -> None:
-    error = message.error()
-    if error is None:
-        records.append(_read_record(message))
-    elif error.code() == KafkaError._PARTITION_EOF:
-        unfinished.discard(_known(message.partition()))
-    else:
-        raise KafkaException(error)
+def _found(message: Message) -> Found:
+    return found(
+        str(message.topic()),
+        _known(message.partition()),
+        _known(message.offset()),
+        _bytes(message.key()),
+        _bytes(message.value()),
+        _headers(message),
+        None,
+    )
 
 
 def _read_record(message: Message) -> ReadRecord:

@@ -13,7 +13,7 @@ from aioproducer import Outcome
 from tests.judge.history import NOBODY, Sent, digest_of
 from tests.judge.judge import judge
 from tests.kafka.faults_killed import filled
-from tests.kafka.faults_reading import read_found
+from tests.kafka.reading import read_found
 from tools.kafka_cluster import KafkaCluster
 
 pytestmark = pytest.mark.kafka

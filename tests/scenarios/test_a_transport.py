@@ -67,13 +67,18 @@ async def test_a01_all_brokers_refuse_connections(world: World) -> None:
     assert world.now - healed < 3.0
 
 
+def name_the_brokers(world: World, *addresses: str) -> None:
+    """Each broker is known by a name, which stands for these addresses."""
+    for broker in world.kafka.brokers:
+        broker_name = f"broker-{broker.id}.test"
+        world.network.names[broker_name] = list(addresses)
+        world.kafka._cluster.nodes[broker.id].host = broker_name
+
+
 @scenario()
 async def test_a02_a_name_has_several_addresses_of_which_the_first_is_dead(world: World) -> None:
     """Each address is tried in its turn, and the name is looked up anew for each connection."""
-    for broker in world.kafka.brokers:
-        name = f"broker-{broker.id}.test"
-        world.network.names[name] = ["127.0.0.9", "127.0.0.1"]
-        world.kafka._cluster.nodes[broker.id].host = name
+    name_the_brokers(world, "127.0.0.9", "127.0.0.1")
     world.network.names["bootstrap.test"] = ["127.0.0.9", "127.0.0.1"]
     port = world.port(1)
     producer = await stage(world, bootstrap_servers=f"bootstrap.test:{port}")
@@ -88,9 +93,7 @@ async def test_a02_a_name_has_several_addresses_of_which_the_first_is_dead(world
 @scenario()
 async def test_a02_the_name_server_is_gone_for_a_while(world: World) -> None:
     """Neither an error nor silence of the name server ends anything; connections are made when it is back."""
-    for broker in world.kafka.brokers:
-        world.network.names[f"broker-{broker.id}.test"] = ["127.0.0.1"]
-        world.kafka._cluster.nodes[broker.id].host = f"broker-{broker.id}.test"
+    name_the_brokers(world, "127.0.0.1")
     producer = await stage(world)
     await all_acked(await send(world, producer, 3))
     for broker in world.kafka.brokers:
@@ -107,9 +110,7 @@ async def test_a02_the_name_server_is_gone_for_a_while(world: World) -> None:
 @scenario()
 async def test_a02_an_address_changes(world: World) -> None:
     """The broker's name stands for another address after its connection broke."""
-    for broker in world.kafka.brokers:
-        world.network.names[f"broker-{broker.id}.test"] = ["127.0.0.1"]
-        world.kafka._cluster.nodes[broker.id].host = f"broker-{broker.id}.test"
+    name_the_brokers(world, "127.0.0.1")
     producer = await stage(world)
     await all_acked(await send(world, producer, 3))
     for broker in world.kafka.brokers:
