@@ -32,8 +32,9 @@ def real_kafka_cluster() -> Iterator[KafkaCluster]:
 def _running(nodes: int) -> Iterator[KafkaCluster]:
     # Imported late: what needs no Kafka needs none of its tools either.
     from tools.kafka_cluster import KafkaCluster
+    from tools.kafka_node import QUICK_START
 
-    with KafkaCluster(nodes) as kafka:
+    with KafkaCluster(nodes, java_options=QUICK_START) as kafka:
         yield kafka
 
 

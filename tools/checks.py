@@ -29,10 +29,12 @@ LIMIT_SECONDS = 1500.0
 COUNTS = ("passed", "failed", "skipped")
 # What is proven on one Python at full length, and on the others in passing; see tests/effort.py.
 PROOF_LAYERS = ("tests/exhaustive", "tests/properties", "tests/simulation", "tests/scenarios", "tests/proxy")
+REAL_FAULTS = "tests/kafka/test_real_faults.py"
 # What is hardly about the Python that it runs on: tools, programs, the embedded Kafka, words and pure logic.
 ON_ONE_PYTHON = (
     "tests/cli", "tests/contract", "tests/examples", "tests/exhaustive", "tests/golden", "tests/judge", "tests/mutants",
-    "tests/properties", "tests/proxy", "tests/repo", "tests/soak", "tests/testing", "tests/vocabulary",
+    "tests/properties", "tests/proxy", "tests/repo", "tests/scenarios", "tests/soak", "tests/state", "tests/testing",
+    "tests/vocabulary",
 )  # fmt: skip
 # By pytest-xdist. Many tests wait more than they compute, so these are more than there are processors on a small machine.
 ON_ALL_PROCESSORS = ("-n", "4", "--dist", "worksteal")
@@ -174,6 +176,13 @@ def proof_layers(effort: str) -> Check:
     return check
 
 
+def real_faults(effort: str) -> Check:
+    """A cluster of three nodes that fail, with the machine to itself: other nodes would take their share."""
+    check = suite(f"real faults, Python {this_python()}", sys.executable, "-m", "kafka", REAL_FAULTS)
+    check.effort = effort
+    return check
+
+
 def environment_python(level: str, folder: str, interpreter: str, tree: Path = ROOT) -> str | None:
     """The Python of a further environment, made or brought up to date; None if that failed."""
     command = [interpreter, "tools/setup_venv.py", level, "--dir", folder]
@@ -211,9 +220,11 @@ def core_suite_everywhere() -> list[Check]:
 def everything() -> list[Check]:
     """What `make test` stands for."""
     fetch = Check("fetch Kafka", [sys.executable, "tools/fetch_kafka.py"])
-    kafka = suite(f"with Kafka, Python {this_python()}", sys.executable, "-m", "kafka")
+    kafka = suite(
+        f"with Kafka, Python {this_python()}", sys.executable, "-m", "kafka", f"--ignore={REAL_FAULTS}"
+    )
     packaging = suite(f"distribution, Python {this_python()}", sys.executable, "-m", "packaging")
-    return [fetch, *linters(), *core_suite_everywhere(), kafka, packaging]
+    return [fetch, *linters(), *core_suite_everywhere(), kafka, real_faults("all"), packaging]
 
 
 def proof() -> list[Check]:
@@ -224,13 +235,7 @@ def proof() -> list[Check]:
         f"properties, Python {this_python()}", sys.executable, "-m", "hypothesis and not kafka",
         "--hypothesis-profile=proof", *(f"--ignore={folder}" for folder in PROOF_LAYERS),
     )  # fmt: skip
-    kafka = suite(
-        f"real faults, Python {this_python()}",
-        sys.executable,
-        "-m",
-        "kafka",
-        "tests/kafka/test_real_faults.py",
-    )
+    kafka = real_faults("proof")
     for check in (layers, properties, kafka):
         check.effort, check.limit = "proof", 12 * 3600.0
         check.command.append("--timeout=7200")

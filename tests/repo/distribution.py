@@ -66,7 +66,7 @@ def build_sdist(folder: Path) -> Path:
 
 def build_wheel(sdist: Path, python: Path, folder: Path) -> Path:
     """The wheel that a Python makes of the sdist alone; in a hurry: what the optimizer does has been tested elsewhere."""
-    env = os.environ | {"CFLAGS": "-O1"}
+    env = os.environ | {"CFLAGS": "-O1 -g0"}
     run(*PIP, "--python", python, "wheel", "-q", "--no-deps", "-w", folder, sdist, cwd=folder, env=env)
     return only(folder, "*.whl")
 
