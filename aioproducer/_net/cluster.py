@@ -156,6 +156,8 @@ class Cluster:
         now = self.loop.time()
         if update.nodes_changed:
             self.engine.accumulator.racks = {node.id: node.rack for node in self.view.nodes}
+            for sender in self.engine.senders.values():
+                sender.look_at_address()
         changed = dict.fromkeys(update.topics_learned)
         changed.update(dict.fromkeys(name for name, _, _ in update.leaders_changed))
         changed.update(dict.fromkeys(name for name, *_ in update.partitions_added))

@@ -196,12 +196,14 @@ class Connection(asyncio.BufferedProtocol):
         on_answer: AnswerHandler | None,
         timeout: float,
         answer_limit: int = FRAME_LIMIT,
+        size: int = 0,
     ) -> None:
         """Hand a request over to the transport: header and body, in parts, without the length that goes before.
 
         The parts must not be changed until the answer came or the connection has ended: the transport may still
         refer to them. `timeout` (seconds) counts from here, whatever arrives in between. An answer that is longer than
-        `answer_limit` ends the connection before it is taken in. None for `on_answer`: no answer will come.
+        `answer_limit` ends the connection before it is taken in. None for `on_answer`: no answer will come. `size`, of
+        all parts, is for those who ask what is in flight.
         On a connection that has ended nothing is written: the handler is told so at once (`written=False`); where
         there is none, BrokerUnavailableError is raised.
         """
@@ -211,7 +213,6 @@ class Connection(asyncio.BufferedProtocol):
             return
         now = self.last_used = self._loop.time()
         if on_answer is not None:
-            size = sum(map(len, parts))
             self._waiting.append(
                 _Asked(correlation_id, on_answer, now + timeout, timeout, answer_limit, size)
             )

@@ -67,7 +67,7 @@ class Sender:
         if link is None:
             await self._connect()
             return
-        if self._has_moved(link):
+        if link.moved:
             await self._leave(link)
             return
         if await self._was_muted(link):
@@ -82,9 +82,11 @@ class Sender:
         if link.connection.closed or self._pause(link) > 0 or not self._send(link):
             link.permits.release()
 
-    def _has_moved(self, link: Link) -> bool:
+    def look_at_address(self) -> None:
+        """Brokers may have moved: is this one still where the connection leads?"""
         node = self.engine.view.node(self.node_id)
-        return node is not None and (node.host, node.port) != link.address
+        if node is not None and self.link is not None:
+            self.link.moved = (node.host, node.port) != self.link.address
 
     async def _leave(self, link: Link) -> None:
         """The broker is at another address now, and somebody else may be at this one: its answers are waited for."""
@@ -136,6 +138,8 @@ class Sender:
         self.link = Link.over(
             connection, self.config.max_in_flight_requests_per_connection, (node.host, node.port)
         )
+        # While it was dialed, the broker may have moved again.
+        self.look_at_address()
         connection.add_close_callback(partial(self._closed, node))
         self.engine.reachable(self.node_id)
 
@@ -211,9 +215,9 @@ class Sender:
         for batch in batches:
             batch.sent_to = batch.queue.topic.topic_id if by_id else NO_ID  # type: ignore[attr-defined]  # a TopicQueues
         exchange = ProduceExchange(self.engine, link, version, batches, names)
-        connection.write_request(
-            correlation_id, parts, exchange, timeout_ms / 1000, answer_limit(sum(map(len, parts)))
-        )
+        size = sum(map(len, parts))
+        limit = answer_limit(size)
+        connection.write_request(correlation_id, parts, exchange, timeout_ms / 1000, limit, size)
 
     def _refuse_codec(self, link: Link, batches: list[QueuedBatch]) -> None:
         # KIP-110: asked in an older version, a broker answers with an error that proves nothing.

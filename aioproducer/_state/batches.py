@@ -24,6 +24,9 @@ class QueuedBatch(Batch):
     sequence numbers are never given to other records.
     """
 
+    # The queue that it belongs to: what the core calls its owner, under a name of ours and without a call.
+    queue: PartitionQueue = Batch.owner
+
     __slots__ = (
         "attempts",
         "dirty",
@@ -71,12 +74,6 @@ class QueuedBatch(Batch):
         self.flushes: list[Flush] = []
         # In gapless mode: a record before these was lost, so that they end as soon as they are proven not written.
         self.gap: Gap | None = None
-
-    @property
-    def queue(self) -> PartitionQueue:
-        """The queue this batch belongs to."""
-        owner: PartitionQueue = self.owner
-        return owner
 
     @property
     def settled(self) -> bool:

@@ -149,17 +149,17 @@ class Settlement:
 
     def _note_offset(self, batch: QueuedBatch, base_offset: int, now: float) -> None:
         queue = batch.queue
-        expected = queue.end_offset
         # A batch that is acknowledged late may have been written before those that were acknowledged before it.
-        newer = batch.order > queue.newest_acked
-        if newer:
+        if batch.order > queue.newest_acked:
             queue.newest_acked = batch.order
-        if newer and 0 <= base_offset < expected:
-            self.tally.suspected_losses += 1
-            queue.end_offset = base_offset
-            self.on_offset_went_back(batch, base_offset, expected, now)
-        if base_offset >= 0:
-            queue.end_offset = max(queue.end_offset, base_offset + batch.record_count)
+            expected = queue.end_offset
+            if 0 <= base_offset < expected:
+                self.tally.suspected_losses += 1
+                queue.end_offset = base_offset
+                self.on_offset_went_back(batch, base_offset, expected, now)
+        end = base_offset + batch.record_count
+        if end > queue.end_offset and base_offset >= 0:
+            queue.end_offset = end
 
     def fail(self, batch: QueuedBatch, error: KafkaError, now: float) -> None:
         """The records of the batch that have no outcome yet are lost."""

@@ -979,8 +979,8 @@ MUTANTS: Final = (
         name="broker-looked-for-where-it-was",
         kind="metadata",
         file="_net/sender.py",
-        line="return node is not None and (node.host, node.port) != link.address",
-        instead="return False",
+        line="self.link.moved = (node.host, node.port) != self.link.address",
+        instead="pass",
         bug=(
             "A broker has moved to another address, and its records go to whoever is at the old one now "
             "(D12)."
