@@ -38,6 +38,7 @@ class QueuedBatch(Batch):
         "judged",
         "last_error",
         "linger_at",
+        "nth",
         "order",
         "plain_size",
         "retry_at",
@@ -69,6 +70,8 @@ class QueuedBatch(Batch):
         self.last_error: KafkaError | None = None
         self.identity: tuple[int, int] | None = None
         self.sequence = -1
+        # It was the nth batch of its partition that was given numbers.
+        self.nth = 0
         # The id of the topic that the newest attempt was for; none where requests name topics.
         self.sent_to = NO_TOPIC_ID
         self.flushes: list[Flush] = []

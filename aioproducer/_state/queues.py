@@ -61,6 +61,7 @@ class PartitionQueue(Partition):
         "newest_acked",
         "next_sequence",
         "node",
+        "numbered",
         "queue",
         "sent",
     )
@@ -76,6 +77,8 @@ class PartitionQueue(Partition):
         self.has_alarm = False
         self.identity: tuple[int, int] | None = None
         self.next_sequence = 0
+        # How many batches were ever given numbers.
+        self.numbered = 0
         # A batch under this producer id was acknowledged: the leader knows which number comes next.
         self.introduced = False
         # The sequence has a gap that no batch will fill: only a new epoch goes on from here.

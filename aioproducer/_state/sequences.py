@@ -25,6 +25,14 @@ ANONYMOUS = (-1, -1)
 REMEMBERED_BATCHES = 5
 
 
+def to_remember(queue: PartitionQueue) -> int:
+    """How many batches a leader has to remember to know the oldest without an outcome again, should that be repeated.
+
+    With it count all that were numbered after it, also those that have their outcome: a second repetition may be needed.
+    """
+    return queue.numbered - queue.sent[0].nth + 1
+
+
 def in_doubt(queue: PartitionQueue, batch: QueuedBatch) -> bool:
     """Whether the batch may be in the log, or may still get there.
 
@@ -81,7 +89,7 @@ class Sequences:
         starts_anew = queue.identity is None and self.lost_count_of == self.identity
         if queue.broken or (starts_anew and self.exhausted):
             return False
-        return not queue.sent or (queue.introduced and len(queue.sent) < REMEMBERED_BATCHES)
+        return not queue.sent or (queue.introduced and to_remember(queue) < REMEMBERED_BATCHES)
 
     def _may_repeat(self, queue: PartitionQueue, batch: QueuedBatch) -> bool:
         # A batch that is sent again waits until it is the first without an outcome (RecordAccumulator's
@@ -116,6 +124,8 @@ class Sequences:
         if queue.identity != self.identity and not queue.sent:
             self._adopt(queue)
         self._number(queue, batch)
+        queue.numbered += 1
+        batch.nth = queue.numbered
         queue.sent.append(batch)
 
     def _number(self, queue: PartitionQueue, batch: QueuedBatch) -> None:
@@ -202,7 +212,7 @@ class Sequences:
             return
         sequence = batch.sequence
         for child in children:
-            child.identity, child.sequence = batch.identity, sequence
+            child.identity, child.sequence, child.nth = batch.identity, sequence, batch.nth
             sequence = child.next_sequence
             assert child.identity is not None  # noqa: S101  # copied from a numbered batch
             stamp(child, *child.identity, child.sequence)

@@ -80,8 +80,8 @@ DEFECTS = (
     Defect(
         "the first batch of a producer does not go alone",
         "sequences:Sequences.may_send",
-        "(queue.introduced and len(queue.sent) < REMEMBERED_BATCHES)",
-        "len(queue.sent) < REMEMBERED_BATCHES",
+        "(queue.introduced and to_remember(queue) < REMEMBERED_BATCHES)",
+        "to_remember(queue) < REMEMBERED_BATCHES",
         "first batches",
         "behind record",
     ),
@@ -97,7 +97,7 @@ DEFECTS = (
     Defect(
         "more batches are unresolved than a broker remembers",
         "sequences:Sequences.may_send",
-        "(queue.introduced and len(queue.sent) < REMEMBERED_BATCHES)",
+        "(queue.introduced and to_remember(queue) < REMEMBERED_BATCHES)",
         "queue.introduced",
         "many batches",
         "have no outcome",

@@ -42,8 +42,8 @@ MUTANTS: Final = (
         name="first-batch-not-alone",
         kind="order",
         file="_state/sequences.py",
-        line="(queue.introduced and len(queue.sent) < REMEMBERED_BATCHES)",
-        instead="len(queue.sent) < REMEMBERED_BATCHES",
+        line="(queue.introduced and to_remember(queue) < REMEMBERED_BATCHES)",
+        instead="to_remember(queue) < REMEMBERED_BATCHES",
         bug=(
             "Several batches leave before the leader knows the producer, which takes any number from a "
             "stranger: the second may be taken and the first refused."
@@ -77,6 +77,18 @@ MUTANTS: Final = (
         bug=(
             "More batches of a partition are unresolved than a broker remembers, so that a late "
             "repetition is appended again."
+        ),
+        by=("tests/state/test_sequences.py",),
+    ),
+    Mutant(
+        name="only-unresolved-batches-are-remembered",
+        kind="order",
+        file="_state/sequences.py",
+        line="return queue.numbered - queue.sent[0].nth + 1",
+        instead="return len(queue.sent)",
+        bug=(
+            "While a batch is repeated, so many others follow it that its leader does not know it any more "
+            "should a second repetition be needed: OUT_OF_ORDER until its deadline."
         ),
         by=("tests/state/test_sequences.py",),
     ),

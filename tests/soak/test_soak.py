@@ -69,7 +69,7 @@ class Leaky(Ledger):
     lied = False
 
     def _write(self, sent: Sent) -> None:
-        asyncio.get_running_loop().call_later(HOUR, partial(len, bytearray(1000)))
+        asyncio.get_running_loop().call_later(HOUR, partial(len, bytearray(4000)))
         if sent.outcome is Outcome.ACKED and not self.lied:
             self.lied = True
             sent = attrs.evolve(sent, outcome=Outcome.NOT_WRITTEN, offset=-1)

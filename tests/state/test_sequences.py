@@ -10,6 +10,7 @@ from aioproducer.outcome import Outcome
 from tests.state.machines import DELIVERY_TIMEOUT, IDENTITY, LINGER, Machines, read_batch
 
 NOT_LEADER, OUT_OF_ORDER, STALE_EPOCH, FORGOTTEN, DENIED = 6, 45, 47, 59, 29
+NOT_ENOUGH_REPLICAS_AFTER_APPEND = 20
 PRODUCER_ID, EPOCH = IDENTITY
 LAST = (1 << 31) - 1
 
@@ -125,6 +126,19 @@ def test_five_unresolved_batches_are_enough(m: Machines) -> None:
     assert m.drain(2) == []
     m.acknowledge(batches[0])
     assert len(m.drain(2)) == 1
+
+
+def test_what_was_acknowledged_meanwhile_counts_too(m: Machines) -> None:
+    """A repetition that may itself have to be repeated must still be known then: no more than four follow its batch."""
+    doubtful, *others = send(m, 3)
+    m.answer(doubtful, NOT_ENOUGH_REPLICAS_AFTER_APPEND)
+    m.acknowledge(*others)
+    for value in (b"new", b"newer", b"newest"):
+        m.fill(value)
+    assert resend(m) is doubtful
+    assert [len(m.drain()) for _ in range(3)] == [1, 1, 0]
+    m.acknowledge(doubtful)
+    assert len(m.drain()) == 1
 
 
 def test_the_first_batch_goes_alone() -> None:
