@@ -17,11 +17,14 @@ import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 import xml.etree.ElementTree as ET
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
+from typing import IO
 
 ROOT = Path(__file__).resolve().parent.parent
 REPORTS = ROOT / "build" / "checks"
@@ -58,12 +61,12 @@ class Check:
     tree: Path = ROOT
     effort: str = "few"
     limit: float | None = None
+    process: subprocess.Popen[bytes] | None = None
 
-    def run(self) -> None:
-        """Run it to its end or its limit, and count."""
-        print(f"\n==> {self.name}: {' '.join(self.command)}", flush=True)
+    def run(self, output: IO[bytes] | None = None) -> None:
+        """Run it to its end or its limit, and count; what it prints goes into a file, or is shown."""
         began = time.monotonic()
-        code = self._exit_code()
+        code = self._exit_code(output)
         self.seconds = time.monotonic() - began
         if self.reports_tests:
             self._read_report()
@@ -72,22 +75,29 @@ class Check:
         elif not code and not self.reports_tests:
             self.passed = 1
 
-    def _exit_code(self) -> int:
+    def _exit_code(self, output: IO[bytes] | None) -> int:
         limit = LIMIT_SECONDS if self.limit is None else self.limit
         environment = os.environ | {"PYTHONPATH": str(self.tree), "AIOPRODUCER_EFFORT": self.effort}
         # A group of its own, so that ending it also ends what it has started.
         with subprocess.Popen(
-            self.command, cwd=self.tree, env=environment, start_new_session=True
-        ) as process:
+            self.command,
+            cwd=self.tree,
+            env=environment,
+            start_new_session=True,
+            stdout=output,
+            stderr=output,
+        ) as self.process:
             try:
-                return process.wait(limit)
+                return self.process.wait(limit)
             except subprocess.TimeoutExpired:
-                os.killpg(process.pid, signal.SIGKILL)
+                self.end(signal.SIGKILL)
                 print(f"{self.name}: ended after {limit:.0f} seconds", flush=True)
                 return 1
-            except KeyboardInterrupt:
-                os.killpg(process.pid, signal.SIGINT)
-                raise
+
+    def end(self, number: signal.Signals) -> None:
+        """Tell it, and what it has started, to end."""
+        if self.process is not None and self.process.poll() is None:
+            os.killpg(self.process.pid, number)
 
     def _read_report(self) -> None:
         """Count what pytest wrote down; a run that died has written nothing."""
@@ -113,6 +123,10 @@ class Check:
             return "failed" if self.failed else "ok"
         skipped = f", {self.skipped} skipped" if self.skipped else ""
         return f"{self.passed} passed, {self.failed} failed{skipped}"
+
+
+Turn = list[Check]
+"""What runs at the same time: each of them leaves the machine idle for much of its time."""
 
 
 # -------------------------------------------------------------------------------------- what is there
@@ -217,17 +231,18 @@ def core_suite_everywhere() -> list[Check]:
         return [*here, *pool.map(lambda found: suite_elsewhere(*found), other_pythons())]
 
 
-def everything() -> list[Check]:
+def everything() -> list[Turn]:
     """What `make test` stands for."""
     fetch = Check("fetch Kafka", [sys.executable, "tools/fetch_kafka.py"])
     kafka = suite(
         f"with Kafka, Python {this_python()}", sys.executable, "-m", "kafka", f"--ignore={REAL_FAULTS}"
     )
     packaging = suite(f"distribution, Python {this_python()}", sys.executable, "-m", "packaging")
-    return [fetch, *linters(), *core_suite_everywhere(), kafka, real_faults("all"), packaging]
+    suites = [[check] for check in core_suite_everywhere()]
+    return [[fetch], linters(), *suites, [kafka, packaging], [real_faults("all")]]
 
 
-def proof() -> list[Check]:
+def proof() -> list[Turn]:
     """The same proof, for as long as it takes."""
     fetch = Check("fetch Kafka", [sys.executable, "tools/fetch_kafka.py"])
     layers = proof_layers("proof")
@@ -239,18 +254,18 @@ def proof() -> list[Check]:
     for check in (layers, properties, kafka):
         check.effort, check.limit = "proof", 12 * 3600.0
         check.command.append("--timeout=7200")
-    return [fetch, properties, layers, kafka]
+    return [[fetch], [properties], [layers], [kafka]]
 
 
-def floors() -> list[Check]:
+def floors() -> list[Turn]:
     """The lowest versions we say we work with, in a copy of the tree: the compiled modules are theirs too."""
     tree = copy_of_the_tree(REPORTS.with_name("floors"))
     python = environment_python("floors", ".venv", sys.executable, tree)
     if python is None:
-        return [Check("environment at the floors", ["false"])]
+        return [[Check("environment at the floors", ["false"])]]
     check = core_suite(f"{this_python()} at the floors", python)
     check.tree = tree
-    return [check]
+    return [[check]]
 
 
 def copy_of_the_tree(target: Path) -> Path:
@@ -264,13 +279,47 @@ def copy_of_the_tree(target: Path) -> Path:
     return target
 
 
-PLANS = {
-    "lint": linters,
-    "check": lambda: [*linters(), core_suite(this_python(), sys.executable)],
+PLANS: dict[str, Callable[[], list[Turn]]] = {
+    "lint": lambda: [linters()],
+    "check": lambda: [linters(), [core_suite(this_python(), sys.executable)]],
     "test": everything,
     "proof": proof,
     "floors": floors,
 }
+
+
+# ------------------------------------------------------------------------------------------ in turns
+def take(turn: Turn) -> None:
+    """Run the checks of one turn side by side; what each has printed is shown in one piece."""
+    with ThreadPoolExecutor(len(turn)) as pool:
+        runs = [pool.submit(shown if len(turn) == 1 else told_afterwards, check) for check in turn]
+        try:
+            for run in runs:
+                run.result()
+        except KeyboardInterrupt:
+            for check in turn:
+                check.end(signal.SIGINT)
+            raise
+
+
+def shown(check: Check) -> None:
+    """Run a check, and show what it prints as it does."""
+    print(headline(check), flush=True)
+    check.run()
+
+
+def told_afterwards(check: Check) -> None:
+    """Run a check, and show at its end what it has printed."""
+    with tempfile.TemporaryFile() as output:
+        check.run(output)
+        output.seek(0)
+        printed = output.read().decode(errors="replace")
+    print(f"{headline(check)}\n{printed}", end="", flush=True)
+
+
+def headline(check: Check) -> str:
+    """What is run."""
+    return f"\n==> {check.name}: {' '.join(check.command)}"
 
 
 # -------------------------------------------------------------------------------------------- closing
@@ -294,11 +343,13 @@ def main() -> int:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("plan", choices=sorted(PLANS))
-    checks = PLANS[parser.parse_args().plan]()
+    turns = PLANS[parser.parse_args().plan]()
+    checks = [check for turn in turns for check in turn]
     REPORTS.mkdir(parents=True, exist_ok=True)
     for check in checks:
         check.report.unlink(missing_ok=True)
-        check.run()
+    for turn in turns:
+        take(turn)
     return close(checks)
 
 

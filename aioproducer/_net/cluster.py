@@ -36,8 +36,6 @@ class Cluster:
         self.watchers: list[asyncio.Future[None]] = []
         self.known = False
         self.ended = False
-        # Among how many brokers the memory was shared last.
-        self.brokers = 0
 
     # -- facts from elsewhere
 
@@ -164,9 +162,6 @@ class Cluster:
         changed.update(dict.fromkeys(update.topics_recreated))
         for name in changed:
             self._learn(name, now)
-        if len(self.engine.accumulator.nodes) != self.brokers:
-            self.brokers = len(self.engine.accumulator.nodes)
-            self.engine.share_memory(self.engine.accumulator.dead)
         for name, code in update.topic_errors:
             self._refuse(name, code)
         if update.rebootstrap:

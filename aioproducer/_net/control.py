@@ -29,6 +29,8 @@ class Control:
         self.connection: Connection | None = None
         # Where the newest connection leads, or led.
         self.address: tuple[str, int] | None = None
+        # Where brokers said that they know nothing of producer ids: they are called when nobody else is left.
+        self.lacking: set[tuple[str, int] | None] = set()
         # Metadata and identity may both find no connection: one of them dials, the other uses what comes of it.
         self.dialing = anyio.Lock()
 
@@ -74,6 +76,7 @@ class Control:
         """The brokers that are known, then the bootstrap addresses; each kind in random order."""
         nodes = list(self.engine.view.nodes)
         self.engine.rng.shuffle(nodes)
+        nodes.sort(key=lambda node: (node.host, node.port) in self.lacking)
         for node in nodes:
             yield node.host, node.port, node.id
         known = {(node.host, node.port) for node in nodes}
@@ -86,6 +89,11 @@ class Control:
         """The broker that was asked did not help: ask any next time, if there is another and nobody waits for it."""
         if len(self.engine.view.nodes) > 1 and self.connection is not None and not self.connection.in_flight:
             self.close()
+
+    def give_up_on_its_broker(self) -> None:
+        """The broker that was asked cannot give what is needed: others are preferred from now on."""
+        self.lacking.add(self.address)
+        self.close()
 
     def close_if_idle(self, now: float, limit: float) -> None:
         """Close a connection over which nothing was asked for so many seconds."""

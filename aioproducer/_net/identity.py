@@ -28,8 +28,6 @@ class IdentitySource:
     def __init__(self, engine: Engine) -> None:
         self.engine = engine
         self.wanted = anyio.Event()
-        # Where brokers said that they know nothing of producer ids.
-        self._lacking: set[tuple[str, int] | None] = set()
 
     def want(self) -> None:
         """A new identity is needed."""
@@ -60,10 +58,9 @@ class IdentitySource:
         try:
             version = self._version(connection)
         except ProtocolError as error:
-            self._lacking.add(self.engine.control.address)
+            self.engine.control.give_up_on_its_broker()
             if self._nobody_can():
                 raise
-            self.engine.control.close()
             return self._no_answer(error)
         try:
             answer = await connection.request(
@@ -87,8 +84,8 @@ class IdentitySource:
 
     def _nobody_can(self) -> bool:
         """Whether no broker can give a producer id, as far as they are known; a single one may just be older."""
-        nodes = self.engine.view.nodes
-        return bool(nodes) and len(self._lacking) >= len(nodes)
+        known = {(node.host, node.port) for node in self.engine.view.nodes}
+        return bool(known) and known <= self.engine.control.lacking
 
     def _version(self, connection: Connection) -> int:
         try:

@@ -263,7 +263,7 @@ class Accumulator:
         queue.topic.used_at = now  # type: ignore[attr-defined]  # a TopicQueues
         # A batch that was closed because it is full will have one like it behind it.
         expected = 0 if closed is None or 2 * closed.size < closed.limit else closed.limit
-        gap = gap_of(queue) if queue.gap else None
+        gap = gap_of(queue)
         batch = self._new(queue, now, expected=expected, awaited=awaited, gap=gap)
         queue.queue.append(batch)
         queue.open = batch

@@ -75,6 +75,9 @@ class Sequences:
         """
         self.lost_count_of = self.identity
 
+    def _may_have_counted(self, queue: PartitionQueue) -> bool:
+        return queue.identity is None and self.lost_count_of == self.identity
+
     def may_send(self, queue: PartitionQueue, batch: QueuedBatch) -> bool:
         """Whether the head of the queue may leave now without breaking order or identity."""
         if not self.idempotent:
@@ -85,9 +88,7 @@ class Sequences:
             return True
         if batch.sequence >= 0:
             return self._may_repeat(queue, batch)
-        # What may have counted before has to begin again under a newer epoch, of which there may be none left.
-        starts_anew = queue.identity is None and self.lost_count_of == self.identity
-        if queue.broken or (starts_anew and self.exhausted):
+        if queue.broken or (self.exhausted and self._may_have_counted(queue)):
             return False
         return not queue.sent or (queue.introduced and to_remember(queue) < REMEMBERED_BATCHES)
 
@@ -119,7 +120,7 @@ class Sequences:
             self._mend(queue)
         if batch.sequence >= 0:
             return
-        if queue.identity is None and self.lost_count_of == self.identity:
+        if self._may_have_counted(queue):
             self._next_epoch()
         if queue.identity != self.identity and not queue.sent:
             self._adopt(queue)

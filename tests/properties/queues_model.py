@@ -171,6 +171,13 @@ class Reference:
             batch.closed = batch.packed = True
             batch.retry_at = 0.0
 
+    def did_not_fit(self, candidates: Sequence[Partition]) -> None:
+        """One of these was closed to be sent, and found to be too large for what was left of the request."""
+        closed = [each for each in candidates if each.last_open is each.queue[0] and each.real.open is None]
+        assert len(closed) <= 1, "what was not looked at was closed"
+        for partition in closed:
+            partition.queue[0].closed = True
+
     def left(self, partition: Partition, real: QueuedBatch) -> Batch:
         """The first batch leaves for its broker, without what has ended meanwhile."""
         self.looked_at(partition, real)

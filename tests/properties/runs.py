@@ -3,31 +3,33 @@
 from __future__ import annotations
 
 import sys
-from typing import Any
+from collections.abc import Callable
 
 import pytest
 from hypothesis import HealthCheck, settings
-from hypothesis.stateful import RuleBasedStateMachine
+from hypothesis.stateful import RuleBasedStateMachine, run_state_machine_as_test
 
 from tests.effort import FEW, PROOF
 
-EXAMPLES = 30 if FEW else 50_000 if PROOF else 1000
-STEPS = 60
-# What is found is made as short as possible before it is shown: that may take minutes.
-SHRINKING = pytest.mark.timeout(600)
+# Hypothesis remembers what it has tried, and takes ever longer to think of something new: many short runs see more.
+PARTS = 50 if PROOF else 1
+SETTINGS = settings(
+    max_examples=30 if FEW else 1000,
+    stateful_step_count=60,
+    report_multiple_bugs=False,
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much],
+)
 
 
-def case(machine: type[RuleBasedStateMachine]) -> Any:  # a class of its own, made by hypothesis
-    """The test case of a machine."""
-    made: Any = machine.TestCase
-    made.settings = settings(
-        max_examples=EXAMPLES,
-        stateful_step_count=STEPS,
-        report_multiple_bugs=False,
-        suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much],
-    )
-    made.pytestmark = [SHRINKING]
-    return made
+def in_parts(test: Callable[[int], None]) -> Callable[[int], None]:
+    """Marks a test that calls `run`. What is found is made as short as possible before it is shown: that may take minutes."""
+    return pytest.mark.timeout(600)(pytest.mark.parametrize("part", range(PARTS))(test))
+
+
+def run(machine: type[RuleBasedStateMachine], part: int) -> None:
+    """Try random lives of a machine; a failure shows the shortest, and what replays it."""
+    print(f"part {part} of {PARTS}")
+    run_state_machine_as_test(machine, settings=SETTINGS)
 
 
 def broken_off() -> bool:

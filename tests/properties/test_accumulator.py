@@ -23,7 +23,7 @@ from aioproducer.testing.records import parse_batch
 from tests.judge.history import Found, digest_of, found, told, value_of
 from tests.judge.judge import Rules, judge
 from tests.properties.queues_model import Batch, Partition, Record, Reference
-from tests.properties.runs import broken_off, case
+from tests.properties.runs import broken_off, in_parts, run
 from tests.properties.sizes import HEADER, Content
 from tests.state.machines import BACKOFF, DELIVERY_TIMEOUT, Machines
 
@@ -231,8 +231,10 @@ class AccumulatorMachine(RuleBasedStateMachine):
         size = sum(real.size for real in drained)
         assert size <= MAX_REQUEST or len(drained) == 1
         untouched = [each for each in ready if each not in owners and not each.queue[0].packing]
-        # The first that did not fit ends the request; those behind it come with the next.
-        assert not untouched or any(size + each.queue[0].real.size > MAX_REQUEST for each in untouched)
+        # The first that did not fit ends the request, and takes no more records; those behind it come with the next.
+        too_large = [each for each in untouched if size + each.queue[0].real.size > MAX_REQUEST]
+        assert bool(untouched) == bool(too_large)
+        self.model.did_not_fit(too_large)
 
     def _owner(self, ready: list[Partition], real: QueuedBatch) -> Partition:
         (owner,) = [each for each in ready if each.real is real.queue]
@@ -474,4 +476,7 @@ def test_the_model_and_the_library_count_the_same_header() -> None:
     assert HEADER == BATCH_OVERHEAD
 
 
-TestAccumulator = case(AccumulatorMachine)
+@in_parts
+def test_the_accumulator_does_what_lists_do(part: int) -> None:
+    """Whatever comes in whatever order."""
+    run(AccumulatorMachine, part)

@@ -16,7 +16,7 @@ from aioproducer.outcome import Outcome
 from tests.judge.history import Found, Sent
 from tests.judge.judge import judge
 from tests.properties.numbers_model import Attempt, Ledger
-from tests.properties.runs import broken_off, case
+from tests.properties.runs import broken_off, in_parts, run
 from tests.state.life import (
     AMBIGUOUS,
     NODES,
@@ -221,4 +221,7 @@ def test_the_ledger_knows_all_parts_of_a_request() -> None:
     assert states == ["OPEN"]
 
 
-TestIdentity = case(IdentityMachine)
+@in_parts
+def test_numbers_and_identities_keep_the_rules(part: int) -> None:
+    """Whatever comes in whatever order."""
+    run(IdentityMachine, part)

@@ -24,7 +24,7 @@ from aioproducer.outcome import Outcome
 from aioproducer.testing.records import parse_batch
 from tests.judge.history import Found, Sent, digest_of, found, number_of, told, value_of
 from tests.judge.judge import Rules, judge
-from tests.properties.runs import broken_off, case
+from tests.properties.runs import broken_off, in_parts, run
 from tests.properties.sizes import HEADER, Content, alone, framed
 from tests.state.machines import DELIVERY_TIMEOUT, LINGER, Call, Machines
 
@@ -542,4 +542,7 @@ def _nothing(_delivery: Any) -> None:
     """Looks at each record, as interceptors do."""
 
 
-TestMemory = case(MemoryMachine)
+@in_parts
+def test_accounts_are_exact_and_nobody_is_forgotten(part: int) -> None:
+    """Whatever comes in whatever order."""
+    run(MemoryMachine, part)

@@ -10,7 +10,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 from aioproducer._state.metadata import MetadataQuestion, Node, TopicFacts, Update
 from aioproducer._wire.messages.metadata import MetadataResponse, MetadataResponseBroker
-from tests.properties.runs import case
+from tests.properties.runs import in_parts, run
 from tests.state.cluster_answers import MAX_AGE, MAX_IDLE, answer, partition, topic, view
 
 NAMED = ("a", "b", "c")
@@ -354,4 +354,7 @@ class ViewMachine(RuleBasedStateMachine):
                 assert leader < 0 or self.view.node(leader) is not None
 
 
-TestMetadataView = case(ViewMachine)
+@in_parts
+def test_the_view_is_the_models(part: int) -> None:
+    """Whatever comes in whatever order."""
+    run(ViewMachine, part)

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from tools import checks
-from tools.checks import Check, close
+from tools.checks import Check, close, take
 
 
 @pytest.fixture(autouse=True)
@@ -85,6 +85,21 @@ def test_what_a_hanging_check_started_is_ended_too(monkeypatch: pytest.MonkeyPat
     code = f"import subprocess; p = subprocess.Popen(['sleep', '60']); open({str(pid_file)!r}, 'w').write(str(p.pid)); p.wait()"
     run("slow", code)
     assert has_ended(int(pid_file.read_text()))
+
+
+def test_checks_of_one_turn_run_at_the_same_time(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    """Each of two waits for the other, both end well, and what they print is not mixed."""
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    writes = Check(
+        "writes", [sys.executable, "-c", f"print(1); open({str(pipe)!r}, 'w').write('x'); print(2)"]
+    )
+    reads = Check("reads", [sys.executable, "-c", f"print(3); open({str(pipe)!r}).read(); print(4)"])
+    take([writes, reads])
+    assert (writes.verdict, reads.verdict) == ("ok", "ok")
+    shown = capfd.readouterr().out
+    assert "\n1\n2\n" in shown
+    assert "\n3\n4\n" in shown
 
 
 def test_last_line_is_the_sum(capsys: pytest.CaptureFixture[str], reports: Path) -> None:

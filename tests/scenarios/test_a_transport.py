@@ -5,10 +5,12 @@ from __future__ import annotations
 import asyncio
 import errno
 import itertools
+from typing import Final
 
 import pytest
 
 from aioproducer import Outcome
+from tests.effort import SCENARIO
 from tests.scenarios.support import (
     TOPIC,
     all_acked,
@@ -188,6 +190,10 @@ async def test_a05_no_connection_ever(world: World) -> None:
     assert await outcomes(await send(world, producer, 3, partition=0)) == {Outcome.NOT_WRITTEN: 3}
 
 
+STRIDE: Final = SCENARIO // len(End)
+"""Each end is played with so many seeds: together they cut at every byte."""
+
+
 @pytest.mark.parametrize("end", list(End))
 @scenario()
 async def test_a06_a_request_is_cut_at_every_byte(world: World, end: End) -> None:
@@ -196,7 +202,7 @@ async def test_a06_a_request_is_cut_at_every_byte(world: World, end: End) -> Non
     port = port_of_leader(world)
     await all_acked(await send(world, producer))
     size = world.network.lengths(port)[-1]
-    for at in range(world.seed, size, 20):
+    for at in range(world.seed, size, STRIDE):
         await all_acked(await send(world, producer, filling=bytes(1_000)))
         link = world.network.busiest(port)
         cut = world.network.cut(port, 1 + at, to_broker=True, end=end, link=link)
@@ -238,7 +244,7 @@ async def test_a09_an_answer_is_cut_at_every_byte(world: World, end: End) -> Non
     """As if there had been none: what came of it is thrown away."""
     producer = await stage(world, 1, linger_ms=0, retry_backoff_ms=1, reconnect_backoff_ms=1)
     await all_acked(await send(world, producer))
-    for at in range(world.seed, 70, 20):
+    for at in range(world.seed, 70, STRIDE):
         world.kafka.faults.cut_answer(at, reset=end is End.RST)
         await all_acked(await send(world, producer, 2))
 

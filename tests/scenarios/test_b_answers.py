@@ -807,6 +807,23 @@ async def test_b12_one_broker_lacks_what_others_have(world: World, missing: str)
 
 
 @scenario()
+async def test_b12_brokers_are_counted_once(world: World) -> None:
+    """Two of three give no producer ids, and are met under two names each: the third is asked all the same."""
+    world.kafka.create_topic(TOPIC, 3)
+    world.network.names["kafka.example"] = ["127.0.0.1"]
+    without = _keys(lambda keys: [one for one in keys if one.api_key != key_of("InitProducerId")])
+    for lacking in (1, 2):
+        world.kafka.faults.alter(without, api="ApiVersions", broker=lacking, times=None)
+    began = world.now
+    producer = await fresh(
+        world, bootstrap_servers=[f"kafka.example:{world.port(broker)}" for broker in (1, 2, 3)]
+    )
+    await all_acked(await send(world, producer, 3))
+    assert world.now - began < RECOVERY
+    sound(world)
+
+
+@scenario()
 async def test_b12_versions_change_from_connection_to_connection(world: World) -> None:
     """A rolling downgrade and upgrade: each connection speaks what its own broker said when it was opened."""
     producer = await stage(world, linger_ms=0)
