@@ -4,6 +4,8 @@
 MINUTES ?= 60
 SHELL := /bin/bash
 MAKEFLAGS += --no-print-directory
+# The tests start hundreds of programs: without byte code each of them compiles all that it imports.
+unexport PYTHONDONTWRITEBYTECODE
 
 # Brings the machine and the environment up to date (at no cost if they are) and names the environment's Python.
 run  := python=$$(tools/setup_machine.sh run) && "$$python"

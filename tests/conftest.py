@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 from collections.abc import Generator, Iterator
 from typing import TYPE_CHECKING
 
@@ -39,10 +40,13 @@ def _running(nodes: int) -> Iterator[KafkaCluster]:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Give tests on a real Kafka the time that its start takes."""
+    """Give tests on a real Kafka the time that its start takes, and each of several workers its part of every file."""
     for item in items:
         if item.get_closest_marker("kafka") and not item.get_closest_marker("timeout"):
             item.add_marker(_KAFKA_TIMEOUT)
+    # A worker begins with a piece of this list, and the long tests are neighbours: one would have them all.
+    workers = int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1"))
+    items[:] = [item for worker in range(workers) for item in items[worker::workers]]
 
 
 @pytest.hookimpl(wrapper=True)

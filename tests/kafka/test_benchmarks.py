@@ -194,12 +194,13 @@ def test_every_workload_runs() -> None:
 
 
 @pytest.mark.kafka
-@pytest.mark.parametrize(("what", "least"), [("sends", 1_000), ("requests", 50_000)])
-def test_instructions_are_counted(real_kafka: KafkaCluster, what: str, least: int) -> None:
-    """More of them are more instructions, of a size that makes sense."""
-    topic = f"counted-{what}"
-    real_kafka.create_topic(topic)
-    assert least < instructions_each(real_kafka.bootstrap_servers, what, topic, 10, 300) < 100 * least
+def test_instructions_are_counted(real_kafka: KafkaCluster) -> None:
+    """More requests are more instructions, of a number that makes sense."""
+    # Sends are counted by the same program; each of the two runs begins with fifteen seconds of importing.
+    real_kafka.create_topic("counted")
+    assert (
+        50_000 < instructions_each(real_kafka.bootstrap_servers, "requests", "counted", 10, 100) < 5_000_000
+    )
 
 
 def test_workloads_are_told_apart() -> None:

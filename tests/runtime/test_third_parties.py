@@ -304,7 +304,7 @@ async def test_f07_stopped_from_another_thread(make: Make, kafka: EmbeddedKafka)
                 told.append(error is None)
 
     threads = [asyncio.ensure_future(asyncio.to_thread(flood)) for _ in range(2)]
-    await until(lambda: producer.stats().records_acked > 20)
+    await until(lambda: producer.stats().records_acked > 40)
     await producer.close()
     told = [each for found in await asyncio.wait_for(asyncio.gather(*threads), LIMIT) for each in found]
     # Those of a window that was not full when the producer closed, nobody asked.
