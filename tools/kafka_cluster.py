@@ -112,7 +112,15 @@ class KafkaCluster:
 
     def leaders(self, topic: str) -> list[int]:
         """The leading broker of each partition."""
-        return _leaders(self.admin.list_topics(topic, timeout=_ANSWER_LIMIT), topic)
+        found: list[int] = []
+
+        def listed() -> bool:
+            # For a moment after a topic was made, a client may be told that there is none.
+            found[:] = _leaders(self.admin.list_topics(topic, timeout=_ANSWER_LIMIT), topic)
+            return bool(found)
+
+        self._wait(listed, _TOPIC_LIMIT, f"nobody told the leaders of topic {topic}")
+        return found
 
     def move_leaders(self, topic: str, leaders: Mapping[int, int]) -> int:
         """Give these partitions these leaders, each of them a replica in sync; how many leaderships moved."""

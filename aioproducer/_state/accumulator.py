@@ -225,6 +225,8 @@ class Accumulator:
         if queue.is_ready:
             queue.node.ready.remove(queue)
             queue.is_ready = False
+        # What one leader has shown says nothing about another.
+        queue.in_order_again()
         queue.node = self.node(leader)
         _move(queue, self.lane_of(queue.topic.name, queue.node))
         self.consider(queue, now)

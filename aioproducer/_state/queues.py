@@ -49,6 +49,7 @@ class PartitionQueue(Partition):
 
     __slots__ = (
         "accumulator",
+        "ahead",
         "broken",
         "end_offset",
         "gap",
@@ -86,6 +87,8 @@ class PartitionQueue(Partition):
         # The offset after the last record that was acknowledged.
         self.end_offset = 0
         self.newest_acked: tuple[int, ...] = ()
+        # Asked for before those that were sent before it, see Sequences.newer_in_doubt().
+        self.ahead: QueuedBatch | None = None
         # In gapless mode: the loss that nobody has looked at yet, and when a record was last lost.
         self.gap: Gap | None = None
         self.lost_at = NO_LOSS
@@ -109,6 +112,20 @@ class PartitionQueue(Partition):
             behind.append(self.queue.popleft())
         self.queue.appendleft(batch)
         self.queue.extendleft(reversed(behind))
+
+    def ask_ahead(self, batch: QueuedBatch) -> None:
+        """Send this batch, which waits to be repeated, before those that were sent before it."""
+        self.ahead = batch
+        self.queue.remove(batch)
+        self.queue.insert(0, batch)
+        batch.retry_at = 0.0
+
+    def in_order_again(self) -> None:
+        """Nothing is asked for ahead of others any more."""
+        batch, self.ahead = self.ahead, None
+        if batch is not None and batch in self.queue:
+            self.queue.remove(batch)
+            self.put_back(batch)
 
     def __repr__(self) -> str:
         return (

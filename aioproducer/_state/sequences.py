@@ -93,6 +93,8 @@ class Sequences:
         return not queue.sent or (queue.introduced and to_remember(queue) < REMEMBERED_BATCHES)
 
     def _may_repeat(self, queue: PartitionQueue, batch: QueuedBatch) -> bool:
+        if queue.ahead is not None:
+            return queue.ahead is batch
         # A batch that is sent again waits until it is the first without an outcome (RecordAccumulator's
         # shouldStopDrainBatchesForPartition): one in flight while a partition recovers.
         if queue.sent[0] is not batch:
@@ -101,6 +103,20 @@ class Sequences:
             return True
         # What is in doubt behind it keeps the sequence from being mended; perhaps it goes on all the same.
         return not queue.in_flight and any(in_doubt(queue, other) for other in queue.sent)
+
+    def newer_in_doubt(self, queue: PartitionQueue, batch: QueuedBatch) -> QueuedBatch | None:
+        """The leader goes on from another number than that of this batch, which may be in its log: what to ask for next.
+
+        A leader that was restarted knows only the newest batch of each producer again, and refuses to take those before it
+        for repetitions. But as it takes all in order, whoever finds one that it knows, or takes, knows of those before it
+        too. So the others that are in doubt are repeated one at a time, the newest first. None of them can get into the log
+        out of turn: the leader has just shown that it knows this producer.
+        """
+        if batch not in queue.sent:
+            return None
+        at = queue.sent.index(batch)
+        candidates = queue.sent[1 : at or None]
+        return next((other for other in reversed(candidates) if in_doubt(queue, other)), None)
 
     def _mendable(self, queue: PartitionQueue) -> bool:
         if self.exhausted and queue.identity == self.identity:
@@ -137,6 +153,7 @@ class Sequences:
         stamp(batch, *queue.identity, batch.sequence)
 
     def _mend(self, queue: PartitionQueue) -> None:
+        queue.in_order_again()
         if queue.identity == self.identity:
             self._next_epoch()
         self._adopt(queue)

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from aioproducer._state.verdicts import Verdict
     from aioproducer.errors import KafkaError
 
+OUT_OF_ORDER_SEQUENCE = 45
 NUMBER = {Outcome.ACKED: 1, Outcome.NOT_WRITTEN: 2, Outcome.UNKNOWN: 3}
 
 
@@ -86,8 +87,11 @@ class Settlement:
 
     def answered(self, batch: QueuedBatch, answer: PartitionAnswer, now: float) -> None:
         """The broker answered for this batch."""
+        ahead = batch.queue.ahead is batch
         queue = self._landed(batch, now)
         if not batch.settled:
+            if ahead and verdict(answer.code).kind is Kind.ACK:
+                self._acknowledge_older(queue, batch, now)
             self._judge(queue, batch, answer, now)
         batch.judged = True
         self._look_again(queue, now)
@@ -111,6 +115,8 @@ class Settlement:
                 now,
                 proven=decided.proves_not_appended,
             )
+            if answer.code == OUT_OF_ORDER_SEQUENCE and batch.dirty:
+                self._ask_for_newer(queue, batch)
         else:
             self._refuse(batch, answer, decided, now)
 
@@ -129,6 +135,8 @@ class Settlement:
         batch.in_flight = False
         batch.answered_at = now
         queue.in_flight -= 1
+        if queue.ahead is batch:
+            queue.ahead = None
         return queue
 
     def _look_again(self, queue: PartitionQueue, now: float) -> None:
@@ -160,6 +168,17 @@ class Settlement:
         end = base_offset + batch.record_count
         if end > queue.end_offset and base_offset >= 0:
             queue.end_offset = end
+
+    def _ask_for_newer(self, queue: PartitionQueue, batch: QueuedBatch) -> None:
+        newer = self.sequences.newer_in_doubt(queue, batch)
+        if newer is not None and not queue.in_flight and batch.gap is None:
+            queue.ask_ahead(newer)
+
+    def _acknowledge_older(self, queue: PartitionQueue, batch: QueuedBatch, now: float) -> None:
+        """The leader has this batch, and takes all in order: what was sent before it is in the log too, nobody says where."""
+        for older in queue.sent[: queue.sent.index(batch)]:
+            self._leave_queue(older)
+            self.acknowledge(older, -1, -1, now)
 
     def fail(self, batch: QueuedBatch, error: KafkaError, now: float) -> None:
         """The records of the batch that have no outcome yet are lost."""
@@ -303,6 +322,8 @@ class Settlement:
         queue = batch.queue
         if not batch.in_flight and batch in queue.queue:
             queue.queue.remove(batch)
+            if queue.ahead is batch:
+                queue.ahead = None
         if queue.open is batch:
             queue.open = None
             self.accumulator.lingering.pop(queue, None)

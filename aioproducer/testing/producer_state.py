@@ -90,6 +90,12 @@ class ProducerEntry:
             (known for known in self.batches if (known.base_sequence, known.last_sequence) == wanted), None
         )
 
+    def keep_newest_before(self, offset: int) -> None:
+        """Of the batches before this offset, remember the newest alone."""
+        older = [batch for batch in self.batches if batch.offset < offset]
+        for _ in older[:-1]:
+            self.batches.popleft()
+
 
 @attrs.define
 class ProducerStates:
@@ -131,6 +137,11 @@ class ProducerStates:
             pid for pid, entry in self._entries.items() if now - entry.appended_at >= self.expiration
         ]:
             del self._entries[producer_id]
+
+    def reload(self, end_offset: int) -> None:
+        """A broker that was started when the log ended here has read its snapshot, which has the newest batch of each only."""
+        for entry in self._entries.values():
+            entry.keep_newest_before(end_offset)
 
     def forget(self, producer_id: int | None = None) -> None:
         """Forget one producer, or all of them."""

@@ -41,12 +41,16 @@ class Partition:
     leader: int
     leader_epoch: int = 0
     log: PartitionLog = attrs.field(factory=PartitionLog)
+    restarted: dict[int, int] = attrs.field(factory=dict, init=False)
+    """Where the log ended when a broker came up again that has not led since."""
 
     def lead(self, broker_id: int) -> None:
         """Another leader, or none; each change is a new leader epoch."""
         if broker_id != self.leader:
             self.leader = broker_id
             self.leader_epoch += 1
+            if broker_id in self.restarted:
+                self.log.producers.reload(self.restarted.pop(broker_id))
 
     def assign(self, brokers: tuple[int, ...]) -> None:
         """Live on these brokers, the first of which leads."""
@@ -64,6 +68,7 @@ class Partition:
         """A replica is there again; if all waited for this one to lead, they follow it."""
         if broker_id not in self.replicas:
             return
+        self.restarted[broker_id] = self.log.end_offset
         if self.leader == NO_LEADER and broker_id in self.isr:
             self.lead(broker_id)
             waiting = [replica for replica in self.replicas if replica in live and replica not in self.isr]

@@ -104,6 +104,7 @@ def _queue(queue: PartitionQueue) -> tuple[Any, ...]:
         queue.is_ready,
         queue.has_alarm,
         queue.open is not None,
+        None if queue.ahead is None else queue.ahead.order,
         tuple(batch.order for batch in queue.queue),
         tuple(batch.order for batch in queue.sent),
     )

@@ -15,6 +15,7 @@ from aioproducer import Outcome
 from aioproducer._core import APPENDED
 from aioproducer._state.accumulator import Limits
 from aioproducer._state.batches import QueuedBatch
+from aioproducer._state.settlement import OUT_OF_ORDER_SEQUENCE
 from aioproducer.errors import StateError
 from tests.exhaustive.model import (
     CUT,
@@ -107,6 +108,8 @@ class World:
         # What the wire saw: the last bytes of each batch, and which record each sequence number was given to.
         self.written: dict[QueuedBatch, bytes] = {}
         self.given: dict[Place, tuple[bytes | None, QueuedBatch]] = {}
+        # Which broker's last answer for a partition was OUT_OF_ORDER_SEQUENCE_NUMBER.
+        self.refused_number_at: dict[int, int | None] = {}
         self.m.learn(*model.leaders)
         if model.introduced:
             self._introduce()
@@ -322,11 +325,16 @@ class World:
             if written:
                 batch.written_at = self.m.now
             again = batch.attempts > 1
-            assert not again or batch.queue.sent[0] is batch, (
+            assert not again or batch.queue.sent[0] is batch or self._asked_ahead(batch, node), (
                 f"{describe(batch)} goes again, and is not the first"
             )
             self._hold_to_the_identity_rule(batch)
         return batches
+
+    def _asked_ahead(self, batch: QueuedBatch, node: int) -> bool:
+        """This leader has just said that it goes on from another number than one that may be in its log."""
+        alone = batch.queue.in_flight == 1
+        return batch.dirty and alone and self.refused_number_at.get(batch.partition) == node
 
     def _part(self, batch: QueuedBatch) -> Part:
         written = bytes(batch)
@@ -372,6 +380,8 @@ class World:
     def answer(self, node: int) -> None:
         """The answer to the oldest request of the connection."""
         for part in self.connections[node].popleft().parts:
+            refused = part.code == OUT_OF_ORDER_SEQUENCE
+            self.refused_number_at[part.batch.partition] = node if refused else None
             self.m.answer(part.batch, part.code, part.offset)
 
     def cut(self, node: int) -> None:

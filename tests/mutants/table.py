@@ -39,6 +39,30 @@ MUTANTS: Final = (
         by=("tests/state/test_sequences.py",),
     ),
     Mutant(
+        name="asked-ahead-of-another-leader",
+        kind="order",
+        file="_state/accumulator.py",
+        line="        queue.in_order_again()",
+        instead="        pass",
+        bug=(
+            "What one leader has shown is taken for true of the next: a batch is repeated before those that were sent before "
+            "it, at a leader that may never have heard of the producer."
+        ),
+        by=("tests/state/test_sequences.py",),
+    ),
+    Mutant(
+        name="older-ones-forgotten",
+        kind="truth",
+        file="_state/settlement.py",
+        line="        for older in queue.sent[: queue.sent.index(batch)]:",
+        instead="        for older in []:",
+        bug=(
+            "A restarted leader knows the newest batch of a producer alone; those before it are in the log, and wait for their "
+            "deadline all the same."
+        ),
+        by=("tests/state/test_sequences.py",),
+    ),
+    Mutant(
         name="first-batch-not-alone",
         kind="order",
         file="_state/sequences.py",

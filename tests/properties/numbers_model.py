@@ -10,6 +10,7 @@ from collections.abc import Callable
 
 import attrs
 
+from aioproducer._state.settlement import OUT_OF_ORDER_SEQUENCE
 from tests.state.machines import read_batch
 
 MODULUS = 1 << 31
@@ -54,6 +55,8 @@ class Ledger:
     pending: Callable[[int], bool]
     starts: tuple[int, ...]
     attempts: list[Attempt] = attrs.Factory(list)
+    refused_number: bool = False
+    """The last answer was OUT_OF_ORDER_SEQUENCE_NUMBER."""
 
     def wrote(self, data: bytes) -> Attempt:
         """A batch goes out; is it allowed to?"""
@@ -68,6 +71,7 @@ class Ledger:
         return attempt
 
     def answered(self, attempt: Attempt, code: int, offset: int) -> None:
+        self.refused_number = code == OUT_OF_ORDER_SEQUENCE
         if code == 0:
             attempt.state = State.WRITTEN
         elif code in PROVEN or (code == NOT_LEADER and offset < 0):
@@ -77,6 +81,7 @@ class Ledger:
 
     def lost(self, attempt: Attempt) -> None:
         attempt.state = State.OPEN
+        self.refused_number = False
 
     # -- the rules
 
@@ -134,7 +139,8 @@ class Ledger:
                 for other in self.attempts
             )
             assert knows or not others, "the first batch of a producer id goes alone"
-        else:
+        elif not self.refused_number or any(other.state is State.FLYING for other in others):
+            # A leader that goes on from another number may know a newer one again.
             assert all(min(numbers) >= attempt.numbers[0] for numbers in others.values()), (
                 "an older one is unresolved"
             )

@@ -801,6 +801,33 @@ class TimedLines(logging.Handler):
         logging.getLogger("aioproducer").removeHandler(self)
 
 
+@scenario()
+async def test_d13_all_brokers_are_killed_with_requests_in_flight(world: World) -> None:
+    """Restarted leaders know only the newest batch of a producer again; what is there of the others is found out at once."""
+    producer = await stage(world, 1, linger_ms=0)
+    await all_acked(await send(world, producer))
+    appended = world.rng.randrange(6)
+    if appended:
+        world.kafka.faults.drop_answer(times=appended)
+    world.kafka.faults.silence(times=None, skip=appended)
+    deliveries = []
+    for _ in range(5):
+        deliveries += await send(world, producer)
+        await asyncio.sleep(0.05)
+    assert world.kafka.high_watermark(TOPIC) == 1 + appended
+    for broker in world.kafka.brokers:
+        await world.kafka.faults.stop_broker(broker.id)
+    world.kafka.faults.heal()
+    await asyncio.sleep(world.rng.uniform(0.1, 5.0))
+    for broker in world.kafka.brokers:
+        await world.kafka.faults.start_broker(broker.id)
+    healed = world.now
+    await all_acked(deliveries)
+    assert world.now - healed < RECOVERY
+    assert numbers(world) == sorted(numbers(world))
+    assert world.kafka.high_watermark(TOPIC) == 6
+
+
 @pytest.mark.parametrize("how", ["down", "unreachable"])
 @scenario()
 async def test_d13_all_brokers_are_gone_for_ten_minutes(world: World, how: str) -> None:

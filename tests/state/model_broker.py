@@ -48,6 +48,12 @@ class PartitionLog:
         self.values.extend(batch.values)
         return OK, offset
 
+    def restart(self) -> None:
+        """The leader was restarted, and has read its snapshot: that has the newest batch of each producer only."""
+        for state in self.producers.values():
+            while len(state.batches) > 1:
+                state.batches.popleft()
+
     def _refused(self, state: ProducerState, batch: WrittenBatch) -> int:
         if batch.epoch < state.epoch:
             return STALE_EPOCH

@@ -257,6 +257,97 @@ def test_a_dirty_batch_is_never_stamped_anew(m: Machines) -> None:
     assert delivery.outcome is Outcome.UNKNOWN
 
 
+def doubtful(m: Machines, count: int) -> list[QueuedBatch]:
+    """So many batches that may be in the log; the first of them was sent again, and the leader refuses its number."""
+    batches = send(m, count)
+    refused_as_first(m, batches)
+    return batches
+
+
+def refused_as_first(m: Machines, batches: list[QueuedBatch]) -> None:
+    for batch in reversed(batches):
+        m.lose(batch)
+    assert resend(m) is batches[0]
+    m.answer(batches[0], OUT_OF_ORDER)
+
+
+def test_a_restarted_leader_knows_the_newest_alone(m: Machines) -> None:
+    """It takes the newest for a repetition, so that those before it are in the log: at places that nobody tells."""
+    deliveries = []
+    for number in range(4):
+        deliveries.append(m.append(b"%d" % number))
+        m.close()
+    batches = [m.only() for _ in range(4)]
+    refused_as_first(m, batches)
+    assert m.only() is batches[3]
+    assert identity(batches[3]) == (PRODUCER_ID, EPOCH, 3)
+    m.answer(batches[3], 0, 7)
+    assert [delivery.result().offset for delivery in deliveries] == [-1, -1, -1, 7]
+    assert m.used == 0
+
+
+def test_the_newest_that_the_leader_knows_is_looked_for(m: Machines) -> None:
+    """It refuses those behind that too: each is asked for once, and what is behind it goes on from there."""
+    batches = doubtful(m, 4)
+    for unknown in (3, 2):
+        assert m.only() is batches[unknown]
+        m.answer(batches[unknown], OUT_OF_ORDER)
+    assert m.only() is batches[1]
+    m.acknowledge(batches[1])
+    assert batches[0].settled
+    m.acknowledge(resend(m))
+    assert batches[2].settled
+    assert resend(m) is batches[3]
+
+
+def test_the_first_has_its_turn_again_when_none_is_known(m: Machines) -> None:
+    """After all of them were refused, the first is repeated when its backoff is over, and then the others again."""
+    batches = doubtful(m, 3)
+    for unknown in (2, 1):
+        assert m.only() is batches[unknown]
+        m.answer(batches[unknown], OUT_OF_ORDER)
+    assert m.drain() == []
+    assert resend(m) is batches[0]
+    m.answer(batches[0], OUT_OF_ORDER)
+    assert m.only() is batches[2]
+
+
+def test_what_one_leader_said_is_not_asked_of_another(m: Machines) -> None:
+    """The partition moves before the newest leaves: the new leader is asked for the first."""
+    batches = doubtful(m, 3)
+    m.lead(batches[0].queue, 2)
+    assert m.drain(2) == [batches[0]]
+    assert list(batches[0].queue.queue) == batches[1:]
+
+
+def test_a_newer_one_that_is_lost_again_proves_nothing(m: Machines) -> None:
+    """Its connection ends: the first is repeated as before, and each batch has its place."""
+    batches = doubtful(m, 3)
+    assert m.only() is batches[2]
+    m.lose(batches[2])
+    assert list(batches[0].queue.queue) == batches
+    assert resend(m) is batches[0]
+    m.acknowledge(batches[0])
+    assert not batches[1].settled
+
+
+def test_the_first_waits_while_a_newer_one_is_asked_for(m: Machines) -> None:
+    """Also when its backoff is over."""
+    doubtful(m, 3)
+    m.only()
+    m.later(5.0)
+    assert m.drain() == []
+
+
+def test_a_newer_one_that_ends_is_not_asked_for(m: Machines) -> None:
+    """Everything ends at its deadline while the newest waits to be asked for; what comes then goes on under a new epoch."""
+    batches = doubtful(m, 3)
+    expire(m)
+    assert all(batch.settled for batch in batches)
+    m.fill(b"next")
+    assert identity(m.only()) == (PRODUCER_ID, EPOCH + 1, 0)
+
+
 def test_numbers_of_a_dirty_batch_are_never_given_to_others(m: Machines) -> None:
     """What follows an unknown outcome is sent under a new epoch: 0 of that is another number than 0 of the old one."""
     (batch,) = send(m, 1)

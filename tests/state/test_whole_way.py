@@ -87,6 +87,10 @@ class WholeWay(RuleBasedStateMachine):
     def lead(self, partition: int, node: int) -> None:
         self.it.lead(partition, node)
 
+    @rule(partition=st.integers(0, PARTITIONS - 1))
+    def restart(self, partition: int) -> None:
+        self.it.logs[partition].restart()
+
     @rule(seconds=st.sampled_from([*SECONDS, 59.0]))
     def time_passes(self, seconds: float) -> None:
         self.it.time_passes(seconds)
@@ -148,6 +152,7 @@ def steps(life: Life, rng: random.Random, trouble: float) -> dict[Callable[[], o
         lambda: life.disconnect(node, stray=rng.random() < 0.5): 8 * trouble,
         life.stray_arrives: 4,
         lambda: life.lead(partition, rng.choice([*NODES, *NODES, -1])): 4 * trouble,
+        life.logs[partition].restart: 3 * trouble,
         lambda: life.withdraw(rng.randrange(8)): 2,
         lambda: life.flush(purge=rng.random() < 0.2): 1,
         life.compress_one: 15 if life.sealing else 0,
