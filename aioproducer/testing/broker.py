@@ -85,6 +85,7 @@ class Broker:
             if cut.before:
                 yield Close(cut.reset)
                 return
+        self.cluster.transactions.tick()
         answer = handler.answer(call)
         if isinstance(answer, Later):
             yield Wait(answer.ready, answer.deadline)
