@@ -72,7 +72,7 @@ def key_of(api: str) -> int:
     raise ValueError(f"no API is named {api!r}; the embedded Kafka knows {known_names}")
 
 
-def wall_clock() -> int:
+def system_time() -> int:
     """Milliseconds since the epoch."""
     return time.time_ns() // 1_000_000
 
@@ -85,7 +85,7 @@ class Cluster:
     nodes: dict[int, Node]
     clock: Callable[[], float] = time.monotonic
     """Seconds, for time limits and expiry."""
-    wall_clock: Callable[[], int] = wall_clock
+    wall_clock: Callable[[], int] = system_time
     """Milliseconds since the epoch, for timestamps."""
     topics: dict[str, Topic] = attrs.field(factory=dict, init=False)
     topics_by_id: dict[bytes, Topic] = attrs.field(factory=dict, init=False)

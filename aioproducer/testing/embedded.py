@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterable, Mapping
 from types import TracebackType
 from typing import Any, Final, Literal, Self
@@ -10,7 +11,7 @@ import attrs
 
 from .batches import CONTROL, read_header
 from .broker import Broker
-from .cluster import Cluster, Node
+from .cluster import Cluster, Node, system_time
 from .faults import FaultRules, Faults
 from .history import SeenRequest
 from .options import Options
@@ -78,9 +79,7 @@ class EmbeddedKafka:
         if brokers < 1:
             raise ValueError(f"brokers={brokers}: an embedded Kafka needs at least one broker")
         nodes = {number: Node(number, _HOST) for number in range(1, brokers + 1)}
-        times = {"clock": clock, "wall_clock": wall_clock}
-        given = {name: time for name, time in times.items() if time is not None}
-        self._cluster = Cluster(Options(**options), nodes, **given)
+        self._cluster = Cluster(Options(**options), nodes, clock or time.monotonic, wall_clock or system_time)
         self._first_port = port
         rules = FaultRules()
         self._sockets = Sockets(
