@@ -53,8 +53,6 @@ class Stamp:
     now: float
     append_time: int | None = None
     """Milliseconds; the time of all its records, if the broker dates them."""
-    from_zero: bool = False
-    """A producer that is not remembered must begin with sequence 0 (transactions since KIP-890)."""
 
 
 @attrs.define
@@ -92,7 +90,7 @@ class PartitionLog:
                 raise RefusedRecords(verdict.error, verdict.message, by_log=True)
             if isinstance(verdict, Duplicate):
                 return Appended(verdict.offset, verdict.timestamp, self.start_offset)
-            self._check_transaction(header, stamp)
+            self._check_transaction(header)
         return self.append(records, header, stamp)
 
     def append(self, records: bytes, header: BatchHeader, stamp: Stamp) -> Appended:
@@ -171,7 +169,7 @@ class PartitionLog:
         self._keep([batch for batch in self._batches if batch.last_offset >= self.start_offset])
         self.transactions.forget(self.start_offset)
 
-    def _check_transaction(self, header: BatchHeader, stamp: Stamp) -> None:
+    def _check_transaction(self, header: BatchHeader) -> None:
         """What `ProducerAppendInfo` demands beside epoch and sequence."""
         transactional = header.attributes & TRANSACTIONAL
         if header.producer_id in self.transactions and not transactional:
@@ -180,10 +178,11 @@ class PartitionLog:
                 f"Producer {header.producer_id} has a transaction open, and this is no part of one.",
                 by_log=True,
             )
-        if stamp.from_zero and header.base_sequence != 0 and header.producer_id not in self.producers:
+        remembered = header.producer_id in self.producers
+        if not self.transactions.allows(header.producer_id, header.base_sequence, remembered=remembered):
             raise RefusedRecords(
                 Code.OUT_OF_ORDER_SEQUENCE_NUMBER,
-                f"A transaction begins with sequence {header.base_sequence} where its producer is not known.",
+                f"A transaction cannot begin with sequence {header.base_sequence} here.",
                 by_log=True,
             )
 

@@ -35,12 +35,38 @@ class AbortedTransaction:
 
 
 @attrs.define
+class Attempt:
+    """How a producer tried to begin in this partition, from its first try on until one succeeds.
+
+    Kafka's `VerificationStateEntry`: the batch with the lowest sequence goes first, so that none overtakes another that
+    was refused, and comes again.
+    """
+
+    epoch: int
+    lowest: int
+    from_zero: bool
+    """A producer that is not remembered must begin with 0 (since Produce 12)."""
+
+    def repeat(self, epoch: int, sequence: int) -> None:
+        """It tries again."""
+        if epoch > self.epoch:
+            self.epoch, self.lowest = epoch, sequence
+        elif epoch == self.epoch:
+            self.lowest = min(self.lowest, sequence)
+
+    def allows(self, sequence: int, *, remembered: bool) -> bool:
+        """May a batch with this sequence be the first?"""
+        return sequence <= self.lowest and (remembered or not self.from_zero or sequence == 0)
+
+
+@attrs.define
 class LogTransactions:
     """The transactions of one partition's log."""
 
     # By producer id, in the order of their first offsets.
     _open: dict[int, OpenTransaction] = attrs.field(factory=dict, init=False)
     _aborted: list[AbortedTransaction] = attrs.field(factory=list, init=False)
+    _attempts: dict[int, Attempt] = attrs.field(factory=dict, init=False)
 
     def __contains__(self, producer_id: object) -> bool:
         """Has this producer an open transaction here?"""
@@ -51,14 +77,26 @@ class LogTransactions:
         known = self._open.get(producer_id)
         return known is not None and known.epoch == epoch
 
+    def attempt(self, producer_id: int, epoch: int, sequence: int, *, from_zero: bool) -> None:
+        """A producer wants to begin here."""
+        known = self._attempts.setdefault(producer_id, Attempt(epoch, sequence, from_zero))
+        known.repeat(epoch, sequence)
+
+    def allows(self, producer_id: int, sequence: int, *, remembered: bool) -> bool:
+        """May its next batch be this one?"""
+        known = self._attempts.get(producer_id)
+        return known is None or known.allows(sequence, remembered=remembered)
+
     def wrote(self, producer_id: int, epoch: int, offset: int) -> None:
         """A transactional batch was appended; the first one opens the transaction."""
+        self._attempts.pop(producer_id, None)
         known = self._open.get(producer_id)
         first = offset if known is None else known.first_offset
         self._open[producer_id] = OpenTransaction(epoch, first)
 
     def ended(self, producer_id: int, marker_offset: int, *, commit: bool) -> None:
         """Its marker was appended; one without records has nothing to hide."""
+        self._attempts.pop(producer_id, None)
         known = self._open.pop(producer_id, None)
         if known is not None and not commit:
             self._aborted.append(AbortedTransaction(producer_id, known.first_offset, marker_offset))
@@ -81,5 +119,6 @@ class LogTransactions:
         if before is None:
             self._open.clear()
             self._aborted.clear()
+            self._attempts.clear()
         else:
             self._aborted[:] = [one for one in self._aborted if one.last_offset >= before]

@@ -185,8 +185,16 @@ async def test_sequences_go_on_after_a_plain_end(transactor: Transactor) -> None
     await transactor.add_and_write(3)
     await transactor.finish()
     await transactor.add()
-    assert (await transactor.write(sequence=0))[0] == Code.OUT_OF_ORDER_SEQUENCE_NUMBER
     assert await transactor.write(sequence=3) == (0, 4)
+
+
+async def test_a_refused_first_batch_holds_back_those_behind_it(transactor: Transactor) -> None:
+    """The lowest sequence that a transaction tried to begin with in a partition must be the first to be written."""
+    await transactor.add_and_write(3)
+    await transactor.finish()
+    await transactor.add()
+    answers = [(await transactor.write(sequence=sequence))[0] for sequence in (5, 0, 3)]
+    assert answers == [Code.OUT_OF_ORDER_SEQUENCE_NUMBER] * 3
 
 
 async def test_sequences_begin_again_after_an_end_that_raised_the_epoch(transactor: Transactor) -> None:

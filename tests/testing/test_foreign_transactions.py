@@ -44,9 +44,9 @@ def _values_until_last(kafka: EmbeddedKafka, isolation: str) -> list[bytes | Non
     try:
         read: list[Message] = []
         while not read or read[-1].value() != LAST:
-            got = consumer.consume(100, LIMIT)
-            assert got, f"nothing more after {len(read)} records"
-            read += got
+            got = consumer.poll(LIMIT)
+            assert got is not None, f"nothing more after {len(read)} records"
+            read.append(got)
         return [message.value() for message in read]
     finally:
         consumer.close()

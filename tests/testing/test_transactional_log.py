@@ -135,11 +135,26 @@ def test_an_open_transaction_takes_nothing_else_of_its_producer(writer: Writer) 
 
 def test_a_stranger_begins_with_0_where_that_is_asked(writer: Writer) -> None:
     """Since KIP-890 for transactions; otherwise any sequence begins."""
-    strict = Stamp(leader_epoch=0, now=0.0, from_zero=True)
+    writer.log.transactions.attempt(ONE, 0, 4, from_zero=True)
     with pytest.raises(RefusedRecords) as refused:
-        writer.write(ONE, sequence=4, stamp=strict)
+        writer.write(ONE, sequence=4)
     assert refused.value.error == Code.OUT_OF_ORDER_SEQUENCE_NUMBER
-    assert [writer.write(ONE, sequence=0, stamp=strict), writer.write(OTHER, sequence=4)] == [0, 1]
+    writer.log.transactions.attempt(OTHER, 0, 4, from_zero=False)
+    assert [writer.write(ONE, sequence=0), writer.write(OTHER, sequence=4)] == [0, 1]
+
+
+def test_no_batch_overtakes_the_first_attempt(writer: Writer) -> None:
+    """What was tried with a lower sequence goes first; a newer epoch tries anew, a marker forgets it."""
+    for epoch, sequence in ((0, 7), (0, 3), (0, 5)):
+        writer.log.transactions.attempt(ONE, epoch, sequence, from_zero=False)
+    with pytest.raises(RefusedRecords) as refused:
+        writer.write(ONE, sequence=5)
+    assert refused.value.error == Code.OUT_OF_ORDER_SEQUENCE_NUMBER
+    writer.log.transactions.attempt(ONE, 1, 5, from_zero=False)
+    assert writer.write(ONE, epoch=1, sequence=5) == 0
+    writer.log.transactions.attempt(OTHER, 0, 3, from_zero=False)
+    writer.end(OTHER)
+    assert writer.write(OTHER, sequence=0) == 2
 
 
 def test_a_producer_with_an_open_transaction_is_not_forgotten(writer: Writer) -> None:

@@ -103,15 +103,14 @@ def _append(call: Call, topic: Topic | None, partition: Partition | None, record
     _note(call, topic, partition, header)
     _check_request(call, header)
     _check_leader(call, partition)
-    verified = _verify(call, topic, partition, header)
+    _verify(call, topic, partition, header)
     _check_replicas(call, topic, partition)
     check_batch(header, batch, topic.max_message_bytes)
     wall = call.cluster.wall_clock()
     check_timestamps(topic, partition.index, header, batch, wall)
     check_records(topic, partition.index, batch, always=call.cluster.options.validate_records)
     append_time = wall if topic.log_append_time else None
-    from_zero = verified and call.version >= ADDS_PARTITIONS
-    stamp = Stamp(partition.leader_epoch, call.cluster.clock(), append_time, from_zero)
+    stamp = Stamp(partition.leader_epoch, call.cluster.clock(), append_time)
     appended = partition.log.produce(batch, header, stamp)
     call.cluster.changes.notify()
     return appended
@@ -134,24 +133,25 @@ def _check_leader(call: Call, partition: Partition) -> None:
         raise RefusedRecords(Code.NOT_LEADER_OR_FOLLOWER, f"Broker {partition.leader} leads it.")
 
 
-def _verify(call: Call, topic: Topic, partition: Partition, header: BatchHeader) -> bool:
-    """Ask the transaction's coordinator, unless the transaction has written here already; was it asked?"""
+def _verify(call: Call, topic: Topic, partition: Partition, header: BatchHeader) -> None:
+    """Ask the transaction's coordinator, unless the transaction has written here already."""
     who = Identity(header.producer_id, header.producer_epoch)
     if not header.attributes & TRANSACTIONAL or partition.log.transactions.is_open(*who):
-        return False
+        return
+    adds = call.version >= ADDS_PARTITIONS
+    partition.log.transactions.attempt(*who, header.base_sequence, from_zero=adds)
     try:
         verify_write(
             call.cluster,
             call.request.transactional_id,
             who,
             (topic.name, partition.index),
-            adds=call.version >= ADDS_PARTITIONS,
+            adds=adds,
             knows_abortable=call.version >= KNOWS_ABORTABLE,
         )
     except TransactionRefusal as refused:
         text = f"The transaction of {who} does not take it."
-        raise RefusedRecords(refused.error, text, by_log=False) from None
-    return True
+        raise RefusedRecords(refused.error, text) from None
 
 
 def _check_replicas(call: Call, topic: Topic, partition: Partition) -> None:
