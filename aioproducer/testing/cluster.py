@@ -280,19 +280,27 @@ class Cluster:
         self.changes.notify()
 
     def _write_markers(self, ended: Transaction) -> None:
-        """A transaction ends in all logs that it wrote to; a topic that is gone by now has none."""
+        """A transaction ends in all logs that it wrote to, but for those that nobody leads now."""
         coordinator_epoch = self.coordinators.epoch(ended.id)
         marker = Marker(ended.producer_id, ended.epoch, ended.commits, coordinator_epoch)
-        for name, index in ended.partitions:
-            if name == OFFSETS_TOPIC:
-                self.groups.end(ended.producer_id, commit=ended.commits)
-                continue
-            topic = self.topics.get(name)
-            partition = topic.partition(index) if topic is not None else None
-            if partition is not None:
-                stamp = Stamp(partition.leader_epoch, self.clock())
-                partition.log.end_transaction(marker, stamp, self.wall_clock())
-        self.changes.notify()
+        for place in tuple(ended.partitions):
+            if self._write_marker(marker, *place):
+                del ended.partitions[place]
+                self.changes.notify()
+
+    def _write_marker(self, marker: Marker, name: str, index: int) -> bool:
+        """Is the transaction over there? In a topic that is gone by now it is."""
+        if name == OFFSETS_TOPIC:
+            self.groups.end(marker.producer_id, commit=marker.commit)
+            return True
+        topic = self.topics.get(name)
+        partition = topic.partition(index) if topic is not None else None
+        if partition is not None and partition.leader == NO_LEADER:
+            return False
+        if partition is not None:
+            stamp = Stamp(partition.leader_epoch, self.clock())
+            partition.log.end_transaction(marker, stamp, self.wall_clock())
+        return True
 
     def _replication_factor(self) -> int:
         return self.options.replication_factor or min(len(self.nodes), MAX_REPLICATION)

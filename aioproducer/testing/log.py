@@ -167,7 +167,7 @@ class PartitionLog:
         """Retention: the log starts at `offset`, whole batches before it are gone; producers stay known (KIP-360)."""
         self.start_offset = min(max(offset, self.start_offset), self.end_offset)
         self._keep([batch for batch in self._batches if batch.last_offset >= self.start_offset])
-        self.transactions.forget(self.start_offset)
+        self.transactions.forget_before(self.start_offset)
 
     def _check_transaction(self, header: BatchHeader) -> None:
         """What `ProducerAppendInfo` demands beside epoch and sequence."""

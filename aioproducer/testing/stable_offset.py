@@ -5,11 +5,9 @@ The rules are those of Kafka's `ProducerStateManager` and its index of aborted t
 
 from __future__ import annotations
 
-from typing import Final
+from bisect import bisect_left
 
 import attrs
-
-NO_OFFSET: Final = -1
 
 
 @attrs.frozen
@@ -28,10 +26,6 @@ class AbortedTransaction:
     first_offset: int
     last_offset: int
     """That of the marker."""
-
-    def holds(self, producer_id: int, offset: int) -> bool:
-        """Is what this producer wrote at an offset part of it?"""
-        return self.producer_id == producer_id and self.first_offset <= offset <= self.last_offset
 
 
 @attrs.define
@@ -65,7 +59,9 @@ class LogTransactions:
 
     # By producer id, in the order of their first offsets.
     _open: dict[int, OpenTransaction] = attrs.field(factory=dict, init=False)
+    # In the order of their markers, as are those of each producer.
     _aborted: list[AbortedTransaction] = attrs.field(factory=list, init=False)
+    _aborted_of: dict[int, list[AbortedTransaction]] = attrs.field(factory=dict, init=False)
     _attempts: dict[int, Attempt] = attrs.field(factory=dict, init=False)
 
     def __contains__(self, producer_id: object) -> bool:
@@ -99,7 +95,9 @@ class LogTransactions:
         self._attempts.pop(producer_id, None)
         known = self._open.pop(producer_id, None)
         if known is not None and not commit:
-            self._aborted.append(AbortedTransaction(producer_id, known.first_offset, marker_offset))
+            aborted = AbortedTransaction(producer_id, known.first_offset, marker_offset)
+            self._aborted.append(aborted)
+            self._aborted_of.setdefault(producer_id, []).append(aborted)
 
     def stable(self, start: int, high_watermark: int) -> int:
         """The last stable offset: what is before it is decided."""
@@ -108,17 +106,25 @@ class LogTransactions:
 
     def aborted(self, start: int, end: int) -> list[AbortedTransaction]:
         """The aborted transactions that reach into the offsets from `start` up to `end`."""
-        return [one for one in self._aborted if one.last_offset >= start and one.first_offset < end]
+        ended_later = self._aborted[bisect_left(self._aborted, start, key=_end_of) :]
+        return [one for one in ended_later if one.first_offset < end]
 
     def hides(self, producer_id: int, offset: int) -> bool:
         """Was what this producer wrote there aborted?"""
-        return any(one.holds(producer_id, offset) for one in self._aborted)
+        known = self._aborted_of.get(producer_id, ())
+        at = bisect_left(known, offset, key=_end_of)
+        return at < len(known) and known[at].first_offset <= offset
 
-    def forget(self, before: int | None = None) -> None:
-        """What ended before an offset matters no more; None: all of it."""
-        if before is None:
-            self._open.clear()
-            self._aborted.clear()
-            self._attempts.clear()
-        else:
-            self._aborted[:] = [one for one in self._aborted if one.last_offset >= before]
+    def forget(self) -> None:
+        """Begin anew."""
+        for known in (self._open, self._aborted, self._aborted_of, self._attempts):
+            known.clear()
+
+    def forget_before(self, offset: int) -> None:
+        """What ended before an offset matters no more."""
+        for known in (self._aborted, *self._aborted_of.values()):
+            del known[: bisect_left(known, offset, key=_end_of)]
+
+
+def _end_of(aborted: AbortedTransaction) -> int:
+    return aborted.last_offset

@@ -113,7 +113,6 @@ class Transaction:
     def complete(self) -> None:
         """The markers are written."""
         self.state = State.COMPLETE_COMMIT if self.commits else State.COMPLETE_ABORT
-        self.partitions = {}
         if self.next_producer_id != NO_ID:
             self.previous_producer_id = self.producer_id
             self.producer_id, self.epoch = self.next_producer_id, 0
@@ -128,7 +127,10 @@ class Transactions:
     clock: Callable[[], float]
     wall_clock: Callable[[], int]
     write_markers: Callable[[Transaction], None]
-    """Commit or abort, as `commits` says, in all `partitions`."""
+    """Commit or abort, as `commits` says, and take out of `partitions` those that have their marker.
+
+    What cannot be written to is left, and tried again with each `tick`.
+    """
     max_timeout_ms: int = 900_000
     marker_delay: float = 0.0
     _known: dict[str, Transaction] = attrs.field(factory=dict, init=False)
@@ -219,7 +221,7 @@ class Transactions:
         now = self.clock()
         for key, wait in tuple(self._held.items()):
             if wait.ready() or (wait.deadline is not None and now >= wait.deadline):
-                self._complete(self._known[key])
+                self._finish(self._known[key])
         for known in tuple(self._ongoing.values()):
             if now >= known.started_at + known.timeout_ms / 1000:
                 self._fence(known, None)
@@ -289,14 +291,17 @@ class Transactions:
         if wait is None and self.marker_delay > 0:
             wait = MarkerWait(deadline=self.clock() + self.marker_delay)
         if wait is None:
-            self._complete(known)
+            self._finish(known)
         else:
             self._held[known.id] = wait
 
-    def _complete(self, known: Transaction) -> None:
-        self._held.pop(known.id, None)
+    def _finish(self, known: Transaction) -> None:
         self.write_markers(known)
-        known.complete()
+        if known.partitions:
+            self._held[known.id] = MarkerWait(deadline=self.clock())
+        else:
+            self._held.pop(known.id, None)
+            known.complete()
 
 
 def _check(known: Transaction, who: Identity) -> None:

@@ -156,6 +156,35 @@ async def test_a_waiting_reader_is_woken_by_the_markers(kafka: EmbeddedKafka, tr
     assert (part.last_stable_offset, len(part.records) > 0) == (3, True)
 
 
+async def test_a_partition_without_a_leader_waits_for_its_marker(
+    kafka: EmbeddedKafka, transactor: Transactor
+) -> None:
+    """The others have theirs; the transaction is complete when somebody leads it again."""
+    for partition in (0, 1):
+        assert (await transactor.write(version=IMPLICIT, partition=partition))[0] == 0
+    kafka.faults.move_leader("t", 0, -1)
+    assert await end_now(transactor) == 0
+    described = await transactor.describe()
+    assert described.transaction_state == "PrepareCommit"
+    assert [list(topic.partitions) for topic in described.topics] == [[0]]
+    assert [len(kafka.records("t", partition)) for partition in (0, 1)] == [0, 1]
+    kafka.faults.move_leader("t", 0, 1)
+    assert offsets(kafka) == [0]
+    assert (await transactor.describe()).transaction_state == "CompleteCommit"
+
+
+async def test_the_history_tells_of_transactions(kafka: EmbeddedKafka, transactor: Transactor) -> None:
+    """Which one a request was about, and whether it was to be committed."""
+    kafka.forget_requests()
+    await transactor.add()
+    await transactor.write()
+    await transactor.finish(commit=False)
+    add, write, end, _ = kafka.requests
+    assert (add.transactional_id, write.transactional_id, end.transactional_id) == ("x", "x", "x")
+    assert (write.batches[0].transactional, end.commits, write.commits) == (True, False, None)
+    assert end.summary == "EndTxn v4 x abort"
+
+
 async def test_fencing_can_be_held_back(kafka: EmbeddedKafka, transactor: Transactor) -> None:
     """The abort that init makes takes its time as well."""
     await begin(transactor)

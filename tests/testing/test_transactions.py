@@ -44,6 +44,7 @@ class Bench:
     def _write(self, ended: Transaction) -> None:
         partitions = tuple(f"{name}-{index}" for name, index in ended.partitions)
         self.written.append((ended.producer_id, ended.epoch, ended.commits, partitions))
+        ended.partitions.clear()
 
     def begin(self, timeout_ms: int = 1000) -> Identity:
         """A producer with an open transaction."""

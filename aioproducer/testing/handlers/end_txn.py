@@ -16,6 +16,7 @@ from aioproducer.testing.transactions import Identity, TransactionRefusal
 def answer(call: Call) -> Message:
     """How the transaction ended."""
     request: EndTxnRequest = call.request
+    call.seen.commits = request.committed
     injected = call.plan.error()
     wrong = call.coordinator_error(request.transactional_id)
     if wrong != Code.NONE and (injected is None or not injected.append):

@@ -175,6 +175,7 @@ def _note(call: Call, topic: Topic, partition: Partition, header: BatchHeader) -
             header.base_sequence,
             header.record_count,
             header.crc,
+            bool(header.attributes & TRANSACTIONAL),
         )
     )
 
