@@ -4,6 +4,11 @@ from __future__ import annotations
 
 import pytest
 
+from aioproducer._wire.messages.add_partitions_to_txn import (
+    AddPartitionsToTxnRequest,
+    AddPartitionsToTxnTopic,
+    AddPartitionsToTxnTransaction,
+)
 from aioproducer.testing.codes import Code
 from tests.contract.client import WireClient, until
 from tests.contract.transacting import ADDED, BUMPING_END, IMPLICIT, PLAIN_END, Transactor, Who, read
@@ -134,6 +139,38 @@ async def test_a_transactional_id_that_nobody_initialized_adds_nothing(
     """Its producer id cannot be right."""
     nobody = Transactor(client, f"nobody-{transactor.id}", transactor.topic)
     assert await nobody.add(who=transactor.who) == {0: Code.INVALID_PRODUCER_ID_MAPPING}
+
+
+async def _many(transactor: Transactor, who: Who, *, verify: bool, version: int) -> dict[int, int]:
+    """What brokers ask each other, about one transaction and both partitions."""
+    topics = [AddPartitionsToTxnTopic(transactor.topic, [0, 1])]
+    asked = [AddPartitionsToTxnTransaction(transactor.id, *who, verify, topics)]
+    answer = await transactor.client.ask(AddPartitionsToTxnRequest(asked), version)
+    [result] = answer.results_by_transaction
+    assert (answer.error_code, result.transactional_id) == (0, transactor.id)
+    return {
+        one.partition_index: one.partition_error_code for one in result.topic_results[0].results_by_partition
+    }
+
+
+@pytest.mark.parametrize("version", [4, 5])
+async def test_brokers_ask_whether_partitions_were_added(transactor: Transactor, version: int) -> None:
+    """Each has its answer; asking adds none."""
+    await transactor.add(1)
+    for _ in range(2):
+        answers = await _many(transactor, transactor.who, verify=True, version=version)
+        assert answers == {0: Code.TRANSACTION_ABORTABLE, 1: 0}
+    old = bumped(transactor.who, -1)
+    fenced = await _many(transactor, old, verify=True, version=version)
+    assert fenced == dict.fromkeys((0, 1), Code.PRODUCER_FENCED)
+
+
+@pytest.mark.parametrize("version", [4, 5])
+async def test_brokers_add_partitions(transactor: Transactor, version: int) -> None:
+    """For producers that only write to them."""
+    assert await _many(transactor, transactor.who, verify=False, version=version) == {0: 0, 1: 0}
+    described = await transactor.describe()
+    assert [(one.topic, sorted(one.partitions)) for one in described.topics] == [(transactor.topic, [0, 1])]
 
 
 # ----- writing

@@ -92,8 +92,7 @@ def _verify(call: Call, transactional_id: str, who: Identity, partition: TopicPa
     try:
         call.cluster.transactions.verify(transactional_id, who, partition)
     except TransactionRefusal as refused:
-        unknown_then = refused.error == Code.TRANSACTION_ABORTABLE and call.version < 5
-        return Code.INVALID_TXN_STATE if unknown_then else refused.error
+        return refused.error
     return Code.NONE
 
 
