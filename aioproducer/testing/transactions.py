@@ -54,6 +54,9 @@ class MarkerWait:
     deadline: float | None = None
 
 
+_NO_WAIT: Final = MarkerWait(ready=lambda: True)
+
+
 @attrs.define(eq=False)
 class Transaction:
     """One transactional id."""
@@ -81,6 +84,11 @@ class Transaction:
         if self.next_producer_id != NO_ID:
             return Identity(self.next_producer_id, 0)
         return Identity(self.producer_id, self.epoch)
+
+    @property
+    def deadline(self) -> float:
+        """When it is aborted if it is still open."""
+        return self.started_at + self.timeout_ms / 1000
 
     @property
     def exhausted(self) -> bool:
@@ -223,8 +231,13 @@ class Transactions:
             if wait.ready() or (wait.deadline is not None and now >= wait.deadline):
                 self._finish(self._known[key])
         for known in tuple(self._ongoing.values()):
-            if now >= known.started_at + known.timeout_ms / 1000:
+            if now >= known.deadline:
                 self._fence(known, None)
+
+    def next_deadline(self) -> float | None:
+        """When `tick` has something to do, if nothing happens before."""
+        held = (wait.deadline for wait in self._held.values() if wait.deadline is not None)
+        return min((*held, *(known.deadline for known in self._ongoing.values())), default=None)
 
     # ----- what people ask
 
@@ -298,7 +311,7 @@ class Transactions:
     def _finish(self, known: Transaction) -> None:
         self.write_markers(known)
         if known.partitions:
-            self._held[known.id] = MarkerWait(deadline=self.clock())
+            self._held[known.id] = _NO_WAIT  # Somewhere nobody leads: the next tick tries again.
         else:
             self._held.pop(known.id, None)
             known.complete()

@@ -59,6 +59,12 @@ async def end_now(transactor: Transactor, *, commit: bool = True, version: int =
     return code
 
 
+def long_poll(kafka: EmbeddedKafka) -> FetchRequest:
+    """What a patient reader of committed records asks."""
+    asked = FetchTopic("", kafka.topic_id("t"), [FetchPartition(0, -1, 0, partition_max_bytes=9999)])
+    return FetchRequest(max_wait_ms=30_000, min_bytes=1, max_bytes=9999, isolation_level=1, topics=[asked])
+
+
 # ----- what can be looked at
 
 
@@ -145,11 +151,9 @@ async def test_a_late_write_gets_into_a_transaction_without_markers(
 async def test_a_waiting_reader_is_woken_by_the_markers(kafka: EmbeddedKafka, transactor: Transactor) -> None:
     """A long poll for committed records is answered as soon as they are."""
     await begin(transactor, 2)
-    asked = FetchTopic("", kafka.topic_id("t"), [FetchPartition(0, -1, 0, partition_max_bytes=9999)])
-    request = FetchRequest(max_wait_ms=30_000, min_bytes=1, max_bytes=9999, isolation_level=1, topics=[asked])
     fault = kafka.faults.delay_markers()
     async with WireClient(kafka.bootstrap_servers) as reader:
-        waiting = asyncio.create_task(reader.ask(request, 17))
+        waiting = asyncio.create_task(reader.ask(long_poll(kafka), 17))
         assert await end_now(transactor) == 0
         fault.release()
         part = (await waiting).responses[0].partitions[0]
@@ -183,6 +187,17 @@ async def test_the_history_tells_of_transactions(kafka: EmbeddedKafka, transacto
     assert (add.transactional_id, write.transactional_id, end.transactional_id) == ("x", "x", "x")
     assert (write.batches[0].transactional, end.commits, write.commits) == (True, False, None)
     assert end.summary == "EndTxn v4 x abort"
+
+
+async def test_a_waiting_reader_gets_on_when_a_transaction_runs_out_of_time(kafka: EmbeddedKafka) -> None:
+    """Its long poll ends with the transaction's time, and has what was behind it."""
+    async with WireClient(kafka.bootstrap_servers) as client, WireClient(kafka.bootstrap_servers) as reader:
+        transactor = Transactor(client, "short", "t")
+        await transactor.init(timeout_ms=50)
+        await begin(transactor)
+        await client.produce("t", plain())
+        part = (await reader.ask(long_poll(kafka), 17)).responses[0].partitions[0]
+    assert (part.last_stable_offset, len(part.aborted_transactions), len(part.records) > 0) == (3, 1, True)
 
 
 async def test_fencing_can_be_held_back(kafka: EmbeddedKafka, transactor: Transactor) -> None:

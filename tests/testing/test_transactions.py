@@ -165,6 +165,18 @@ def test_the_time_counts_from_the_first_partition(bench: Bench) -> None:
     assert bench.state() is State.COMPLETE_ABORT
 
 
+def test_the_next_deadline_is_told(bench: Bench) -> None:
+    """The end of the time of an open transaction, or of markers that are held back."""
+    assert bench.transactions.next_deadline() is None
+    who = bench.begin(timeout_ms=2000)
+    assert bench.transactions.next_deadline() == 2.0
+    bench.transactions.end("x", who, commit=True, bump=True, wait=MarkerWait(deadline=1.5))
+    assert bench.transactions.next_deadline() == 1.5
+    bench.now = 1.5
+    bench.transactions.tick()
+    assert bench.transactions.next_deadline() is None
+
+
 def test_what_has_ended_runs_out_of_no_time(bench: Bench) -> None:
     """A committed transaction stays committed."""
     bench.end(bench.begin())

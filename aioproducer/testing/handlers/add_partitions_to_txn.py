@@ -59,23 +59,13 @@ def _errors(call: Call, asked: AddPartitionsToTxnTransaction) -> Errors:
     wrong = call.coordinator_error(asked.transactional_id)
     if wrong != Code.NONE:
         return dict.fromkeys(partitions, wrong)
-    single = {partition: _error_of(call, *partition) for partition in partitions}
+    single = {partition: call.partition_error(*partition) for partition in partitions}
     if any(single.values()):
         return {partition: code or Code.OPERATION_NOT_ATTEMPTED for partition, code in single.items()}
     try:
         return _add_or_verify(call, asked, partitions)
     except TransactionRefusal as refused:
         return dict.fromkeys(partitions, refused.code(knows_fencing=call.version >= 2))
-
-
-def _error_of(call: Call, name: str, index: int) -> int:
-    """Is there anything against this one partition?"""
-    injected = call.plan.error(name, index)
-    if injected is not None:
-        return injected.code
-    topic = call.cluster.topics.get(name)
-    exists = topic is not None and topic.partition(index) is not None
-    return Code.NONE if exists else Code.UNKNOWN_TOPIC_OR_PARTITION
 
 
 def _add_or_verify(

@@ -55,9 +55,18 @@ def answer(call: Call) -> Answer:
         return _Reading(call).response()
     return Later(
         ready=lambda: _Reading(call).is_enough(),
-        deadline=call.cluster.clock() + request.max_wait_ms / 1000,
+        deadline=_patience(call),
         finish=lambda: _Reading(call).response(),
     )
+
+
+def _patience(call: Call) -> float:
+    """How long to wait for more; at the end of a transaction's time there may be some, or an empty answer."""
+    patience: float = call.cluster.clock() + call.request.max_wait_ms / 1000
+    due = (
+        call.cluster.transactions.next_deadline() if call.request.isolation_level == READ_COMMITTED else None
+    )
+    return patience if due is None else min(patience, due)
 
 
 @attrs.define

@@ -32,7 +32,7 @@ def answer(call: Call) -> Message:
     """What became of each offset."""
     request: TxnOffsetCommitRequest = call.request
     wanted = [(topic.name, one) for topic in request.topics for one in topic.partitions]
-    single = [_error_of(call, name, one.partition_index) for name, one in wanted]
+    single = [call.partition_error(name, one.partition_index) for name, one in wanted]
     error = _error(call, request) if Code.NONE in single else Code.NONE
     codes = iter([code or error or _note(call, *one) for code, one in zip(single, wanted, strict=True)])
     return TxnOffsetCommitResponse(
@@ -47,16 +47,6 @@ def answer(call: Call) -> Message:
             for topic in request.topics
         ]
     )
-
-
-def _error_of(call: Call, name: str, index: int) -> int:
-    """Is there anything against this one partition?"""
-    injected = call.plan.error(name, index)
-    if injected is not None:
-        return injected.code
-    topic = call.cluster.topics.get(name)
-    exists = topic is not None and topic.partition(index) is not None
-    return Code.NONE if exists else Code.UNKNOWN_TOPIC_OR_PARTITION
 
 
 def _error(call: Call, request: TxnOffsetCommitRequest) -> int:
