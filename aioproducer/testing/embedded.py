@@ -56,6 +56,18 @@ class BrokerView:
         return len(self._sockets.connections(self._node.id))
 
 
+@attrs.frozen
+class TransactionView:
+    """A transactional id as its coordinator knows it."""
+
+    state: str
+    """As Kafka names it: Empty, Ongoing, PrepareCommit, PrepareAbort, CompleteCommit, CompleteAbort."""
+    producer_id: int
+    producer_epoch: int
+    partitions: tuple[tuple[str, int], ...]
+    """Those of the open transaction; offsets of groups are in "__consumer_offsets"."""
+
+
 class EmbeddedKafka:
     """A Kafka cluster inside this process, on loopback, for tests and demonstrations.
 
@@ -225,6 +237,14 @@ class EmbeddedKafka:
         """Where readers of committed records stop: the first record of an open transaction, or the end."""
         self._cluster.transactions.tick()
         return self._partition(topic, partition).log.stable_offset
+
+    def transaction(self, transactional_id: str) -> TransactionView | None:
+        """How a transactional id stands; None if nobody has ever used it."""
+        self._cluster.transactions.tick()
+        known = self._cluster.transactions.get(transactional_id)
+        if known is None:
+            return None
+        return TransactionView(known.state.value, known.producer_id, known.epoch, tuple(known.partitions))
 
     def committed_offset(self, group: str, topic: str, partition: int = 0) -> int | None:
         """How far a group has read, as far as that is committed."""

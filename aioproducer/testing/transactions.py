@@ -290,9 +290,8 @@ class Transactions:
             known.last_epoch, known.epoch = NO_EPOCH, known.epoch + 1
         elif known.epoch in (NO_EPOCH, expected.epoch):
             known.last_epoch, known.epoch = known.epoch, known.epoch + 1
-        elif (
-            expected.epoch != known.last_epoch
-        ):  # Equal: the answer to such a call was lost, and it is given again.
+        elif expected.epoch != known.last_epoch:
+            # If it is equal, the answer to such a call was lost, and is given again.
             raise TransactionRefusal(Code.PRODUCER_FENCED)
 
     def _fence(self, known: Transaction, wait: MarkerWait | None) -> None:

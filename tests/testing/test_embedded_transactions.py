@@ -25,7 +25,7 @@ from aioproducer._wire.messages.txn_offset_commit import (
     TxnOffsetCommitRequestPartition,
     TxnOffsetCommitRequestTopic,
 )
-from aioproducer.testing import EmbeddedKafka
+from aioproducer.testing import EmbeddedKafka, TransactionView
 from aioproducer.testing.batches import TRANSACTIONAL
 from aioproducer.testing.codes import Code
 from aioproducer.testing.records import write_batch
@@ -87,6 +87,17 @@ async def test_topics_may_be_named_by_id(kafka: EmbeddedKafka, transactor: Trans
     assert (await transactor.client.only_answer(request, 13)).error_code == 0
     [topic] = (await transactor.describe()).topics
     assert (topic.topic, list(topic.partitions)) == ("t", [1])
+
+
+async def test_a_transaction_can_be_looked_at(kafka: EmbeddedKafka, transactor: Transactor) -> None:
+    """Its state, its producer, and where it wrote."""
+    assert kafka.transaction("nobody") is None
+    producer_id = transactor.who.producer_id
+    assert kafka.transaction("x") == TransactionView("Empty", producer_id, 0, ())
+    await begin(transactor)
+    assert kafka.transaction("x") == TransactionView("Ongoing", producer_id, 0, (("t", 0),))
+    await transactor.finish(version=BUMPING_END)
+    assert kafka.transaction("x") == TransactionView("CompleteCommit", producer_id, 1, ())
 
 
 async def test_committed_offsets_can_be_looked_at(kafka: EmbeddedKafka, transactor: Transactor) -> None:
