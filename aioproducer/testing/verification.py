@@ -23,23 +23,23 @@ def verify_write(
 ) -> None:
     """`TransactionRefusal` with the error that the writer is given, if it may not write."""
     coordinator = cluster.coordinator(transactional_id)
-    if coordinator is None or cluster.coordinator_error(transactional_id, coordinator.id) != Code.NONE:
-        raise TransactionRefusal(Code.NOT_ENOUGH_REPLICAS)  # What old producers, too, know to repeat.
+    if coordinator is None:
+        raise TransactionRefusal(Code.COORDINATOR_NOT_AVAILABLE)
+    unready = cluster.coordinator_error(transactional_id, coordinator.id)
+    if unready != Code.NONE:
+        raise TransactionRefusal(unready)
     try:
         if adds:
             cluster.transactions.add_partitions(transactional_id, who, [partition])
         else:
             cluster.transactions.verify(transactional_id, who, partition)
     except TransactionRefusal as refused:
-        error = _as_told(refused.error, adds=adds, knows_abortable=knows_abortable)
-        raise TransactionRefusal(error) from None
+        raise TransactionRefusal(_as_told(refused.error, knows_abortable=knows_abortable)) from None
 
 
-def _as_told(error: Code, *, adds: bool, knows_abortable: bool) -> Code:
+def _as_told(error: Code, *, knows_abortable: bool) -> Code:
     if error == Code.PRODUCER_FENCED:
         return Code.INVALID_PRODUCER_EPOCH
     if error == Code.TRANSACTION_ABORTABLE and not knows_abortable:
         return Code.INVALID_TXN_STATE
-    if error == Code.CONCURRENT_TRANSACTIONS and not adds:
-        return Code.NOT_ENOUGH_REPLICAS
     return error

@@ -148,6 +148,28 @@ async def test_markers_can_be_held_back(kafka: EmbeddedKafka, transactor: Transa
     assert await end_now(transactor) == 0
 
 
+@pytest.mark.parametrize(
+    ("version", "code"), [(11, Code.NOT_ENOUGH_REPLICAS), (12, Code.CONCURRENT_TRANSACTIONS)]
+)
+async def test_the_next_transaction_waits_for_the_markers(
+    kafka: EmbeddedKafka, transactor: Transactor, version: int, code: Code
+) -> None:
+    """Whoever writes is told to try again: old versions in words that old producers know."""
+    await begin(transactor)
+    fault = kafka.faults.delay_markers()
+    assert await end_now(transactor) == 0
+    batch = write_batch(records(1), producer_id=0, epoch=1, sequence=0, attributes=TRANSACTIONAL)
+    data = [TopicProduceData("t", bytes(16), [PartitionProduceData(0, batch)])]
+    request = ProduceRequest("x", -1, 10_000, data)
+    assert (await transactor.client.only_answer(request, version)).error_code == code
+    offset = [TxnOffsetCommitRequestTopic("t", [TxnOffsetCommitRequestPartition(0, 7)])]
+    commit = TxnOffsetCommitRequest("x", "g", 0, 1, topics=offset)
+    answer = await transactor.client.ask(commit, 5)
+    assert answer.topics[0].partitions[0].error_code == Code.CONCURRENT_TRANSACTIONS
+    fault.release()
+    assert (await transactor.client.only_answer(request, 12)).error_code == 0
+
+
 async def test_a_late_write_gets_into_a_transaction_without_markers(
     kafka: EmbeddedKafka, transactor: Transactor
 ) -> None:

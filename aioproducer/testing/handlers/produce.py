@@ -150,8 +150,20 @@ def _verify(call: Call, topic: Topic, partition: Partition, header: BatchHeader)
             knows_abortable=call.version >= KNOWS_ABORTABLE,
         )
     except TransactionRefusal as refused:
-        text = f"The transaction of {who} does not take it."
-        raise RefusedRecords(refused.error, text) from None
+        text = f"The coordinator of the transaction of {who} said {refused.error.name}."
+        raise RefusedRecords(_as_told(refused.error, adds=adds), text) from None
+
+
+def _as_told(error: Code, *, adds: bool) -> Code:
+    """What producers know to repeat: they expect no error of a coordinator here, and a wait only since v12."""
+    unready = error in (
+        Code.COORDINATOR_LOAD_IN_PROGRESS,
+        Code.COORDINATOR_NOT_AVAILABLE,
+        Code.NOT_COORDINATOR,
+    )
+    if unready or (error == Code.CONCURRENT_TRANSACTIONS and not adds):
+        return Code.NOT_ENOUGH_REPLICAS
+    return error
 
 
 def _check_replicas(call: Call, topic: Topic, partition: Partition) -> None:

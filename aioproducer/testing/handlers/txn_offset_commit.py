@@ -59,8 +59,7 @@ def _error(call: Call, request: TxnOffsetCommitRequest) -> int:
     try:
         _verify(call, request)
     except TransactionRefusal as refused:
-        unready = refused.error == Code.NOT_ENOUGH_REPLICAS
-        return Code.COORDINATOR_NOT_AVAILABLE if unready else refused.error
+        return refused.error
     if call.cluster.groups.get(request.group_id) is None and request.generation_id >= 0:
         return Code.ILLEGAL_GENERATION
     group = call.cluster.groups.make(request.group_id)
