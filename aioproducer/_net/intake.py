@@ -120,6 +120,7 @@ class WaitingSend(Pending):
         """The record will not be accepted."""
         if self._record is not None:
             run_on_acknowledgement(self._intake.interceptors, None, error, log)
+        self._intake.engine.refused(error)
         super().refuse(error)
 
     def finish(self) -> None:

@@ -58,6 +58,16 @@ def _idempotence(fields: Mapping[str, Any], given: AbstractSet[str]) -> Iterator
             )
 
 
+def _transactions(fields: Mapping[str, Any], given: AbstractSet[str]) -> Iterator[str]:
+    name = fields["transactional_id"]
+    if name is not None and not fields["enable_idempotence"]:
+        yield (
+            "enable_idempotence=False: transactional_id needs it: leave enable_idempotence out, or transactional_id"
+        )
+    if name is None and "transaction_timeout_ms" in given:
+        yield "transaction_timeout_ms: there are no transactions without transactional_id: set it, or remove this"
+
+
 def _gapless(fields: Mapping[str, Any], given: AbstractSet[str]) -> Iterator[str]:
     ordered = fields["enable_idempotence"] or fields["max_in_flight_requests_per_connection"] == 1
     if fields["gapless"] and not ordered:
@@ -105,6 +115,7 @@ def _rack(fields: Mapping[str, Any], given: AbstractSet[str]) -> Iterator[str]:
 
 RULES: tuple[Callable[[Mapping[str, Any], AbstractSet[str]], Iterator[str]], ...] = (
     _idempotence,
+    _transactions,
     _gapless,
     _delivery_timeout,
     _ceilings,

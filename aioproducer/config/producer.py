@@ -223,6 +223,22 @@ class ProducerConfig:
         kafka_default=None,
     )
 
+    # ---- transactions
+    transactional_id: str | None = setting(
+        None,
+        Optional(Text(), "no transactions"),
+        Group.TRANSACTIONS,
+        "The name under which transactions survive this process: whoever initializes it next ends what is open, and fences "
+        "the one before. Records can be sent only in transactions then.",
+    )
+    transaction_timeout_ms: int = setting(
+        60_000,
+        INT_MS,
+        Group.TRANSACTIONS,
+        "How long a transaction may be open before its coordinator aborts it. Brokers allow at most their "
+        "`transaction.max.timeout.ms`.",
+    )
+
     # ---- batching
     batch_size: int = setting(
         131_072,

@@ -1,0 +1,565 @@
+"""The transactions of one producer: what the table allows is asked of the coordinators here.
+
+Each of the long calls is an operation in a task of the producer. One request to a coordinator is on its way at a time,
+while the senders go on. Nothing of a transaction is sent any more once a part of it has failed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import anyio
+
+from aioproducer._net.coordinator import Coordinator, Key, Said, error_of, fatal_error
+from aioproducer._net.log import log
+from aioproducer._net.operation import Operation
+from aioproducer._state.coordinator_verdicts import Answer, Request
+from aioproducer._state.transaction import Event, State, TransactionTable
+from aioproducer._state.transaction_parts import Place, TransactionParts
+from aioproducer._state.transaction_requests import (
+    taken_offsets,
+    to_add_partitions,
+    to_commit_offsets,
+    worst_of_partitions,
+)
+from aioproducer._state.transaction_versions import (
+    ADD_OFFSETS,
+    ADD_PARTITIONS,
+    COMMIT_OFFSETS,
+    END_TXN,
+    INIT_PRODUCER_ID,
+    level_of,
+    version_for,
+)
+from aioproducer._wire.messages.add_offsets_to_txn import AddOffsetsToTxnRequest, AddOffsetsToTxnResponse
+from aioproducer._wire.messages.add_partitions_to_txn import AddPartitionsToTxnResponse
+from aioproducer._wire.messages.end_txn import EndTxnRequest, EndTxnResponse
+from aioproducer._wire.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
+from aioproducer._wire.messages.txn_offset_commit import TxnOffsetCommitResponse
+from aioproducer.errors import (
+    BrokerError,
+    CommitOutcomeUnknownError,
+    KafkaError,
+    ProducerFencedError,
+    ProtocolError,
+    StateError,
+    TransactionAbortedError,
+    TransactionError,
+    TransactionTimeoutError,
+)
+from aioproducer.outcome import Outcome
+from aioproducer.records import GroupMetadata, OffsetAndMetadata, TopicPartition
+
+if TYPE_CHECKING:
+    from aioproducer._net.connection import Connection
+    from aioproducer._net.engine import Engine
+    from aioproducer._state.admission import Waiting
+    from aioproducer._state.batches import QueuedBatch
+    from aioproducer._state.queues import PartitionQueue
+
+RECOVERS_FROM = 3
+NOBODY = (-1, -1)
+# A broker that says this of a batch may have ended the transaction, or given its id to another producer.
+INVALID_TXN_STATE = 48
+SUSPICIOUS = frozenset({47, INVALID_TXN_STATE, 90})
+# ... and these say that this producer may not write under its id any more.
+FINAL = frozenset({31, 35, 49, 53})
+
+
+class Transactions:
+    """Everything transactional of a running producer."""
+
+    def __init__(self, engine: Engine, transactional_id: str) -> None:
+        self.engine = engine
+        self.loop = engine.loop
+        self.sequences = engine.sequences
+        self.table = TransactionTable()
+        self.parts = TransactionParts(level=2)
+        # How many transactions were begun.
+        self.number = 0
+        self.coordinator = Coordinator(engine, Key.TRANSACTION, transactional_id)
+        self.groups: dict[str, Coordinator] = {}
+        self.operation: Operation | None = None
+        # The identity was used in transactions of level 1, which have no epoch of their own.
+        self.used = False
+        # One request to a coordinator at a time: the next may depend on its answer.
+        self.turn = anyio.Lock()
+        # What `run` does for the present transaction, given up with it.
+        self.errand = anyio.CancelScope()
+        self.news = asyncio.Event()
+        self.suspicion: KafkaError | None = None
+        self.acked_before = 0
+        # Whether records may be sent; set by the producer.
+        self.on_door: Callable[[], None] = _nothing
+        # Calls for records that were not accepted yet, and records of `send_nowait` without a place; set by the producer.
+        self.queued: Callable[[], list[Any]] = list
+
+    @property
+    def transactional_id(self) -> str:
+        """Whose transactions these are."""
+        return self.coordinator.name
+
+    # -- facts from the machines
+
+    def on_opened(self, queue: PartitionQueue) -> None:
+        """A batch was opened: on level 1 its partition has to be added first."""
+        place = (queue.topic.name, queue.index)
+        if self.parts.level == 1 and place not in self.parts.partitions:
+            self.parts.wanted[place] = queue
+            self.news.set()
+
+    def on_sent(self) -> None:
+        """Records are about to leave."""
+        self.parts.records_sent = True
+
+    def on_lost(self, error: KafkaError) -> None:
+        """A record of the transaction will not be written, or nobody knows."""
+        self.parts.failed = True
+        code = error.code if isinstance(error, BrokerError) else 0
+        if code in FINAL:
+            self._end_the_producer(
+                TransactionError("a broker does not take records of this producer", cause=error)
+            )
+        elif code in SUSPICIOUS and (code != INVALID_TXN_STATE or self._was_opened()):
+            self.suspicion = error
+        self._failed(error)
+
+    def _failed(self, error: KafkaError) -> None:
+        if not self.table.failed(error):
+            return
+        self.on_door()
+        operation, self.operation = self.operation, None
+        if operation is not None:
+            operation.replace(self.table.aborted(f"{operation.event.value} is not possible"))
+        self.news.set()
+
+    # -- the task
+
+    async def run(self) -> None:
+        """What has to be done for a transaction besides the calls, for ever."""
+        while True:
+            await self.news.wait()
+            self.news.clear()
+            with anyio.CancelScope() as self.errand:
+                if self.table.state is State.ABORTABLE:
+                    text = "the record was not sent, as another part of its transaction failed"
+                    self._drop(text, self.table.cause)
+                    await self._look_into_the_suspicion()
+                elif self.parts.wanted:
+                    await self._enrol()
+
+    async def _enrol(self) -> None:
+        async with self.turn:
+            wanted, self.parts.wanted = self.parts.wanted, {}
+            if not wanted or self.table.state in (State.ABORTABLE, State.ABORTING):
+                return
+            try:
+                await self._add(Request.ADD_PARTITIONS, partial(self._add_partitions, wanted))
+            except KafkaError as error:
+                log.debug("partitions were not added to the transaction: %s", error)
+                return
+        self.parts.partitions.update(wanted)
+        for queue in wanted.values():
+            self.engine.accumulator.consider(queue, self.loop.time())
+
+    async def _add(self, request: Request, attempt: Callable[[Connection], Awaitable[int]]) -> None:
+        """Until there is an answer, nobody knows whether the coordinator has more to end than was known before."""
+        before, self.parts.in_doubt = self.parts.in_doubt, True
+        said = await self.coordinator.settle(request, attempt)
+        self.parts.in_doubt = before or (said.lost > 0 and said.answer is not Answer.DONE)
+        await self._require(said)
+        self.parts.opened = True
+
+    async def _add_partitions(self, wanted: Mapping[Place, PartitionQueue], connection: Connection) -> int:
+        question = to_add_partitions(self.transactional_id, self._identity(), wanted)
+        answer = await self._ask(connection, question, AddPartitionsToTxnResponse, ADD_PARTITIONS)
+        return worst_of_partitions(answer, wanted)
+
+    async def _look_into_the_suspicion(self) -> None:
+        suspicion, self.suspicion = self.suspicion, None
+        if suspicion is None:
+            return
+        await self._landed()
+        async with self.turn:
+            if self.table.state is State.ABORTABLE and not await self._was_timed_out(lost=0):
+                self._end_the_producer(ProducerFencedError(cause=suspicion))
+
+    # -- the calls
+
+    async def init(self, transactional_id: str | None, patience: float) -> None:
+        """Get a producer id, end what is open under it, and fence whoever used it before."""
+        name = transactional_id or self.transactional_id
+        operation = self._begin_or_join(
+            Event.INIT, partial(self._initialize, name, self._known_identity(name))
+        )
+        await self._wait(operation, patience, "the coordinator gave no producer id in time")
+
+    async def begin(self, patience: float) -> None:
+        """Open a transaction; nothing is asked of anybody, but after an upgrade of the cluster."""
+        self.table.check(Event.BEGIN)
+        level = level_of(self.engine.addresses.features)
+        if level == 2 and self.used:
+            await self.init(None, patience)
+        self.table.move(Event.BEGIN)
+        self.number += 1
+        self.parts = TransactionParts(level)
+        self.suspicion = None
+        self.acked_before = self.engine.tally.totals.acked
+        self.used = level == 1
+        self.sequences.gate = self.parts.partitions if level == 1 else None
+        self.engine.settlement.ending = None
+        self.on_door()
+
+    def on_refused(self, error: BaseException) -> None:
+        """A `send()` in the transaction failed, or was refused while it waited."""
+        if isinstance(error, KafkaError):
+            self._failed(error)
+
+    def record_offsets(
+        self, offsets: Mapping[TopicPartition, OffsetAndMetadata], group: GroupMetadata
+    ) -> None:
+        """Keep offsets that are sent with the commit."""
+        self.table.move(Event.SEND_OFFSETS)
+        self.parts.record(group, offsets)
+
+    async def send_offsets(
+        self, offsets: Mapping[TopicPartition, OffsetAndMetadata], group: GroupMetadata, patience: float
+    ) -> None:
+        """Make offsets of a group a part of the transaction, now."""
+        self.record_offsets(offsets, group)
+        operation = self._start(Event.SEND_OFFSETS, self._deliver_offsets)
+        if not await operation.joined(patience):
+            raise TransactionTimeoutError(
+                "the coordinators did not take the offsets in time", waited=patience, cause=self._trouble()
+            )
+
+    async def commit(self, patience: float) -> None:
+        """Wait for all records, then have the transaction committed; join that if it goes on already."""
+        operation = self._begin_or_join(Event.COMMIT, self._commit)
+        try:
+            done = await operation.joined(patience)
+        finally:
+            self._left(operation)
+        if not done:
+            raise CommitOutcomeUnknownError(waited=patience, cause=self._trouble())
+        self._told(operation, Event.ENDED)
+
+    async def abort(self, patience: float) -> None:
+        """Drop what was not sent, wait for what was, then have the transaction aborted; join that if it goes on already."""
+        operation = self._begin_or_join(Event.ABORT, self._abort)
+        await self._wait(
+            operation, patience, "the coordinator did not abort the transaction in time", Event.ENDED
+        )
+
+    async def detach(self, patience: float) -> tuple[str, int, int, int, bool]:
+        """Wait for all records and offsets, and leave the transaction open for somebody else to end."""
+        operation = self._begin_or_join(Event.DETACH, self._gather)
+        await self._wait(operation, patience, "the records had no outcome in time", Event.HANDED_OVER)
+        return self.transactional_id, *self._identity(), self.parts.level, self.parts.is_empty
+
+    async def join_what_goes_on(self, patience: float) -> None:
+        """Before a transaction begins: get a producer id, or wait for the end of an abort that somebody left."""
+        if self.table.state is State.ABORTING:
+            await self.abort(patience)
+        if self.table.state in (State.UNINITIALIZED, State.INITIALIZING):
+            await self.init(None, patience)
+
+    async def wind_up(self, patience: float) -> None:
+        """The producer closes: an open transaction is aborted, what was begun is waited for."""
+        try:
+            if self.operation is not None:
+                await self.operation.joined(patience)
+            elif self.table.state in (State.IN_TRANSACTION, State.ABORTABLE):
+                await self.abort(patience)
+        except KafkaError as error:
+            log.warning(
+                "the open transaction of %r could not be aborted at closing: %s", self.transactional_id, error
+            )
+
+    def give_up(self, error: KafkaError) -> None:
+        """The producer ends: nobody waits any longer."""
+        operation, self.operation = self.operation, None
+        if operation is not None:
+            operation.end(error)
+        for coordinator in (self.coordinator, *self.groups.values()):
+            coordinator.forget()
+
+    # -- operations
+
+    def _start(self, event: Event, work: Callable[[], Awaitable[None]]) -> Operation:
+        operation = Operation(event, self.loop)
+        tasks = self.engine.tasks
+        if tasks is None:
+            raise StateError("the producer's tasks have ended")
+        tasks.start_soon(operation.run, partial(self._work, work), name=f"aioproducer {event.value}")
+        return operation
+
+    async def _work(self, work: Callable[[], Awaitable[None]]) -> None:
+        try:
+            await work()
+        except ProtocolError as error:
+            cause = TransactionError("the brokers do not speak what this transaction needs", cause=error)
+            self._end_the_producer(cause)
+            raise cause from error
+
+    def _begin_or_join(self, event: Event, work: Callable[[], Awaitable[None]]) -> Operation:
+        self.table.move(event)
+        current = self.operation
+        if current is not None:
+            if current.event is event:
+                return current
+            current.replace(StateError(f"{event.value} was called while {current.event.value} went on"))
+        self.on_door()
+        self.operation = self._start(event, work)
+        return self.operation
+
+    async def _wait(
+        self, operation: Operation, patience: float, text: str, event: Event = Event.INITIALIZED
+    ) -> None:
+        if not await operation.joined(patience):
+            text = f"{text}; the same call again joins the attempt"
+            raise TransactionTimeoutError(text, waited=patience, cause=self._trouble())
+        self._told(operation, event)
+
+    def _trouble(self) -> KafkaError | None:
+        """What keeps coordinators from answering."""
+        asked = (self.coordinator, *self.groups.values())
+        return next((one.trouble for one in asked if one.trouble is not None), None)
+
+    def _told(self, operation: Operation, event: Event) -> None:
+        """Somebody has heard of its success, so that the next call may follow."""
+        if self.operation is operation:
+            self.operation = None
+            self.table.move(event)
+
+    def _left(self, operation: Operation) -> None:
+        if self.operation is operation and not operation.waiters and not operation.done.done():
+            self.table.move(Event.LEFT_ALONE)
+
+    # -- what they do
+
+    async def _initialize(self, name: str, identity: tuple[int, int]) -> None:
+        self._drop("init_transactions() was called before the record was sent", None)
+        await self._landed()
+        async with self.turn:
+            if name != self.transactional_id:
+                self.coordinator.forget()
+                self.coordinator = Coordinator(self.engine, Key.TRANSACTION, name)
+            said = await self._ask_identity(identity)
+        if said.answer is Answer.DONE:
+            return
+        error = fatal_error(said)
+        if said.answer is Answer.REFUSED:
+            self.operation = None
+            self.table.move(Event.NOT_INITIALIZED)
+        else:
+            self._end_the_producer(error)
+        raise error
+
+    def _known_identity(self, name: str) -> tuple[int, int]:
+        """To be told of another producer that took over meanwhile, in place of taking over from it."""
+        mine = self.sequences.identity
+        known = mine is not None and name == self.transactional_id and self.table.state is not State.DETACHED
+        return mine if known and mine is not None else NOBODY
+
+    async def _ask_identity(self, identity: tuple[int, int]) -> Said:
+        async def attempt(connection: Connection) -> int:
+            version = connection.versions.choose(INIT_PRODUCER_ID)
+            known = identity if version >= RECOVERS_FROM else NOBODY
+            timeout_ms = self.engine.config.transaction_timeout_ms
+            answer = await connection.request(
+                InitProducerIdRequest(self.transactional_id, timeout_ms, *known),
+                InitProducerIdResponse,
+                timeout=self.coordinator.timeout,
+                version=version,
+            )
+            if not answer.error_code:
+                self._obtained(answer.producer_id, answer.producer_epoch)
+            return answer.error_code
+
+        return await self.coordinator.settle(Request.INIT_PRODUCER_ID, attempt)
+
+    def _obtained(self, producer_id: int, epoch: int) -> None:
+        self.sequences.obtained(producer_id, epoch)
+        self.used = False
+
+    async def _commit(self) -> None:
+        await self._gather()
+        if not self.parts.is_empty:
+            await self._end(committed=True)
+
+    async def _gather(self) -> None:
+        """All records have their outcome, and all offsets are sent."""
+        self.engine.flush()
+        await self._deliver_offsets()
+        await self._landed()
+
+    async def _landed(self) -> None:
+        """Everything that was accepted, or waits to be, has its outcome."""
+        while True:
+            for delivery in self.queued():
+                await delivery.wait(None)
+            await self.engine.flush()
+            if self.engine.admission.waiting:
+                await self.engine.nobody_waits()
+            elif not self.engine.unresolved():
+                return
+
+    async def _abort(self) -> None:
+        self.errand.cancel()
+        self._drop("the transaction was aborted before the record was sent", None)
+        await self._landed()
+        if self.parts.is_empty or self.parts.ended:
+            return
+        if self.parts.level == 1 and not self.parts.is_clean:
+            # What is on its way may come later than any EndTxn; only a new epoch keeps it out of the next transaction.
+            async with self.turn:
+                await self._require(await self._ask_identity(self._identity()))
+        else:
+            await self._end(committed=False)
+
+    async def _end(self, *, committed: bool) -> None:
+        async def attempt(connection: Connection) -> int:
+            question = EndTxnRequest(self.transactional_id, *self._identity(), committed)
+            answer = await self._ask(connection, question, EndTxnResponse, END_TXN)
+            if not answer.error_code and self.parts.level > 1:
+                self._obtained(answer.producer_id, answer.producer_epoch)
+            return answer.error_code
+
+        async with self.turn:
+            said = await self.coordinator.settle(Request.COMMIT if committed else Request.ABORT, attempt)
+            if said.answer is Answer.ABORTABLE and not committed:
+                # The broker has forgotten this producer: a new epoch ends the transaction as well.
+                said = await self._ask_identity(self._identity())
+            await self._require(said)
+            self.parts.ended = True
+            if said.lost and self.parts.level == 1:
+                # An EndTxn without an answer may come late, and would end the next transaction of the same epoch.
+                await self._require(await self._ask_identity(self._identity()))
+
+    async def _deliver_offsets(self) -> None:
+        while self.parts.recorded:
+            async with self.turn:
+                if not self.parts.recorded:
+                    return
+                name = next(iter(self.parts.recorded))
+                group, offsets = self.parts.recorded.pop(name)
+                await self._add_group(name)
+                await self._commit_offsets(group, offsets)
+
+    async def _add_group(self, name: str) -> None:
+        if self.parts.level > 1 or name in self.parts.groups:
+            self.parts.groups.add(name)
+            return
+
+        async def attempt(connection: Connection) -> int:
+            question = AddOffsetsToTxnRequest(self.transactional_id, *self._identity(), name)
+            return (await self._ask(connection, question, AddOffsetsToTxnResponse, ADD_OFFSETS)).error_code
+
+        await self._add(Request.ADD_OFFSETS, attempt)
+        self.parts.groups.add(name)
+
+    async def _commit_offsets(
+        self, group: GroupMetadata, offsets: Mapping[TopicPartition, OffsetAndMetadata]
+    ) -> None:
+        left = dict(offsets)
+
+        async def attempt(connection: Connection) -> int:
+            question = to_commit_offsets(self.transactional_id, self._identity(), group, left)
+            answer = await self._ask(connection, question, TxnOffsetCommitResponse, COMMIT_OFFSETS)
+            code, taken = taken_offsets(answer, left)
+            for place in taken:
+                del left[place]
+            return code
+
+        coordinator = self.groups.get(group.group_id)
+        if coordinator is None:
+            coordinator = self.groups[group.group_id] = Coordinator(self.engine, Key.GROUP, group.group_id)
+        await self._require(await coordinator.settle(Request.COMMIT_OFFSETS, attempt))
+        self.parts.opened = True
+
+    async def _ask(
+        self, connection: Connection, question: Any, response_type: type[Any], api_key: int
+    ) -> Any:
+        """A question of the transaction's own level."""
+        version = version_for(connection.versions, api_key, self.parts.level)
+        return await connection.request(
+            question, response_type, timeout=self.coordinator.timeout, version=version
+        )
+
+    def _identity(self) -> tuple[int, int]:
+        assert self.sequences.identity is not None  # noqa: S101  # the table allows nothing without
+        return self.sequences.identity
+
+    # -- what fails
+
+    def _drop(self, text: str, cause: KafkaError | None) -> None:
+        """Nothing more is sent: what is not on its way ends now, and the rest when it comes back."""
+
+        def refusal(call: Waiting) -> KafkaError:
+            return TransactionAbortedError(text, topic=call.topic, cause=cause)
+
+        def ended(batch: QueuedBatch) -> KafkaError:
+            if batch.attempts:
+                self.parts.failed = True
+            return TransactionAbortedError(
+                text,
+                topic=batch.topic,
+                partition=batch.partition,
+                outcome=Outcome.UNKNOWN if batch.dirty else Outcome.NOT_WRITTEN,
+                cause=cause,
+            )
+
+        self.parts.wanted.clear()
+        self.engine.admission.refuse_all(refusal)
+        self.engine.settlement.end_all(ended, self.loop.time())
+
+    async def _require(self, said: Said) -> None:
+        """Raise what an answer means, if it is not that all went well."""
+        if said.answer is Answer.DONE:
+            return
+        if said.answer is Answer.ABORTABLE:
+            self._failed(error_of(said))
+        elif said.answer is not Answer.SUPERSEDED or not await self._was_timed_out(lost=said.lost):
+            error = fatal_error(said)
+            self._end_the_producer(error)
+            raise error
+        if self.table.state is not State.ABORTING:
+            raise self.table.aborted(f"{said.request.value} is not possible")
+
+    async def _was_timed_out(self, *, lost: int) -> bool:
+        """Whether the coordinator has aborted the transaction because its time was over: then go on after that.
+
+        It raised the epoch by one. Had another producer taken over from an open transaction, it would be two. And a
+        request that got no answer may have ended the transaction itself, so that another could begin.
+        """
+        producer_id, epoch = self._identity()
+        if lost or not self._was_opened():
+            return False
+        said = await self._ask_identity((producer_id, epoch + 1))
+        if said.answer is not Answer.DONE:
+            return False
+        self.parts.ended = True
+        timeout = self.engine.config.transaction_timeout_ms / 1000
+        error = TransactionError(
+            f"the coordinator aborted the transaction after {timeout:g} s (transaction_timeout_ms)",
+            retriable=True,
+        )
+        self._failed(error)
+        return True
+
+    def _was_opened(self) -> bool:
+        """Whether the coordinator had it open; on level 2 a leader sees to that before it takes records."""
+        return self.parts.opened or self.engine.tally.totals.acked > self.acked_before
+
+    def _end_the_producer(self, error: KafkaError) -> None:
+        self.table.refused(error)
+        self.on_door()
+        self.engine.crash(error)
+
+
+def _nothing() -> None:
+    pass
