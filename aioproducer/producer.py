@@ -256,6 +256,8 @@ class Producer(SendPath[K, V], Generic[K, V]):
         engine = self._engine
         if engine is None or self._state in ("new", "closed", "failed"):
             raise self._not_running()
+        if engine.crashed is not None:
+            raise _ended(engine.crashed)
         if not self._same_process():
             raise StateError(FORKED)
         if not self._same_thread():
@@ -266,9 +268,7 @@ class Producer(SendPath[K, V], Generic[K, V]):
 
     def _not_running(self) -> KafkaError:
         if self._state == "failed":
-            return denied(self._cause) or StateError(
-                "the producer's background task has ended; close it and make a new one", cause=self._cause
-            )
+            return _ended(self._cause)
         if self._state == "closed":
             return StateError("the producer was closed")
         return StateError(
@@ -580,14 +580,15 @@ class Producer(SendPath[K, V], Generic[K, V]):
         pause = Backoff(self.config.retry_backoff_ms / 1000, self.config.retry_backoff_max_ms / 1000)
         for attempt in itertools.count():
             left = until - loop.time()
+            transaction = self.transaction(timeout=None if patience is None else max(left, 0.0))
             try:
-                async with self.transaction(timeout=None if patience is None else max(left, 0.0)):
+                async with transaction:
                     return await function(*args)
             except (CommitOutcomeUnknownError, TransactionTimeoutError):
                 raise
             except KafkaError as error:
                 wait = pause.plain(attempt)
-                if not error.retriable or loop.time() + wait >= until:
+                if not transaction.may_run_again(error) or loop.time() + wait >= until:
                     raise
             await asyncio.sleep(wait)
         raise AssertionError("counting has no end")  # for type checkers
@@ -749,6 +750,13 @@ def _weakly(producer: Producer[Any, Any]) -> Callable[[BaseException], None]:
             found._died(cause)  # noqa: SLF001  # its own news
 
     return died
+
+
+def _ended(cause: BaseException | None) -> KafkaError:
+    """What every call raises once the background task has ended, or is about to."""
+    return denied(cause) or StateError(
+        "the producer's background task has ended; close it and make a new one", cause=cause
+    )
 
 
 def counted(number: int, thing: str) -> str:

@@ -38,6 +38,7 @@ class Transaction:
         self._transactions = transactions
         self._patience = patience
         self._number = -1
+        self._failure: TransactionAbortedError | None = None
 
     async def __aenter__(self) -> Self:
         transactions = self._transactions()
@@ -53,6 +54,7 @@ class Transaction:
             transactions = self._transactions()
             if not self._is_open(transactions):
                 return
+            self._failure = transactions.table.failure()
             if error is None:
                 await self._commit(transactions)
             else:
@@ -74,6 +76,10 @@ class Transaction:
         except TransactionAbortedError:
             await transactions.abort(self._patience)
             raise
+
+    def may_run_again(self, error: KafkaError) -> bool:
+        """Whether the same may succeed in another transaction, after this error has ended this one."""
+        return (self._failure or error).retriable
 
     def send_offsets(self, offsets: Offsets, group: object) -> None:
         """Make consumed offsets a part of the transaction: recorded now, sent with the commit.

@@ -45,13 +45,17 @@ class Key(enum.Enum):
 
 
 class Said(NamedTuple):
-    """How a question about `name` ended: what the answer means, its code, and how many attempts before it got none."""
+    """How a question about `name` ended: what the answer means, and its code.
+
+    `lost`: how many attempts before it got no answer; `busy`: how many were told that a transaction is being ended.
+    """
 
     name: str
     answer: Answer
     request: Request
     code: int
     lost: int
+    busy: int = 0
 
 
 class _NotFound(Exception):  # noqa: N818  # a message to settle(), not an error
@@ -112,7 +116,7 @@ class Coordinator:
             else:
                 assert code is not None  # noqa: S101  # without an answer it is asked again
                 self.trouble = None
-                return Said(self.name, answer, asked, code, lost)
+                return Said(self.name, answer, asked, code, lost, busy)
 
     def _backoff(self) -> Backoff:
         config = self.session.config

@@ -21,7 +21,13 @@ if TYPE_CHECKING:
 class Session(Protocol):
     """What asking takes: addresses to dial, a connection to any broker, and the settings."""
 
-    last_error: BaseException | None
+    @property
+    def last_error(self) -> BaseException | None:
+        """What went wrong last."""
+
+    @last_error.setter
+    def last_error(self, error: BaseException) -> None:
+        """Something went wrong."""
 
     @property
     def config(self) -> ProducerConfig:
@@ -63,8 +69,17 @@ class Visit:
             backoff=Backoff(config.retry_backoff_ms / 1000, config.retry_backoff_max_ms / 1000),
             rebootstrap_after=None,
         )
-        self.last_error: BaseException | None = None
+        self._last_error: BaseException | None = None
         self.control = Control(self)
+
+    @property
+    def last_error(self) -> BaseException | None:
+        """What went wrong last."""
+        return self._last_error
+
+    @last_error.setter
+    def last_error(self, error: BaseException) -> None:
+        self._last_error = error
 
     async def __aenter__(self) -> Self:
         return self

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import anyio
 
@@ -60,6 +60,8 @@ if TYPE_CHECKING:
     from aioproducer._state.batches import QueuedBatch
     from aioproducer._state.queues import PartitionQueue
 
+R = TypeVar("R", bound="tuple[Any, ...]")
+
 RECOVERS_FROM = 3
 NOBODY = (-1, -1)
 # A broker that says this of a batch may have ended the transaction, or given its id to another producer.
@@ -83,6 +85,8 @@ class Transactions:
         self.coordinator = Coordinator(engine, Key.TRANSACTION, transactional_id)
         self.groups: dict[str, Coordinator] = {}
         self.operation: Operation | None = None
+        # Those and the deliveries of offsets, of which there may be several.
+        self.going_on: set[Operation] = set()
         # The identity was used in transactions of level 1, which have no epoch of their own.
         self.used = False
         # One request to a coordinator at a time: the next may depend on its answer.
@@ -281,9 +285,7 @@ class Transactions:
 
     def give_up(self, error: KafkaError) -> None:
         """The producer ends: nobody waits any longer."""
-        operation, self.operation = self.operation, None
-        if operation is not None:
-            operation.end(error)
+        self._tell_all(error)
         for coordinator in (self.coordinator, *self.groups.values()):
             coordinator.forget()
 
@@ -294,8 +296,14 @@ class Transactions:
         tasks = self.engine.tasks
         if tasks is None:
             raise StateError("the producer's tasks have ended")
+        self.going_on.add(operation)
+        operation.done.add_done_callback(lambda _: self.going_on.discard(operation))
         tasks.start_soon(operation.run, partial(self._work, work), name=f"aioproducer {event.value}")
         return operation
+
+    def _tell_all(self, error: KafkaError) -> None:
+        for operation in list(self.going_on):
+            operation.end(error)
 
     async def _work(self, work: Callable[[], Awaitable[None]]) -> None:
         try:
@@ -312,6 +320,8 @@ class Transactions:
             if current.event is event:
                 return current
             current.replace(StateError(f"{event.value} was called while {current.event.value} went on"))
+            # Whoever answers in turn would answer what is given up first.
+            self.coordinator.forget()
         self.on_door()
         self.operation = self._start(event, work)
         return self.operation
@@ -348,7 +358,7 @@ class Transactions:
             if name != self.transactional_id:
                 self.coordinator.forget()
                 self.coordinator = Coordinator(self.engine, Key.TRANSACTION, name)
-            said = await self._ask_identity(identity)
+            said = await self._bump(identity)
         if said.answer is Answer.DONE:
             return
         error = fatal_error(said)
@@ -381,6 +391,15 @@ class Transactions:
             return answer.error_code
 
         return await self.coordinator.settle(Request.INIT_PRODUCER_ID, attempt)
+
+    async def _bump(self, identity: tuple[int, int]) -> Said:
+        """Get a new epoch, which ends what is open; nobody else's, if it is somebody else's by now."""
+        said = await self._ask_identity(identity)
+        if said.answer is Answer.SUPERSEDED and (said.busy or said.lost):
+            # Over an open transaction the coordinator first ends that, which raises the epoch by one, and says that it is
+            # busy; it has to be asked for the next one then. From another producer's it would have been raised by two.
+            said = await self._ask_identity((identity[0], identity[1] + 1))
+        return said
 
     def _obtained(self, producer_id: int, epoch: int) -> None:
         self.sequences.obtained(producer_id, epoch)
@@ -417,7 +436,7 @@ class Transactions:
         if self.parts.level == 1 and not self.parts.is_clean:
             # What is on its way may come later than any EndTxn; only a new epoch keeps it out of the next transaction.
             async with self.turn:
-                await self._require(await self._ask_identity(self._identity()))
+                await self._require(await self._bump(self._identity()))
         else:
             await self._end(committed=False)
 
@@ -433,12 +452,12 @@ class Transactions:
             said = await self.coordinator.settle(Request.COMMIT if committed else Request.ABORT, attempt)
             if said.answer is Answer.ABORTABLE and not committed:
                 # The broker has forgotten this producer: a new epoch ends the transaction as well.
-                said = await self._ask_identity(self._identity())
+                said = await self._bump(self._identity())
             await self._require(said)
             self.parts.ended = True
             if said.lost and self.parts.level == 1:
                 # An EndTxn without an answer may come late, and would end the next transaction of the same epoch.
-                await self._require(await self._ask_identity(self._identity()))
+                await self._require(await self._bump(self._identity()))
 
     async def _deliver_offsets(self) -> None:
         while self.parts.recorded:
@@ -482,8 +501,8 @@ class Transactions:
         self.parts.opened = True
 
     async def _ask(
-        self, connection: Connection, question: Any, response_type: type[Any], api_key: int
-    ) -> Any:
+        self, connection: Connection, question: tuple[Any, ...], response_type: type[R], api_key: int
+    ) -> R:
         """A question of the transaction's own level."""
         version = version_for(connection.versions, api_key, self.parts.level)
         return await connection.request(
@@ -558,6 +577,7 @@ class Transactions:
     def _end_the_producer(self, error: KafkaError) -> None:
         self.table.refused(error)
         self.on_door()
+        self._tell_all(error)
         self.engine.crash(error)
 
 

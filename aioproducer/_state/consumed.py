@@ -96,8 +96,10 @@ def _offset(given: Any) -> OffsetAndMetadata:
             -1 if epoch is None else epoch,
         )
     if len(found.metadata.encode()) > MOST_METADATA:
-        raise RecordError(f"the metadata of an offset is longer than {MOST_METADATA} bytes, which brokers refuse")
-    if isinstance(found.offset, bool) or not isinstance(found.offset, int) or found.offset < 0:
+        raise RecordError(
+            f"the metadata of an offset is longer than {MOST_METADATA} bytes, which brokers refuse"
+        )
+    if type(found.offset) is not int or found.offset < 0:
         raise RecordError(
             f"an offset must be an integer from 0 on, or have one as `offset`, not {given!r:.60}"
         )

@@ -147,6 +147,10 @@ class TransactionTable:
             self.cause = error
             self.move(Event.REFUSED)
 
+    def failure(self) -> TransactionAbortedError | None:
+        """Why the transaction can only be aborted, if that is so."""
+        return self.aborted("it cannot be committed") if self.state is State.ABORTABLE else None
+
     def aborted(self, text: str) -> TransactionAbortedError:
         """The error of everything that the failed transaction makes impossible."""
         return TransactionAbortedError(

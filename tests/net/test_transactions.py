@@ -1,0 +1,366 @@
+"""The life of transactions against brokers of both versions: what commits, what aborts, and what is asked for that."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from aioproducer import (
+    GroupMetadata,
+    OffsetAndMetadata,
+    Outcome,
+    Producer,
+    RecordError,
+    RecordTooLargeError,
+    StateError,
+    TopicPartition,
+    TransactionAbortedError,
+)
+from aioproducer._state.transaction import State
+from aioproducer.testing import EmbeddedKafka
+from tests.net.support import LIMIT, Make, all_acked, engine, outcomes, until
+from tests.net.transactional import NAME, asked, fates, put, seen, state, written
+
+
+async def test_a_transaction_commits(clerk: Producer[Any, Any], ledger: EmbeddedKafka) -> None:
+    """What was sent is visible at once when the block has ended, and not before."""
+    async with clerk.transaction():
+        deliveries = await put(clerk, b"a", b"b")
+        assert await all_acked(deliveries)
+        assert (seen(ledger), written(ledger)) == ([], [b"a", b"b"])
+    assert seen(ledger) == [b"a", b"b"]
+
+
+async def test_it_need_not_be_initialized(make: Make, ledger: EmbeddedKafka) -> None:
+    """The context manager asks for the producer id by itself, once."""
+    producer = make(ledger, transactional_id=NAME)
+    await producer.start()
+    for value in (b"a", b"b"):
+        async with producer.transaction():
+            await put(producer, value)
+    assert seen(ledger) == [b"a", b"b"]
+    assert len(asked(ledger, "InitProducerId")) == 1
+
+
+async def test_by_hand(clerk: Producer[Any, Any], ledger: EmbeddedKafka) -> None:
+    """The explicit calls do the same."""
+    await clerk.begin_transaction()
+    await put(clerk, b"a")
+    await clerk.commit_transaction()
+    await clerk.begin_transaction()
+    await put(clerk, b"b")
+    await clerk.abort_transaction()
+    assert (seen(ledger), written(ledger)) == ([b"a"], [b"a"]) or written(ledger) == [b"a", b"b"]
+
+
+@pytest.mark.parametrize("error", [ValueError("of the user's"), asyncio.CancelledError()])
+async def test_an_error_inside_aborts(
+    clerk: Producer[Any, Any], ledger: EmbeddedKafka, error: BaseException
+) -> None:
+    """It goes on to the caller as it is; what was written is never visible, and the next transaction works."""
+    with pytest.raises(type(error)) as caught:
+        async with clerk.transaction():
+            assert await all_acked(await put(clerk, b"lost"))
+            raise error
+    assert caught.value is error
+    async with clerk.transaction():
+        await put(clerk, b"kept")
+    assert (seen(ledger), written(ledger)) == ([b"kept"], [b"lost", b"kept"])
+
+
+async def test_what_was_not_sent_is_dropped(make: Make, ledger: EmbeddedKafka) -> None:
+    """An abort sends nothing more: the records end at once, and certainly not written."""
+    producer = make(ledger, transactional_id=NAME, linger_ms=60_000)
+    await producer.start()
+    await producer.init_transactions()
+    await producer.begin_transaction()
+    deliveries = await put(producer, b"a", b"b")
+    await producer.abort_transaction()
+    assert fates(deliveries) == {Outcome.NOT_WRITTEN}
+    assert isinstance(deliveries[0].exception(), TransactionAbortedError)
+    assert written(ledger) == []
+    assert asked(ledger, "EndTxn") == []
+
+
+@pytest.mark.parametrize("end", ["commit_transaction", "abort_transaction"])
+async def test_an_empty_transaction_asks_nobody(
+    clerk: Producer[Any, Any], ledger: EmbeddedKafka, end: str
+) -> None:
+    """It ends well, again and again."""
+    for _ in range(3):
+        await clerk.begin_transaction()
+        await getattr(clerk, end)()
+    assert asked(ledger, "EndTxn") == []
+    async with clerk.transaction():
+        await put(clerk, b"a")
+    assert seen(ledger) == [b"a"]
+
+
+async def test_the_requests_of_each_version(clerk: Producer[Any, Any], ledger: EmbeddedKafka) -> None:
+    """Version 1 names partitions and groups beforehand; version 2 has later versions of the others instead."""
+    async with clerk.transaction() as tx:
+        await put(clerk, b"a")
+        tx.send_offsets({TopicPartition("source", 1): 7}, "readers")
+    versions = {one.api: one.version for one in ledger.requests}
+    if "AddPartitionsToTxn" in versions:
+        assert versions["AddPartitionsToTxn"] <= 3
+        assert (versions["Produce"], versions["EndTxn"], versions["TxnOffsetCommit"]) == (11, 4, 4)
+        assert "AddOffsetsToTxn" in versions
+    else:
+        assert (versions["Produce"], versions["EndTxn"], versions["TxnOffsetCommit"]) == (13, 5, 5)
+        assert "AddOffsetsToTxn" not in versions
+    batches = [batch for one in asked(ledger, "Produce") for batch in one.batches]
+    assert all(batch.transactional for batch in batches)
+    assert {one.transactional_id for one in asked(ledger, "Produce")} == {NAME}
+
+
+async def test_many_transactions_on_many_partitions(clerk: Producer[Any, Any], ledger: EmbeddedKafka) -> None:
+    """Every third is aborted: what is visible is exactly the rest, in order, without a retry for a number's sake."""
+    kept: list[bytes] = []
+    for number in range(30):
+        values = [b"%d-%d" % (number, index) for index in range(8)]
+        await clerk.begin_transaction()
+        for index, value in enumerate(values):
+            await clerk.send("four", value, partition=index % 4)
+        if number % 3:
+            await clerk.commit_transaction()
+            kept += values
+        else:
+            await clerk.flush()
+            await clerk.abort_transaction()
+    for partition in range(4):
+        expected = [value for value in kept if int(value.partition(b"-")[2]) % 4 == partition]
+        assert seen(ledger, partition, "four") == expected
+    assert [refusal for one in ledger.requests for refusal in one.refusals if "sequence" in refusal] == []
+
+
+async def test_records_that_wait_are_a_part_of_it(make: Make, ledger: EmbeddedKafka) -> None:
+    """Calls made before the commit that still wait to be accepted are waited for."""
+    producer = make(ledger, transactional_id=NAME, buffer_memory=65_536, batch_size=16_384)
+    await producer.start()
+    async with producer.transaction():
+        sends = [asyncio.ensure_future(producer.send("one", bytes(20_000))) for _ in range(20)]
+        await asyncio.sleep(0)
+    assert await all_acked([await one for one in sends])
+    assert len(seen(ledger)) == 20
+
+
+async def test_send_nowait_and_bulks_are_a_part_of_it(
+    clerk: Producer[Any, Any], ledger: EmbeddedKafka
+) -> None:
+    """Also on a topic that was not known when they were called."""
+    async with clerk.transaction():
+        clerk.send_nowait("one", b"at once")
+        bulk = await clerk.send_batch("four", [b"%d" % number for number in range(100)])
+    assert seen(ledger) == [b"at once"]
+    assert len(seen(ledger, topic="four")) == (await bulk).acked == 100
+
+
+# -- what is refused
+
+
+@pytest.mark.parametrize("call", ["send", "begin_transaction", "commit_transaction", "abort_transaction"])
+async def test_before_it_was_initialized(make: Make, ledger: EmbeddedKafka, call: str) -> None:
+    """The error names the state and the call, and what to call instead."""
+    producer = make(ledger, transactional_id=NAME)
+    await producer.start()
+    arguments = ("one", b"a") if call == "send" else ()
+    with pytest.raises(StateError, match=rf"{call}\(\) .*UNINITIALIZED.*init_transactions"):
+        await getattr(producer, call)(*arguments)
+
+
+@pytest.mark.parametrize("send", ["send", "send_and_wait", "send_nowait", "send_batch"])
+async def test_nothing_is_sent_outside_of_a_transaction(
+    clerk: Producer[Any, Any], ledger: EmbeddedKafka, send: str
+) -> None:
+    """Neither before the first nor after the last."""
+    value: Any = [b"a"] if send == "send_batch" else b"a"
+    for _ in range(2):
+        with pytest.raises(StateError, match="READY"):
+            await getattr(clerk, send)("one", value)
+        async with clerk.transaction():
+            pass
+    assert written(ledger) == []
+
+
+async def test_transactions_do_not_nest(clerk: Producer[Any, Any]) -> None:
+    """The inner one is refused, and the outer one aborts because of the error."""
+    with pytest.raises(StateError, match="IN_TRANSACTION"):
+        async with clerk.transaction(), clerk.transaction():
+            raise AssertionError
+    assert state(clerk) is State.READY
+
+
+async def test_without_a_transactional_id(make: Make, ledger: EmbeddedKafka) -> None:
+    """The error says what is missing."""
+    producer = make(ledger)
+    await producer.start()
+    with pytest.raises(StateError, match="transactional_id"):
+        await producer.begin_transaction()
+
+
+async def test_a_refused_send_refuses_the_commit(clerk: Producer[Any, Any], ledger: EmbeddedKafka) -> None:
+    """Also one whose error the caller has seen, and thought nothing of."""
+    await clerk.begin_transaction()
+    await put(clerk, b"a")
+    with pytest.raises(RecordTooLargeError):
+        await clerk.send("one", bytes(2_000_000))
+    with pytest.raises(TransactionAbortedError) as caught:
+        await clerk.commit_transaction()
+    assert isinstance(caught.value.cause, RecordTooLargeError)
+    assert not caught.value.retriable
+    with pytest.raises(TransactionAbortedError):
+        await clerk.send("one", b"b")
+    await clerk.abort_transaction()
+    assert seen(ledger) == []
+
+
+async def test_a_failed_record_refuses_the_commit(clerk: Producer[Any, Any], ledger: EmbeddedKafka) -> None:
+    """The block ends with the refusal, and the transaction is aborted by then (E10)."""
+    ledger.faults.error(29, api="Produce", times=1)
+    with pytest.raises(TransactionAbortedError):
+        async with clerk.transaction():
+            deliveries = await put(clerk, b"a")
+            await clerk.flush()
+            deliveries += [await clerk.send("one", b"b")]
+    assert state(clerk) is State.READY
+    assert seen(ledger) == []
+    async with clerk.transaction():
+        await put(clerk, b"c")
+    assert seen(ledger) == [b"c"]
+
+
+# -- offsets
+
+
+async def test_offsets_are_committed_with_it(clerk: Producer[Any, Any], ledger: EmbeddedKafka) -> None:
+    """Those of an aborted transaction are not; metadata and later offsets of the same partition count."""
+    async with clerk.transaction() as tx:
+        tx.send_offsets(
+            {TopicPartition("source", 0): 1, ("source", 1): OffsetAndMetadata(2, "note")}, "readers"
+        )
+        tx.send_offsets({TopicPartition("source", 0): 5}, GroupMetadata("readers"))
+        tx.send_offsets({TopicPartition("source", 0): 9}, "others")
+    with pytest.raises(ZeroDivisionError):
+        async with clerk.transaction():
+            await clerk.send_offsets_to_transaction({TopicPartition("source", 0): 77}, "readers")
+            raise ZeroDivisionError
+    places = [("source", partition) for partition in range(4)]
+    assert await clerk.committed_offsets("readers", places) == {
+        TopicPartition("source", 0): OffsetAndMetadata(5),
+        TopicPartition("source", 1): OffsetAndMetadata(2, "note"),
+    }
+    assert await clerk.committed_offsets("others", places) == {
+        TopicPartition("source", 0): OffsetAndMetadata(9)
+    }
+    assert await clerk.committed_offsets("nobody", places) == {}
+
+
+async def test_offsets_sent_at_once_are_pending_until_the_commit(
+    clerk: Producer[Any, Any], ledger: EmbeddedKafka
+) -> None:
+    """Whoever asks for them waits for the end of the transaction."""
+    await clerk.begin_transaction()
+    await clerk.send_offsets_to_transaction({TopicPartition("source", 0): 3}, "readers")
+    asking = asyncio.create_task(clerk.committed_offsets("readers", [("source", 0)]))
+    await until(lambda: len(asked(ledger, "OffsetFetch")) > 1)
+    assert not asking.done()
+    await clerk.commit_transaction()
+    assert (await asking)[TopicPartition("source", 0)].offset == 3
+
+
+@pytest.mark.parametrize(
+    ("offsets", "group"),
+    [
+        ({("source", 0): -1}, "readers"),
+        ({("source", 0): OffsetAndMetadata(1, "x" * 4097)}, "readers"),
+        ({"source": 1}, "readers"),
+        ({("source", 0): 1}, ""),
+        ({("source", 0): 1}, 5),
+    ],
+)
+async def test_offsets_that_make_no_sense(clerk: Producer[Any, Any], offsets: Any, group: Any) -> None:
+    """They are refused before anybody is asked, and spoil nothing."""
+    async with clerk.transaction() as tx:
+        with pytest.raises(RecordError):
+            tx.send_offsets(offsets, group)
+
+
+# -- closing
+
+
+async def test_closing_aborts_what_is_open(make: Make, ledger: EmbeddedKafka) -> None:
+    """Nobody has to wait for its time to be over."""
+    producer = make(ledger, transactional_id=NAME)
+    await producer.start()
+    await producer.init_transactions()
+    await producer.begin_transaction()
+    deliveries = await put(producer, b"a")
+    await outcomes(deliveries)
+    await producer.close()
+    assert (seen(ledger), written(ledger)) == ([], [b"a"])
+    view = ledger.transaction(NAME)
+    assert view is not None
+    assert view.state in ("CompleteAbort", "PrepareAbort")
+
+
+async def test_init_again_changes_the_name(clerk: Producer[Any, Any], ledger: EmbeddedKafka) -> None:
+    """The producer goes over to another transactional id, over the same connections."""
+    async with clerk.transaction():
+        await put(clerk, b"a")
+    connects = [one.connects for one in clerk.stats().connections]
+    await clerk.init_transactions("another")
+    async with clerk.transaction():
+        await put(clerk, b"b")
+    assert [one.connects for one in clerk.stats().connections] == connects
+    assert seen(ledger) == [b"a", b"b"]
+    assert [one.transactional_id for one in await clerk.list_transactions()] == ["another", NAME]
+
+
+# -- running again
+
+
+async def test_run_transaction_runs_again(clerk: Producer[Any, Any], ledger: EmbeddedKafka) -> None:
+    """After an error that passes with the transaction, with the same arguments; the result is the function's."""
+    ledger.faults.error(59, api="Produce", times=2)
+    calls: list[bytes] = []
+
+    async def work(value: bytes) -> str:
+        calls.append(value)
+        await clerk.send_and_wait("one", value)
+        return "done"
+
+    assert await clerk.run_transaction(work, b"a", timeout=LIMIT) == "done"
+    assert calls == [b"a"] * 3
+    assert seen(ledger) == [b"a"]
+
+
+async def test_run_transaction_gives_up_on_what_does_not_pass(
+    clerk: Producer[Any, Any], ledger: EmbeddedKafka
+) -> None:
+    """The user's own errors, and refusals that would come again, are raised at once."""
+    calls: list[int] = []
+
+    async def work(error: Exception | None) -> None:
+        calls.append(1)
+        await put(clerk, b"a")
+        if error is not None:
+            raise error
+        await clerk.send("one", bytes(2_000_000))
+
+    with pytest.raises(ValueError, match="mine"):
+        await clerk.run_transaction(work, ValueError("mine"))
+    with pytest.raises(RecordTooLargeError):
+        await clerk.run_transaction(work, None)
+    assert len(calls) == 2
+    assert seen(ledger) == []
+
+
+async def test_the_engine_has_no_identity_task(clerk: Producer[Any, Any]) -> None:
+    """Identities come from the coordinator alone."""
+    names = {task.get_name() for task in asyncio.all_tasks()}
+    assert "aioproducer transactions" in names
+    assert "aioproducer identity" not in names
+    assert not engine(clerk).sequences.wanted

@@ -1,0 +1,285 @@
+"""Calls of a transaction that are left alone, get no answer in time, or are answered late."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from aioproducer import (
+    CommitOutcomeUnknownError,
+    Outcome,
+    Producer,
+    StateError,
+    TransactionAbortedError,
+    TransactionTimeoutError,
+)
+from aioproducer._state.transaction import State
+from aioproducer.testing import EmbeddedKafka
+from tests.net.support import LIMIT, Make, all_acked, until
+from tests.net.transactional import END_TXN, INIT_PRODUCER_ID, NAME, asked, put, seen, state, written
+
+SOON = 0.05
+
+
+@pytest.mark.parametrize("had_committed", [False, True])
+async def test_e01_no_answer_to_the_commit(
+    clerk: Producer[Any, Any], ledger: EmbeddedKafka, *, had_committed: bool
+) -> None:
+    """E01: the connection ends before or behind the commit, again and again: nobody claims to know; asked again, it joins."""
+    fault = ledger.faults.cut(api=END_TXN, before=not had_committed, times=None)
+    await clerk.begin_transaction()
+    await put(clerk, b"a")
+    with pytest.raises(CommitOutcomeUnknownError) as caught:
+        await clerk.commit_transaction(timeout=SOON * 4)
+    assert caught.value.outcome is Outcome.UNKNOWN
+    for call in (clerk.begin_transaction, clerk.abort_transaction):
+        with pytest.raises(StateError, match="UNCERTAIN"):
+            await call()
+    with pytest.raises(StateError, match="UNCERTAIN"):
+        await clerk.send("one", b"b")
+    fault.heal()
+    await clerk.commit_transaction()
+    assert seen(ledger) == [b"a"]
+    async with clerk.transaction():
+        await put(clerk, b"b")
+    assert seen(ledger) == [b"a", b"b"]
+
+
+@pytest.mark.parametrize("had_committed", [False, True])
+async def test_e01_init_settles_it(
+    clerk: Producer[Any, Any], ledger: EmbeddedKafka, *, had_committed: bool
+) -> None:
+    """E01: `init_transactions()` ends the doubt without telling how; the next transaction is not touched by it."""
+    fault = ledger.faults.cut(api=END_TXN, before=not had_committed, times=None)
+    await clerk.begin_transaction()
+    await put(clerk, b"a")
+    with pytest.raises(CommitOutcomeUnknownError):
+        await clerk.commit_transaction(timeout=SOON * 4)
+    fault.heal()
+    await clerk.init_transactions()
+    async with clerk.transaction():
+        await put(clerk, b"b")
+    assert seen(ledger) == ([b"a", b"b"] if had_committed else [b"b"])
+
+
+async def test_e02_an_end_without_an_answer_has_its_own_epoch(
+    clerk: Producer[Any, Any], ledger: EmbeddedKafka
+) -> None:
+    """E02: an EndTxn that comes late cannot hit the next transaction: that has another epoch, in either version."""
+    epochs = []
+    for value in (b"a", b"b"):
+        ledger.faults.cut(api=END_TXN, before=True, times=1)
+        async with clerk.transaction():
+            await put(clerk, value)
+        epochs.append({batch.producer_epoch for one in asked(ledger, "Produce") for batch in one.batches})
+    assert len(epochs[1]) == 2
+    assert seen(ledger) == [b"a", b"b"]
+
+
+async def test_a_commit_without_trouble_keeps_the_epoch_of_version_1(
+    clerk: Producer[Any, Any], ledger: EmbeddedKafka
+) -> None:
+    """Only version 2 changes it each time, and no further request is made for that."""
+    for value in (b"a", b"b", b"c"):
+        async with clerk.transaction():
+            await put(clerk, value)
+    epochs = {batch.producer_epoch for one in asked(ledger, "Produce") for batch in one.batches}
+    assert len(epochs) == (1 if asked(ledger, "AddPartitionsToTxn") else 3)
+    assert len(asked(ledger, INIT_PRODUCER_ID)) == 1
+
+
+async def test_e13_a_cancelled_commit_goes_on(clerk: Producer[Any, Any], ledger: EmbeddedKafka) -> None:
+    """E13: who waits is gone, the commit is not; the next call joins it, also when it has ended meanwhile."""
+    for number, value in enumerate((b"a", b"b")):
+        held = ledger.faults.delay(api=END_TXN)
+        await clerk.begin_transaction()
+        await put(clerk, value)
+        waiting = asyncio.create_task(clerk.commit_transaction())
+        await held.reached()
+        assert len(asked(ledger, END_TXN)) == number + 1
+        waiting.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await waiting
+        assert state(clerk) is State.UNCERTAIN
+        joining = asyncio.create_task(clerk.commit_transaction()) if value == b"a" else None
+        await asyncio.sleep(0)
+        held.release()
+        await (joining or clerk.commit_transaction())
+    assert seen(ledger) == [b"a", b"b"]
+    assert len(asked(ledger, END_TXN)) == 2
+
+
+async def test_e13_two_wait_for_the_same_commit(clerk: Producer[Any, Any], ledger: EmbeddedKafka) -> None:
+    """E13: both are told, and the one that goes away leaves the other alone."""
+    held = ledger.faults.delay(api=END_TXN)
+    await clerk.begin_transaction()
+    await put(clerk, b"a")
+    first, second = (asyncio.create_task(clerk.commit_transaction()) for _ in range(2))
+    await until(lambda: asked(ledger, END_TXN))
+    first.cancel()
+    await asyncio.wait([first])
+    assert state(clerk) is State.COMMITTING
+    held.release()
+    await second
+    assert state(clerk) is State.READY
+
+
+async def test_e13_a_cancelled_abort_goes_on(clerk: Producer[Any, Any], ledger: EmbeddedKafka) -> None:
+    """E13: the same for aborts, and the context manager waits for one that somebody left."""
+    held = ledger.faults.delay(api=END_TXN)
+    await clerk.begin_transaction()
+    assert await all_acked(await put(clerk, b"a"))
+    waiting = asyncio.create_task(clerk.abort_transaction())
+    await until(lambda: asked(ledger, END_TXN))
+    waiting.cancel()
+    await asyncio.wait([waiting])
+    with pytest.raises(StateError, match="ABORTING"):
+        await clerk.begin_transaction()
+    held.release()
+    async with clerk.transaction():
+        await put(clerk, b"b")
+    assert (seen(ledger), written(ledger)) == ([b"b"], [b"a", b"b"])
+
+
+async def test_e13_a_cancelled_init_goes_on(make: Make, ledger: EmbeddedKafka) -> None:
+    """E13: and for the first of all."""
+    held = ledger.faults.delay(api=INIT_PRODUCER_ID)
+    producer = make(ledger, transactional_id=NAME)
+    await producer.start()
+    waiting = asyncio.create_task(producer.init_transactions())
+    await until(lambda: asked(ledger, INIT_PRODUCER_ID))
+    waiting.cancel()
+    await asyncio.wait([waiting])
+    held.release()
+    await producer.init_transactions()
+    assert len(asked(ledger, INIT_PRODUCER_ID)) == 1
+    async with producer.transaction():
+        await put(producer, b"a")
+    assert seen(ledger) == [b"a"]
+
+
+async def test_a_cancelled_block_aborts(clerk: Producer[Any, Any], ledger: EmbeddedKafka) -> None:
+    """The task ends as cancelled when the transaction has been aborted."""
+    inside = asyncio.Event()
+
+    async def work() -> None:
+        async with clerk.transaction():
+            await put(clerk, b"a")
+            await clerk.flush()
+            inside.set()
+            await asyncio.Event().wait()
+
+    task = asyncio.create_task(work())
+    await inside.wait()
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert state(clerk) is State.READY
+    assert (seen(ledger), written(ledger)) == ([], [b"a"])
+
+
+@pytest.mark.parametrize("call", ["init_transactions", "abort_transaction"])
+async def test_a_call_that_takes_too_long(
+    clerk: Producer[Any, Any], ledger: EmbeddedKafka, call: str
+) -> None:
+    """It is not over: the same call again joins it."""
+    api = INIT_PRODUCER_ID if call == "init_transactions" else END_TXN
+    held = ledger.faults.delay(api=api)
+    if call == "abort_transaction":
+        await clerk.begin_transaction()
+        assert await all_acked(await put(clerk, b"a"))
+    with pytest.raises(TransactionTimeoutError, match="joins"):
+        await getattr(clerk, call)(timeout=SOON)
+    held.release()
+    await getattr(clerk, call)()
+    assert state(clerk) is State.READY
+
+
+async def test_init_in_place_of_an_abort_without_an_answer(
+    clerk: Producer[Any, Any], ledger: EmbeddedKafka
+) -> None:
+    """It ends the transaction as well, and whoever waits for the abort is told."""
+    held = ledger.faults.delay(api=END_TXN)
+    await clerk.begin_transaction()
+    assert await all_acked(await put(clerk, b"a"))
+    waiting = asyncio.create_task(clerk.abort_transaction())
+    await until(lambda: asked(ledger, END_TXN))
+    await clerk.init_transactions()
+    with pytest.raises(StateError, match="init_transactions"):
+        await waiting
+    held.release()
+    async with clerk.transaction():
+        await put(clerk, b"b")
+    assert seen(ledger) == [b"b"]
+
+
+@pytest.mark.parametrize("code", [14, 15, 16, 51])
+@pytest.mark.parametrize(
+    "api",
+    [
+        "FindCoordinator",
+        INIT_PRODUCER_ID,
+        "AddPartitionsToTxn",
+        "AddOffsetsToTxn",
+        "TxnOffsetCommit",
+        END_TXN,
+    ],
+)
+async def test_e03_e04_it_is_asked_again(make: Make, ledger: EmbeddedKafka, api: str, code: int) -> None:
+    """E03, E04: a coordinator that loads, moves or is still busy is asked again, at every request."""
+    ledger.faults.error(code, api=api, times=3)
+    producer = make(ledger, transactional_id=NAME)
+    await producer.start()
+    async with producer.transaction(timeout=LIMIT) as tx:
+        await put(producer, b"a")
+        tx.send_offsets({("source", 0): 4}, "readers")
+    assert seen(ledger) == [b"a"]
+    assert ledger.committed_offset("readers", "source") == 4
+
+
+async def test_e03_a_leader_that_waits_for_the_transaction_before(
+    clerk: Producer[Any, Any], ledger: EmbeddedKafka
+) -> None:
+    """E03: CONCURRENT_TRANSACTIONS to a Produce request is no failure of the transaction."""
+    ledger.faults.error(51, api="Produce", times=4)
+    async with clerk.transaction():
+        await put(clerk, b"a")
+    assert seen(ledger) == [b"a"]
+
+
+@pytest.mark.parametrize("api", [INIT_PRODUCER_ID, "AddPartitionsToTxn", "TxnOffsetCommit", END_TXN])
+@pytest.mark.parametrize("cut", [False, True])
+async def test_d15_the_coordinators_move_at_each_step(
+    make: Make, ledger: EmbeddedKafka, api: str, *, cut: bool
+) -> None:
+    """D15: transactional and group coordinator are elsewhere when they are asked, with or without a word."""
+    producer = make(ledger, transactional_id=NAME)
+    await producer.start()
+    async with producer.transaction():
+        await put(producer, b"warm")
+    for key in (NAME, "readers"):
+        ledger.faults.move_coordinator(key, 1 + ledger.coordinator_of(key) % 3)
+    if cut:
+        ledger.faults.cut(api=api, times=1)
+    async with producer.transaction(timeout=LIMIT) as tx:
+        await put(producer, b"a")
+        tx.send_offsets({("source", 0): 4}, "readers")
+    assert seen(ledger) == [b"warm", b"a"]
+
+
+async def test_a_failure_behind_the_commit_aborts(clerk: Producer[Any, Any], ledger: EmbeddedKafka) -> None:
+    """A commit that waits for a record which then fails is refused, while its caller waits."""
+    held = ledger.faults.delay(api="Produce", before=True, times=1)
+    ledger.faults.error(29, api="Produce", times=1)
+    await clerk.begin_transaction()
+    await put(clerk, b"a")
+    waiting = asyncio.create_task(clerk.commit_transaction())
+    await until(lambda: asked(ledger, "Produce"))
+    held.release()
+    with pytest.raises(TransactionAbortedError):
+        await waiting
+    assert state(clerk) is State.ABORTABLE
+    await clerk.abort_transaction()
+    assert asked(ledger, END_TXN) == [] or seen(ledger) == []

@@ -1,0 +1,234 @@
+"""Transactions that are ended by others: fenced by a successor, timed out by the coordinator, handed to another process."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import pickle
+from typing import Any
+
+import pytest
+
+from aioproducer import (
+    Outcome,
+    Producer,
+    ProducerFencedError,
+    StateError,
+    TransactionAbortedError,
+    TransactionHandle,
+    committed_offsets,
+    fence,
+    list_transactions,
+)
+from aioproducer.testing import EmbeddedKafka
+from tests.net.support import LIMIT, Make, all_acked, outcomes, turns
+from tests.net.transactional import NAME, asked, put, seen, written
+
+
+async def successor(make: Make, ledger: EmbeddedKafka) -> Producer[Any, Any]:
+    """Another producer of the same name, which has taken over."""
+    other = make(ledger, transactional_id=NAME)
+    await other.start()
+    await other.init_transactions()
+    return other
+
+
+@pytest.mark.parametrize("moment", ["before", "sent", "acked", "offsets"])
+@pytest.mark.parametrize("end", ["commit_transaction", "abort_transaction"])
+async def test_e07_a_fenced_producer_writes_nothing(
+    clerk: Producer[Any, Any], make: Make, ledger: EmbeddedKafka, moment: str, end: str
+) -> None:
+    """E07: from the moment at which another has taken over, whatever the first one does comes to nothing, and says so."""
+    await clerk.begin_transaction()
+    deliveries = await put(clerk, b"zombie") if moment in ("sent", "acked") else []
+    if moment == "acked":
+        assert await all_acked(deliveries)
+    if moment == "offsets":
+        await clerk.send_offsets_to_transaction({("source", 0): 1}, "readers")
+    other = await successor(make, ledger)
+    if moment in ("before", "sent"):
+        with contextlib.suppress(ProducerFencedError):
+            deliveries += await put(clerk, b"late")
+    if not (moment == "before" and end == "abort_transaction"):
+        with pytest.raises((ProducerFencedError, TransactionAbortedError)):
+            await getattr(clerk, end)()
+        with pytest.raises(ProducerFencedError):
+            while True:
+                await clerk.abort_transaction()
+    assert Outcome.PENDING not in await outcomes(deliveries)
+    async with other.transaction():
+        await put(other, b"mine")
+    assert seen(ledger) == [b"mine"]
+    assert ledger.committed_offset("readers", "source") is None
+
+
+async def test_e07_every_later_call_says_so(
+    clerk: Producer[Any, Any], make: Make, ledger: EmbeddedKafka
+) -> None:
+    """E07: each raises its own error, with the cause; closing works."""
+    await clerk.begin_transaction()
+    assert await all_acked(await put(clerk, b"a"))
+    await successor(make, ledger)
+    with pytest.raises(ProducerFencedError):
+        await clerk.commit_transaction()
+    caught = []
+    for call in (
+        clerk.begin_transaction, clerk.commit_transaction, clerk.abort_transaction, clerk.init_transactions, clerk.flush,
+    ):  # fmt: skip
+        with pytest.raises(ProducerFencedError) as one:
+            await call()
+        caught.append(one.value)
+    with pytest.raises(ProducerFencedError):
+        await clerk.send("one", b"b")
+    assert len(set(map(id, caught))) == len(caught)
+    assert await clerk.close() is not None
+
+
+async def test_e06_its_time_is_over(make: Make, ledger: EmbeddedKafka) -> None:
+    """E06: the coordinator aborts it; the commit says why, nothing is visible, and the next transaction works."""
+    clerk = make(ledger, transactional_id=NAME, transaction_timeout_ms=100)
+    await clerk.start()
+    await clerk.init_transactions()
+    for value in (b"a", b"b"):
+        await clerk.begin_transaction()
+        assert await all_acked(await put(clerk, value))
+        await _ended_by_time(ledger)
+        with pytest.raises(TransactionAbortedError, match="transaction_timeout_ms"):
+            await clerk.commit_transaction()
+        await clerk.abort_transaction()
+    async with clerk.transaction():
+        await put(clerk, b"c")
+    assert (seen(ledger), written(ledger)) == ([b"c"], [b"a", b"b", b"c"])
+
+
+async def test_e06_its_time_is_over_while_it_sends(make: Make, ledger: EmbeddedKafka) -> None:
+    """E06: what is sent afterwards fails, the transaction with it, and nothing is lost but that."""
+    clerk = make(ledger, transactional_id=NAME, transaction_timeout_ms=100)
+    await clerk.start()
+    with pytest.raises(TransactionAbortedError):
+        async with clerk.transaction():
+            assert await all_acked(await put(clerk, b"a"))
+            await _ended_by_time(ledger)
+            await put(clerk, b"b")
+    async with clerk.transaction(timeout=LIMIT):
+        await put(clerk, b"c")
+    assert seen(ledger) == [b"c"]
+
+
+async def _ended_by_time(ledger: EmbeddedKafka) -> None:
+    """Real time, as the cluster's clock is; there is nothing to be woken by."""
+
+    async with asyncio.timeout(LIMIT):
+        while (view := ledger.transaction(NAME)) is None or view.state != "CompleteAbort":
+            await turns(1)
+
+
+# -- handles
+
+
+@pytest.mark.parametrize("commits", [True, False])
+async def test_a_handle_ends_the_transaction_elsewhere(
+    clerk: Producer[Any, Any], ledger: EmbeddedKafka, *, commits: bool
+) -> None:
+    """It may be pickled, is repeated without harm, and the producer goes on after `init_transactions()`."""
+    async with clerk.transaction() as tx:
+        await put(clerk, b"a")
+        tx.send_offsets({("source", 0): 3}, "readers")
+        handle = await tx.detach()
+    copy: TransactionHandle = pickle.loads(pickle.dumps(handle))
+    assert (copy, handle.is_empty) == (handle, False)
+    with pytest.raises(StateError, match="DETACHED"):
+        await clerk.begin_transaction()
+    for _ in range(2):
+        await (copy.commit if commits else copy.abort)(ledger.bootstrap_servers)
+    assert seen(ledger) == ([b"a"] if commits else [])
+    assert ledger.committed_offset("readers", "source") == (3 if commits else None)
+    await clerk.init_transactions()
+    async with clerk.transaction():
+        await put(clerk, b"b")
+    assert seen(ledger)[-1] == b"b"
+
+
+async def test_closing_leaves_a_detached_transaction_open(
+    clerk: Producer[Any, Any], ledger: EmbeddedKafka
+) -> None:
+    """It belongs to whoever holds the handle."""
+    async with clerk.transaction() as tx:
+        await put(clerk, b"a")
+        handle = await tx.detach()
+    await clerk.close()
+    assert seen(ledger) == []
+    await handle.commit(ledger.bootstrap_servers)
+    assert seen(ledger) == [b"a"]
+
+
+async def test_a_handle_of_nothing(clerk: Producer[Any, Any], ledger: EmbeddedKafka) -> None:
+    """There is nothing to end, and nobody is asked."""
+    async with clerk.transaction() as tx:
+        handle = await tx.detach()
+    assert handle.is_empty
+    await handle.commit(ledger.bootstrap_servers)
+    await handle.abort("127.0.0.1:1")
+    assert asked(ledger, "EndTxn") == []
+
+
+async def test_the_handle_of_a_failed_transaction_is_not_given(
+    clerk: Producer[Any, Any], ledger: EmbeddedKafka
+) -> None:
+    """Like a commit, it is refused when a record failed."""
+    ledger.faults.error(29, api="Produce", times=1)
+    with pytest.raises(TransactionAbortedError):
+        async with clerk.transaction() as tx:
+            await put(clerk, b"a")
+            await tx.detach()
+
+
+async def test_a_handle_that_was_fenced_or_timed_out_says_so(make: Make, ledger: EmbeddedKafka) -> None:
+    """Each by its own error; an abort of what is over is done."""
+    clerk = make(ledger, transactional_id=NAME, transaction_timeout_ms=100)
+    await clerk.start()
+    async with clerk.transaction() as tx:
+        await put(clerk, b"a")
+        handle = await tx.detach()
+    await _ended_by_time(ledger)
+    with pytest.raises(TransactionAbortedError, match="transaction_timeout_ms"):
+        await handle.commit(ledger.bootstrap_servers)
+    await handle.abort(ledger.bootstrap_servers)
+    await fence([NAME], ledger.bootstrap_servers)
+    for end in (handle.commit, handle.abort):
+        with pytest.raises(ProducerFencedError):
+            await end(ledger.bootstrap_servers)
+    assert seen(ledger) == []
+
+
+# -- others' transactions
+
+
+async def test_fence_aborts_what_orphans_left(make: Make, ledger: EmbeddedKafka) -> None:
+    """Readers no longer wait behind them, and their owners are refused."""
+    orphans = []
+    for number in range(3):
+        orphan = make(ledger, transactional_id=f"job-{number}")
+        await orphan.start()
+        await orphan.init_transactions()
+        await orphan.begin_transaction()
+        assert await all_acked(await put(orphan, b"orphan"))
+        orphans.append(orphan)
+    names = [one.transactional_id for one in await list_transactions("job-", ledger.bootstrap_servers)]
+    assert names == ["job-0", "job-1", "job-2"]
+    await fence([*names, "job-3"], ledger.bootstrap_servers)
+    states = {one.state for one in await list_transactions("job-", ledger.bootstrap_servers)}
+    assert "Ongoing" not in states
+    assert ledger.last_stable_offset("one") == ledger.high_watermark("one")
+    for orphan in orphans:
+        with pytest.raises(ProducerFencedError):
+            await orphan.commit_transaction()
+    assert seen(ledger) == []
+
+
+async def test_committed_offsets_without_a_producer(clerk: Producer[Any, Any], ledger: EmbeddedKafka) -> None:
+    """What a restarted copier asks first."""
+    async with clerk.transaction() as tx:
+        tx.send_offsets({("source", 2): 8}, "readers")
+    found = await committed_offsets("readers", [("source", 2), ("source", 3)], ledger.bootstrap_servers)
+    assert [(place, offset.offset) for place, offset in found.items()] == [(("source", 2), 8)]
