@@ -77,6 +77,8 @@ class Sender:
             await link.connection.drained()
         except KafkaError:
             link.permits.release()
+            # It may have ended while it was opened, and say so only in the loop's next turn: that has to come.
+            await link.ended.wait()
             return
         # The answer that gave the permit back may have asked for a pause.
         if link.connection.closed or self._pause(link) > 0 or not self._send(link):

@@ -387,6 +387,10 @@ class World:
     def cut(self, node: int) -> None:
         """The connection ends."""
         requests, self.connections[node] = self.connections[node], deque()
+        # Whoever is connected to next may be another, restarted: what was refused here says nothing of it.
+        for partition, refused_at in self.refused_number_at.items():
+            if refused_at == node:
+                self.refused_number_at[partition] = None
         for request in requests:
             self.m.lose(*(part.batch for part in reversed(request.parts)))
 

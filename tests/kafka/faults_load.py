@@ -19,6 +19,7 @@ import attrs
 from aioproducer import CloseReport, Delivery, Outcome, Producer
 from aioproducer.errors import KafkaError
 from tests.judge.history import Sent, digest_of, refused, told, value_of
+from tests.judge.lag import LagWatch
 
 TASKS: Final = 20
 PARTITIONS: Final = 12
@@ -53,9 +54,8 @@ class Load:
     longest: float = 0.0
     """The longest time from a send to its outcome."""
     latest: float = float("-inf")
-    """How long after its deadline the latest outcome came; negative if each came before."""
-    lag: float = 0.0
-    """The longest time that the loop was kept from turning: no outcome can be earlier than that allows."""
+    """How long after its deadline the latest outcome came, lag of the loop apart; negative if each came before."""
+    lag: LagWatch = attrs.Factory(LagWatch)
     producer: Producer[Any, Any] = attrs.field(init=False)
     _numbers: Iterator[int] = attrs.field(factory=itertools.count, init=False)
     _pending: dict[int, tuple[bytes, float, Delivery]] = attrs.field(factory=dict, init=False)
@@ -74,7 +74,7 @@ class Load:
         count = TASKS if self.plan.roaming else PARTITIONS
         self._allowances = [asyncio.Semaphore(0) for _ in range(count)]
         tasks = [self._send_on(index, allowance) for index, allowance in enumerate(self._allowances)]
-        self._tasks = [asyncio.create_task(one) for one in (*tasks, self._pace(), self._watch_the_loop())]
+        self._tasks = [asyncio.create_task(one) for one in (*tasks, self._pace(), self.lag.watch())]
 
     async def finish(self) -> CloseReport:
         """Stop sending, let everything be resolved, close the producer, and tell what was never resolved too."""
@@ -132,7 +132,8 @@ class Load:
         except KafkaError as error:
             limit = called_at + self.producer.config.max_block_ms / 1000
             now = loop.time()
-            self._add(refused(number, digest, topic, error, due_at=limit, resolved_at=now), called_at)
+            due_at = self._excused(limit, now)
+            self._add(refused(number, digest, topic, error, due_at=due_at, resolved_at=now), called_at)
             return
         due_at = loop.time() + self.producer.config.delivery_timeout_ms / 1000
         self._pending[number] = (digest, due_at, delivery)
@@ -141,13 +142,17 @@ class Load:
     def _resolved(self, number: int, called_at: float, delivery: Delivery) -> None:
         digest, due_at, _ = self._pending.pop(number)
         now = asyncio.get_running_loop().time()
-        record = told(number, digest, delivery, due_at=due_at, resolved_at=now)
+        record = told(number, digest, delivery, due_at=self._excused(due_at, now), resolved_at=now)
         self._add(record, called_at)
         if record.outcome is Outcome.ACKED and record.partition is not None:
             self.acked[record.partition] += 1
             expected = self._expected.pop(record.partition, None)
             if expected is not None:
                 expected.set_result(now)
+
+    def _excused(self, due_at: float, now: float) -> float:
+        """When an outcome was due, of a loop that was kept from telling it in time."""
+        return due_at if now <= due_at else due_at + self.lag.between(due_at, now)
 
     def _add(self, record: Sent, called_at: float) -> None:
         self.history.append(record)
@@ -165,10 +170,3 @@ class Load:
             for allowance in self._allowances:
                 if allowance.locked():
                     allowance.release()
-
-    async def _watch_the_loop(self) -> None:
-        loop, tick = asyncio.get_running_loop(), 0.02
-        while True:
-            before = loop.time()
-            await asyncio.sleep(tick)
-            self.lag = max(self.lag, loop.time() - before - tick)

@@ -57,7 +57,7 @@ class Report:
         timeout = f"{load.producer.config.delivery_timeout_ms / 1000:g} s"
         self.longest[timeout] = max(self.longest.get(timeout, 0.0), round(load.longest, 3))
         self.latest = max(self.latest, load.latest)
-        self.lag = max(self.lag, load.lag)
+        self.lag = max(self.lag, load.lag.so_far.longest)
 
     def facts(self) -> dict[str, Any]:
         """Everything, as it is written down."""
@@ -69,7 +69,9 @@ class Report:
             "requests in flight when a node was killed": self.requests_killed,
             "anomalies": {anomaly.name: self.anomalies[anomaly.name] for anomaly in Anomaly},
             "longest time to an outcome, by delivery timeout": self.longest,
-            "latest outcome after its deadline (negative: before)": round(self.latest, 3),
+            "latest outcome after its deadline, lag of the loop apart (negative: before)": round(
+                self.latest, 3
+            ),
             "longest time the loop did not turn": round(self.lag, 3),
             "seconds from healing to the first ack": _spread([one.first_ack for one in self.recoveries]),
             "seconds from healing until every partition had an ack": _spread(

@@ -54,7 +54,7 @@ class Verdict:
     @property
     def untimely(self) -> list[Sent]:
         """Records whose fate was called unknown long before their deadline."""
-        early = _SLACK + self.load.lag
+        early = _SLACK + self.load.lag.so_far.longest
         unknown = (record for record in self.load.history if record.outcome is Outcome.UNKNOWN)
         return [record for record in unknown if record.resolved_at < record.due_at - early]
 
@@ -114,7 +114,7 @@ class Run:
         await asyncio.gather(*(load.finish() for load in self.loads))
         for load in self.loads:
             log = await asyncio.to_thread(read_found, self.kafka.bootstrap_servers, load.plan.topic)
-            findings = judge(load.history, log, Rules(slack=_SLACK + load.lag))
+            findings = judge(load.history, log, Rules(slack=_SLACK))
             self.report.add(load, findings)
             self.verdicts.append(Verdict(load, findings))
 
@@ -261,7 +261,7 @@ class Run:
             told = f"{self.name}, seed {self.seed}, {verdict.load.plan.name}: {dict(verdict.load.outcomes)}"
             assert not verdict.findings, _listed(told, verdict.findings)
             assert not verdict.untimely, _listed(f"{told}: UNKNOWN before the deadline", verdict.untimely)
-        lag = max(load.lag for load in self.loads)
+        lag = max(load.lag.so_far.longest for load in self.loads)
         slow = [one for one in self.recoveries if one.all_partitions > _RECOVERY + one.allowed + lag]
         assert not slow, _listed(f"{self.name}, seed {self.seed}: late acks after healing", slow)
         outcomes = set(self.patient.outcomes)

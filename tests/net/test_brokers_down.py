@@ -20,6 +20,8 @@ from aioproducer import (
     Outcome,
     Producer,
 )
+from aioproducer._net.connection import Connection
+from aioproducer._net.dialing import dial
 from aioproducer.testing import EmbeddedKafka
 from tests.net.support import (
     Make,
@@ -267,6 +269,27 @@ async def test_broker_that_hangs_up_after_each_request(make: Make, kafka: Embedd
     assert 3 <= connection.connects <= 16
     cut.heal()
     assert await all_acked(await send_all(producer, range(4), "four"))
+
+
+async def test_a_connection_that_ends_while_it_is_opened(
+    make: Make, kafka: EmbeddedKafka, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whoever dialed gets a connection that is closed already: the loop turns all the same, and it is dialed again."""
+    ended: list[str] = []
+
+    async def dial_and_lose(*arguments: Any, **options: Any) -> Connection:
+        connection = await dial(*arguments, **options)
+        if options["node_id"] is not None and len(ended) < 3:
+            connection.close()
+            ended.append(connection.broker)
+        return connection
+
+    monkeypatch.setattr("aioproducer._net.addresses.dial", dial_and_lose)
+    producer = make(kafka)
+    await producer.start()
+    assert await all_acked(await send_all(producer, range(3)))
+    assert len(ended) == 3
+    assert numbers(kafka) == [0, 1, 2]
 
 
 async def test_warnings_are_few(make: Make, kafka: EmbeddedKafka, caplog: pytest.LogCaptureFixture) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import gc
-import heapq
 import os
 import threading
 from array import array
@@ -15,8 +14,6 @@ import attrs
 
 _PAGE: Final = os.sysconf("SC_PAGE_SIZE")
 MEGABYTE: Final = 1 << 20
-_SOME_TURNS: Final = 4
-"""An outcome that is due takes so many: to wake, to look twice for answers that have arrived, to tell."""
 GAUGES: Final = ("tasks", "fds", "timers", "threads", "objects")
 """What must not grow, besides memory."""
 
@@ -71,33 +68,3 @@ class Rows:
         self.times.append(time)
         for name, row in self.rows.items():
             row.append(getattr(reading, name))
-
-
-@attrs.frozen
-class Lag:
-    """How long the loop was kept from turning: the longest time, and the longest few together."""
-
-    longest: float = 0.0
-    of_some_turns: float = 0.0
-
-
-@attrs.define(eq=False)
-class LagWatch:
-    """Measures the lag of the loop."""
-
-    tick: float = 0.02
-    _slowest: list[float] = attrs.field(factory=lambda: [0.0] * _SOME_TURNS, init=False)
-
-    async def watch(self) -> None:
-        """For ever."""
-        loop = asyncio.get_running_loop()
-        while True:
-            before = loop.time()
-            await asyncio.sleep(self.tick)
-            heapq.heappushpop(self._slowest, loop.time() - before - self.tick)
-
-    def take(self) -> Lag:
-        """Since this was last asked."""
-        lag = Lag(max(self._slowest), sum(self._slowest))
-        self._slowest[:] = [0.0] * _SOME_TURNS
-        return lag

@@ -15,9 +15,10 @@ from typing import Any, Final
 import attrs
 
 from aioproducer import Outcome, Producer
+from tests.judge.lag import Lag, LagWatch
 from tests.simulation.weather import TOPIC
 from tests.soak import gauges
-from tests.soak.gauges import Lag, LagWatch, Reading
+from tests.soak.gauges import Reading
 from tests.soak.ledger import Ledger
 from tests.soak.letters import Mark
 from tests.soak.programs import Brokers, Court

@@ -14,7 +14,7 @@ import pytest
 from aioproducer import Outcome
 from tests.judge.history import Sent
 from tests.soak import gauges, letters
-from tests.soak.gauges import GAUGES, MEGABYTE, LagWatch, Reading
+from tests.soak.gauges import GAUGES, MEGABYTE, Reading
 from tests.soak.letters import Mark
 from tests.soak.report import Report
 from tests.soak.trend import FEWEST
@@ -111,21 +111,6 @@ async def test_each_gauge_sees_what_it_is_for() -> None:
     assert (after.tasks, after.timers, after.fds, after.threads) == (
         before.tasks, before.timers, before.fds, before.threads,
     )  # fmt: skip
-
-
-async def test_lag_watch_sees_a_loop_that_stands_still() -> None:
-    """The longest time, the longest few together, and nothing any more when it was told."""
-    lag = LagWatch(tick=0.0)
-    watch = asyncio.create_task(lag.watch())
-    await asyncio.sleep(0)
-    for _ in range(2):
-        threading.Event().wait(0.05)
-        await asyncio.sleep(0.001)
-    told = lag.take()
-    watch.cancel()
-    assert told.longest >= 0.05
-    assert told.of_some_turns >= 0.1
-    assert lag.take().longest == 0
 
 
 # -- resting

@@ -130,14 +130,14 @@ def test_five_unresolved_batches_are_enough(m: Machines) -> None:
 
 def test_what_was_acknowledged_meanwhile_counts_too(m: Machines) -> None:
     """A repetition that may itself have to be repeated must still be known then: no more than four follow its batch."""
-    doubtful, *others = send(m, 3)
-    m.answer(doubtful, NOT_ENOUGH_REPLICAS_AFTER_APPEND)
+    unproven, *others = send(m, 3)
+    m.answer(unproven, NOT_ENOUGH_REPLICAS_AFTER_APPEND)
     m.acknowledge(*others)
     for value in (b"new", b"newer", b"newest"):
         m.fill(value)
-    assert resend(m) is doubtful
+    assert resend(m) is unproven
     assert [len(m.drain()) for _ in range(3)] == [1, 1, 0]
-    m.acknowledge(doubtful)
+    m.acknowledge(unproven)
     assert len(m.drain()) == 1
 
 
