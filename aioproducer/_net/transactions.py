@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import anyio
 
 from aioproducer._net.coordinator import Coordinator, Key, Said, error_of, fatal_error
+from aioproducer._net.link import is_idle
 from aioproducer._net.log import log
 from aioproducer._net.operation import Operation
 from aioproducer._state.coordinator_verdicts import Answer, Request
@@ -135,8 +136,8 @@ class Transactions:
         if not self.table.failed(error):
             return
         self.on_door()
-        operation, self.operation = self.operation, None
-        if operation is not None:
+        self.operation = None
+        for operation in list(self.going_on):
             operation.replace(self.table.aborted(f"{operation.event.value} is not possible"))
         self.news.set()
 
@@ -161,7 +162,8 @@ class Transactions:
             if not wanted or self.table.state in (State.ABORTABLE, State.ABORTING):
                 return
             try:
-                await self._add(Request.ADD_PARTITIONS, partial(self._add_partitions, wanted))
+                add = partial(self._add_partitions, wanted)
+                await self._add(self.coordinator, Request.ADD_PARTITIONS, add)
             except KafkaError as error:
                 log.debug("partitions were not added to the transaction: %s", error)
                 return
@@ -169,10 +171,12 @@ class Transactions:
         for queue in wanted.values():
             self.engine.accumulator.consider(queue, self.loop.time())
 
-    async def _add(self, request: Request, attempt: Callable[[Connection], Awaitable[int]]) -> None:
-        """Until there is an answer, nobody knows whether the coordinator has more to end than was known before."""
+    async def _add(
+        self, coordinator: Coordinator, request: Request, attempt: Callable[[Connection], Awaitable[int]]
+    ) -> None:
+        """Until there is an answer, nobody knows whether there is more to end, or will be, than was known before."""
         before, self.parts.in_doubt = self.parts.in_doubt, True
-        said = await self.coordinator.settle(request, attempt)
+        said = await coordinator.settle(request, attempt)
         self.parts.in_doubt = before or (said.lost > 0 and said.answer is not Answer.DONE)
         await self._require(said)
         self.parts.opened = True
@@ -283,6 +287,12 @@ class Transactions:
                 "the open transaction of %r could not be aborted at closing: %s", self.transactional_id, error
             )
 
+    def close_idle(self, now: float, limit: float) -> None:
+        """Close connections over which nothing was asked for so many seconds."""
+        for coordinator in (self.coordinator, *self.groups.values()):
+            if coordinator.connection is not None and is_idle(coordinator.connection, now, limit):
+                coordinator.forget()
+
     def give_up(self, error: KafkaError) -> None:
         """The producer ends: nobody waits any longer."""
         self._tell_all(error)
@@ -315,13 +325,15 @@ class Transactions:
 
     def _begin_or_join(self, event: Event, work: Callable[[], Awaitable[None]]) -> Operation:
         self.table.move(event)
-        current = self.operation
-        if current is not None:
-            if current.event is event:
-                return current
-            current.replace(StateError(f"{event.value} was called while {current.event.value} went on"))
+        if self.operation is not None:
+            if self.operation.event is event:
+                return self.operation
             # Whoever answers in turn would answer what is given up first.
             self.coordinator.forget()
+        if event in (Event.ABORT, Event.INIT):
+            for operation in list(self.going_on):
+                text = f"{event.value} was called while {operation.event.value} went on"
+                operation.replace(StateError(text))
         self.on_door()
         self.operation = self._start(event, work)
         return self.operation
@@ -478,7 +490,7 @@ class Transactions:
             question = AddOffsetsToTxnRequest(self.transactional_id, *self._identity(), name)
             return (await self._ask(connection, question, AddOffsetsToTxnResponse, ADD_OFFSETS)).error_code
 
-        await self._add(Request.ADD_OFFSETS, attempt)
+        await self._add(self.coordinator, Request.ADD_OFFSETS, attempt)
         self.parts.groups.add(name)
 
     async def _commit_offsets(
@@ -497,8 +509,7 @@ class Transactions:
         coordinator = self.groups.get(group.group_id)
         if coordinator is None:
             coordinator = self.groups[group.group_id] = Coordinator(self.engine, Key.GROUP, group.group_id)
-        await self._require(await coordinator.settle(Request.COMMIT_OFFSETS, attempt))
-        self.parts.opened = True
+        await self._add(coordinator, Request.COMMIT_OFFSETS, attempt)
 
     async def _ask(
         self, connection: Connection, question: tuple[Any, ...], response_type: type[R], api_key: int

@@ -233,6 +233,17 @@ class Accumulator:
         _move(queue, self.lane_of(queue.topic.name, queue.node))
         self.consider(queue, now)
 
+    def counted_topics(self) -> set[str]:
+        """Topics whose sequence numbers nobody else can begin anew: in transactions only the coordinator gives an epoch."""
+        identity = self.sequences.identity
+        if identity is None or not self.sequences.transactional:
+            return set()
+        return {
+            topic.name
+            for topic in self.topics.values()
+            if any(queue.identity == identity for queue in topic.queues())
+        }
+
     def forget(self, name: str) -> None:
         """Drop a topic that nobody has used for long; it has nothing buffered."""
         topic = self.topics.get(name)

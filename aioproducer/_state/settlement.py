@@ -448,15 +448,14 @@ class Settlement:
     def end_all(self, ending: Callable[[QueuedBatch], KafkaError], now: float) -> None:
         """A transaction is given up: nothing more is sent, and what comes back unwritten is not sent again."""
         self.ending = ending
-        for batch in sorted(self.accumulator.live, key=lambda batch: batch.order):
+        for batch in self._in_order():
             if not batch.settled and not batch.in_flight:
                 self._conclude(batch, ending(batch))
                 self._look_again(batch.queue, now)
 
     def abandon(self, text: str, cause: BaseException | None, now: float) -> None:
         """The end of the producer: every record gets its outcome now."""
-        # In the order of the records, and so of their callbacks: the parts of a split batch joined `live` late.
-        for batch in sorted(self.accumulator.live, key=lambda batch: batch.order):
+        for batch in self._in_order():
             if batch.settled:
                 # Ctrl-C can end the producer between two lines of what settled it.
                 continue
@@ -471,6 +470,10 @@ class Settlement:
                 cause=cause if cause is not None else batch.last_error,
             )
             self._conclude(batch, error)
+
+    def _in_order(self) -> list[QueuedBatch]:
+        # That of the records, and so of their callbacks: the parts of a split batch joined `live` late.
+        return sorted(self.accumulator.live, key=lambda batch: batch.order)
 
     # -- gapless mode
 

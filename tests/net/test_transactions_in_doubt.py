@@ -17,7 +17,7 @@ from aioproducer import (
 )
 from aioproducer._state.transaction import State
 from aioproducer.testing import EmbeddedKafka
-from tests.net.support import LIMIT, Make, all_acked, until
+from tests.net.support import LIMIT, Make, all_acked, engine, outcomes, until
 from tests.net.transactional import END_TXN, INIT_PRODUCER_ID, NAME, asked, put, seen, state, written
 
 SOON = 0.05
@@ -283,3 +283,74 @@ async def test_a_failure_behind_the_commit_aborts(clerk: Producer[Any, Any], led
     assert state(clerk) is State.ABORTABLE
     await clerk.abort_transaction()
     assert asked(ledger, END_TXN) == [] or seen(ledger) == []
+
+
+# -- what may arrive later than its transaction
+
+
+async def test_e09_an_abort_of_what_is_in_doubt_takes_a_new_epoch(make: Make, ledger: EmbeddedKafka) -> None:
+    """E09: a record is on its way, and nobody knows how far: were it to come late, it would not be taken any more."""
+    clerk = make(ledger, transactional_id=NAME, request_timeout_ms=100, delivery_timeout_ms=60_000)
+    await clerk.start()
+    await clerk.init_transactions()
+    _, epoch = engine(clerk).sequences.identity or (-1, -1)
+    ledger.faults.silence(api="Produce", times=1)
+    await clerk.begin_transaction()
+    deliveries = await put(clerk, b"perhaps")
+    await until(lambda: asked(ledger, "Produce"))
+    await clerk.abort_transaction()
+    assert await outcomes(deliveries) == [Outcome.UNKNOWN]
+    assert isinstance(deliveries[0].exception(), TransactionAbortedError)
+    async with clerk.transaction():
+        await put(clerk, b"b")
+    (batch,) = [batch for one in asked(ledger, "Produce") for batch in one.batches]
+    assert (batch.producer_epoch > epoch, batch.base_sequence) == (True, 0)
+    assert seen(ledger) == [b"b"]
+
+
+async def test_e09_a_retry_is_given_up(make: Make, ledger: EmbeddedKafka) -> None:
+    """E09: what waits to be sent again ends with the abort, and the numbers after it are taken."""
+    clerk = make(ledger, transactional_id=NAME, retry_backoff_ms=60_000, retry_backoff_max_ms=60_000)
+    await clerk.start()
+    await clerk.init_transactions()
+    ledger.faults.error(7, api="Produce", append=False, times=1)
+    await clerk.begin_transaction()
+    deliveries = await put(clerk, b"a")
+    await until(lambda: clerk.stats().records_retried)
+    deliveries += await put(clerk, b"b")
+    await clerk.abort_transaction()
+    assert await outcomes(deliveries) == [Outcome.UNKNOWN, Outcome.NOT_WRITTEN]
+    async with clerk.transaction():
+        await put(clerk, b"c", b"d")
+    assert seen(ledger) == [b"c", b"d"]
+
+
+async def test_a_broken_sequence_is_not_mended_inside(
+    clerk: Producer[Any, Any], ledger: EmbeddedKafka
+) -> None:
+    """A leader that expects another number fails the transaction: only the coordinator gives epochs."""
+    ledger.faults.error(45, api="Produce", times=1)
+    await clerk.begin_transaction()
+    deliveries = await put(clerk, b"a")
+    assert await outcomes(deliveries) == [Outcome.NOT_WRITTEN]
+    with pytest.raises(TransactionAbortedError):
+        await clerk.commit_transaction()
+    await clerk.abort_transaction()
+    async with clerk.transaction():
+        await put(clerk, b"b")
+    assert seen(ledger) == [b"b"]
+
+
+async def test_offsets_that_nobody_takes_do_not_hold_up_the_abort(
+    clerk: Producer[Any, Any], ledger: EmbeddedKafka
+) -> None:
+    """A topic that is not there is asked for again and again; who gives up is not held up by it."""
+    await clerk.begin_transaction()
+    waiting = asyncio.create_task(clerk.send_offsets_to_transaction({("nowhere", 0): 1}, "readers"))
+    await until(lambda: len(asked(ledger, "TxnOffsetCommit")) > 1)
+    await clerk.abort_transaction()
+    with pytest.raises(StateError, match="abort_transaction"):
+        await waiting
+    async with clerk.transaction():
+        await put(clerk, b"a")
+    assert seen(ledger) == [b"a"]

@@ -89,6 +89,9 @@ class Clerk:
     name: str
     producer: Producer[Any, Any]
     retired: bool = False
+    entry: Told | None = None
+    """The transaction that was begun last."""
+    committing: bool = False
 
     async def work(self, transactions: int) -> None:
         """So many transactions, unless somebody else takes over or the producer is killed."""
@@ -100,17 +103,22 @@ class Clerk:
             await asyncio.sleep(rng.choice((0.0, 0.0, rng.uniform(0, 0.5))))
 
     async def _transaction(self) -> None:
+        self.entry = None
         try:
             await self._prepare()
+            await self.books.world.rng.choice(
+                (self._in_a_block, self._by_hand, self._in_a_task_that_is_cancelled)
+            )()
         except KafkaError as error:
             self._note_the_end(error)
-            return
-        entry = self.books.open(self.name)
-        how = self.books.world.rng.choice(
-            (self._in_a_block, self._by_hand, self._in_a_task_that_is_cancelled)
-        )
-        await how(entry)
-        entry.story.append(entry.fate.value)
+        if self.entry is not None:
+            self.entry.story.append(self.entry.fate.value)
+
+    def _begun(self) -> Told:
+        """The transaction is open: from here on it counts."""
+        self.entry = self.books.open(self.name)
+        self.committing = False
+        return self.entry
 
     async def _prepare(self) -> None:
         """As a user does it by hand; most often the context manager does it."""
@@ -138,80 +146,81 @@ class Clerk:
         if rng.random() < 0.25:
             raise Deliberate
 
-    async def _in_a_block(self, entry: Told) -> None:
-        inside = True
+    async def _in_a_block(self) -> None:
+        entry = None
         try:
             async with self.producer.transaction(timeout=self._patience()) as tx:
+                entry = self._begun()
                 await self._fill(entry, tx)
-                inside = False
+                self.committing = True
         except Deliberate:
-            entry.fate = Fate.ABORTED
+            self._told(entry, Fate.ABORTED)
         except CommitOutcomeUnknownError:
             await self._settle(entry)
         except KafkaError as error:
-            self._refused(entry, error, committing=not inside)
+            self._refused(entry, error)
         else:
-            entry.fate = Fate.COMMITTED
+            self._told(entry, Fate.COMMITTED)
 
-    async def _by_hand(self, entry: Told) -> None:
+    async def _by_hand(self) -> None:
         try:
             await self.producer.begin_transaction()
         except StateError:
-            await self._in_a_block(entry)
+            await self._in_a_block()
             return
-        except KafkaError as error:
-            self._refused(entry, error, committing=False)
-            return
-        committing = False
+        entry = self._begun()
         try:
             await self._fill(entry)
-            committing = True
+            self.committing = True
             await self.producer.commit_transaction(timeout=self._patience())
         except Deliberate:
-            entry.fate = Fate.ABORTED
+            self._told(entry, Fate.ABORTED)
             await self._abort(entry)
         except CommitOutcomeUnknownError:
             await self._settle(entry)
         except KafkaError as error:
-            self._refused(entry, error, committing=committing)
+            self._refused(entry, error)
             await self._abort(entry)
         else:
-            entry.fate = Fate.COMMITTED
+            self._told(entry, Fate.COMMITTED)
 
-    async def _in_a_task_that_is_cancelled(self, entry: Told) -> None:
+    async def _in_a_task_that_is_cancelled(self) -> None:
         """At any await: then nobody was told anything; whoever comes next joins what goes on."""
-        task = asyncio.create_task(self._in_a_block(entry))
+        task = asyncio.create_task(self._in_a_block())
         await asyncio.wait([task], timeout=self.books.world.rng.choice((0.0, 0.01, 0.1, 1.0)))
         task.cancel()
         await asyncio.wait([task])
-        if task.cancelled():
-            entry.story.append("cancelled")
-            await self._settle(entry, was_committing=False)
-        else:
+        if not task.cancelled():
             task.result()
+        elif self.entry is not None:
+            self.entry.story.append("cancelled")
+            if self.committing:
+                await self._settle(self.entry)
+            else:
+                self._told(self.entry, Fate.ABORTED)
 
-    async def _settle(self, entry: Told, *, was_committing: bool = True) -> None:
+    async def _settle(self, entry: Told | None) -> None:
         """In one of the ways that the documentation names."""
-        rng = self.books.world.rng
-        again = rng.random() < 0.6
+        again = self.books.world.rng.random() < 0.6
         for _ in range(40):
             try:
                 if again:
                     await self.producer.commit_transaction(timeout=2.0)
-                    entry.fate = Fate.COMMITTED
+                    self._told(entry, Fate.COMMITTED)
                 else:
                     await self.producer.init_transactions(timeout=2.0)
-                return
             except (CommitOutcomeUnknownError, TransactionTimeoutError):
                 continue
-            except StateError:
-                # Not the commit was cancelled: the abort, or the beginning.
-                entry.fate = Fate.UNKNOWN if was_committing else Fate.ABORTED
-                return
             except KafkaError as error:
-                self._refused(entry, error, committing=True)
-                await self._abort(entry)
-                return
+                self._refused(entry, error)
+                if entry is not None:
+                    await self._abort(entry)
+            return
+
+    @staticmethod
+    def _told(entry: Told | None, fate: Fate) -> None:
+        if entry is not None:
+            entry.fate = fate
 
     async def _abort(self, entry: Told) -> None:
         for _ in range(40):
@@ -225,13 +234,15 @@ class Clerk:
                 self._note_the_end(error)
             return
 
-    def _refused(self, entry: Told, error: KafkaError, *, committing: bool) -> None:
+    def _refused(self, entry: Told | None, error: KafkaError) -> None:
         """The transaction is not committed, and its owner may rely on that where the error says so."""
         self._note_the_end(error)
+        if entry is None:
+            return
         entry.story.append(f"{type(error).__name__} {error.outcome.value}")
-        ended = isinstance(error, StateError) and committing
-        unsure = error.outcome is Outcome.UNKNOWN or ended
-        entry.fate = Fate.UNKNOWN if committing and unsure else Fate.ABORTED
+        # A producer that was closed meanwhile knows nothing.
+        unsure = error.outcome is Outcome.UNKNOWN or isinstance(error, StateError)
+        entry.fate = Fate.UNKNOWN if self.committing and unsure else Fate.ABORTED
 
     def _note_the_end(self, error: KafkaError) -> None:
         if isinstance(error, ProducerFencedError) or self.producer.health().state in (
