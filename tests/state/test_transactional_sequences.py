@@ -149,3 +149,14 @@ def test_topics_that_were_counted_on_are_kept(m: Machines) -> None:
     assert m.accumulator.counted_topics() == {"t"}
     m.sequences.obtained(7000, 9)
     assert m.accumulator.counted_topics() == set()
+
+
+def test_a_gap_is_not_closed_under_the_same_epoch(m: Machines, lost: list[KafkaError]) -> None:
+    """A producer without transactions would go on under its own next epoch: here that would tear the transaction."""
+    identity = m.sequences.identity
+    first, second = send(m, 2)
+    m.answer(first, 29)
+    m.answer(second, OUT_OF_ORDER)
+    m.fill(b"x")
+    assert m.drain() == []
+    assert m.sequences.identity == identity
