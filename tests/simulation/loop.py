@@ -32,6 +32,8 @@ class SimulatedLoop(asyncio.BaseEventLoop):
         self.rng = rng
         self.clock = ManualClock()
         self.turns = 0
+        # What is to happen in a certain turn, whatever happens then.
+        self.in_turn: dict[int, Callable[[], object]] = {}
         self.troubles: list[dict[str, Any]] = []
         self.wall_offset_ms = 0
         self._clock_resolution = 1e-9
@@ -72,6 +74,9 @@ class SimulatedLoop(asyncio.BaseEventLoop):
     def select(self, timeout: float | None) -> list[Any]:
         """asyncio: wait until something happens, at most so long."""
         self.turns += 1
+        planned = self.in_turn.pop(self.turns, None)
+        if planned is not None:
+            self.call_soon(planned)
         if self.turns > _MOST_TURNS:
             raise StuckError(f"after {_MOST_TURNS} turns of the loop the simulation is not over")
         if timeout is None:
