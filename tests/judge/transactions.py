@@ -115,7 +115,7 @@ def _of_the_offset(told: Sequence[Told], visible: Counter[int], offset: int | No
     sure = [one.offset for one in told if one.offset is not None and _is_there(one, visible)]
     perhaps = [one.offset for one in told if one.offset is not None and _may_be_there(one)]
     least = max(sure, default=None)
-    if offset == least or (offset in perhaps and (least is None or (offset is not None and offset > least))):
+    if offset == least or (offset is not None and offset in perhaps and (least is None or offset > least)):
         return
     yield Finding(Anomaly.OFFSETS, -1, f"it is {offset}, at least {least} was committed")
 

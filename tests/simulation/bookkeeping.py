@@ -103,7 +103,7 @@ class Clerk:
             await asyncio.sleep(rng.choice((0.0, 0.0, rng.uniform(0, 0.5))))
 
     async def _transaction(self) -> None:
-        self.entry = None
+        before = len(self.books.told)
         try:
             await self._prepare()
             await self.books.world.rng.choice(
@@ -111,8 +111,8 @@ class Clerk:
             )()
         except KafkaError as error:
             self._note_the_end(error)
-        if self.entry is not None:
-            self.entry.story.append(self.entry.fate.value)
+        for entry in self.books.told[before:]:
+            entry.story.append(entry.fate.value)
 
     def _begun(self) -> Told:
         """The transaction is open: from here on it counts."""
@@ -186,6 +186,7 @@ class Clerk:
 
     async def _in_a_task_that_is_cancelled(self) -> None:
         """At any await: then nobody was told anything; whoever comes next joins what goes on."""
+        self._turn_the_page()
         task = asyncio.create_task(self._in_a_block())
         await asyncio.wait([task], timeout=self.books.world.rng.choice((0.0, 0.01, 0.1, 1.0)))
         task.cancel()
@@ -198,6 +199,9 @@ class Clerk:
                 await self._settle(self.entry)
             else:
                 self._told(self.entry, Fate.ABORTED)
+
+    def _turn_the_page(self) -> None:
+        self.entry = None
 
     async def _settle(self, entry: Told | None) -> None:
         """In one of the ways that the documentation names."""

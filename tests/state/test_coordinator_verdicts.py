@@ -16,8 +16,11 @@ RETRIED: dict[Answer, dict[Request, set[int]]] = {
         R.COMMIT_OFFSETS: {3, 14},
     },
     A.BUSY: {request: {51} for request in R},
-    A.LOOK_UP: {request: {15, 16} for request in R if request is not R.FIND_COORDINATOR}
-    | {R.COMMIT_OFFSETS: {7, 15, 16}},
+    A.LOOK_UP: {
+        request: {7, 15, 16} if request is R.COMMIT_OFFSETS else {15, 16}
+        for request in R
+        if request is not R.FIND_COORDINATOR
+    },
 }
 ABORTABLE = {
     R.FIND_COORDINATOR: {30, 120},
