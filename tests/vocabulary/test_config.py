@@ -167,7 +167,7 @@ def test_interceptors_cannot_wait() -> None:
         ("max_batch_size", "did you mean batch_size?"),
         ("queue_buffering_max_ms", "did you mean linger_ms?"),
         ("xyzzy", "xyzzy: no such setting; remove it, or see docs/configuration.md"),
-        ("transactional_id", "transactions are not available yet"),
+        ("transaction_two_phase_commit_enable", "two-phase commit (KIP-939) is not built"),
         ("ssl_keystore_location", "Java key stores cannot be read"),
         ("ssl_cafile", "TLS is not built yet"),
         ("sasl_mechanism", "SASL is not built yet"),
