@@ -31,6 +31,7 @@ from aioproducer._state.tally import Totals
 from aioproducer._state.transaction import Event
 from aioproducer.config import ProducerConfig
 from aioproducer.errors import (
+    BufferFullError,
     CommitOutcomeUnknownError,
     KafkaError,
     MetadataTimeoutError,
@@ -443,10 +444,13 @@ class Producer(SendPath[K, V], Generic[K, V]):
         return sending_of(self._intake.take(call), wants_metadata)
 
     def _refuse(self, error: KafkaError, wants_metadata: bool) -> Any:
-        """Called by the fast path as well, with what a serializer raised."""
+        """Called by the fast path, with what a serializer raised."""
+        self._fail_transaction(error)
+        return sending_of(refused(error), wants_metadata)
+
+    def _fail_transaction(self, error: KafkaError) -> None:
         if self._engine is not None:
             self._engine.refused(error)
-        return sending_of(refused(error), wants_metadata)
 
     def _send_now(  # the arguments of send_nowait()
         self,
@@ -460,7 +464,14 @@ class Producer(SendPath[K, V], Generic[K, V]):
     ) -> Delivery:
         self._usable()
         assert self._intake is not None  # noqa: S101  # made by start()
-        return self._intake.take_now(Call(topic, value, key, partition, timestamp, headers, timeout))
+        try:
+            return self._intake.take_now(Call(topic, value, key, partition, timestamp, headers, timeout))
+        except BufferFullError:
+            # Not now, says the call, which is not to wait: the record may be sent again.
+            raise
+        except KafkaError as error:
+            self._fail_transaction(error)
+            raise
 
     def send_threadsafe(
         self,
@@ -522,9 +533,12 @@ class Producer(SendPath[K, V], Generic[K, V]):
         """
         self._usable()
         assert self._bulk is not None  # noqa: S101  # made by start()
-        return sending_of(
-            self._bulk.take(BulkCall(topic, values, keys, partition, timestamps, headers, timeout))
-        )
+        try:
+            pending = self._bulk.take(BulkCall(topic, values, keys, partition, timestamps, headers, timeout))
+        except KafkaError as error:
+            self._fail_transaction(error)
+            raise
+        return sending_of(pending)
 
     async def send_all(
         self,

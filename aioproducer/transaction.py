@@ -15,7 +15,7 @@ from aioproducer._state.checking import checked_seconds
 from aioproducer._state.consumed import group_of, next_offsets, offsets_of
 from aioproducer._state.transaction import State
 from aioproducer.config import ProducerConfig
-from aioproducer.errors import KafkaError, TransactionAbortedError
+from aioproducer.errors import KafkaError, StateError, TransactionAbortedError
 from aioproducer.records import OffsetAndMetadata, TopicPartition, TransactionListing
 
 if TYPE_CHECKING:
@@ -60,10 +60,18 @@ class Transaction:
             else:
                 await transactions.abort(self._patience)
         except KafkaError as failure:
-            if error is None or isinstance(error, KafkaError):
+            if error is None:
+                raise
+            if isinstance(error, KafkaError):
                 raise failure from error
             # The user's own error is what the user has to see.
             log.warning("a transaction was not aborted: %s", failure)
+
+    def _mine(self) -> Transactions:
+        transactions = self._transactions()
+        if transactions.number != self._number:
+            raise StateError("this transaction has ended, and another has begun")
+        return transactions
 
     def _is_open(self, transactions: Transactions) -> bool:
         """False after the user has ended it by hand, or detached it."""
@@ -86,11 +94,11 @@ class Transaction:
 
         `group` is a group id, a `GroupMetadata`, or a consumer of aiokafka or confluent-kafka.
         """
-        self._transactions().record_offsets(offsets_of(offsets), group_of(group))
+        self._mine().record_offsets(offsets_of(offsets), group_of(group))
 
     def consumed(self, records: Iterable[Any], group: object) -> None:
         """Make the offsets after these consumed records a part of the transaction."""
-        self._transactions().record_offsets(next_offsets(records), group_of(group))
+        self._mine().record_offsets(next_offsets(records), group_of(group))
 
     async def detach(self, timeout: float | None = None) -> TransactionHandle:
         """Wait for everything that was sent, leave the transaction open, and give a handle that ends it from anywhere.
@@ -98,7 +106,7 @@ class Transaction:
         The producer takes no more transactions until `init_transactions()`. Waits at most `timeout` seconds.
         """
         patience = checked_seconds("timeout", timeout)
-        facts = await self._transactions().detach(self._patience if patience is None else patience)
+        facts = await self._mine().detach(self._patience if patience is None else patience)
         return TransactionHandle(*facts)
 
 

@@ -300,6 +300,10 @@ class Intake:
                 failed(DeliveryError(text, topic=topic, elapsed=self.loop.time() - now))
             return taken
 
+        def refused(error: KafkaError) -> None:
+            self.engine.refused(error)
+            failed(no_place(error, self.loop.time() - now))
+
         waiting = Waiting(
             topic=topic,
             record=ready,
@@ -307,7 +311,7 @@ class Intake:
             give_up_at=give_up_at,
             record_deadline=give_up_at,
             on_accepted=accepted,
-            on_refused=lambda error: failed(no_place(error, self.loop.time() - now)),
+            on_refused=refused,
             choose=self.choose if self.partitioner is not None else None,
             queued=True,
         )

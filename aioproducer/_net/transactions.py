@@ -43,6 +43,7 @@ from aioproducer._wire.messages.txn_offset_commit import TxnOffsetCommitResponse
 from aioproducer.errors import (
     BrokerError,
     CommitOutcomeUnknownError,
+    DeliveryError,
     KafkaError,
     ProducerFencedError,
     ProtocolError,
@@ -64,6 +65,9 @@ if TYPE_CHECKING:
 R = TypeVar("R", bound="tuple[Any, ...]")
 
 RECOVERS_FROM = 3
+# To the coordinators of so many groups a connection is kept.
+MOST_GROUPS = 8
+MEMBERS_FROM = 3
 NOBODY = (-1, -1)
 # A broker that says this of a batch may have ended the transaction, or given its id to another producer.
 INVALID_TXN_STATE = 48
@@ -499,6 +503,10 @@ class Transactions:
         left = dict(offsets)
 
         async def attempt(connection: Connection) -> int:
+            version = version_for(connection.versions, COMMIT_OFFSETS, self.parts.level)
+            if version < MEMBERS_FROM and group != GroupMetadata(group.group_id):
+                text = "the broker cannot tell members of a group from zombies: give the group id alone"
+                raise ProtocolError(text, broker=connection.broker)
             question = to_commit_offsets(self.transactional_id, self._identity(), group, left)
             answer = await self._ask(connection, question, TxnOffsetCommitResponse, COMMIT_OFFSETS)
             code, taken = taken_offsets(answer, left)
@@ -508,6 +516,8 @@ class Transactions:
 
         coordinator = self.groups.get(group.group_id)
         if coordinator is None:
+            if len(self.groups) >= MOST_GROUPS:
+                self.groups.pop(next(iter(self.groups))).forget()
             coordinator = self.groups[group.group_id] = Coordinator(self.engine, Key.GROUP, group.group_id)
         await self._add(coordinator, Request.COMMIT_OFFSETS, attempt)
 
@@ -528,19 +538,22 @@ class Transactions:
 
     def _drop(self, text: str, cause: KafkaError | None) -> None:
         """Nothing more is sent: what is not on its way ends now, and the rest when it comes back."""
+        aborted = TransactionAbortedError(text, cause=cause, retriable=cause is None or self.table.passes())
 
         def refusal(call: Waiting) -> KafkaError:
-            return TransactionAbortedError(text, topic=call.topic, cause=cause)
+            return TransactionAbortedError(text, topic=call.topic, cause=cause, retriable=aborted.retriable)
 
         def ended(batch: QueuedBatch) -> KafkaError:
             if batch.attempts:
                 self.parts.failed = True
-            return TransactionAbortedError(
+            return DeliveryError(
                 text,
                 topic=batch.topic,
                 partition=batch.partition,
                 outcome=Outcome.UNKNOWN if batch.dirty else Outcome.NOT_WRITTEN,
-                cause=cause,
+                attempts=batch.attempts,
+                cause=aborted,
+                retriable=aborted.retriable,
             )
 
         self.parts.wanted.clear()

@@ -71,6 +71,7 @@ MOVES: Mapping[tuple[State, Event], State] = MappingProxyType(
         (_S.INITIALIZING, _E.INIT): _S.INITIALIZING,
         # The coordinator ends what is open before it gives the id again: that settles what nobody knows.
         (_S.UNCERTAIN, _E.INIT): _S.INITIALIZING,
+        (_S.ABORTABLE, _E.INIT): _S.INITIALIZING,
         (_S.ABORTING, _E.INIT): _S.INITIALIZING,
         (_S.INITIALIZING, _E.INITIALIZED): _S.READY,
         (_S.INITIALIZING, _E.NOT_INITIALIZED): _S.UNINITIALIZED,
@@ -151,12 +152,16 @@ class TransactionTable:
         """Why the transaction can only be aborted, if that is so."""
         return self.aborted("it cannot be committed") if self.state is State.ABORTABLE else None
 
+    def passes(self) -> bool:
+        """Whether what failed may succeed in another transaction."""
+        return self.cause is None or _may_pass(self.cause)
+
     def aborted(self, text: str) -> TransactionAbortedError:
         """The error of everything that the failed transaction makes impossible."""
         return TransactionAbortedError(
             f"{text}: a part of the transaction failed, so that it can only be aborted",
             cause=self.cause,
-            retriable=self.cause is None or _may_pass(self.cause),
+            retriable=self.passes(),
         )
 
 

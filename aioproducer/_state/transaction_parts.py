@@ -53,5 +53,7 @@ class TransactionParts:
 
     def record(self, group: GroupMetadata, offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> None:
         """Keep offsets until they are sent; the newest of a partition counts, and so does the newest of a group's facts."""
+        if not offsets:
+            return
         _, known = self.recorded.get(group.group_id, (group, {}))
         self.recorded[group.group_id] = group, known | dict(offsets)

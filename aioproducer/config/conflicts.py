@@ -11,6 +11,7 @@ from aioproducer.config.table import DERIVED
 __all__ = ["complete", "conflicts"]
 
 IDEMPOTENT_IN_FLIGHT = 5  # a broker remembers this many batches of a producer in each partition
+TRANSACTION_TIMEOUT_MS = 60_000
 LEVELS = {"gzip": (1, 9), "lz4": (1, 17), "zstd": (-131_072, 22)}
 CEILINGS = {
     "reconnect_backoff_max_ms": ("reconnect_backoff_ms", 1_000),
@@ -64,8 +65,9 @@ def _transactions(fields: Mapping[str, Any], given: AbstractSet[str]) -> Iterato
         yield (
             "enable_idempotence=False: transactional_id needs it: leave enable_idempotence out, or transactional_id"
         )
-    if name is None and "transaction_timeout_ms" in given:
-        yield "transaction_timeout_ms: there are no transactions without transactional_id: set it, or remove this"
+    timeout = fields["transaction_timeout_ms"]
+    if name is None and timeout != TRANSACTION_TIMEOUT_MS:
+        yield f"transaction_timeout_ms={timeout}: there are no transactions without transactional_id: set it, or remove this"
 
 
 def _gapless(fields: Mapping[str, Any], given: AbstractSet[str]) -> Iterator[str]:

@@ -8,7 +8,7 @@ from typing import Any, Final, Self, Unpack, cast
 
 import attrs
 
-from aioproducer.config.conflicts import complete, conflicts
+from aioproducer.config.conflicts import TRANSACTION_TIMEOUT_MS, complete, conflicts
 from aioproducer.config.endpoints import BootstrapServers, Endpoint
 from aioproducer.config.kinds import (
     LONG_MAX,
@@ -232,7 +232,7 @@ class ProducerConfig:
         "the one before. Records can be sent only in transactions then.",
     )
     transaction_timeout_ms: int = setting(
-        60_000,
+        TRANSACTION_TIMEOUT_MS,
         INT_MS,
         Group.TRANSACTIONS,
         "How long a transaction may be open before its coordinator aborts it. Brokers allow at most their "

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from aioproducer import (
+    DeliveryError,
     GroupMetadata,
     OffsetAndMetadata,
     Outcome,
@@ -79,7 +80,9 @@ async def test_what_was_not_sent_is_dropped(make: Make, ledger: EmbeddedKafka) -
     deliveries = await put(producer, b"a", b"b")
     await producer.abort_transaction()
     assert fates(deliveries) == {Outcome.NOT_WRITTEN}
-    assert isinstance(deliveries[0].exception(), TransactionAbortedError)
+    error = deliveries[0].exception()
+    assert isinstance(error, DeliveryError)
+    assert isinstance(error.cause, TransactionAbortedError)
     assert written(ledger) == []
     assert asked(ledger, "EndTxn") == []
 
@@ -364,3 +367,81 @@ async def test_the_engine_has_no_identity_task(clerk: Producer[Any, Any]) -> Non
     assert "aioproducer transactions" in names
     assert "aioproducer identity" not in names
     assert not engine(clerk).sequences.wanted
+
+
+# -- what counts as a part of it
+
+
+async def test_a_refused_record_of_a_bulk_refuses_the_commit(
+    clerk: Producer[Any, Any], ledger: EmbeddedKafka
+) -> None:
+    """As one that was sent alone does."""
+    with pytest.raises(TransactionAbortedError) as caught:
+        async with clerk.transaction():
+            await (await clerk.send_batch("one", [b"a", bytes(2_000_000)]))
+    assert isinstance(caught.value.cause, RecordTooLargeError)
+    assert seen(ledger) == []
+
+
+async def test_a_queued_record_that_finds_no_place_refuses_the_commit(
+    clerk: Producer[Any, Any], ledger: EmbeddedKafka
+) -> None:
+    """It was accepted, and is not written."""
+    with pytest.raises(TransactionAbortedError):
+        async with clerk.transaction():
+            delivery = clerk.send_nowait("one", b"a", partition=7, timeout=0.1)
+            await delivery.wait(LIMIT)
+    assert seen(ledger) == []
+
+
+@pytest.mark.parametrize("how", ["send_nowait", "send_batch"])
+async def test_a_call_that_raises_refuses_the_commit(
+    clerk: Producer[Any, Any], ledger: EmbeddedKafka, how: str
+) -> None:
+    """Whatever its caller makes of the error."""
+    with pytest.raises(TransactionAbortedError):
+        async with clerk.transaction():
+            with pytest.raises(RecordError):
+                getattr(clerk, how)("a topic", [b"a"] if how == "send_batch" else b"a")
+    assert seen(ledger) == []
+
+
+async def test_what_its_sender_took_back_is_no_part_of_it(make: Make, ledger: EmbeddedKafka) -> None:
+    """`try_cancel()`, `purge()` and a cancelled `send()` are what the program wants; so is the rest that it commits."""
+    producer = make(ledger, transactional_id=NAME, linger_ms=60_000)
+    await producer.start()
+    async with producer.transaction():
+        first, second, third = await put(producer, b"a", b"b", b"c")
+        assert second.try_cancel()
+        assert producer.purge() == 2
+        await put(producer, b"d")
+    assert fates([first, second, third]) == {Outcome.NOT_WRITTEN}
+    assert seen(ledger) == [b"d"]
+
+
+async def test_no_offsets_are_no_part_of_it(clerk: Producer[Any, Any], ledger: EmbeddedKafka) -> None:
+    """A poll that gave nothing asks nobody anything."""
+    async with clerk.transaction() as tx:
+        tx.consumed([], "readers")
+        tx.send_offsets({}, "readers")
+    assert asked(ledger, "EndTxn") == []
+
+
+async def test_a_kept_transaction_cannot_be_used_in_the_next(clerk: Producer[Any, Any]) -> None:
+    """Its offsets would be committed with what they do not belong to."""
+    async with clerk.transaction() as first:
+        pass
+    async with clerk.transaction():
+        with pytest.raises(StateError, match="has ended"):
+            first.send_offsets({("source", 0): 1}, "readers")
+
+
+async def test_few_connections_for_many_groups(clerk: Producer[Any, Any], ledger: EmbeddedKafka) -> None:
+    """Those of groups that were not needed for long are closed."""
+    for number in range(20):
+        async with clerk.transaction() as tx:
+            tx.send_offsets({("source", 0): number}, f"group-{number}")
+    transactions = engine(clerk).transactions
+    assert transactions is not None
+    assert len(transactions.groups) <= 8
+    assert ledger.committed_offset("group-0", "source") == 0

@@ -9,6 +9,7 @@ import pytest
 
 from aioproducer import (
     CommitOutcomeUnknownError,
+    DeliveryError,
     Outcome,
     Producer,
     StateError,
@@ -300,7 +301,9 @@ async def test_e09_an_abort_of_what_is_in_doubt_takes_a_new_epoch(make: Make, le
     await until(lambda: asked(ledger, "Produce"))
     await clerk.abort_transaction()
     assert await outcomes(deliveries) == [Outcome.UNKNOWN]
-    assert isinstance(deliveries[0].exception(), TransactionAbortedError)
+    error = deliveries[0].exception()
+    assert isinstance(error, DeliveryError)
+    assert isinstance(error.cause, TransactionAbortedError)
     async with clerk.transaction():
         await put(clerk, b"b")
     (batch,) = [batch for one in asked(ledger, "Produce") for batch in one.batches]

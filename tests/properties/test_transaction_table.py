@@ -31,7 +31,7 @@ class Reference:
         going_on = {E.COMMIT: "commit", E.ABORT: "abort", E.DETACH: "detach"}
         fresh = self.open and self.ending is None
         possible = {
-            E.INIT: (self.ending is None and not self.open)
+            E.INIT: (self.ending is None and (not self.open or self.spoilt))
             or self.ending in ("init", "abort")
             or (self.ending == "commit" and self.unheard),
             E.BEGIN: self.has_id and not self.open and not self.gone and self.ending is None,
