@@ -75,9 +75,10 @@ class Rounds:
             self.kafka.delete_topic(topic)
 
     def _scaled(self, contestant: Contestant, records: int) -> int:
-        # Whole calls, and whole shares of tasks and producers.
-        slow = "rate" in contestant.options
-        unit: int = max(_FEWEST // 10 if slow else _FEWEST, contestant.options.get("many", 1))
+        # Whole calls, whole transactions, and whole shares of tasks and producers.
+        options = contestant.options
+        fewest = _FEWEST // 10 if "rate" in options or "per_transaction" in options else _FEWEST
+        unit: int = max(fewest, options.get("many", 1), options.get("per_transaction", 1))
         return max(unit, int(records * self.scale) // unit * unit)
 
 
