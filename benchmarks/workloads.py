@@ -129,9 +129,9 @@ TASKS: Final = Workload(
 PACES: Final = tuple(_paced(rate) for rate in (200, 2_000, 5_000))
 # A record that is alone in its transaction lingers for no other: the commit of confluent-kafka and of Java would wait.
 TRANSACTIONS: Final = (
-    _transactions(1, 600, 300, 0),
-    _transactions(100, 200, 100, LINGER_MS),
-    _transactions(10_000, 40, 10, LINGER_MS),
+    _transactions(1, 400, 200, 0),
+    _transactions(100, 150, 50, LINGER_MS),
+    _transactions(10_000, 30, 8, LINGER_MS),
 )
 # Small batches make many requests: what a request costs would show.
 _SMALL: Final[dict[str, Any]] = {"partition": 0, "settings": {"batch_size": 4096}}
