@@ -1,0 +1,415 @@
+"""The producer's transactions on a real Kafka of each kind: 4.3 with both versions of transactions, and 3.9.
+
+What became of them is told by confluent-kafka.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import os
+import pickle
+import random
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+
+from aioproducer import (
+    CommitOutcomeUnknownError,
+    Delivery,
+    Outcome,
+    Producer,
+    ProducerFencedError,
+    StateError,
+    TransactionAbortedError,
+    TransactionHandle,
+    fence,
+    list_transactions,
+)
+from tests.effort import SEED_VARIABLE
+from tests.kafka.committed import LIMIT, Values, all_values, offsets, state_of, until_state, values
+from tests.kafka.scissors import END_TXN, Scissors
+from tools.kafka_cluster import KafkaCluster
+from tools.kafka_jars import KAFKA_VERSION, OLD_KAFKA_VERSION
+from tools.kafka_node import QUICK_START
+
+pytestmark = pytest.mark.kafka
+
+KINDS: Final[dict[str, tuple[str, dict[str, int]]]] = {
+    "version-2": (KAFKA_VERSION, {"transaction.version": 2}),
+    "version-1": (KAFKA_VERSION, {"transaction.version": 1}),
+    "old": (OLD_KAFKA_VERSION, {}),
+}
+# Otherwise the coordinator looks every ten seconds for transactions whose time is over.
+_SETTINGS: Final = {"transaction.abort.timed.out.transaction.cleanup.interval.ms": "100"}
+_SEED: Final = int(os.environ.get(SEED_VARIABLE) or random.SystemRandom().randrange(2**31))
+_ROOT: Final = Path(__file__).parents[2]
+_numbers = itertools.count()
+
+Made = Producer[Any, Any]
+
+
+@pytest.fixture(scope="module", params=KINDS)
+def kafka(request: pytest.FixtureRequest) -> Iterator[KafkaCluster]:
+    """A real Kafka of one node."""
+    version, features = KINDS[request.param]
+    with KafkaCluster(1, version, _SETTINGS, QUICK_START, features) as kafka:
+        yield kafka
+
+
+@pytest.fixture
+def servers(kafka: KafkaCluster) -> str:
+    """Where it listens."""
+    return kafka.bootstrap_servers
+
+
+@pytest.fixture
+def name() -> str:
+    """A transactional id that no other test uses."""
+    return f"transactional-{next(_numbers)}"
+
+
+@pytest.fixture
+def topic(kafka: KafkaCluster, name: str) -> str:
+    """A topic of four partitions."""
+    return kafka.create_topic(f"topic-of-{name}", 4)
+
+
+async def put(producer: Made, topic: str, *values: bytes, partition: int = 0) -> list[Delivery]:
+    """Send these in the open transaction, and wait until they are written."""
+    sent = [await producer.send(topic, value, partition=partition) for value in values]
+    assert {await one.wait(LIMIT) for one in sent} <= {Outcome.ACKED}
+    return sent
+
+
+# -- commit and abort
+
+
+async def test_what_is_committed_is_seen(servers: str, name: str, topic: str) -> None:
+    """And what is aborted is not; empty transactions between them do no harm."""
+    async with Producer(servers, transactional_id=name) as producer:
+        for number in range(6):
+            async with producer.transaction():
+                pass
+            await producer.begin_transaction()
+            await put(producer, topic, b"%d" % number)
+            await (producer.abort_transaction if number % 2 else producer.commit_transaction)()
+            await producer.begin_transaction()
+            await producer.abort_transaction()
+    assert await values(servers, topic, name) == {0: [b"0", b"2", b"4"]}
+    assert await all_values(servers, topic) == {0: [b"0", b"1", b"2", b"3", b"4", b"5"]}
+
+
+async def test_many_small_transactions(servers: str, name: str, topic: str) -> None:
+    """Every third of 150 is aborted, written or not: what is seen is exactly the rest, in order."""
+    rng = random.Random(_SEED)
+    print(f"many small transactions: replay with {SEED_VARIABLE}={_SEED}")
+    kept: Values = {}
+    loop = asyncio.get_running_loop()
+    async with Producer(servers, transactional_id=name) as producer:
+        began = loop.time()
+        for number in range(150):
+            await producer.begin_transaction() if number else await producer.init_transactions()
+            if not number:
+                await producer.begin_transaction()
+            sent = await _scattered(producer, topic, number, rng)
+            if number % 3 == 2:
+                await producer.flush() if rng.random() < 0.5 else None
+                await producer.abort_transaction()
+                continue
+            await producer.commit_transaction()
+            for partition, value in sent:
+                kept.setdefault(partition, []).append(value)
+        print(f"150 transactions in {loop.time() - began:.2f} s")
+    assert await values(servers, topic, name) == kept
+
+
+async def _scattered(
+    producer: Made, topic: str, number: int, rng: random.Random
+) -> list[tuple[int, bytes]]:
+    sent = [(rng.randrange(4), b"%d-%d" % (number, index)) for index in range(rng.randrange(1, 20))]
+    for partition, value in sent:
+        await producer.send(topic, value, partition=partition)
+    return sent
+
+
+async def test_another_name(servers: str, name: str, topic: str) -> None:
+    """A producer that goes over to another transactional id leaves the one before as it is."""
+    async with Producer(servers, transactional_id=name) as producer:
+        async with producer.transaction():
+            await put(producer, topic, b"a")
+        await producer.init_transactions(f"{name}-another")
+        async with producer.transaction():
+            await put(producer, topic, b"b")
+        listed = await producer.list_transactions(name)
+    assert [one.transactional_id for one in listed] == [name, f"{name}-another"]
+    assert await values(servers, topic, name, f"{name}-another") == {0: [b"a", b"b"]}
+
+
+# -- offsets
+
+
+async def test_offsets_move_with_the_transaction(servers: str, name: str, topic: str) -> None:
+    """Those of a commit are a foreign client's too, those of an abort nobody's; metadata is kept."""
+    async with Producer(servers, transactional_id=name) as producer:
+        async with producer.transaction() as tx:
+            await put(producer, topic, b"a")
+            tx.send_offsets({(topic, 0): 5, (topic, 1): 7}, name)
+        with pytest.raises(ZeroDivisionError):
+            async with producer.transaction():
+                await producer.send_offsets_to_transaction({(topic, 0): 77}, name)
+                raise ZeroDivisionError
+        async with producer.transaction() as tx:
+            tx.send_offsets({(topic, 1): 8}, name)
+        told = await producer.committed_offsets(name, [(topic, number) for number in range(4)])
+    assert {place.partition: one.offset for place, one in told.items()} == {0: 5, 1: 8}
+    assert await offsets(servers, name, topic, 4) == {0: 5, 1: 8}
+
+
+async def test_open_offsets_are_waited_for(servers: str, name: str, topic: str) -> None:
+    """Whoever asks for offsets that a transaction holds is told when it has ended."""
+    async with Producer(servers, transactional_id=name) as producer, Producer(servers) as other:
+        async with producer.transaction():
+            await producer.send_offsets_to_transaction({(topic, 0): 3}, name)
+            asking = asyncio.create_task(other.committed_offsets(name, [(topic, 0)]))
+            done, _ = await asyncio.wait([asking], timeout=0.3)
+            assert not done
+        assert [one.offset for one in (await asking).values()] == [3]
+
+
+# -- others take over
+
+
+async def test_e07_a_second_producer_fences_the_first(servers: str, name: str, topic: str) -> None:
+    """E07: at whatever point the first is, it is told, all it has sent is aborted, and the second goes on."""
+    for moment in ("ready", "open", "written", "offsets"):
+        async with Producer(servers, transactional_id=name) as first:
+            await first.init_transactions()
+            if moment != "ready":
+                await first.begin_transaction()
+            if moment in ("written", "offsets"):
+                await put(first, topic, b"lost")
+            if moment == "offsets":
+                await first.send_offsets_to_transaction({(topic, 0): 1}, name)
+            async with Producer(servers, transactional_id=name) as second:
+                async with second.transaction():
+                    await put(second, topic, moment.encode())
+                await _find_out(first, topic)
+                async with second.transaction():
+                    await put(second, topic, moment.encode())
+    kept = [moment for moment in (b"ready", b"open", b"written", b"offsets") for _ in range(2)]
+    assert await values(servers, topic, name) == {0: kept}
+    assert await offsets(servers, name, topic, 1) == {}
+
+
+async def _find_out(first: Made, topic: str) -> None:
+    """Whatever it tries comes to nothing, and nothing hangs."""
+    with pytest.raises((ProducerFencedError, TransactionAbortedError)):
+        async with asyncio.timeout(LIMIT):
+            try:
+                await first.begin_transaction()
+            except StateError as error:
+                assert "IN_TRANSACTION" in str(error)
+            late = await first.send(topic, b"late")
+            assert await late.wait(LIMIT) is not Outcome.ACKED
+            await first.commit_transaction()
+    with pytest.raises(ProducerFencedError):
+        async with asyncio.timeout(LIMIT):
+            while True:
+                await first.abort_transaction()
+    with pytest.raises(ProducerFencedError):
+        await first.begin_transaction()
+
+
+async def test_fence_ends_what_others_have_open(servers: str, name: str, topic: str) -> None:
+    """Their transactions are aborted, and they are refused when they come back; ids nobody has used are fine."""
+    async with Producer(servers, transactional_id=name) as producer:
+        await producer.init_transactions()
+        await producer.begin_transaction()
+        await put(producer, topic, b"lost")
+        assert await state_of(servers, name) == "Ongoing"
+        await fence([name, f"{name}-never-used"], servers)
+        assert await state_of(servers, name) in ("Empty", "CompleteAbort")
+        with pytest.raises(ProducerFencedError):
+            await producer.commit_transaction()
+        with pytest.raises(ProducerFencedError):
+            await producer.begin_transaction()
+    assert await values(servers, topic, name) == {}
+
+
+async def test_transactions_are_listed(servers: str, name: str, topic: str) -> None:
+    """With their states, whoever asks."""
+    async with Producer(servers, transactional_id=name) as producer:
+        await producer.init_transactions()
+        assert await state_of(servers, name) == "Empty"
+        await producer.begin_transaction()
+        await put(producer, topic, b"a")
+        assert await state_of(servers, name) == "Ongoing"
+        await producer.commit_transaction()
+        assert await until_state(servers, name, "CompleteCommit")
+        assert await list_transactions("nobody-is-called-so", servers) == []
+
+
+# -- time
+
+
+async def test_e06_its_time_is_over_before_the_commit(servers: str, name: str, topic: str) -> None:
+    """E06: the commit says so, nothing is visible, and the next transaction works; and that again."""
+    async with Producer(servers, transactional_id=name, transaction_timeout_ms=500) as producer:
+        await producer.init_transactions()
+        for _ in range(2):
+            await producer.begin_transaction()
+            await put(producer, topic, b"lost")
+            await until_state(servers, name, "CompleteAbort")
+            with pytest.raises(TransactionAbortedError, match="transaction_timeout_ms"):
+                await producer.commit_transaction()
+            await producer.abort_transaction()
+            await producer.begin_transaction()
+            await put(producer, topic, b"kept")
+            await producer.commit_transaction()
+    assert await values(servers, topic, name) == {0: [b"kept", b"kept"]}
+
+
+async def test_e06_its_time_is_over_while_it_sends(servers: str, name: str, topic: str) -> None:
+    """E06: what comes late fails, and the transaction with it; the producer goes on with the next."""
+    async with Producer(servers, transactional_id=name, transaction_timeout_ms=500) as producer:
+        with pytest.raises(TransactionAbortedError):
+            async with producer.transaction():
+                await put(producer, topic, b"lost")
+                await until_state(servers, name, "CompleteAbort")
+                for number in range(20):
+                    await producer.send(topic, b"late", partition=number % 4)
+        async with producer.transaction():
+            await put(producer, topic, b"kept")
+    assert await values(servers, topic, name) == {0: [b"kept"]}
+
+
+# -- handles
+
+
+@pytest.mark.parametrize("end", ["commit", "abort"])
+async def test_a_handle_ends_it_in_another_process(servers: str, name: str, topic: str, end: str) -> None:
+    """Twice without harm; the other end is refused afterwards; the producer goes on once it is initialized."""
+    async with Producer(servers, transactional_id=name) as producer:
+        async with producer.transaction() as tx:
+            await put(producer, topic, b"handed over")
+            tx.send_offsets({(topic, 0): 9}, name)
+            handle = await tx.detach()
+        assert await state_of(servers, name) == "Ongoing"
+        assert await _ended_elsewhere(servers, end, handle) == ["done", "done"]
+        other = handle.abort if end == "commit" else handle.commit
+        with pytest.raises((ProducerFencedError, TransactionAbortedError, StateError, Exception)) as caught:
+            await other(servers)
+        print(f"the other end: {caught.value!r}")
+        await producer.init_transactions()
+        async with producer.transaction():
+            await put(producer, topic, b"next")
+    committed = end == "commit"
+    assert await values(servers, topic, name) == {0: [b"handed over"] * committed + [b"next"]}
+    assert await offsets(servers, name, topic, 1) == ({0: 9} if committed else {})
+
+
+async def _ended_elsewhere(servers: str, end: str, handle: TransactionHandle) -> list[str]:
+    process = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-m", "tests.kafka.ended_elsewhere", servers, end),
+        cwd=_ROOT,
+        stdin=asyncio.subprocess.PIPE,
+        stdout=asyncio.subprocess.PIPE,
+    )
+    output, _ = await asyncio.wait_for(process.communicate(pickle.dumps(handle)), LIMIT)
+    return output.decode().split()
+
+
+async def test_a_handle_whose_time_is_over(servers: str, name: str, topic: str) -> None:
+    """Its commit says so, its abort is done, and a successor goes on."""
+    async with Producer(servers, transactional_id=name, transaction_timeout_ms=500) as producer:
+        async with producer.transaction() as tx:
+            await put(producer, topic, b"lost")
+            handle = await tx.detach()
+    await until_state(servers, name, "CompleteAbort")
+    with pytest.raises(TransactionAbortedError, match="transaction_timeout_ms"):
+        await handle.commit(servers)
+    await handle.abort(servers)
+    async with Producer(servers, transactional_id=name) as successor:
+        async with successor.transaction():
+            await put(successor, topic, b"kept")
+        for call in (handle.commit, handle.abort):
+            with pytest.raises(ProducerFencedError):
+                await call(servers)
+    assert await values(servers, topic, name) == {0: [b"kept"]}
+
+
+# -- connections that end at the end of a transaction
+
+
+@pytest.mark.parametrize("behind", [False, True])
+async def test_e01_a_connection_is_cut_at_the_commit(
+    kafka: KafkaCluster, name: str, topic: str, monkeypatch: pytest.MonkeyPatch, *, behind: bool
+) -> None:
+    """E01: whether the coordinator had it or not, each of ten commits is done once, and none hits the next."""
+    servers = kafka.bootstrap_servers
+    async with Scissors(kafka.node(1).ports.broker) as scissors:
+        scissors.stand_in(monkeypatch)
+        async with Producer(servers, transactional_id=name) as producer:
+            for number in range(10):
+                scissors.cut(END_TXN, behind=behind, times=1 + number % 2)
+                async with producer.transaction():
+                    await put(producer, topic, b"%d" % number)
+        assert scissors.cuts == 15
+    assert await values(servers, topic, name) == {0: [b"%d" % number for number in range(10)]}
+
+
+@pytest.mark.parametrize("behind", [False, True])
+async def test_e01_aborts_that_are_cut(
+    kafka: KafkaCluster, name: str, topic: str, monkeypatch: pytest.MonkeyPatch, *, behind: bool
+) -> None:
+    """E01: the same for aborts, between commits that are not cut."""
+    servers = kafka.bootstrap_servers
+    async with Scissors(kafka.node(1).ports.broker) as scissors:
+        scissors.stand_in(monkeypatch)
+        async with Producer(servers, transactional_id=name) as producer:
+            for number in range(10):
+                await producer.begin_transaction() if number else await producer.init_transactions()
+                if not number:
+                    await producer.begin_transaction()
+                await put(producer, topic, b"%d" % number)
+                if number % 2:
+                    await producer.commit_transaction()
+                    continue
+                scissors.cut(END_TXN, behind=behind)
+                await producer.abort_transaction()
+        assert scissors.cuts == 5
+    assert await values(servers, topic, name) == {0: [b"1", b"3", b"5", b"7", b"9"]}
+
+
+@pytest.mark.parametrize("settled_by", ["commit_transaction", "init_transactions"])
+@pytest.mark.parametrize("behind", [False, True])
+async def test_e01_a_commit_without_an_answer(
+    kafka: KafkaCluster,
+    name: str,
+    topic: str,
+    monkeypatch: pytest.MonkeyPatch,
+    settled_by: str,
+    *,
+    behind: bool,
+) -> None:
+    """E01: nobody claims to know; the same call again joins it, or `init_transactions()` ends the doubt."""
+    servers = kafka.bootstrap_servers
+    async with Scissors(kafka.node(1).ports.broker) as scissors:
+        scissors.stand_in(monkeypatch)
+        async with Producer(servers, transactional_id=name) as producer:
+            await producer.init_transactions()
+            await producer.begin_transaction()
+            await put(producer, topic, b"doubtful")
+            scissors.cut(END_TXN, behind=behind, times=1_000_000)
+            with pytest.raises(CommitOutcomeUnknownError):
+                await producer.commit_transaction(timeout=0.5)
+            scissors.heal()
+            await getattr(producer, settled_by)()
+            async with producer.transaction():
+                await put(producer, topic, b"next")
+    committed = behind or settled_by == "commit_transaction"
+    assert await values(servers, topic, name) == {0: [b"doubtful"] * committed + [b"next"]}
