@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 from typing import Any, Self
 
 import attrs
 import pytest
 
 END_TXN = 26
-Ends = tuple[asyncio.StreamWriter, asyncio.StreamWriter]
 
 
 @attrs.define(eq=False)
 class Scissors:
-    """Forwards what this loop sends to a broker's port, request by request, and what comes back."""
+    """`async with Scissors(port) as scissors:` this loop connects to them in place of the broker that listens there."""
 
     port: int
     cuts: int = attrs.field(default=0, init=False)
@@ -23,28 +21,30 @@ class Scissors:
     _left: int = attrs.field(default=0, init=False)
     _api_key: int = attrs.field(default=-1, init=False)
     _behind: bool = attrs.field(default=False, init=False)
+    _patch: pytest.MonkeyPatch = attrs.field(factory=pytest.MonkeyPatch, init=False)
     _server: asyncio.Server = attrs.field(init=False)
     _ways: set[asyncio.Task[None]] = attrs.field(factory=set, init=False)
 
     async def __aenter__(self) -> Self:
         self._server = await asyncio.start_server(self._connected, "127.0.0.1", 0)
+        self._stand_in()
         return self
 
     async def __aexit__(self, *error: object) -> None:
+        self._patch.undo()
         self._server.close()
         for way in self._ways:
             way.cancel()
         await asyncio.gather(*self._ways, return_exceptions=True)
 
-    def stand_in(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        """From now on this loop connects to them in place of the broker."""
+    def _stand_in(self) -> None:
         loop = asyncio.get_running_loop()
         connect, own = loop.create_connection, self._server.sockets[0].getsockname()[1]
 
         async def redirected(factory: Any, host: str, port: int, **options: Any) -> Any:
             return await connect(factory, host, own if port == self.port else port, **options)
 
-        monkeypatch.setattr(loop, "create_connection", redirected)
+        self._patch.setattr(loop, "create_connection", redirected)
 
     def cut(self, api_key: int, *, behind: bool, times: int = 1) -> None:
         """Cut at the next requests of this kind: before the broker has them, or when it has answered."""
@@ -63,19 +63,15 @@ class Scissors:
         broker_reader, broker = await _direct(self.port)
         lost = asyncio.Event()
         ways = [self._ask(reader, broker, lost), self._answer(broker_reader, writer, lost)]
+        tasks = [asyncio.create_task(way) for way in ways]
         try:
-            with contextlib.suppress(ConnectionError, asyncio.IncompleteReadError):
-                async with asyncio.TaskGroup() as group:
-                    tasks = [group.create_task(way) for way in ways]
-                    await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
-                    for task in tasks:
-                        task.cancel()
-        except ExceptionGroup:
-            # One end was closed in the middle of a frame.
-            pass
+            await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
         finally:
-            writer.close()
-            broker.close()
+            for end in (writer, broker):
+                end.close()
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
 
     async def _ask(
         self, reader: asyncio.StreamReader, broker: asyncio.StreamWriter, lost: asyncio.Event

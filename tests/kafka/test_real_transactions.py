@@ -25,6 +25,7 @@ from aioproducer import (
     ProducerFencedError,
     StateError,
     TransactionAbortedError,
+    TransactionError,
     TransactionHandle,
     fence,
     list_transactions,
@@ -104,17 +105,16 @@ async def test_what_is_committed_is_seen(servers: str, name: str, topic: str) ->
 
 
 async def test_many_small_transactions(servers: str, name: str, topic: str) -> None:
-    """Every third of 150 is aborted, written or not: what is seen is exactly the rest, in order."""
+    """Every third of 100 is aborted, written or not: what is seen is exactly the rest, in order."""
     rng = random.Random(_SEED)
     print(f"many small transactions: replay with {SEED_VARIABLE}={_SEED}")
     kept: Values = {}
     loop = asyncio.get_running_loop()
     async with Producer(servers, transactional_id=name) as producer:
+        await producer.init_transactions()
         began = loop.time()
-        for number in range(150):
-            await producer.begin_transaction() if number else await producer.init_transactions()
-            if not number:
-                await producer.begin_transaction()
+        for number in range(100):
+            await producer.begin_transaction()
             sent = await _scattered(producer, topic, number, rng)
             if number % 3 == 2:
                 await producer.flush() if rng.random() < 0.5 else None
@@ -123,7 +123,7 @@ async def test_many_small_transactions(servers: str, name: str, topic: str) -> N
             await producer.commit_transaction()
             for partition, value in sent:
                 kept.setdefault(partition, []).append(value)
-        print(f"150 transactions in {loop.time() - began:.2f} s")
+        print(f"100 transactions in {loop.time() - began:.2f} s")
     assert await values(servers, topic, name) == kept
 
 
@@ -258,7 +258,7 @@ async def test_transactions_are_listed(servers: str, name: str, topic: str) -> N
 
 async def test_e06_its_time_is_over_before_the_commit(servers: str, name: str, topic: str) -> None:
     """E06: the commit says so, nothing is visible, and the next transaction works; and that again."""
-    async with Producer(servers, transactional_id=name, transaction_timeout_ms=500) as producer:
+    async with Producer(servers, transactional_id=name, transaction_timeout_ms=400) as producer:
         await producer.init_transactions()
         for _ in range(2):
             await producer.begin_transaction()
@@ -301,9 +301,8 @@ async def test_a_handle_ends_it_in_another_process(servers: str, name: str, topi
         assert await state_of(servers, name) == "Ongoing"
         assert await _ended_elsewhere(servers, end, handle) == ["done", "done"]
         other = handle.abort if end == "commit" else handle.commit
-        with pytest.raises((ProducerFencedError, TransactionAbortedError, StateError, Exception)) as caught:
+        with pytest.raises(TransactionError):
             await other(servers)
-        print(f"the other end: {caught.value!r}")
         await producer.init_transactions()
         async with producer.transaction():
             await put(producer, topic, b"next")
@@ -345,71 +344,39 @@ async def test_a_handle_whose_time_is_over(servers: str, name: str, topic: str) 
 # -- connections that end at the end of a transaction
 
 
-@pytest.mark.parametrize("behind", [False, True])
-async def test_e01_a_connection_is_cut_at_the_commit(
-    kafka: KafkaCluster, name: str, topic: str, monkeypatch: pytest.MonkeyPatch, *, behind: bool
-) -> None:
-    """E01: whether the coordinator had it or not, each of ten commits is done once, and none hits the next."""
-    servers = kafka.bootstrap_servers
-    async with Scissors(kafka.node(1).ports.broker) as scissors:
-        scissors.stand_in(monkeypatch)
-        async with Producer(servers, transactional_id=name) as producer:
-            for number in range(10):
-                scissors.cut(END_TXN, behind=behind, times=1 + number % 2)
-                async with producer.transaction():
-                    await put(producer, topic, b"%d" % number)
-        assert scissors.cuts == 15
-    assert await values(servers, topic, name) == {0: [b"%d" % number for number in range(10)]}
-
-
-@pytest.mark.parametrize("behind", [False, True])
-async def test_e01_aborts_that_are_cut(
-    kafka: KafkaCluster, name: str, topic: str, monkeypatch: pytest.MonkeyPatch, *, behind: bool
-) -> None:
-    """E01: the same for aborts, between commits that are not cut."""
-    servers = kafka.bootstrap_servers
-    async with Scissors(kafka.node(1).ports.broker) as scissors:
-        scissors.stand_in(monkeypatch)
-        async with Producer(servers, transactional_id=name) as producer:
-            for number in range(10):
-                await producer.begin_transaction() if number else await producer.init_transactions()
-                if not number:
-                    await producer.begin_transaction()
-                await put(producer, topic, b"%d" % number)
-                if number % 2:
-                    await producer.commit_transaction()
-                    continue
-                scissors.cut(END_TXN, behind=behind)
-                await producer.abort_transaction()
-        assert scissors.cuts == 5
-    assert await values(servers, topic, name) == {0: [b"1", b"3", b"5", b"7", b"9"]}
-
-
-@pytest.mark.parametrize("settled_by", ["commit_transaction", "init_transactions"])
-@pytest.mark.parametrize("behind", [False, True])
-async def test_e01_a_commit_without_an_answer(
-    kafka: KafkaCluster,
-    name: str,
-    topic: str,
-    monkeypatch: pytest.MonkeyPatch,
-    settled_by: str,
-    *,
-    behind: bool,
-) -> None:
-    """E01: nobody claims to know; the same call again joins it, or `init_transactions()` ends the doubt."""
-    servers = kafka.bootstrap_servers
-    async with Scissors(kafka.node(1).ports.broker) as scissors:
-        scissors.stand_in(monkeypatch)
-        async with Producer(servers, transactional_id=name) as producer:
-            await producer.init_transactions()
+async def test_e01_connections_are_cut_at_the_end(kafka: KafkaCluster, name: str, topic: str) -> None:
+    """E01: whether the coordinator had it or not, each commit and abort is done once, and none hits the next."""
+    servers, kept = kafka.bootstrap_servers, []
+    async with (
+        Scissors(kafka.node(1).ports.broker) as scissors,
+        Producer(servers, transactional_id=name) as producer,
+    ):
+        await producer.init_transactions()
+        for number, (behind, commits) in enumerate(2 * list(itertools.product([False, True], repeat=2))):
             await producer.begin_transaction()
-            await put(producer, topic, b"doubtful")
+            await put(producer, topic, b"%d" % number)
+            scissors.cut(END_TXN, behind=behind, times=1 + number // 4)
+            await (producer.commit_transaction if commits else producer.abort_transaction)()
+            kept += [b"%d" % number] * commits
+        assert scissors.cuts == 12
+    assert await values(servers, topic, name) == {0: kept}
+
+
+async def test_e01_a_commit_without_an_answer(kafka: KafkaCluster, name: str, topic: str) -> None:
+    """E01: nobody claims to know; the same call again joins it, or `init_transactions()` ends the doubt."""
+    servers, kept = kafka.bootstrap_servers, []
+    async with (
+        Scissors(kafka.node(1).ports.broker) as scissors,
+        Producer(servers, transactional_id=name) as producer,
+    ):
+        await producer.init_transactions()
+        for number, (behind, joins) in enumerate(itertools.product([False, True], repeat=2)):
+            await producer.begin_transaction()
+            await put(producer, topic, b"%d" % number)
             scissors.cut(END_TXN, behind=behind, times=1_000_000)
             with pytest.raises(CommitOutcomeUnknownError):
-                await producer.commit_transaction(timeout=0.5)
+                await producer.commit_transaction(timeout=0.4)
             scissors.heal()
-            await getattr(producer, settled_by)()
-            async with producer.transaction():
-                await put(producer, topic, b"next")
-    committed = behind or settled_by == "commit_transaction"
-    assert await values(servers, topic, name) == {0: [b"doubtful"] * committed + [b"next"]}
+            await (producer.commit_transaction if joins else producer.init_transactions)()
+            kept += [b"%d" % number] * (behind or joins)
+    assert await values(servers, topic, name) == {0: kept}
