@@ -37,6 +37,11 @@ class Scissors:
             way.cancel()
         await asyncio.gather(*self._ways, return_exceptions=True)
 
+    def sever(self) -> None:
+        """Cut all connections that there are, now."""
+        for way in self._ways:
+            way.cancel()
+
     def _stand_in(self) -> None:
         loop = asyncio.get_running_loop()
         connect, own = loop.create_connection, self._server.sockets[0].getsockname()[1]

@@ -11,7 +11,6 @@ import os
 import pickle
 import random
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final
 
@@ -34,18 +33,9 @@ from tests.effort import SEED_VARIABLE
 from tests.kafka.committed import LIMIT, Values, all_values, offsets, state_of, until_state, values
 from tests.kafka.scissors import END_TXN, Scissors
 from tools.kafka_cluster import KafkaCluster
-from tools.kafka_jars import KAFKA_VERSION, OLD_KAFKA_VERSION
-from tools.kafka_node import QUICK_START
 
 pytestmark = pytest.mark.kafka
 
-KINDS: Final[dict[str, tuple[str, dict[str, int]]]] = {
-    "version-2": (KAFKA_VERSION, {"transaction.version": 2}),
-    "version-1": (KAFKA_VERSION, {"transaction.version": 1}),
-    "old": (OLD_KAFKA_VERSION, {}),
-}
-# Otherwise the coordinator looks every ten seconds for transactions whose time is over.
-_SETTINGS: Final = {"transaction.abort.timed.out.transaction.cleanup.interval.ms": "100"}
 _SEED: Final = int(os.environ.get(SEED_VARIABLE) or random.SystemRandom().randrange(2**31))
 _ROOT: Final = Path(__file__).parents[2]
 _numbers = itertools.count()
@@ -53,12 +43,10 @@ _numbers = itertools.count()
 Made = Producer[Any, Any]
 
 
-@pytest.fixture(scope="module", params=KINDS)
-def kafka(request: pytest.FixtureRequest) -> Iterator[KafkaCluster]:
-    """A real Kafka of one node."""
-    version, features = KINDS[request.param]
-    with KafkaCluster(1, version, _SETTINGS, QUICK_START, features) as kafka:
-        yield kafka
+@pytest.fixture
+def kafka(transacting_kafka: KafkaCluster) -> KafkaCluster:
+    """A real Kafka of each kind."""
+    return transacting_kafka
 
 
 @pytest.fixture
