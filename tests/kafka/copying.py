@@ -119,7 +119,10 @@ class Copying:
         self.producer = await self._stack.enter_async_context(Producer(self.servers))
         self.watcher = self._stack.enter_context(
             Watcher(
-                self.servers, self.sink, PARTITIONS, lambda place, number: transformed(value_of(place, number))
+                self.servers,
+                self.sink,
+                PARTITIONS,
+                lambda place, number: transformed(value_of(place, number)),
             )
         )
         return self
@@ -155,7 +158,9 @@ class Copying:
         numbers = range(self._filled, self._filled + count)
         sent = [
             await self.producer.send(
-                self.source, value_of(number % PARTITIONS, number // PARTITIONS), partition=number % PARTITIONS
+                self.source,
+                value_of(number % PARTITIONS, number // PARTITIONS),
+                partition=number % PARTITIONS,
             )
             for number in numbers
         ]
@@ -198,7 +203,9 @@ class Copying:
 
     def situation(self) -> str:
         """What is known, for who reads of a failure."""
-        told = [(process.process.returncode, dict(process.told), process.recoveries) for process in self.processes]
+        told = [
+            (process.process.returncode, dict(process.told), process.recoveries) for process in self.processes
+        ]
         return f"filled {self._filled}, seen {self.watcher.seen}, copiers {told}, faults {dict(self.counts)}"
 
     # -- faults

@@ -20,7 +20,7 @@ async def level_of(node: KafkaNode) -> int:
     """What one node tells to clients."""
     async with WireClient(node.address) as client:
         answer = await client.ask(ApiVersionsRequest("levels", "1"), 4)
-    found = {feature.name: feature.max_version_level for feature in answer.finalized_features}
+    found: dict[str, int] = {feature.name: feature.max_version_level for feature in answer.finalized_features}
     return found.get(FEATURE, 0)
 
 

@@ -1,6 +1,6 @@
 """Exactly once, from end to end: copiers and brokers are killed while a foreign reader watches what is committed.
 
-Each input is seen once and in order, also while it happens, and the offsets of the group move with it. 50,000 records in
+Zombies among them come back when others have taken over, also in the middle of a transaction. Each input is seen once and in order, also while it happens, and the offsets of the group move with it. 50,000 records in
 `make test`; ten times as many with `AIOPRODUCER_EFFORT=proof`.
 """
 
@@ -36,15 +36,14 @@ async def test_each_input_once_and_in_order(
     print(f"replay these faults with {SEED_VARIABLE}={_SEED}")
     began = time.monotonic()
     async with Copying(transacting_nodes, _name(request), _SEED, RECORDS) as copying:
-        for index in range(copying.copiers):
-            await copying.start(index)
         faults = _drawn(copying.rng)
-        portion = RECORDS // (len(faults) + 1)
+        portion = RECORDS // (len(faults) + 2)
+        await _late_transactions(copying, portion)
         for number, fault in enumerate(faults):
-            await copying.until_seen(portion * number)
+            await copying.until_seen(portion * (number + 1))
             await _make(fault, copying, portion)
             await copying.offsets_agree()
-        await copying.fill(RECORDS - portion * len(faults))
+        await copying.fill(RECORDS - portion * (len(faults) + 1))
         await copying.finish()
         seconds = time.monotonic() - began
         written = await asyncio.to_thread(_count, copying)
@@ -52,6 +51,17 @@ async def test_each_input_once_and_in_order(
     assert written > RECORDS
     assert told["aborted"] > RECORDS / 1000
     _report(request, f"{RECORDS} copied, {written} written in {seconds:.1f} s; {told}; {copying.counts}")
+
+
+async def _late_transactions(copying: Copying, portion: int) -> None:
+    """Stopped as a transaction begins or ends, copiers go on when others have taken over: it must come to nothing."""
+    await copying.fill(portion)
+    zombies = [await copying.start(index, hold=hold) for index, hold in enumerate(("begun", "sent"))]
+    await copying.until(lambda: all(one.told["holding"] for one in zombies), "both in their transactions")
+    for index in range(copying.copiers):
+        await copying.stop_copier_for_its_successor(index)
+    await copying.offsets_agree()
+    assert [(one.told["committed"], one.told["fenced"]) for one in zombies] == [(0, 1)] * 2
 
 
 def _drawn(rng: random.Random) -> list[str]:
@@ -80,23 +90,6 @@ async def _make(fault: str, copying: Copying, portion: int) -> None:
 def _count(copying: Copying) -> int:
     """How many records the sink has, whatever became of their transactions."""
     return sum(1 for _ in messages(copying.servers, copying.sink))
-
-
-async def test_late_transactions_of_zombies(
-    transacting_nodes: KafkaCluster, request: pytest.FixtureRequest
-) -> None:
-    """Stopped as a transaction begins or ends, they go on when others have taken over: nothing of that is ever seen."""
-    count = 6_000
-    async with Copying(transacting_nodes, _name(request), _SEED, count) as copying:
-        await copying.fill(count // 2)
-        zombies = [await copying.start(index, hold=hold) for index, hold in enumerate(("begun", "sent"))]
-        await copying.until(lambda: all(one.told["holding"] for one in zombies), "both in their transactions")
-        for index in range(copying.copiers):
-            await copying.stop_copier_for_its_successor(index)
-        await copying.offsets_agree()
-        await copying.fill(count // 2)
-        await copying.finish()
-    assert [(one.told["committed"], one.told["fenced"]) for one in zombies] == [(0, 1)] * 2
 
 
 def _name(request: pytest.FixtureRequest) -> str:

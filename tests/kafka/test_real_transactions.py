@@ -6,6 +6,7 @@ What became of them is told by confluent-kafka.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import itertools
 import os
 import pickle
@@ -115,9 +116,7 @@ async def test_many_small_transactions(servers: str, name: str, topic: str) -> N
     assert await values(servers, topic, name) == kept
 
 
-async def _scattered(
-    producer: Made, topic: str, number: int, rng: random.Random
-) -> list[tuple[int, bytes]]:
+async def _scattered(producer: Made, topic: str, number: int, rng: random.Random) -> list[tuple[int, bytes]]:
     sent = [(rng.randrange(4), b"%d-%d" % (number, index)) for index in range(rng.randrange(1, 20))]
     for partition, value in sent:
         await producer.send(topic, value, partition=partition)
@@ -197,10 +196,8 @@ async def _find_out(first: Made, topic: str) -> None:
     """Whatever it tries comes to nothing, and nothing hangs."""
     with pytest.raises((ProducerFencedError, TransactionAbortedError)):
         async with asyncio.timeout(LIMIT):
-            try:
+            with contextlib.suppress(StateError):
                 await first.begin_transaction()
-            except StateError as error:
-                assert "IN_TRANSACTION" in str(error)
             late = await first.send(topic, b"late")
             assert await late.wait(LIMIT) is not Outcome.ACKED
             await first.commit_transaction()
@@ -278,44 +275,58 @@ async def test_e06_its_time_is_over_while_it_sends(servers: str, name: str, topi
 # -- handles
 
 
-@pytest.mark.parametrize("end", ["commit", "abort"])
-async def test_a_handle_ends_it_in_another_process(servers: str, name: str, topic: str, end: str) -> None:
+async def test_a_handle_ends_it_in_another_process(servers: str, name: str, topic: str) -> None:
     """Twice without harm; the other end is refused afterwards; the producer goes on once it is initialized."""
-    async with Producer(servers, transactional_id=name) as producer:
-        async with producer.transaction() as tx:
-            await put(producer, topic, b"handed over")
-            tx.send_offsets({(topic, 0): 9}, name)
-            handle = await tx.detach()
-        assert await state_of(servers, name) == "Ongoing"
-        assert await _ended_elsewhere(servers, end, handle) == ["done", "done"]
-        other = handle.abort if end == "commit" else handle.commit
+    handles = {}
+    for end in ("commit", "abort"):
+        producer: Made = Producer(servers, transactional_id=f"{name}-{end}")
+        async with producer, producer.transaction() as tx:
+            await put(producer, topic, end.encode())
+            tx.send_offsets({(topic, 0): 9}, f"{name}-{end}")
+            handles[end] = await tx.detach()
+        assert await state_of(servers, f"{name}-{end}") == "Ongoing"
+    assert await _ended_elsewhere(servers, handles) == ["done"] * 4
+    for other in (handles["commit"].abort, handles["abort"].commit):
         with pytest.raises(TransactionError):
             await other(servers)
-        await producer.init_transactions()
-        async with producer.transaction():
+    for end in handles:
+        producer = Producer(servers, transactional_id=f"{name}-{end}")
+        async with producer, producer.transaction():
             await put(producer, topic, b"next")
-    committed = end == "commit"
-    assert await values(servers, topic, name) == {0: [b"handed over"] * committed + [b"next"]}
-    assert await offsets(servers, name, topic, 1) == ({0: 9} if committed else {})
+    seen = await values(servers, topic, *(f"{name}-{end}" for end in handles))
+    assert seen == {0: [b"commit", b"next", b"next"]}
+    assert [await offsets(servers, f"{name}-{end}", topic, 1) for end in handles] == [{0: 9}, {}]
 
 
-async def _ended_elsewhere(servers: str, end: str, handle: TransactionHandle) -> list[str]:
+async def _ended_elsewhere(servers: str, handles: dict[str, TransactionHandle]) -> list[str]:
     process = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-m", "tests.kafka.ended_elsewhere", servers, end),
+        *(sys.executable, "-m", "tests.kafka.ended_elsewhere", servers),
         cwd=_ROOT,
         stdin=asyncio.subprocess.PIPE,
         stdout=asyncio.subprocess.PIPE,
     )
-    output, _ = await asyncio.wait_for(process.communicate(pickle.dumps(handle)), LIMIT)
+    output, _ = await asyncio.wait_for(process.communicate(pickle.dumps(handles)), LIMIT)
     return output.decode().split()
+
+
+async def test_a_detached_producer_goes_on(servers: str, name: str, topic: str) -> None:
+    """Once its handle has been used, `init_transactions()` is all that it needs."""
+    async with Producer(servers, transactional_id=name) as producer:
+        for number in range(2):
+            async with producer.transaction() as tx:
+                await put(producer, topic, b"%d" % number)
+                handle = await tx.detach()
+            await handle.commit(servers)
+            await producer.init_transactions()
+    assert await values(servers, topic, name) == {0: [b"0", b"1"]}
 
 
 async def test_a_handle_whose_time_is_over(servers: str, name: str, topic: str) -> None:
     """Its commit says so, its abort is done, and a successor goes on."""
-    async with Producer(servers, transactional_id=name, transaction_timeout_ms=500) as producer:
-        async with producer.transaction() as tx:
-            await put(producer, topic, b"lost")
-            handle = await tx.detach()
+    producer: Made = Producer(servers, transactional_id=name, transaction_timeout_ms=500)
+    async with producer, producer.transaction() as tx:
+        await put(producer, topic, b"lost")
+        handle = await tx.detach()
     await until_state(servers, name, "CompleteAbort")
     with pytest.raises(TransactionAbortedError, match="transaction_timeout_ms"):
         await handle.commit(servers)
