@@ -256,3 +256,7 @@ class Copying:
     def told(self) -> Counter[str]:
         """What all copiers together have told."""
         return sum((process.told for process in [*self.processes, *self.gone]), Counter())
+
+    def recoveries(self) -> list[str]:
+        """What their transactions have failed with."""
+        return [error for process in [*self.processes, *self.gone] for error in process.recoveries]

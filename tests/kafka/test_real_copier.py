@@ -47,10 +47,11 @@ async def test_each_input_once_and_in_order(
         await copying.finish()
         seconds = time.monotonic() - began
         written = await asyncio.to_thread(_count, copying)
-        told = copying.told()
+        told, recoveries = copying.told(), copying.recoveries()
     assert written > RECORDS
     assert told["aborted"] > RECORDS / 1000
     _report(request, f"{RECORDS} copied, {written} written in {seconds:.1f} s; {told}; {copying.counts}")
+    _report(request, f"what copiers had to recover from: {recoveries}")
 
 
 async def _late_transactions(copying: Copying, portion: int) -> None:
