@@ -7,7 +7,7 @@ import time
 from collections.abc import Mapping
 from typing import Final
 
-from confluent_kafka import Consumer, TopicPartition
+from confluent_kafka import Consumer, KafkaException, TopicPartition
 
 from aioproducer import list_transactions
 from tests.kafka.reading import by_partition, read_all
@@ -65,7 +65,19 @@ def _offsets(servers: str, group: str, topic: str, partitions: int) -> Mapping[i
     )
     try:
         asked = [TopicPartition(topic, partition) for partition in range(partitions)]
-        told = consumer.committed(asked, timeout=LIMIT)
+        told = _told(consumer, asked)
         return {one.partition: one.offset for one in told if one.offset >= 0}
     finally:
         consumer.close()
+
+
+def _told(consumer: Consumer, asked: list[TopicPartition]) -> list[TopicPartition]:
+    """librdkafka gives up at the first NOT_COORDINATOR, which a killed coordinator's successor may say."""
+    deadline = time.monotonic() + LIMIT
+    while True:
+        try:
+            return consumer.committed(asked, timeout=LIMIT)
+        except KafkaException:
+            if time.monotonic() > deadline:
+                raise
+            time.sleep(0.05)
