@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Transaction", "TransactionHandle", "committed_offsets", "fence", "list_transactions"]
 
-Offsets: TypeAlias = Mapping[Any, Any]
+Offsets: TypeAlias = Mapping[Any, Any] | Iterable[Any]
 """Partitions (of this library, aiokafka, confluent-kafka, or pairs) and the offsets to go on from."""
 
 

@@ -9,17 +9,15 @@ from typing import TYPE_CHECKING, TypeVar
 import anyio
 
 from aioproducer._net.coordinator import Coordinator, Key, Said, fatal_error
+from aioproducer._net.standing import ABORTED, standing_of
 from aioproducer._state.coordinator_verdicts import Answer, Request
 from aioproducer._state.transaction_versions import END_TXN, INIT_PRODUCER_ID, version_for
-from aioproducer._wire.messages.describe_transactions import (
-    DescribeTransactionsRequest,
-    DescribeTransactionsResponse,
-)
 from aioproducer._wire.messages.end_txn import EndTxnRequest, EndTxnResponse
 from aioproducer._wire.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 from aioproducer._wire.messages.list_transactions import ListTransactionsRequest, ListTransactionsResponse
 from aioproducer._wire.messages.metadata import MetadataRequest, MetadataResponse
 from aioproducer.errors import (
+    BrokerUnavailableError,
     CommitOutcomeUnknownError,
     KafkaError,
     TransactionAbortedError,
@@ -75,7 +73,8 @@ async def _explain(
     coordinator: Coordinator, said: Said, producer_id: int, epoch: int, *, committed: bool
 ) -> None:
     """What a refusal means: the coordinator aborted it as its time was over, or another producer has taken over."""
-    if said.answer is Answer.SUPERSEDED and await _is_over(coordinator, producer_id, epoch):
+    standing = await standing_of(coordinator) if said.answer is Answer.SUPERSEDED else None
+    if standing is not None and standing.follows((producer_id, epoch), ABORTED):
         if not committed:
             return
         raise TransactionAbortedError(
@@ -84,29 +83,6 @@ async def _explain(
             retriable=False,
         )
     raise fatal_error(said)
-
-
-async def _is_over(coordinator: Coordinator, producer_id: int, epoch: int) -> bool:
-    """Whether the coordinator has aborted it, and nobody has taken over since."""
-    found: list[bool] = []
-
-    async def attempt(connection: Connection) -> int:
-        answer = await connection.request(
-            DescribeTransactionsRequest([coordinator.name]),
-            DescribeTransactionsResponse,
-            timeout=coordinator.timeout,
-        )
-        for state in answer.transaction_states:
-            if state.error_code:
-                return state.error_code
-            same = state.producer_id == producer_id and state.producer_epoch == epoch + 1
-            found.append(
-                same and state.transaction_state in ("CompleteAbort", "PrepareAbort", "PrepareEpochFence")
-            )
-        return 0
-
-    await coordinator.settle(Request.DESCRIBE, attempt)
-    return any(found)
 
 
 async def fence_all(session: Session, names: Iterable[str], patience: float) -> None:
@@ -150,8 +126,13 @@ async def list_all(session: Session, prefix: str, patience: float) -> list[Trans
     """Ask every broker: each knows of the transactional ids that it coordinates."""
 
     async def ask() -> list[TransactionListing]:
-        brokers = (await session.control.ask(MetadataRequest(topics=[]), MetadataResponse)).brokers
-        answers = await asyncio.gather(*(_listed(session, each.host, each.port) for each in brokers))
+        while True:
+            try:
+                brokers = (await session.control.ask(MetadataRequest(topics=[]), MetadataResponse)).brokers
+                answers = await asyncio.gather(*(_listed(session, each.host, each.port) for each in brokers))
+                break
+            except BrokerUnavailableError:
+                await anyio.sleep(session.config.retry_backoff_ms / 1000)
         found = {one.transactional_id: one for answer in answers for one in answer}
         return [found[name] for name in sorted(found) if name.startswith(prefix)]
 

@@ -17,6 +17,7 @@ from aioproducer._net.coordinator import Coordinator, Key, Said, error_of, fatal
 from aioproducer._net.link import is_idle
 from aioproducer._net.log import log
 from aioproducer._net.operation import Operation
+from aioproducer._net.standing import ABORTED, ENDED, Standing, standing_of
 from aioproducer._state.coordinator_verdicts import Answer, Request
 from aioproducer._state.transaction import Event, State, TransactionTable
 from aioproducer._state.transaction_parts import Place, TransactionParts
@@ -68,6 +69,7 @@ RECOVERS_FROM = 3
 # To the coordinators of so many groups a connection is kept.
 MOST_GROUPS = 8
 MEMBERS_FROM = 3
+PRODUCER_FENCED = 90
 NOBODY = (-1, -1)
 # A broker that says this of a batch may have ended the transaction, or given its id to another producer.
 INVALID_TXN_STATE = 48
@@ -101,6 +103,7 @@ class Transactions:
         self.news = asyncio.Event()
         self.suspicion: KafkaError | None = None
         self.acked_before = 0
+        self.began_at = self.loop.time()
         # Whether records may be sent; set by the producer.
         self.on_door: Callable[[], None] = _nothing
         # Calls for records that were not accepted yet, and records of `send_nowait` without a place; set by the producer.
@@ -220,6 +223,7 @@ class Transactions:
         self.parts = TransactionParts(level)
         self.suspicion = None
         self.acked_before = self.engine.tally.totals.acked
+        self.began_at = self.loop.time()
         self.used = level == 1
         self.sequences.gate = self.parts.partitions if level == 1 else None
         self.engine.settlement.ending = None
@@ -376,6 +380,7 @@ class Transactions:
                 self.coordinator = Coordinator(self.engine, Key.TRANSACTION, name)
             said = await self._bump(identity)
         if said.answer is Answer.DONE:
+            self.parts.ended = True
             return
         error = fatal_error(said)
         if said.answer is Answer.REFUSED:
@@ -409,13 +414,27 @@ class Transactions:
         return await self.coordinator.settle(Request.INIT_PRODUCER_ID, attempt)
 
     async def _bump(self, identity: tuple[int, int]) -> Said:
-        """Get a new epoch, which ends what is open; nobody else's, if it is somebody else's by now."""
+        """Get a new epoch, which ends what is open; not that of another producer which has taken over."""
+        standing = None if identity == NOBODY else await standing_of(self.coordinator)
+        if standing is None:
+            return await self._ask_identity(identity)
+        if self._ended_mine(standing, identity):
+            return await self._ask_identity(_following(identity))
+        if (standing.producer_id, standing.epoch) != identity:
+            return Said(
+                self.transactional_id, Answer.SUPERSEDED, Request.INIT_PRODUCER_ID, PRODUCER_FENCED, 0
+            )
         said = await self._ask_identity(identity)
         if said.answer is Answer.SUPERSEDED and (said.busy or said.lost):
-            # Over an open transaction the coordinator first ends that, which raises the epoch by one, and says that it is
-            # busy; it has to be asked for the next one then. From another producer's it would have been raised by two.
-            said = await self._ask_identity((identity[0], identity[1] + 1))
+            # Over an open transaction the coordinator first ends that, under an epoch that it tells nobody.
+            standing = await standing_of(self.coordinator)
+            if standing is not None and self._ended_mine(standing, identity):
+                said = await self._ask_identity(_following(identity))
         return said
+
+    def _ended_mine(self, standing: Standing, identity: tuple[int, int]) -> bool:
+        """Whether it was the transaction of this producer that was ended there, and nobody has come since."""
+        return self._was_opened() and not self.parts.ended and standing.follows(identity, ENDED)
 
     def _obtained(self, producer_id: int, epoch: int) -> None:
         self.sequences.obtained(producer_id, epoch)
@@ -453,6 +472,7 @@ class Transactions:
             # What is on its way may come later than any EndTxn; only a new epoch keeps it out of the next transaction.
             async with self.turn:
                 await self._require(await self._bump(self._identity()))
+                self.parts.ended = True
         else:
             await self._end(committed=False)
 
@@ -574,25 +594,28 @@ class Transactions:
             raise self.table.aborted(f"{said.request.value} is not possible")
 
     async def _was_timed_out(self, *, lost: int) -> bool:
-        """Whether the coordinator has aborted the transaction because its time was over: then go on after that.
+        """Whether the coordinator has aborted the transaction by itself: then go on after that.
 
-        It raised the epoch by one. Had another producer taken over from an open transaction, it would be two. And a
-        request that got no answer may have ended the transaction itself, so that another could begin.
+        A request that got no answer may have ended it, so that another producer could begin, and be aborted.
         """
-        producer_id, epoch = self._identity()
-        if lost or not self._was_opened():
+        identity = self._identity()
+        standing = None if lost or not self._was_opened() else await standing_of(self.coordinator)
+        if standing is None or not standing.follows(identity, ABORTED):
             return False
-        said = await self._ask_identity((producer_id, epoch + 1))
-        if said.answer is not Answer.DONE:
+        if (await self._ask_identity(_following(identity))).answer is not Answer.DONE:
             return False
         self.parts.ended = True
-        timeout = self.engine.config.transaction_timeout_ms / 1000
-        error = TransactionError(
-            f"the coordinator aborted the transaction after {timeout:g} s (transaction_timeout_ms)",
-            retriable=True,
-        )
-        self._failed(error)
+        self._failed(self._aborted_by_others())
         return True
+
+    def _aborted_by_others(self) -> TransactionError:
+        limit = self.engine.config.transaction_timeout_ms / 1000
+        why = (
+            f"its time was over: it was open for more than {limit:g} s (transaction_timeout_ms)"
+            if self.loop.time() - self.began_at >= limit
+            else "somebody asked it to"
+        )
+        return TransactionError(f"the coordinator aborted the transaction: {why}", retriable=True)
 
     def _was_opened(self) -> bool:
         """Whether the coordinator had it open; on level 2 a leader sees to that before it takes records."""
@@ -603,6 +626,12 @@ class Transactions:
         self.on_door()
         self._tell_all(error)
         self.engine.crash(error)
+
+
+def _following(identity: tuple[int, int]) -> tuple[int, int]:
+    """The identity under which the coordinator ended what was open."""
+    producer_id, epoch = identity
+    return producer_id, epoch + 1
 
 
 def _nothing() -> None:

@@ -90,12 +90,12 @@ TRANSACTIONAL: Final = (
         f"{_DOUBT}::test_e09_an_abort_of_what_is_in_doubt_takes_a_new_epoch",
     ),
     _mutant(
-        "successor-taken-for-a-time-out",
+        "zombie-ends-its-successors",
         "_net/transactions.py",
-        "        if lost or not self._was_opened():",
-        "        if False:",
-        "A producer that was taken over before its transaction was opened takes its id back from its successor.",
-        f"{_OTHERS}::test_e07_a_fenced_producer_writes_nothing",
+        "        if standing is None or not standing.follows(identity, ABORTED):",
+        "        if standing is None:",
+        "A producer that was taken over asks for the next epoch, by which Kafka ends what its successor has open.",
+        f"{_OTHERS}::test_a_zombie_leaves_its_successors_transaction_alone",
     ),
     _mutant(
         "commit-before-its-offsets",
