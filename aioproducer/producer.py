@@ -26,10 +26,10 @@ from aioproducer._net.stable_offsets import fetch_committed
 from aioproducer._net.stream import send_stream
 from aioproducer._state.backoff import Backoff
 from aioproducer._state.checking import checked_seconds, checked_topic
-from aioproducer._state.consumed import group_of, offsets_of
 from aioproducer._state.tally import Totals
 from aioproducer._state.transaction import Event
 from aioproducer.config import ProducerConfig
+from aioproducer.consumed import group_of, offsets_of
 from aioproducer.errors import (
     BufferFullError,
     CommitOutcomeUnknownError,

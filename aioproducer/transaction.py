@@ -12,9 +12,9 @@ from aioproducer._net.log import log
 from aioproducer._net.session import Visit
 from aioproducer._net.stable_offsets import fetch_committed
 from aioproducer._state.checking import checked_seconds
-from aioproducer._state.consumed import group_of, next_offsets, offsets_of
 from aioproducer._state.transaction import State
 from aioproducer.config import ProducerConfig
+from aioproducer.consumed import group_of, next_offsets, offsets_of
 from aioproducer.errors import KafkaError, StateError, TransactionAbortedError
 from aioproducer.records import OffsetAndMetadata, TopicPartition, TransactionListing
 

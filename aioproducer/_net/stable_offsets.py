@@ -8,7 +8,6 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 from aioproducer._net.coordinator import Coordinator, Key, fatal_error
-from aioproducer._state.consumed import partitions_of
 from aioproducer._state.coordinator_verdicts import Answer, Request
 from aioproducer._wire.messages.offset_fetch import (
     OffsetFetchRequest,
@@ -17,6 +16,7 @@ from aioproducer._wire.messages.offset_fetch import (
     OffsetFetchRequestTopics,
     OffsetFetchResponse,
 )
+from aioproducer.consumed import partitions_of
 from aioproducer.errors import KafkaError, TransactionTimeoutError
 from aioproducer.records import OffsetAndMetadata, TopicPartition
 
