@@ -204,6 +204,10 @@ class ViewMachine(RuleBasedStateMachine):
         else:
             self.errors[name] = self.view.error_of(name)
         self.incarnations[known.id] = known
+        seen = self.view.topic(name)
+        if seen is None or seen.topic_id != known.id:
+            # Of an incarnation that comes back nothing is remembered.
+            self.told.get(name, {}).pop(known.id, None)
         if spoil in ("", "deleted", "short"):
             self._tell(name, known.id, [epoch for _, epoch in rows])
         elif spoil == "stranger":
