@@ -7,12 +7,15 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import Any, TypeAlias
 
 from aioproducer.errors import RecordError
 from aioproducer.records import GroupMetadata, OffsetAndMetadata, TopicPartition
 
-__all__ = ["group_of", "next_offsets", "offsets_of", "partitions_of"]
+__all__ = ["Offsets", "group_of", "next_offsets", "offsets_of", "partitions_of"]
+
+Offsets: TypeAlias = Mapping[Any, Any] | Iterable[Any]
+"""Partitions (of this library, aiokafka, confluent-kafka, or pairs) and the offsets to go on from."""
 
 MOST_METADATA = 4096
 # What librdkafka hands out for a group's member, as bytes that only it is meant to read.
@@ -76,7 +79,7 @@ def partitions_of(places: Iterable[Any]) -> list[TopicPartition]:
     return [partition_of(place) for place in places]
 
 
-def offsets_of(offsets: Mapping[Any, Any] | Iterable[Any]) -> dict[TopicPartition, OffsetAndMetadata]:
+def offsets_of(offsets: Offsets) -> dict[TopicPartition, OffsetAndMetadata]:
     """Offsets by partition; confluent-kafka keeps the offset in its partition, so that a list of those will do."""
     if isinstance(offsets, Mapping):
         return {partition_of(place): _offset(offset) for place, offset in offsets.items()}

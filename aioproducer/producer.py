@@ -29,7 +29,7 @@ from aioproducer._state.checking import checked_seconds, checked_topic
 from aioproducer._state.tally import Totals
 from aioproducer._state.transaction import Event
 from aioproducer.config import ProducerConfig
-from aioproducer.consumed import group_of, offsets_of
+from aioproducer.consumed import Offsets, group_of, offsets_of
 from aioproducer.errors import (
     BufferFullError,
     CommitOutcomeUnknownError,
@@ -64,7 +64,6 @@ if TYPE_CHECKING:
         TransactionListing,
     )
     from aioproducer.serializers import Serializer
-    from aioproducer.transaction import Offsets
 
     # Without serializers keys and values are bytes-like.
     K = TypeVar("K", default=BytesLike)

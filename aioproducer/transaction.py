@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
-from typing import TYPE_CHECKING, Any, TypeAlias
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Any
 
 import attrs
 
@@ -14,7 +14,7 @@ from aioproducer._net.stable_offsets import fetch_committed
 from aioproducer._state.checking import checked_seconds
 from aioproducer._state.transaction import State
 from aioproducer.config import ProducerConfig
-from aioproducer.consumed import group_of, next_offsets, offsets_of
+from aioproducer.consumed import Offsets, group_of, next_offsets, offsets_of
 from aioproducer.errors import KafkaError, StateError, TransactionAbortedError
 from aioproducer.records import OffsetAndMetadata, TopicPartition, TransactionListing
 
@@ -26,9 +26,6 @@ if TYPE_CHECKING:
     from aioproducer.config import BootstrapServers, Settings
 
 __all__ = ["Transaction", "TransactionHandle", "committed_offsets", "fence", "list_transactions"]
-
-Offsets: TypeAlias = Mapping[Any, Any] | Iterable[Any]
-"""Partitions (of this library, aiokafka, confluent-kafka, or pairs) and the offsets to go on from."""
 
 
 class Transaction:

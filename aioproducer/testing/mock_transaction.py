@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Mapping
-from typing import TYPE_CHECKING, Any, TypeAlias
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Any
 
 import attrs
 
 from aioproducer.config import ProducerConfig
-from aioproducer.consumed import group_of, next_offsets, offsets_of
+from aioproducer.consumed import Offsets, group_of, next_offsets, offsets_of
 from aioproducer.errors import KafkaError, StateError, TransactionAbortedError
 from aioproducer.testing.mock_base import HandleBase, TransactionBase
 from aioproducer.testing.mock_checks import checked_seconds
@@ -24,9 +24,6 @@ if TYPE_CHECKING:
     from aioproducer.testing.mock_base import HandleBase as TransactionHandle
 
 log = logging.getLogger("aioproducer")
-
-Offsets: TypeAlias = Mapping[Any, Any]
-"""Partitions (of this library, aiokafka, confluent-kafka, or pairs) and the offsets to go on from."""
 
 
 class MockTransaction(TransactionBase):

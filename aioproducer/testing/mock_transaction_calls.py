@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import math
-from collections.abc import Awaitable, Callable, Iterable, Mapping
-from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
+from collections.abc import Awaitable, Callable, Iterable
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from aioproducer.config import ProducerConfig
-from aioproducer.consumed import group_of, offsets_of
+from aioproducer.consumed import Offsets, group_of, offsets_of
 from aioproducer.errors import CommitOutcomeUnknownError, KafkaError, StateError, TransactionTimeoutError
 from aioproducer.testing.mock_checks import checked_seconds
 from aioproducer.testing.mock_intake import MockIntake
@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from aioproducer.testing.mock_base import TransactionBase as Transaction
 
 T = TypeVar("T")
-Offsets: TypeAlias = Mapping[Any, Any]
-"""Partitions (of this library, aiokafka, confluent-kafka, or pairs) and the offsets to go on from."""
 
 
 class MockTransactionCalls:

@@ -93,7 +93,7 @@ async def test_e06_its_time_is_over(make: Make, ledger: EmbeddedKafka) -> None:
         await clerk.begin_transaction()
         assert await all_acked(await put(clerk, value))
         await _ended_by_time(ledger)
-        with pytest.raises(TransactionAbortedError, match="coordinator aborted|transaction_timeout_ms"):
+        with pytest.raises(TransactionAbortedError, match=r"coordinator aborted|transaction_timeout_ms"):
             await clerk.commit_transaction()
         await clerk.abort_transaction()
     async with clerk.transaction():
@@ -191,7 +191,7 @@ async def test_a_handle_that_was_fenced_or_timed_out_says_so(make: Make, ledger:
         await put(clerk, b"a")
         handle = await tx.detach()
     await _ended_by_time(ledger)
-    with pytest.raises(TransactionAbortedError, match="coordinator aborted|transaction_timeout_ms"):
+    with pytest.raises(TransactionAbortedError, match=r"coordinator aborted|transaction_timeout_ms"):
         await handle.commit(ledger.bootstrap_servers)
     await handle.abort(ledger.bootstrap_servers)
     await fence([NAME], ledger.bootstrap_servers)
