@@ -59,8 +59,16 @@ class Sender:
         while True:
             await self.work.wait()
             self.work.clear()
-            while self.engine.accumulator.has_ready(self.queue, self.loop.time()):
+            while not self._is_early() and self.engine.accumulator.has_ready(self.queue, self.loop.time()):
                 await self._send_next()
+
+    def _is_early(self) -> bool:
+        """Whether the transaction before still has to settle; then look again when that is over."""
+        transactions = self.engine.transactions
+        if transactions is None or transactions.respite.until <= self.loop.time():
+            return False
+        self.loop.call_at(transactions.respite.until, self.work.set)
+        return True
 
     async def _send_next(self) -> None:
         link = self.link
@@ -223,7 +231,7 @@ class Sender:
         for batch in batches:
             batch.sent_to = batch.queue.topic.topic_id if by_id else NO_ID  # type: ignore[attr-defined]  # a TopicQueues
         if transactions is not None:
-            transactions.on_sent()
+            transactions.on_sent(batches[0].written_at)
         exchange = ProduceExchange(self.engine, link, version, batches, names)
         size = sum(map(len, parts))
         limit = answer_limit(size)

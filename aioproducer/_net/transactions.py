@@ -19,6 +19,7 @@ from aioproducer._net.log import log
 from aioproducer._net.operation import Operation
 from aioproducer._net.standing import ABORTED, ENDED, Standing, standing_of
 from aioproducer._state.coordinator_verdicts import Answer, Request
+from aioproducer._state.respite import Respite
 from aioproducer._state.transaction import Event, State, TransactionTable
 from aioproducer._state.transaction_parts import Place, TransactionParts
 from aioproducer._state.transaction_requests import (
@@ -87,6 +88,7 @@ class Transactions:
         self.sequences = engine.sequences
         self.table = TransactionTable()
         self.parts = TransactionParts(level=2)
+        self.respite = Respite()
         # How many transactions were begun.
         self.number = 0
         self.coordinator = Coordinator(engine, Key.TRANSACTION, transactional_id)
@@ -123,9 +125,10 @@ class Transactions:
             self.parts.wanted[place] = queue
             self.news.set()
 
-    def on_sent(self) -> None:
+    def on_sent(self, now: float) -> None:
         """Records are about to leave."""
         self.parts.records_sent = True
+        self.respite.sent(now)
 
     def on_lost(self, error: KafkaError) -> None:
         """A record of the transaction will not be written, or nobody knows."""
@@ -482,6 +485,7 @@ class Transactions:
             answer = await self._ask(connection, question, EndTxnResponse, END_TXN)
             if not answer.error_code and self.parts.level > 1:
                 self._obtained(answer.producer_id, answer.producer_epoch)
+                self.respite.ended(self.loop.time())
             return answer.error_code
 
         async with self.turn:
