@@ -32,12 +32,13 @@ LIMIT_SECONDS = 1500.0
 COUNTS = ("passed", "failed", "skipped")
 # What is proven on one Python at full length, and on the others in passing; see tests/effort.py.
 PROOF_LAYERS = ("tests/exhaustive", "tests/properties", "tests/simulation", "tests/scenarios", "tests/proxy")
-REAL_FAULTS = "tests/kafka/test_real_faults.py"
+# A cluster of three nodes that are killed.
+REAL_FAULTS = tuple(f"tests/kafka/test_real_{what}.py" for what in ("copier", "coordinators", "faults"))
 # What is hardly about the Python that it runs on: tools, programs, the embedded Kafka, words and pure logic.
 ON_ONE_PYTHON = (
     "tests/cli", "tests/contract", "tests/examples", "tests/exhaustive", "tests/golden", "tests/judge", "tests/mutants",
-    "tests/properties", "tests/proxy", "tests/repo", "tests/scenarios", "tests/soak", "tests/state", "tests/testing",
-    "tests/vocabulary",
+    "tests/properties", "tests/proxy", "tests/repo", "tests/scenarios", "tests/simulation", "tests/soak", "tests/state",
+    "tests/testing", "tests/vocabulary", "tests/wire",
 )  # fmt: skip
 # By pytest-xdist. Many tests wait more than they compute, so these are more than there are processors on a small machine.
 ON_ALL_PROCESSORS = ("-n", "4", "--dist", "worksteal")
@@ -175,9 +176,9 @@ def core_suite(version: str, python: str) -> Check:
     )
 
 
-def without(check: Check, folders: tuple[str, ...]) -> Check:
-    """The same but for the tests in some folders."""
-    check.command += [f"--ignore={folder}" for folder in folders]
+def without(check: Check, paths: tuple[str, ...]) -> Check:
+    """The same but for the tests in some folders or files."""
+    check.command += [f"--ignore={path}" for path in paths]
     return check
 
 
@@ -192,16 +193,9 @@ def proof_layers(effort: str) -> Check:
 
 def real_faults(effort: str) -> Check:
     """A cluster of three nodes that fail, with the machine to itself: other nodes would take their share."""
-    check = suite(f"real faults, Python {this_python()}", sys.executable, "-m", "kafka", REAL_FAULTS)
+    check = suite(f"real faults, Python {this_python()}", sys.executable, "-m", "kafka", *REAL_FAULTS)
     check.effort = effort
     return check
-
-
-def environment_python(level: str, folder: str, interpreter: str, tree: Path = ROOT) -> str | None:
-    """The Python of a further environment, made or brought up to date; None if that failed."""
-    command = [interpreter, "tools/setup_venv.py", level, "--dir", folder]
-    result = subprocess.run(command, cwd=tree, stdout=subprocess.PIPE, text=True, check=False)
-    return None if result.returncode else result.stdout.strip()
 
 
 def other_pythons() -> list[tuple[str, str]]:
@@ -212,34 +206,38 @@ def other_pythons() -> list[tuple[str, str]]:
     return [(version, path) for version, path in pairs if version != this_python()]
 
 
-def suite_elsewhere(version: str, interpreter: str) -> Check:
-    """The core suite on another Python, in an environment of its own; one that cannot be made is a failed check."""
-    folder = f".venvs/{version}"
-    python = environment_python("core", folder, interpreter)
-    return (
-        without(core_suite(version, python), ON_ONE_PYTHON)
-        if python
-        else Check(f"environment {folder}", ["false"])
-    )
+def folder_of(version: str) -> str:
+    """Where the environment of another Python is."""
+    return f".venvs/{version}"
 
 
-def core_suite_everywhere() -> list[Check]:
-    """The core suite on each Python found, this one first."""
-    here = [without(core_suite(this_python(), sys.executable), PROOF_LAYERS), proof_layers("all")]
-    # Their environments are made at the same time: much of that is waiting for packages.
-    with ThreadPoolExecutor() as pool:
-        return [*here, *pool.map(lambda found: suite_elsewhere(*found), other_pythons())]
+def environment(name: str, level: str, folder: str, interpreter: str) -> Check:
+    """Make a further environment; in a hurry: how fast the core is, is measured elsewhere."""
+    setup = [interpreter, "tools/setup_venv.py", level, "--dir", folder]
+    return Check(f"environment, {name}", ["env", "-u", "PYTHONPATH", "CFLAGS=-O1", *setup])
+
+
+def environment_elsewhere(version: str, interpreter: str) -> Check:
+    """Make that of another Python."""
+    return environment(f"Python {version}", "core", folder_of(version), interpreter)
+
+
+def suite_elsewhere(version: str) -> Check:
+    """The core suite on another Python, in an environment of its own."""
+    return without(core_suite(version, f"{folder_of(version)}/bin/python"), ON_ONE_PYTHON)
 
 
 def everything() -> list[Turn]:
     """What `make test` stands for."""
     fetch = Check("fetch Kafka", [sys.executable, "tools/fetch_kafka.py"])
-    kafka = suite(
-        f"with Kafka, Python {this_python()}", sys.executable, "-m", "kafka", f"--ignore={REAL_FAULTS}"
-    )
+    others = other_pythons()
+    # Much of what the environments take is waiting for packages.
+    preparations = [fetch, *(environment_elsewhere(*found) for found in others), *linters()]
+    here = without(core_suite(this_python(), sys.executable), PROOF_LAYERS)
+    suites = [here, proof_layers("all"), *(suite_elsewhere(version) for version, _ in others)]
+    kafka = without(suite(f"with Kafka, Python {this_python()}", sys.executable, "-m", "kafka"), REAL_FAULTS)
     packaging = suite(f"distribution, Python {this_python()}", sys.executable, "-m", "packaging")
-    suites = [[check] for check in core_suite_everywhere()]
-    return [[fetch], linters(), *suites, [kafka, packaging], [real_faults("all")]]
+    return [preparations, *([check] for check in suites), [kafka, packaging], [real_faults("all")]]
 
 
 def proof() -> list[Turn]:
@@ -260,12 +258,10 @@ def proof() -> list[Turn]:
 def floors() -> list[Turn]:
     """The lowest versions we say we work with, in a copy of the tree: the compiled modules are theirs too."""
     tree = copy_of_the_tree(REPORTS.with_name("floors"))
-    python = environment_python("floors", ".venv", sys.executable, tree)
-    if python is None:
-        return [[Check("environment at the floors", ["false"])]]
-    check = core_suite(f"{this_python()} at the floors", python)
-    check.tree = tree
-    return [[check]]
+    setup = environment("floors", "floors", ".venv", sys.executable)
+    check = core_suite(f"{this_python()} at the floors", ".venv/bin/python")
+    setup.tree = check.tree = tree
+    return [[setup], [check]]
 
 
 def copy_of_the_tree(target: Path) -> Path:

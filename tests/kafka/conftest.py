@@ -21,7 +21,7 @@ _KINDS: Final[dict[str, tuple[str, dict[str, int]]]] = {
 }
 # Otherwise the coordinator looks every ten seconds for transactions whose time is over.
 _IMPATIENT: Final = {"transaction.abort.timed.out.transaction.cleanup.interval.ms": "100"}
-# Otherwise the cluster itself takes nine seconds to miss a dead node.
+# Otherwise the cluster itself takes nine seconds to miss a dead node, and thirty to do without a slow one.
 _FAULTY: Final = {
     "broker.session.timeout.ms": "3000",
     "broker.heartbeat.interval.ms": "500",

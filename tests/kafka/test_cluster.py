@@ -12,7 +12,6 @@ from confluent_kafka.admin import AdminClient
 from tests.kafka.reading import ReadRecord, by_partition, read_all
 from tools.kafka_cluster import KafkaCluster
 from tools.kafka_jars import KafkaUnavailableError
-from tools.kafka_node import QUICK_START
 
 pytestmark = pytest.mark.kafka
 
@@ -74,20 +73,6 @@ def test_a_paused_node_answers_nothing_until_it_is_resumed(real_kafka_cluster: K
         node.resume()
     assert not node.paused
     assert asked.list_topics(timeout=30.0).brokers
-
-
-def test_a_killed_node_can_be_started_again() -> None:
-    """After SIGKILL a node comes back on its port, with what was written to it."""
-    with KafkaCluster(1, java_options=QUICK_START) as kafka:
-        topic = kafka.create_topic("survives", 1)
-        producer = ForeignProducer({"bootstrap.servers": kafka.bootstrap_servers})
-        producer.produce(topic, b"v")
-        producer.flush()
-        kafka.node(1).kill()
-        assert not kafka.node(1).running
-        kafka.node(1).start()
-        kafka.wait_ready()
-        assert [record.value for record in read_all(kafka.bootstrap_servers, topic)] == [b"v"]
 
 
 def test_a_node_that_cannot_start_shows_its_log() -> None:
