@@ -46,11 +46,15 @@ async def ids(kafka: EmbeddedKafka) -> list[str]:
 
 
 async def under_way(kafka: EmbeddedKafka, *more: str) -> Process:
-    """A measurement under the id `perf` that has told its first interval."""
+    """A measurement under the id `perf` that has told of an interval in which records were acknowledged."""
     mine = ("--transactional-id", "perf", "--reporting-interval", "100")
     process = await start(*flags(kafka, 1_000_000, *SMALL, *mine, *more, rate="500"))
     assert process.stdout is not None
-    assert WINDOW.fullmatch((await process.stdout.readline()).decode().rstrip("\n"))
+    acked = 0
+    while not acked:
+        window = WINDOW.fullmatch((await process.stdout.readline()).decode().rstrip("\n"))
+        assert window
+        acked = int(window[1])
     return process
 
 
