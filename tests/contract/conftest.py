@@ -18,7 +18,7 @@ from tests.contract.client import WireClient
 from tests.contract.old_kafka import OldKafkaClient, not_for_old_kafka
 
 if TYPE_CHECKING:
-    from tools.kafka_cluster import KafkaCluster
+    pass
 
 _numbers = itertools.count()
 
@@ -29,27 +29,6 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     if left_out:
         items[:] = [item for item in items if item not in left_out]
         config.hook.pytest_deselected(items=left_out)
-
-
-@pytest.fixture(scope="session")
-def old_kafka() -> Iterator[KafkaCluster]:
-    """A real Kafka of one node, of the last version before 4."""
-    # Imported late: what needs no Kafka needs none of its tools either.
-    from tools.kafka_cluster import KafkaCluster
-    from tools.kafka_jars import OLD_KAFKA_VERSION
-
-    with KafkaCluster(1, OLD_KAFKA_VERSION) as kafka:
-        yield kafka
-
-
-@pytest.fixture(scope="session")
-def level1_kafka() -> Iterator[KafkaCluster]:
-    """A real Kafka of one node, new, whose clients must do without the second version of transactions."""
-    from tools.kafka_cluster import KafkaCluster
-    from tools.kafka_node import QUICK_START
-
-    with KafkaCluster(1, java_options=QUICK_START, features={"transaction.version": 1}) as kafka:
-        yield kafka
 
 
 def _not_about_transactions(items: list[pytest.Item]) -> Iterator[pytest.Item]:

@@ -11,16 +11,9 @@ import pytest
 
 from tests.kafka.levels import finalize
 from tools.kafka_cluster import KafkaCluster
-from tools.kafka_jars import KAFKA_VERSION, OLD_KAFKA_VERSION
 from tools.kafka_node import QUICK_START
 
-_KINDS: Final[dict[str, tuple[str, dict[str, int]]]] = {
-    "version-2": (KAFKA_VERSION, {"transaction.version": 2}),
-    "version-1": (KAFKA_VERSION, {"transaction.version": 1}),
-    "old": (OLD_KAFKA_VERSION, {}),
-}
-# Otherwise the coordinator looks every ten seconds for transactions whose time is over.
-_IMPATIENT: Final = {"transaction.abort.timed.out.transaction.cleanup.interval.ms": "100"}
+_KINDS: Final = {"version-2": "real_kafka", "version-1": "level1_kafka", "old": "old_kafka"}
 # Otherwise the cluster itself takes nine seconds to miss a dead node, and thirty to do without a slow one.
 _FAULTY: Final = {
     "broker.session.timeout.ms": "3000",
@@ -30,11 +23,10 @@ _FAULTY: Final = {
 
 
 @pytest.fixture(scope="session", params=_KINDS)
-def transacting_kafka(request: pytest.FixtureRequest) -> Iterator[KafkaCluster]:
+def transacting_kafka(request: pytest.FixtureRequest) -> KafkaCluster:
     """A real Kafka of one node: 4.3 with both versions of transactions, and 3.9."""
-    version, features = _KINDS[request.param]
-    with KafkaCluster(1, version, _IMPATIENT, QUICK_START, features) as kafka:
-        yield kafka
+    found: KafkaCluster = request.getfixturevalue(_KINDS[request.param])
+    return found
 
 
 @pytest.fixture(scope="session")
