@@ -16,6 +16,7 @@ from aioproducer._wire.messages.end_txn import EndTxnRequest, EndTxnResponse
 from aioproducer._wire.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 from aioproducer._wire.messages.list_transactions import ListTransactionsRequest, ListTransactionsResponse
 from aioproducer._wire.messages.metadata import MetadataRequest, MetadataResponse
+from aioproducer.config import checked_transactional_ids
 from aioproducer.errors import (
     BrokerUnavailableError,
     CommitOutcomeUnknownError,
@@ -88,7 +89,7 @@ async def _explain(
 async def fence_all(session: Session, names: Iterable[str], patience: float) -> None:
     """Get a new epoch for each of these ids."""
     limiter = anyio.CapacityLimiter(AT_ONCE)
-    wanted = list(dict.fromkeys(names))
+    wanted = checked_transactional_ids(names)
 
     async def fence_one(name: str) -> None:
         async with limiter:

@@ -41,6 +41,7 @@ from aioproducer._wire.messages.add_partitions_to_txn import AddPartitionsToTxnR
 from aioproducer._wire.messages.end_txn import EndTxnRequest, EndTxnResponse
 from aioproducer._wire.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 from aioproducer._wire.messages.txn_offset_commit import TxnOffsetCommitResponse
+from aioproducer.config import checked_transactional_id
 from aioproducer.errors import (
     BrokerError,
     CommitOutcomeUnknownError,
@@ -206,7 +207,9 @@ class Transactions:
 
     async def init(self, transactional_id: str | None, patience: float) -> None:
         """Get a producer id, end what is open under it, and fence whoever used it before."""
-        name = transactional_id or self.transactional_id
+        name = self.transactional_id
+        if transactional_id is not None:
+            name = checked_transactional_id(transactional_id)
         operation = self._begin_or_join(
             Event.INIT, partial(self._initialize, name, self._known_identity(name))
         )

@@ -12,8 +12,8 @@ import weakref
 from collections.abc import Iterable
 from typing import Any
 
-from aioproducer.config import ProducerConfig
-from aioproducer.consumed import partitions_of
+from aioproducer.config import ProducerConfig, checked_transactional_id, checked_transactional_ids
+from aioproducer.consumed import group_of, partitions_of
 from aioproducer.errors import (
     CommitOutcomeUnknownError,
     DeliveryError,
@@ -130,13 +130,14 @@ class MockTransactions:
 
     def init(self, transactional_id: str | None) -> None:
         """Get a new epoch, and end what is open."""
+        name = None if transactional_id is None else checked_transactional_id(transactional_id)
         self.table.move(Event.INIT)
         # Nobody waits for it, or this would not be possible.
         self.attempt = None
         self._drop("init_transactions() was called before the record was sent", None)
         self.handed_over.clear()
         self._end(committed=False)
-        self.transactional_id = transactional_id or self.transactional_id
+        self.transactional_id = name or self.transactional_id
         self.epoch += 1
         self._note("Empty")
 
@@ -220,7 +221,7 @@ class MockTransactions:
 
     async def committed_offsets(self, group: str, partitions: Iterable[Any], patience: float) -> Offsets:
         """The offsets of a group, once no open transaction holds them back."""
-        places = partitions_of(partitions)
+        group, places = group_of(group).group_id, partitions_of(partitions)
         try:
             async with asyncio.timeout(patience):
                 while not self.sent.get(group, {}).keys().isdisjoint(places):
@@ -234,7 +235,7 @@ class MockTransactions:
 
     def fence(self, names: Iterable[str]) -> None:
         """Fence others, or this mock itself."""
-        for name in dict.fromkeys(names):
+        for name in checked_transactional_ids(names):
             self.coordinators.fence(name)
             if name == self.transactional_id:
                 self.end_for_good(ProducerFencedError())

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from aioproducer import (
+    ConfigurationError,
     DeliveryError,
     GroupMetadata,
     OffsetAndMetadata,
@@ -282,6 +284,18 @@ async def test_offsets_sent_at_once_are_pending_until_the_commit(
         ({"source": 1}, "readers"),
         ({("source", 0): 1}, ""),
         ({("source", 0): 1}, 5),
+        (None, "readers"),
+        ({("source", 0): 2**63}, "readers"),
+        ({("source", 0): OffsetAndMetadata(1, "\ud800")}, "readers"),
+        ({("source", 0): OffsetAndMetadata(1, "", 2**31)}, "readers"),
+        ({("source", -1): 1}, "readers"),
+        ({("source", 2**31): 1}, "readers"),
+        ({("source", True): 1}, "readers"),
+        ({("source", 0, 1): 1}, "readers"),
+        ({("no such name", 0): 1}, "readers"),
+        ({("source", 0): 1}, "x" * 32_768),
+        ({("source", 0): 1}, GroupMetadata("readers", 2**31)),
+        ({("source", 0): 1}, GroupMetadata("readers", 1, b"member")),  # type: ignore[arg-type]  # so it is refused
     ],
 )
 async def test_offsets_that_make_no_sense(clerk: Producer[Any, Any], offsets: Any, group: Any) -> None:
@@ -289,6 +303,54 @@ async def test_offsets_that_make_no_sense(clerk: Producer[Any, Any], offsets: An
     async with clerk.transaction() as tx:
         with pytest.raises(RecordError):
             tx.send_offsets(offsets, group)
+
+
+@pytest.mark.parametrize(
+    "consumed",
+    [
+        None,
+        [("source", 0, 1)],
+        [SimpleNamespace(topic="source", partition="0", offset=1)],
+        [SimpleNamespace(topic="source", partition=0, offset="1")],
+        [SimpleNamespace(topic="source", partition=0, offset=2**63)],
+        [SimpleNamespace(topic=b"source", partition=0, offset=1)],
+    ],
+)
+async def test_consumed_records_that_make_no_sense(clerk: Producer[Any, Any], consumed: Any) -> None:
+    """The same, of records that are none."""
+    async with clerk.transaction() as tx:
+        with pytest.raises(RecordError):
+            tx.consumed(consumed, "readers")
+
+
+@pytest.mark.parametrize("name", ["", 5, b"another", "\ud800", "x" * 32_768])
+async def test_an_impossible_transactional_id(
+    clerk: Producer[Any, Any], ledger: EmbeddedKafka, name: Any
+) -> None:
+    """It is refused before anybody is asked, and the producer goes on under its own."""
+    with pytest.raises(ConfigurationError, match="transactional id"):
+        await clerk.init_transactions(name)
+    with pytest.raises(ConfigurationError, match="transactional id"):
+        await clerk.fence([name])
+    async with clerk.transaction():
+        await put(clerk, b"a")
+    assert seen(ledger) == [b"a"]
+
+
+async def test_one_id_is_not_a_sequence_of_ids(clerk: Producer[Any, Any], ledger: EmbeddedKafka) -> None:
+    """Or each of its characters would be fenced, and stay known to the coordinator."""
+    with pytest.raises(ConfigurationError, match="sequence"):
+        await clerk.fence(NAME)
+    assert [one.transactional_id for one in await clerk.list_transactions()] == [NAME]
+
+
+@pytest.mark.parametrize(("group", "place"), [(5, ("one", 0)), ("readers", ("one", 2**31))])
+async def test_questions_for_offsets_that_make_no_sense(
+    clerk: Producer[Any, Any], group: Any, place: Any
+) -> None:
+    """They are refused in words, too."""
+    with pytest.raises(RecordError):
+        await clerk.committed_offsets(group, [place])
 
 
 # -- closing
