@@ -59,9 +59,9 @@ class Transaction:
         except KafkaError as failure:
             if error is None:
                 raise
-            if isinstance(error, KafkaError):
+            if isinstance(error, KafkaError) and not isinstance(failure, StateError):
                 raise failure from error
-            # The user's own error is what the user has to see.
+            # The user's own error is what the user has to see, and so is one after which no abort is possible.
             log.warning("a transaction was not aborted: %s", failure)
 
     def _mine(self) -> Transactions:

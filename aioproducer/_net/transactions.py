@@ -7,6 +7,7 @@ while the senders go on. Nothing of a transaction is sent any more once a part o
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -289,14 +290,27 @@ class Transactions:
     async def wind_up(self, patience: float) -> None:
         """The producer closes: an open transaction is aborted, what was begun is waited for."""
         try:
-            if self.operation is not None:
-                await self.operation.joined(patience)
-            elif self.table.state in (State.IN_TRANSACTION, State.ABORTABLE):
+            await self._finished(patience)
+            if self.table.state in (State.IN_TRANSACTION, State.ABORTABLE, State.DETACHING):
                 await self.abort(patience)
         except KafkaError as error:
             log.warning(
                 "the open transaction of %r could not be aborted at closing: %s", self.transactional_id, error
             )
+
+    async def _finished(self, patience: float) -> None:
+        """Wait for what goes on, if anything is to be ended by it, or somebody waits for a handle."""
+        operation = self.operation
+        if operation is None or (operation.event is Event.DETACH and not operation.waiters):
+            return
+        if operation.event is Event.INIT and not self._has_more_to_end():
+            return
+        # It leaves a transaction that can only be aborted.
+        with contextlib.suppress(TransactionAbortedError):
+            await operation.joined(patience)
+
+    def _has_more_to_end(self) -> bool:
+        return not (self.parts.is_empty or self.parts.ended)
 
     def close_idle(self, now: float, limit: float) -> None:
         """Close connections over which nothing was asked for so many seconds."""
@@ -452,6 +466,10 @@ class Transactions:
         """All records have their outcome, and all offsets are sent."""
         self.engine.flush()
         await self._deliver_offsets()
+        if self.turn.locked():
+            # What another call is just sending is not a part of it yet, and a handle may be used as soon as it is given.
+            async with self.turn:
+                pass
         await self._landed()
 
     async def _landed(self) -> None:
@@ -469,7 +487,7 @@ class Transactions:
         self.errand.cancel()
         self._drop("the transaction was aborted before the record was sent", None)
         await self._landed()
-        if self.parts.is_empty or self.parts.ended:
+        if not self._has_more_to_end():
             return
         if self.parts.level == 1 and not self.parts.is_clean:
             # What is on its way may come later than any EndTxn; only a new epoch keeps it out of the next transaction.

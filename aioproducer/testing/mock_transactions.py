@@ -188,6 +188,10 @@ class MockTransactions:
     def abort(self) -> None:
         """Drop what has no outcome, and make nothing of it visible."""
         self.table.move(Event.ABORT)
+        attempt, self.attempt = self.attempt, None
+        if attempt is not None:
+            text = f"{Event.ABORT.value} was called while {attempt.event.value} went on"
+            attempt.end(StateError(text))
         self._drop("the transaction was aborted before the record was sent", None)
         self._end(committed=False)
 
@@ -258,7 +262,10 @@ class MockTransactions:
 
     def wind_up(self) -> None:
         """The mock closes: an open transaction is aborted; what was begun goes on."""
-        if self.table.state in (State.IN_TRANSACTION, State.ABORTABLE):
+        left_alone = self.attempt is None or not self.attempt.waiters
+        if self.table.state in (State.IN_TRANSACTION, State.ABORTABLE) or (
+            self.table.state is State.DETACHING and left_alone
+        ):
             self.abort()
 
     def give_up(self) -> None:

@@ -270,6 +270,50 @@ async def test_d15_the_coordinators_move_at_each_step(
     assert seen(ledger) == [b"warm", b"a"]
 
 
+async def test_a_commit_by_hand_without_an_answer_leaves_the_block_as_it_is(
+    clerk: Producer[Any, Any], ledger: EmbeddedKafka
+) -> None:
+    """The block cannot abort any more; that is not what its caller has to hear of."""
+    fault = ledger.faults.cut(api=END_TXN, before=True, times=None)
+    with pytest.raises(CommitOutcomeUnknownError):
+        async with clerk.transaction():
+            await put(clerk, b"a")
+            await clerk.commit_transaction(timeout=SOON * 4)
+    fault.heal()
+    await clerk.commit_transaction()
+    assert seen(ledger) == [b"a"]
+
+
+async def test_closing_aborts_what_a_commit_turns_out_to_be_unable_to_commit(
+    clerk: Producer[Any, Any], ledger: EmbeddedKafka
+) -> None:
+    """A record fails while `close()` waits for the commit: readers do not have to wait until its time is over."""
+    await clerk.begin_transaction()
+    assert await all_acked(await put(clerk, b"a", topic="four"))
+    held = ledger.faults.delay(api="Produce", before=True, times=1)
+    ledger.faults.error(29, api="Produce", times=1)
+    await put(clerk, b"b")
+    committing = asyncio.create_task(clerk.commit_transaction())
+    await held.reached()
+    closing = asyncio.create_task(clerk.close())
+    await asyncio.sleep(0)
+    held.release()
+    with pytest.raises(TransactionAbortedError):
+        await committing
+    await closing
+    assert ledger.last_stable_offset("four", 0) == ledger.high_watermark("four", 0)
+
+
+async def test_closing_does_not_wait_for_the_first_producer_id(make: Make) -> None:
+    """With all brokers down nobody gives one; nothing is open that it would end."""
+    producer = make("127.0.0.1:1", transactional_id=NAME, close_timeout_ms=60_000)
+    await producer.start()
+    with pytest.raises(TransactionTimeoutError):
+        await producer.init_transactions(timeout=SOON)
+    async with asyncio.timeout(LIMIT / 2):
+        await producer.close()
+
+
 async def test_a_failure_behind_the_commit_aborts(clerk: Producer[Any, Any], ledger: EmbeddedKafka) -> None:
     """A commit that waits for a record which then fails is refused, while its caller waits."""
     held = ledger.faults.delay(api="Produce", before=True, times=1)

@@ -183,6 +183,80 @@ async def test_the_handle_of_a_failed_transaction_is_not_given(
             await tx.detach()
 
 
+async def test_a_handle_is_not_given_before_the_offsets_are_in(
+    clerk: Producer[Any, Any], ledger: EmbeddedKafka
+) -> None:
+    """Also those of a call that nobody waits for any more: a commit through the handle might overtake them."""
+    held = ledger.faults.delay(api="TxnOffsetCommit", before=True, times=1)
+    async with clerk.transaction() as tx:
+        assert await all_acked(await put(clerk, b"a"))
+        sending = asyncio.create_task(clerk.send_offsets_to_transaction({("source", 0): 3}, "readers"))
+        await held.reached()
+        sending.cancel()
+        detaching = asyncio.create_task(tx.detach())
+        await turns(20)
+        assert not detaching.done()
+        held.release()
+        handle = await detaching
+    await handle.commit(ledger.bootstrap_servers)
+    assert ledger.committed_offset("readers", "source") == 3
+
+
+@pytest.mark.parametrize("moment", ["before the records have landed", "after"])
+async def test_leaving_the_block_takes_back_what_nobody_was_handed(
+    clerk: Producer[Any, Any], ledger: EmbeddedKafka, moment: str
+) -> None:
+    """A cancelled `detach()` gave no handle to anybody who could end the transaction: so the block aborts it."""
+    held = ledger.faults.delay(api="Produce", before=True, times=1)
+    with pytest.raises(ZeroDivisionError):
+        async with clerk.transaction() as tx:
+            await put(clerk, b"a")
+            detaching = asyncio.create_task(tx.detach())
+            await held.reached()
+            detaching.cancel()
+            if moment == "after":
+                held.release()
+                await clerk.flush()
+                await turns(20)
+            asyncio.get_running_loop().call_soon(held.release)
+            raise ZeroDivisionError
+    async with clerk.transaction():
+        await put(clerk, b"b")
+    assert (seen(ledger), written(ledger)) == ([b"b"], [b"a", b"b"])
+
+
+async def test_closing_ends_what_nobody_was_handed(clerk: Producer[Any, Any], ledger: EmbeddedKafka) -> None:
+    """Or readers would wait for it until its time is over."""
+    held = ledger.faults.delay(api="Produce", before=True, times=1)
+    tx = await clerk.transaction().__aenter__()
+    await put(clerk, b"a")
+    detaching = asyncio.create_task(tx.detach())
+    await held.reached()
+    detaching.cancel()
+    held.release()
+    await clerk.flush()
+    await clerk.close()
+    assert ledger.last_stable_offset("one") == ledger.high_watermark("one")
+
+
+async def test_closing_waits_for_a_handle_that_somebody_waits_for(
+    clerk: Producer[Any, Any], ledger: EmbeddedKafka
+) -> None:
+    """It is given, and what it stands for is left open."""
+    held = ledger.faults.delay(api="Produce", before=True, times=1)
+    tx = await clerk.transaction().__aenter__()
+    await put(clerk, b"a")
+    detaching = asyncio.create_task(tx.detach())
+    await held.reached()
+    closing = asyncio.create_task(clerk.close())
+    await turns(20)
+    held.release()
+    handle = await detaching
+    await closing
+    await handle.commit(ledger.bootstrap_servers)
+    assert seen(ledger) == [b"a"]
+
+
 async def test_a_handle_that_was_fenced_or_timed_out_says_so(make: Make, ledger: EmbeddedKafka) -> None:
     """Each by its own error; an abort of what is over is done."""
     clerk = make(ledger, transactional_id=NAME, transaction_timeout_ms=100)

@@ -713,6 +713,29 @@ async def test_a_handle_ends_it_in_the_mock(manual: MockProducer) -> None:
     await manual.init_transactions()
 
 
+async def test_what_nobody_was_handed_is_aborted(manual: MockProducer) -> None:
+    """Nobody has a handle of it, so that leaving the block takes it back."""
+    with pytest.raises(TransactionTimeoutError):
+        async with manual.transaction() as tx:
+            await manual.send("orders", b"1")
+            await tx.detach(timeout=0)
+    await manual.begin_transaction()
+    assert manual.committed == ()
+
+
+async def test_closing_takes_back_what_nobody_was_handed(manual: MockProducer) -> None:
+    """Also where the handle was ready, but nobody was there to get it."""
+    tx = await manual.transaction().__aenter__()
+    await manual.send("orders", b"1")
+    detaching = asyncio.create_task(tx.detach())
+    await turns()
+    detaching.cancel()
+    await turns()
+    manual.complete_all()
+    await manual.close()
+    assert manual.committed == ()
+
+
 async def test_a_handle_aborts(mock: MockProducer) -> None:
     """Nothing becomes visible, and it cannot be committed any more; closing the mock does not end it."""
     async with mock.transaction() as tx:
