@@ -73,6 +73,8 @@ MOST_GROUPS = 8
 MEMBERS_FROM = 3
 PRODUCER_FENCED = 90
 NOBODY = (-1, -1)
+# Here a transaction is not over, and init_transactions() is possible all the same.
+ENDING = frozenset({State.ABORTABLE, State.ABORTING, State.UNCERTAIN})
 # A broker that says this of a batch may have ended the transaction, or given its id to another producer.
 INVALID_TXN_STATE = 48
 SUSPICIOUS = frozenset({47, INVALID_TXN_STATE, 90})
@@ -92,6 +94,9 @@ class Transactions:
         # How many transactions were begun.
         self.number = 0
         self.coordinator = Coordinator(engine, Key.TRANSACTION, transactional_id)
+        # The id that was asked for last, and the one that the present producer id belongs to.
+        self.sought = transactional_id
+        self.identified_as: str | None = None
         self.groups: dict[str, Coordinator] = {}
         self.operation: Operation | None = None
         # Those and the deliveries of offsets, of which there may be several.
@@ -208,13 +213,28 @@ class Transactions:
 
     async def init(self, transactional_id: str | None, patience: float) -> None:
         """Get a producer id, end what is open under it, and fence whoever used it before."""
-        name = self.transactional_id
-        if transactional_id is not None:
-            name = checked_transactional_id(transactional_id)
+        name = self.sought if transactional_id is None else checked_transactional_id(transactional_id)
+        self.table.check(Event.INIT)
+        if name != self.sought:
+            self._go_over_to(name)
         operation = self._begin_or_join(
             Event.INIT, partial(self._initialize, name, self._known_identity(name))
         )
         await self._wait(operation, patience, "the coordinator gave no producer id in time")
+
+    def _go_over_to(self, name: str) -> None:
+        """What is open under the present id has to be ended under it first; nobody else would."""
+        initializing = self.table.state is State.INITIALIZING
+        if self.table.state in ENDING or (initializing and self._has_more_to_end()):
+            raise StateError(
+                f"init_transactions({name!r}) is not possible before the transaction of {self.sought!r} has ended: "
+                "await producer.init_transactions() first"
+            )
+        if initializing and self.operation is not None:
+            text = f"init_transactions({name!r}) was called while init_transactions() for {self.sought!r} went on"
+            self.operation.replace(StateError(text))
+            self.operation = None
+        self.sought = name
 
     async def begin(self, patience: float) -> None:
         """Open a transaction; nothing is asked of anybody, but after an upgrade of the cluster."""
@@ -410,7 +430,7 @@ class Transactions:
     def _known_identity(self, name: str) -> tuple[int, int]:
         """To be told of another producer that took over meanwhile, in place of taking over from it."""
         mine = self.sequences.identity
-        known = mine is not None and name == self.transactional_id and self.table.state is not State.DETACHED
+        known = mine is not None and name == self.identified_as and self.table.state is not State.DETACHED
         return mine if known and mine is not None else NOBODY
 
     async def _ask_identity(self, identity: tuple[int, int]) -> Said:
@@ -455,6 +475,7 @@ class Transactions:
 
     def _obtained(self, producer_id: int, epoch: int) -> None:
         self.sequences.obtained(producer_id, epoch)
+        self.identified_as = self.transactional_id
         self.used = False
 
     async def _commit(self) -> None:

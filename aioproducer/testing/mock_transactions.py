@@ -130,14 +130,22 @@ class MockTransactions:
 
     def init(self, transactional_id: str | None) -> None:
         """Get a new epoch, and end what is open."""
-        name = None if transactional_id is None else checked_transactional_id(transactional_id)
+        name = (
+            self.transactional_id if transactional_id is None else checked_transactional_id(transactional_id)
+        )
+        self.table.check(Event.INIT)
+        if name != self.transactional_id and self.table.state in (State.ABORTABLE, State.UNCERTAIN):
+            raise StateError(
+                f"init_transactions({name!r}) is not possible before the transaction of {self.transactional_id!r} has "
+                "ended: await producer.init_transactions() first"
+            )
         self.table.move(Event.INIT)
         # Nobody waits for it, or this would not be possible.
         self.attempt = None
         self._drop("init_transactions() was called before the record was sent", None)
         self.handed_over.clear()
         self._end(committed=False)
-        self.transactional_id = name or self.transactional_id
+        self.transactional_id = name
         self.epoch += 1
         self._note("Empty")
 

@@ -9,6 +9,8 @@ from typing import Any
 import pytest
 
 from aioproducer import (
+    AuthorizationError,
+    CommitOutcomeUnknownError,
     ConfigurationError,
     DeliveryError,
     GroupMetadata,
@@ -20,6 +22,7 @@ from aioproducer import (
     StateError,
     TopicPartition,
     TransactionAbortedError,
+    fence,
 )
 from aioproducer._state.transaction import State
 from aioproducer.testing import EmbeddedKafka
@@ -382,6 +385,73 @@ async def test_init_again_changes_the_name(clerk: Producer[Any, Any], ledger: Em
     assert [one.connects for one in clerk.stats().connections] == connects
     assert seen(ledger) == [b"a", b"b"]
     assert [one.transactional_id for one in await clerk.list_transactions()] == ["another", NAME]
+
+
+@pytest.mark.parametrize("is_open", [True, False])
+async def test_init_under_another_name_does_not_join_the_first(
+    make: Make, ledger: EmbeddedKafka, *, is_open: bool
+) -> None:
+    """It would get the producer id of another; what is to be ended under the first name is ended before."""
+    producer = make(ledger, transactional_id=NAME)
+    await producer.start()
+    if is_open:
+        await producer.init_transactions()
+        await producer.begin_transaction()
+        assert await all_acked(await put(producer, b"lost"))
+        with pytest.raises(RecordTooLargeError):
+            await producer.send("one", bytes(2_000_000))
+    held = ledger.faults.delay(api="InitProducerId", before=True)
+    first = asyncio.create_task(producer.init_transactions())
+    await held.reached()
+    second = asyncio.create_task(producer.init_transactions("another"))
+    await asyncio.sleep(0)
+    held.release()
+    refused, kept = (second, first) if is_open else (first, second)
+    with pytest.raises(StateError, match="another"):
+        await refused
+    await kept
+    async with producer.transaction():
+        await put(producer, b"a")
+    assert seen(ledger) == [b"a"]
+    assert ledger.transaction(NAME if is_open else "another") is not None
+    assert {one.transactional_id for one in asked(ledger, "Produce")[-1:]} == {NAME if is_open else "another"}
+
+
+@pytest.mark.parametrize("doubtful", [True, False])
+async def test_what_is_open_is_not_left_behind_under_the_old_name(
+    clerk: Producer[Any, Any], ledger: EmbeddedKafka, *, doubtful: bool
+) -> None:
+    """Readers would wait for it, and a commit without an answer would be forgotten, not settled."""
+    fault = ledger.faults.cut(api="EndTxn", before=True, times=None)
+    await clerk.begin_transaction()
+    assert await all_acked(await put(clerk, b"a"))
+    if doubtful:
+        with pytest.raises(CommitOutcomeUnknownError):
+            await clerk.commit_transaction(timeout=0.05)
+    else:
+        with pytest.raises(RecordTooLargeError):
+            await clerk.send("one", bytes(2_000_000))
+    with pytest.raises(StateError, match=r"'orders' has ended: await producer.init_transactions\(\) first"):
+        await clerk.init_transactions("another")
+    fault.heal()
+    await clerk.init_transactions()
+    await clerk.init_transactions("another")
+    assert ledger.last_stable_offset("one") == ledger.high_watermark("one")
+
+
+async def test_a_name_that_is_refused_can_be_asked_for_again(
+    clerk: Producer[Any, Any], ledger: EmbeddedKafka
+) -> None:
+    """When it is granted later, the producer id of the name before is not taken for its own."""
+    await fence(["another"], ledger.bootstrap_servers)  # so that it has a producer id already
+    ledger.faults.error(53, api="InitProducerId", times=1)
+    with pytest.raises(AuthorizationError):
+        await clerk.init_transactions("another")
+    await clerk.init_transactions()
+    async with clerk.transaction():
+        await put(clerk, b"a")
+    assert [one.transactional_id for one in await clerk.list_transactions("a")] == ["another"]
+    assert seen(ledger) == [b"a"]
 
 
 # -- running again

@@ -142,6 +142,15 @@ STORIES: dict[str, list[Step]] = {
         lambda p: p.send_batch("t", [b"1", bytes(2_000_000)]),
         lambda p: p.commit_transaction(),
     ],
+    "another name too early": [
+        lambda p: p.init_transactions(),
+        lambda p: p.begin_transaction(),
+        lambda p: p.send("t", bytes(2_000_000)),
+        lambda p: p.init_transactions("orders-8"),
+        lambda p: p.init_transactions(""),
+        lambda p: p.init_transactions(),
+        lambda p: p.init_transactions("orders-8"),
+    ],
     "wrong offsets": [
         lambda p: p.init_transactions(),
         lambda p: p.begin_transaction(),
