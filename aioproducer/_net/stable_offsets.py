@@ -71,7 +71,8 @@ async def fetch_committed(
         raise TransactionTimeoutError(
             "the group's offsets are not known in time; a transaction may be open that changes them",
             waited=patience,
-        ) from None
+            cause=coordinator.trouble,
+        ) from coordinator.trouble
     finally:
         coordinator.forget()
     if said.answer is not Answer.DONE:

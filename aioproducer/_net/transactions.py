@@ -309,6 +309,8 @@ class Transactions:
 
     async def wind_up(self, patience: float) -> None:
         """The producer closes: an open transaction is aborted, what was begun is waited for."""
+        if self.table.state is State.FATAL:
+            return
         try:
             await self._finished(patience)
             if self.table.state in (State.IN_TRANSACTION, State.ABORTABLE, State.DETACHING):

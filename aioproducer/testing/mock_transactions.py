@@ -223,7 +223,7 @@ class MockTransactions:
             self.handed_over[epoch] = committed
             self._end(committed=committed)
         elif before and not committed:
-            raise ProducerFencedError
+            raise TransactionError("the transaction was committed before this abort")
         elif committed and not before:
             raise TransactionAbortedError(
                 "the transaction was aborted before this commit: its time (transaction_timeout_ms) was over, or its "

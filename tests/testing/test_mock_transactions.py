@@ -28,6 +28,7 @@ from aioproducer import (
     TopicPartition,
     Transaction,
     TransactionAbortedError,
+    TransactionError,
     TransactionHandle,
     TransactionTimeoutError,
 )
@@ -717,7 +718,7 @@ async def test_a_handle_ends_it_in_the_mock(manual: MockProducer) -> None:
         await handle.commit("localhost:9092")
     assert values(manual.committed) == [b"1"]
     assert await manual.committed_offsets("group", [PLACE]) == {PLACE: OffsetAndMetadata(1)}
-    with pytest.raises(ProducerFencedError):
+    with pytest.raises(TransactionError, match="was committed before"):
         await handle.abort("localhost:9092")
     await manual.init_transactions()
 
