@@ -628,7 +628,7 @@ class Transactions:
         """Raise what an answer means, if it is not that all went well."""
         if said.answer is Answer.DONE:
             return
-        if said.answer is Answer.ABORTABLE:
+        if said.answer is Answer.ABORTABLE and self.table.state is not State.ABORTING:
             self._failed(error_of(said))
         elif said.answer is not Answer.SUPERSEDED or not await self._was_timed_out(lost=said.lost):
             error = fatal_error(said)

@@ -472,6 +472,33 @@ async def test_run_transaction_runs_again(clerk: Producer[Any, Any], ledger: Emb
     assert seen(ledger) == [b"a"]
 
 
+async def test_run_transaction_runs_a_group_of_tasks_again(
+    clerk: Producer[Any, Any], ledger: EmbeddedKafka
+) -> None:
+    """Its errors come together: again, if all are of the transaction, and not if one is the user's."""
+    ledger.faults.error(59, api="Produce", times=1)
+    calls: list[int] = []
+
+    async def work() -> None:
+        calls.append(1)
+        async with asyncio.TaskGroup() as group:
+            group.create_task(clerk.send_and_wait("one", b"a"))
+            group.create_task(clerk.send_and_wait("one", b"b"))
+
+    async def work_with_an_error_of_the_users() -> None:
+        try:
+            await work()
+        except ExceptionGroup as group:
+            raise ExceptionGroup("both", [group, ValueError("mine")]) from None
+
+    await clerk.run_transaction(work, timeout=LIMIT)
+    assert (len(calls), seen(ledger)) == (2, [b"a", b"b"])
+    ledger.faults.error(59, api="Produce", times=1)
+    with pytest.raises(ExceptionGroup, match="both"):
+        await clerk.run_transaction(work_with_an_error_of_the_users, timeout=LIMIT)
+    assert len(calls) == 3
+
+
 async def test_run_transaction_gives_up_on_what_does_not_pass(
     clerk: Producer[Any, Any], ledger: EmbeddedKafka
 ) -> None:
@@ -566,6 +593,13 @@ async def test_a_kept_transaction_cannot_be_used_in_the_next(clerk: Producer[Any
     async with clerk.transaction():
         with pytest.raises(StateError, match="has ended"):
             first.send_offsets({("source", 0): 1}, "readers")
+
+
+async def test_a_transaction_that_was_not_begun_says_so(clerk: Producer[Any, Any]) -> None:
+    """Also while another is open, that was begun by hand."""
+    await clerk.begin_transaction()
+    with pytest.raises(StateError, match="not begun: use `async with"):
+        clerk.transaction().send_offsets({("source", 0): 1}, "readers")
 
 
 async def test_few_connections_for_many_groups(clerk: Producer[Any, Any], ledger: EmbeddedKafka) -> None:

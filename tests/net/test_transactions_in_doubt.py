@@ -14,6 +14,7 @@ from aioproducer import (
     Producer,
     StateError,
     TransactionAbortedError,
+    TransactionError,
     TransactionTimeoutError,
 )
 from aioproducer._state.transaction import State
@@ -328,6 +329,18 @@ async def test_a_failure_behind_the_commit_aborts(clerk: Producer[Any, Any], led
     assert state(clerk) is State.ABORTABLE
     await clerk.abort_transaction()
     assert asked(ledger, END_TXN) == [] or seen(ledger) == []
+
+
+async def test_an_abort_that_no_epoch_was_given_for_is_not_told_as_done(
+    clerk: Producer[Any, Any], ledger: EmbeddedKafka
+) -> None:
+    """The broker has forgotten the producer, and gives no new epoch either: what was written is open still."""
+    await clerk.begin_transaction()
+    assert await all_acked(await put(clerk, b"a"))
+    ledger.faults.error(59, api=END_TXN, times=1)
+    ledger.faults.error(120, api=INIT_PRODUCER_ID, times=1)
+    with pytest.raises(TransactionError, match="TRANSACTION_ABORTABLE"):
+        await clerk.abort_transaction()
 
 
 # -- what may arrive later than its transaction
