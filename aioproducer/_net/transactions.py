@@ -342,6 +342,10 @@ class Transactions:
 
     def give_up(self, error: KafkaError) -> None:
         """The producer ends: nobody waits any longer."""
+        operation = self.operation
+        if operation is not None and operation.event is Event.COMMIT and self.parts.asked_to_commit:
+            text = "the producer ended before an answer to the commit came"
+            operation.end(CommitOutcomeUnknownError(text, cause=error))
         self._tell_all(error)
         for coordinator in (self.coordinator, *self.groups.values()):
             coordinator.forget()
@@ -522,6 +526,7 @@ class Transactions:
 
     async def _end(self, *, committed: bool) -> None:
         async def attempt(connection: Connection) -> int:
+            self.parts.asked_to_commit = committed
             question = EndTxnRequest(self.transactional_id, *self._identity(), committed)
             answer = await self._ask(connection, question, EndTxnResponse, END_TXN)
             if not answer.error_code and self.parts.level > 1:
@@ -537,7 +542,18 @@ class Transactions:
             self.parts.ended = True
             if said.lost and self.parts.level == 1:
                 # An EndTxn without an answer may come late, and would end the next transaction of the same epoch.
-                await self._require(await self._bump(self._identity()))
+                bumped = await self._bump(self._identity())
+                if committed and bumped.answer is not Answer.DONE:
+                    self._end_behind_the_commit(fatal_error(bumped))
+                await self._require(bumped)
+
+    def _end_behind_the_commit(self, error: KafkaError) -> None:
+        """This producer may not go on, but what it has committed is committed, and who waits for that is told so."""
+        operation, self.operation = self.operation, None
+        if operation is not None:
+            operation.end(None)
+        self._end_the_producer(error)
+        raise error
 
     async def _deliver_offsets(self) -> None:
         while self.parts.recorded:

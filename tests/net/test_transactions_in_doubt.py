@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from aioproducer import (
+    AuthorizationError,
     CommitOutcomeUnknownError,
     DeliveryError,
     Outcome,
@@ -329,6 +330,54 @@ async def test_a_failure_behind_the_commit_aborts(clerk: Producer[Any, Any], led
     assert state(clerk) is State.ABORTABLE
     await clerk.abort_transaction()
     assert asked(ledger, END_TXN) == [] or seen(ledger) == []
+
+
+async def test_a_commit_is_told_as_done_though_the_producer_may_not_go_on(
+    clerk: Producer[Any, Any], ledger: EmbeddedKafka
+) -> None:
+    """After an answer that was lost, version 1 asks for a new epoch: a refusal of that is not one of the commit."""
+    ledger.faults.cut(api=END_TXN, before=False, times=1)
+    ledger.faults.error(53, api=INIT_PRODUCER_ID, times=1)
+    async with clerk.transaction():
+        await put(clerk, b"a")
+    assert seen(ledger) == [b"a"]
+    if asked(ledger, "AddPartitionsToTxn"):
+        with pytest.raises(AuthorizationError):
+            await clerk.begin_transaction()
+
+
+async def test_a_commit_that_close_cuts_short_is_in_doubt(
+    clerk: Producer[Any, Any], ledger: EmbeddedKafka
+) -> None:
+    """It was asked for, so nobody may say that nothing was written; one that still waits for records was not."""
+    held = ledger.faults.delay(api=END_TXN, before=False)
+    await clerk.begin_transaction()
+    await put(clerk, b"a")
+    committing = asyncio.create_task(clerk.commit_transaction())
+    await held.reached()
+    await clerk.close(timeout=SOON)
+    with pytest.raises(CommitOutcomeUnknownError) as caught:
+        await committing
+    assert caught.value.outcome is Outcome.UNKNOWN
+    assert isinstance(caught.value.cause, StateError)
+    held.release()
+    assert seen(ledger) == [b"a"]
+
+
+async def test_a_commit_that_close_keeps_from_being_asked_for_is_not(
+    clerk: Producer[Any, Any], ledger: EmbeddedKafka
+) -> None:
+    """It still waited for a record: nothing is committed."""
+    held = ledger.faults.delay(api="Produce", before=True)
+    await clerk.begin_transaction()
+    await put(clerk, b"a")
+    committing = asyncio.create_task(clerk.commit_transaction())
+    await held.reached()
+    await clerk.close(timeout=SOON)
+    with pytest.raises(StateError, match="ran out of time"):
+        await committing
+    held.release()
+    assert seen(ledger) == []
 
 
 async def test_an_abort_that_no_epoch_was_given_for_is_not_told_as_done(
