@@ -9,6 +9,7 @@ import sys
 from collections.abc import Iterable, Mapping
 from typing import Any, TypeAlias
 
+from aioproducer.config import topic_problem
 from aioproducer.errors import RecordError
 from aioproducer.records import GroupMetadata, OffsetAndMetadata, TopicPartition
 
@@ -18,6 +19,10 @@ Offsets: TypeAlias = Mapping[Any, Any] | Iterable[Any]
 """Partitions (of this library, aiokafka, confluent-kafka, or pairs) and the offsets to go on from."""
 
 MOST_METADATA = 4096
+LONGEST = 32_767
+"""Bytes of a string of the protocol."""
+INT_MAX = 2**31 - 1
+LONG_MAX = 2**63 - 1
 # What librdkafka hands out for a group's member, as bytes that only it is meant to read.
 _CONFLUENT = b"CGMDv2:"
 
@@ -40,7 +45,29 @@ def group_of(group: object) -> GroupMetadata:
             "the group must be a group id, a GroupMetadata, or a consumer of aiokafka or confluent-kafka with a group "
             f"(not {type(group).__name__})"
         )
+    _check_group(found)
     return found
+
+
+def _check_group(group: GroupMetadata) -> None:
+    names = (group.group_id, group.member_id, "" if group.instance_id is None else group.instance_id)
+    if not all(map(_is_name, names)):
+        raise RecordError(
+            f"group, member and instance id must be str of at most {LONGEST} bytes: {group!r:.80}"
+        )
+    if not _is_number(group.generation, -1, INT_MAX):
+        raise RecordError(f"the generation of a group must be a whole number, not {group.generation!r:.60}")
+
+
+def _is_name(name: object) -> bool:
+    try:
+        return isinstance(name, str) and len(name.encode()) <= LONGEST
+    except UnicodeEncodeError:
+        return False
+
+
+def _is_number(number: object, least: int, most: int) -> bool:
+    return type(number) is int and least <= number <= most
 
 
 def _of_aiokafka(coordinator: Any) -> GroupMetadata | None:
@@ -63,7 +90,7 @@ def _of_confluent(data: object) -> GroupMetadata | None:
 
 def partition_of(place: Any) -> TopicPartition:
     """A `TopicPartition` of any of the libraries, or a pair."""
-    if isinstance(place, tuple):
+    if isinstance(place, tuple) and len(place) == len(TopicPartition._fields):
         topic, partition = place
     else:
         topic, partition = getattr(place, "topic", None), getattr(place, "partition", None)
@@ -71,19 +98,30 @@ def partition_of(place: Any) -> TopicPartition:
         raise RecordError(
             f"a partition must be a TopicPartition or (topic, number), not {type(place).__name__}"
         )
+    problem = topic_problem(topic)
+    if problem is not None:
+        raise RecordError(problem, topic=topic)
+    if not _is_number(partition, 0, INT_MAX):
+        raise RecordError(f"there is no partition {partition}", topic=topic)
     return TopicPartition(topic, partition)
 
 
 def partitions_of(places: Iterable[Any]) -> list[TopicPartition]:
     """Partitions of any of the libraries."""
-    return [partition_of(place) for place in places]
+    return [partition_of(place) for place in _each(places, "partitions")]
 
 
 def offsets_of(offsets: Offsets) -> dict[TopicPartition, OffsetAndMetadata]:
     """Offsets by partition; confluent-kafka keeps the offset in its partition, so that a list of those will do."""
     if isinstance(offsets, Mapping):
         return {partition_of(place): _offset(offset) for place, offset in offsets.items()}
-    return {partition_of(place): _offset(place) for place in offsets}
+    return {partition_of(place): _offset(place) for place in _each(offsets, "offsets")}
+
+
+def _each(things: Iterable[Any], what: str) -> Iterable[Any]:
+    if isinstance(things, Iterable):
+        return things
+    raise RecordError(f"{what} must be an iterable, not {type(things).__name__}")
 
 
 def _offset(given: Any) -> OffsetAndMetadata:
@@ -98,11 +136,11 @@ def _offset(given: Any) -> OffsetAndMetadata:
             getattr(given, "metadata", None) or "",
             -1 if epoch is None else epoch,
         )
-    if len(found.metadata.encode()) > MOST_METADATA:
-        raise RecordError(
-            f"the metadata of an offset is longer than {MOST_METADATA} bytes, which brokers refuse"
-        )
-    if type(found.offset) is not int or found.offset < 0:
+    if not _is_name(found.metadata) or len(found.metadata.encode()) > MOST_METADATA:
+        raise RecordError(f"the metadata of an offset must be a str of at most {MOST_METADATA} bytes")
+    if not _is_number(found.leader_epoch, -1, INT_MAX):
+        raise RecordError(f"a leader epoch must be a whole number or -1, not {found.leader_epoch!r:.60}")
+    if not _is_number(found.offset, 0, LONG_MAX):
         raise RecordError(
             f"an offset must be an integer from 0 on, or have one as `offset`, not {given!r:.60}"
         )
@@ -112,9 +150,11 @@ def _offset(given: Any) -> OffsetAndMetadata:
 def next_offsets(records: Iterable[Any]) -> dict[TopicPartition, OffsetAndMetadata]:
     """The offset after the last of these consumed records, for each partition among them."""
     newest: dict[TopicPartition, int] = {}
-    for record in records:
+    for record in _each(records, "consumed records"):
         topic, partition, offset = (_told(record, name) for name in ("topic", "partition", "offset"))
-        place = TopicPartition(topic, partition)
+        place = partition_of((topic, partition))
+        if not _is_number(offset, 0, LONG_MAX - 1):
+            raise RecordError(f"the offset of a consumed record must be a whole number, not {offset!r:.60}")
         newest[place] = max(newest.get(place, -1), offset)
     return {place: OffsetAndMetadata(offset + 1) for place, offset in newest.items()}
 

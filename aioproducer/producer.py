@@ -32,11 +32,9 @@ from aioproducer.config import ProducerConfig
 from aioproducer.consumed import Offsets, group_of, offsets_of
 from aioproducer.errors import (
     BufferFullError,
-    CommitOutcomeUnknownError,
     KafkaError,
     MetadataTimeoutError,
     StateError,
-    TransactionTimeoutError,
 )
 from aioproducer.records import CloseReport, FlushReport, PartitionInfo
 from aioproducer.stats import Health, Stats
@@ -597,9 +595,7 @@ class Producer(SendPath[K, V], Generic[K, V]):
             try:
                 async with transaction:
                     return await function(*args)
-            except (CommitOutcomeUnknownError, TransactionTimeoutError):
-                raise
-            except KafkaError as error:
+            except Exception as error:
                 wait = pause.plain(attempt)
                 if not transaction.may_run_again(error) or loop.time() + wait >= until:
                     raise

@@ -15,7 +15,13 @@ from aioproducer._state.checking import checked_seconds
 from aioproducer._state.transaction import State
 from aioproducer.config import ProducerConfig
 from aioproducer.consumed import Offsets, group_of, next_offsets, offsets_of
-from aioproducer.errors import KafkaError, StateError, TransactionAbortedError
+from aioproducer.errors import (
+    CommitOutcomeUnknownError,
+    KafkaError,
+    StateError,
+    TransactionAbortedError,
+    TransactionTimeoutError,
+)
 from aioproducer.records import OffsetAndMetadata, TopicPartition, TransactionListing
 
 if TYPE_CHECKING:
@@ -59,13 +65,15 @@ class Transaction:
         except KafkaError as failure:
             if error is None:
                 raise
-            if isinstance(error, KafkaError):
+            if isinstance(error, KafkaError) and not isinstance(failure, StateError):
                 raise failure from error
-            # The user's own error is what the user has to see.
+            # The user's own error is what the user has to see, and so is one after which no abort is possible.
             log.warning("a transaction was not aborted: %s", failure)
 
     def _mine(self) -> Transactions:
         transactions = self._transactions()
+        if self._number < 0:
+            raise StateError("this transaction has not begun: use `async with producer.transaction() as tx:`")
         if transactions.number != self._number:
             raise StateError("this transaction has ended, and another has begun")
         return transactions
@@ -82,8 +90,16 @@ class Transaction:
             await transactions.abort(self._patience)
             raise
 
-    def may_run_again(self, error: KafkaError) -> bool:
+    def may_run_again(self, error: Exception) -> bool:
         """Whether the same may succeed in another transaction, after this error has ended this one."""
+        if isinstance(error, ExceptionGroup):
+            # Of a TaskGroup: what failed first is known, and the others may be its consequences, but no user's errors.
+            of_users = error.split(KafkaError)[1] is not None
+            return self._failure is not None and self._failure.retriable and not of_users
+        if not isinstance(error, KafkaError) or isinstance(
+            error, CommitOutcomeUnknownError | TransactionTimeoutError
+        ):
+            return False
         return (self._failure or error).retriable
 
     def send_offsets(self, offsets: Offsets, group: object) -> None:

@@ -9,8 +9,8 @@ import anyio
 
 from aioproducer._net.log import log
 from aioproducer._state.backoff import Backoff
-from aioproducer._state.coordinator_verdicts import Answer, Request, judge
-from aioproducer._state.verdicts import UNKNOWN_SERVER_ERROR, identity_verdict
+from aioproducer._state.coordinator_verdicts import Answer, Request, advice, judge
+from aioproducer._state.verdicts import UNKNOWN_SERVER_ERROR
 from aioproducer._wire.error_codes import describe
 from aioproducer._wire.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
 from aioproducer.errors import (
@@ -20,6 +20,7 @@ from aioproducer.errors import (
     ProducerFencedError,
     ProtocolError,
     TransactionError,
+    printable,
 )
 from aioproducer.outcome import Outcome
 
@@ -164,9 +165,8 @@ class Coordinator:
 
 def error_of(said: Said) -> BrokerError:
     """An answer, as an error."""
-    advice = identity_verdict(said.code).advice
     return BrokerError(
-        f"the answer to {said.request.value}: {advice}",
+        f"the answer to {said.request.value}: {advice(said.code)}",
         code=said.code,
         name=describe(said.code),
         outcome=outcome_of(said),
@@ -182,11 +182,10 @@ def fatal_error(said: Said) -> KafkaError:
     """What an answer means after which nothing can go on."""
     if said.answer is Answer.SUPERSEDED and said.code != INVALID_TXN_STATE:
         return ProducerFencedError(outcome=outcome_of(said), cause=error_of(said))
+    text = f"{said.request.value} for {printable(said.name)!r} was refused"
     if said.answer is Answer.REFUSED or said.code in NOT_ALLOWED:
-        return AuthorizationError(identity_verdict(said.code).advice, cause=error_of(said))
-    return TransactionError(
-        f"{said.request.value} for {said.name!r} was refused", outcome=outcome_of(said), cause=error_of(said)
-    )
+        return AuthorizationError(text, outcome=outcome_of(said), cause=error_of(said))
+    return TransactionError(text, outcome=outcome_of(said), cause=error_of(said))
 
 
 def _the_one(answer: FindCoordinatorResponse, name: str) -> Any:

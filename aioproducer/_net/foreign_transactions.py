@@ -3,24 +3,27 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Iterable
+from collections.abc import Awaitable, Callable, Iterable
 from typing import TYPE_CHECKING, TypeVar
 
 import anyio
 
-from aioproducer._net.coordinator import Coordinator, Key, Said, fatal_error
-from aioproducer._net.standing import ABORTED, standing_of
-from aioproducer._state.coordinator_verdicts import Answer, Request
+from aioproducer._net.coordinator import Coordinator, Key, Said, error_of, fatal_error
+from aioproducer._net.standing import ABORTED, ENDED, Standing, standing_of
+from aioproducer._state.coordinator_verdicts import Answer, Request, judge
 from aioproducer._state.transaction_versions import END_TXN, INIT_PRODUCER_ID, version_for
 from aioproducer._wire.messages.end_txn import EndTxnRequest, EndTxnResponse
 from aioproducer._wire.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 from aioproducer._wire.messages.list_transactions import ListTransactionsRequest, ListTransactionsResponse
 from aioproducer._wire.messages.metadata import MetadataRequest, MetadataResponse
+from aioproducer.config import checked_transactional_ids
 from aioproducer.errors import (
     BrokerUnavailableError,
     CommitOutcomeUnknownError,
     KafkaError,
+    ProducerFencedError,
     TransactionAbortedError,
+    TransactionError,
     TransactionTimeoutError,
 )
 from aioproducer.records import TransactionListing
@@ -32,7 +35,6 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 # Whoever is asked to fence many asks this many coordinators at once.
 AT_ONCE = 20
-COORDINATOR_LOAD_IN_PROGRESS = 14
 
 
 async def end_foreign(
@@ -56,58 +58,73 @@ async def end_foreign(
             said = await coordinator.settle(request, attempt)
             if said.answer is Answer.DONE:
                 return
-            await _explain(coordinator, said, producer_id, epoch, committed=committed)
+            await _explain(coordinator, said, facts, committed=committed)
     except TimeoutError as error:
         if isinstance(error, KafkaError):
             raise
-        if committed:
-            raise CommitOutcomeUnknownError(
-                "no answer to the commit came in time: repeat it with the same handle", waited=patience
-            ) from None
-        raise TransactionTimeoutError(waited=patience) from None
+        kind = CommitOutcomeUnknownError if committed else TransactionTimeoutError
+        text = f"no answer to the {'commit' if committed else 'abort'} came in time: repeat it with the same handle"
+        raise kind(text, waited=patience, cause=coordinator.trouble) from coordinator.trouble
     finally:
         coordinator.forget()
 
 
 async def _explain(
-    coordinator: Coordinator, said: Said, producer_id: int, epoch: int, *, committed: bool
+    coordinator: Coordinator, said: Said, facts: tuple[str, int, int, int], *, committed: bool
 ) -> None:
-    """What a refusal means: the coordinator aborted it as its time was over, or another producer has taken over."""
+    """What a refusal means: it has been ended the other way, its time was over, or another producer has taken over."""
     standing = await standing_of(coordinator) if said.answer is Answer.SUPERSEDED else None
-    if standing is not None and standing.follows((producer_id, epoch), ABORTED):
-        if not committed:
+    if standing is not None and _is_of(standing, facts):
+        if standing.state in ABORTED and not committed:
             return
-        raise TransactionAbortedError(
-            "the transaction was aborted before this commit: its time (transaction_timeout_ms) was over, or its handle "
-            "was aborted",
-            retriable=False,
-        )
-    raise fatal_error(said)
+        if standing.state in ABORTED:
+            raise TransactionAbortedError(
+                "the transaction was aborted before this commit: its time (transaction_timeout_ms) was over, or its "
+                "handle was aborted",
+                retriable=False,
+            )
+        if standing.state in ENDED and not committed:
+            raise TransactionError("the transaction was committed before this abort", cause=error_of(said))
+    error = fatal_error(said)
+    if isinstance(error, ProducerFencedError):
+        text = f"another producer took over {said.name!r}, and what this handle stood for was aborted"
+        raise ProducerFencedError(text, outcome=error.outcome, cause=error.cause)
+    raise error
+
+
+def _is_of(standing: Standing, facts: tuple[str, int, int, int]) -> bool:
+    """Whether it tells of the end of this very transaction; on level 1 only its time raises the epoch."""
+    _, producer_id, epoch, level = facts
+    identity = (producer_id, epoch)
+    as_it_was = level == 1 and (standing.producer_id, standing.epoch) == identity
+    return standing.follows(identity, ENDED) or (as_it_was and standing.state in ENDED)
 
 
 async def fence_all(session: Session, names: Iterable[str], patience: float) -> None:
     """Get a new epoch for each of these ids."""
     limiter = anyio.CapacityLimiter(AT_ONCE)
-    wanted = list(dict.fromkeys(names))
+    coordinators = [Coordinator(session, Key.TRANSACTION, name) for name in checked_transactional_ids(names)]
 
-    async def fence_one(name: str) -> None:
+    async def fence_one(coordinator: Coordinator) -> None:
         async with limiter:
-            await _fence(session, name)
+            await _fence(session, coordinator)
 
     async def fence() -> None:
-        outcomes = await asyncio.gather(*map(fence_one, wanted), return_exceptions=True)
+        # Whatever becomes of one, the others are fenced.
+        outcomes = await asyncio.gather(*map(fence_one, coordinators), return_exceptions=True)
         for outcome in outcomes:
             if isinstance(outcome, BaseException):
                 raise outcome
 
-    await _in_time(fence(), patience)
+    def trouble() -> KafkaError | None:
+        return next((each.trouble for each in coordinators if each.trouble is not None), None)
+
+    await _in_time(fence(), patience, trouble)
 
 
-async def _fence(session: Session, name: str) -> None:
-    coordinator = Coordinator(session, Key.TRANSACTION, name)
-
+async def _fence(session: Session, coordinator: Coordinator) -> None:
     async def attempt(connection: Connection) -> int:
-        question = InitProducerIdRequest(name, session.config.transaction_timeout_ms)
+        question = InitProducerIdRequest(coordinator.name, session.config.transaction_timeout_ms)
         version = connection.versions.choose(INIT_PRODUCER_ID)
         answer = await connection.request(
             question, InitProducerIdResponse, timeout=coordinator.timeout, version=version
@@ -124,19 +141,34 @@ async def _fence(session: Session, name: str) -> None:
 
 async def list_all(session: Session, prefix: str, patience: float) -> list[TransactionListing]:
     """Ask every broker: each knows of the transactional ids that it coordinates."""
+    trouble: KafkaError | None = None
 
     async def ask() -> list[TransactionListing]:
+        nonlocal trouble
         while True:
             try:
-                brokers = (await session.control.ask(MetadataRequest(topics=[]), MetadataResponse)).brokers
-                answers = await asyncio.gather(*(_listed(session, each.host, each.port) for each in brokers))
-                break
-            except BrokerUnavailableError:
+                return await _listed_by_all(session)
+            except BrokerUnavailableError as error:
+                trouble = error
                 await anyio.sleep(session.config.retry_backoff_ms / 1000)
-        found = {one.transactional_id: one for answer in answers for one in answer}
-        return [found[name] for name in sorted(found) if name.startswith(prefix)]
 
-    return await _in_time(ask(), patience)
+    listings = await _in_time(ask(), patience, lambda: trouble)
+    found = {one.transactional_id: one for one in listings}
+    return [found[name] for name in sorted(found) if name.startswith(prefix)]
+
+
+async def _listed_by_all(session: Session) -> list[TransactionListing]:
+    brokers = (await session.control.ask(MetadataRequest(topics=[]), MetadataResponse)).brokers
+    # All of them end before an error is raised, or some would go on behind it.
+    answers = await asyncio.gather(
+        *(_listed(session, each.host, each.port) for each in brokers), return_exceptions=True
+    )
+    found: list[TransactionListing] = []
+    for answer in answers:
+        if isinstance(answer, BaseException):
+            raise answer
+        found += answer
+    return found
 
 
 async def _listed(session: Session, host: str, port: int) -> list[TransactionListing]:
@@ -147,19 +179,25 @@ async def _listed(session: Session, host: str, port: int) -> list[TransactionLis
             answer = await connection.request(
                 ListTransactionsRequest(), ListTransactionsResponse, timeout=timeout
             )
-            if answer.error_code != COORDINATOR_LOAD_IN_PROGRESS:
+            meaning = judge(Request.LIST, answer.error_code)
+            if meaning not in (Answer.RETRY, Answer.LOOK_UP):
                 break
             await anyio.sleep(session.config.retry_backoff_ms / 1000)
     finally:
         connection.close()
+    if meaning is not Answer.DONE:
+        raise fatal_error(Said(f"{host}:{port}", meaning, Request.LIST, answer.error_code, 0))
     return [TransactionListing(*state) for state in answer.transaction_states]
 
 
-async def _in_time(work: Awaitable[T], patience: float) -> T:
+async def _in_time(work: Awaitable[T], patience: float, trouble: Callable[[], KafkaError | None]) -> T:
     try:
         async with asyncio.timeout(patience):
             return await work
     except TimeoutError as error:
         if isinstance(error, KafkaError):
             raise
-        raise TransactionTimeoutError("the brokers did not answer in time", waited=patience) from None
+        cause = trouble()
+        raise TransactionTimeoutError(
+            "the brokers did not answer in time", waited=patience, cause=cause
+        ) from cause

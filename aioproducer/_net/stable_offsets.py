@@ -16,7 +16,7 @@ from aioproducer._wire.messages.offset_fetch import (
     OffsetFetchRequestTopics,
     OffsetFetchResponse,
 )
-from aioproducer.consumed import partitions_of
+from aioproducer.consumed import group_of, partitions_of
 from aioproducer.errors import KafkaError, TransactionTimeoutError
 from aioproducer.records import OffsetAndMetadata, TopicPartition
 
@@ -38,6 +38,7 @@ async def fetch_committed(
     by_topic: dict[str, list[int]] = defaultdict(list)
     for place in partitions_of(partitions):
         by_topic[place.topic].append(place.partition)
+    group = group_of(group).group_id
     coordinator = Coordinator(session, Key.GROUP, group)
     found: dict[TopicPartition, OffsetAndMetadata] = {}
 
@@ -70,7 +71,8 @@ async def fetch_committed(
         raise TransactionTimeoutError(
             "the group's offsets are not known in time; a transaction may be open that changes them",
             waited=patience,
-        ) from None
+            cause=coordinator.trouble,
+        ) from coordinator.trouble
     finally:
         coordinator.forget()
     if said.answer is not Answer.DONE:

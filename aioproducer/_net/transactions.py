@@ -7,6 +7,7 @@ while the senders go on. Nothing of a transaction is sent any more once a part o
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -42,6 +43,7 @@ from aioproducer._wire.messages.add_partitions_to_txn import AddPartitionsToTxnR
 from aioproducer._wire.messages.end_txn import EndTxnRequest, EndTxnResponse
 from aioproducer._wire.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 from aioproducer._wire.messages.txn_offset_commit import TxnOffsetCommitResponse
+from aioproducer.config import checked_transactional_id
 from aioproducer.errors import (
     BrokerError,
     CommitOutcomeUnknownError,
@@ -72,6 +74,8 @@ MOST_GROUPS = 8
 MEMBERS_FROM = 3
 PRODUCER_FENCED = 90
 NOBODY = (-1, -1)
+# Here a transaction is not over, and init_transactions() is possible all the same.
+ENDING = frozenset({State.ABORTABLE, State.ABORTING, State.UNCERTAIN})
 # A broker that says this of a batch may have ended the transaction, or given its id to another producer.
 INVALID_TXN_STATE = 48
 SUSPICIOUS = frozenset({47, INVALID_TXN_STATE, 90})
@@ -92,6 +96,9 @@ class Transactions:
         # How many transactions were begun.
         self.number = 0
         self.coordinator = Coordinator(engine, Key.TRANSACTION, transactional_id)
+        # The id that was asked for last, and the one that the present producer id belongs to.
+        self.sought = transactional_id
+        self.identified_as: str | None = None
         self.groups: dict[str, Coordinator] = {}
         self.operation: Operation | None = None
         # Those and the deliveries of offsets, of which there may be several.
@@ -209,11 +216,28 @@ class Transactions:
 
     async def init(self, transactional_id: str | None, patience: float) -> None:
         """Get a producer id, end what is open under it, and fence whoever used it before."""
-        name = transactional_id or self.transactional_id
+        name = self.sought if transactional_id is None else checked_transactional_id(transactional_id)
+        self.table.check(Event.INIT)
+        if name != self.sought:
+            self._go_over_to(name)
         operation = self._begin_or_join(
             Event.INIT, partial(self._initialize, name, self._known_identity(name))
         )
         await self._wait(operation, patience, "the coordinator gave no producer id in time")
+
+    def _go_over_to(self, name: str) -> None:
+        """What is open under the present id has to be ended under it first; nobody else would."""
+        initializing = self.table.state is State.INITIALIZING
+        if self.table.state in ENDING or (initializing and self._has_more_to_end()):
+            raise StateError(
+                f"init_transactions({name!r}) is not possible before the transaction of {self.sought!r} has ended: "
+                "await producer.init_transactions() first"
+            )
+        if initializing and self.operation is not None:
+            text = f"init_transactions({name!r}) was called while init_transactions() for {self.sought!r} went on"
+            self.operation.replace(StateError(text))
+            self.operation = None
+        self.sought = name
 
     async def begin(self, patience: float) -> None:
         """Open a transaction; nothing is asked of anybody, but after an upgrade of the cluster."""
@@ -288,15 +312,30 @@ class Transactions:
 
     async def wind_up(self, patience: float) -> None:
         """The producer closes: an open transaction is aborted, what was begun is waited for."""
+        if self.table.state is State.FATAL:
+            return
         try:
-            if self.operation is not None:
-                await self.operation.joined(patience)
-            elif self.table.state in (State.IN_TRANSACTION, State.ABORTABLE):
+            await self._finished(patience)
+            if self.table.state in (State.IN_TRANSACTION, State.ABORTABLE, State.DETACHING):
                 await self.abort(patience)
         except KafkaError as error:
             log.warning(
                 "the open transaction of %r could not be aborted at closing: %s", self.transactional_id, error
             )
+
+    async def _finished(self, patience: float) -> None:
+        """Wait for what goes on, if anything is to be ended by it, or somebody waits for a handle."""
+        operation = self.operation
+        if operation is None or (operation.event is Event.DETACH and not operation.waiters):
+            return
+        if operation.event is Event.INIT and not self._has_more_to_end():
+            return
+        # It leaves a transaction that can only be aborted.
+        with contextlib.suppress(TransactionAbortedError):
+            await operation.joined(patience)
+
+    def _has_more_to_end(self) -> bool:
+        return not (self.parts.is_empty or self.parts.ended)
 
     def close_idle(self, now: float, limit: float) -> None:
         """Close connections over which nothing was asked for so many seconds."""
@@ -306,6 +345,10 @@ class Transactions:
 
     def give_up(self, error: KafkaError) -> None:
         """The producer ends: nobody waits any longer."""
+        operation = self.operation
+        if operation is not None and operation.event is Event.COMMIT and self.parts.asked_to_commit:
+            text = "the producer ended before an answer to the commit came"
+            operation.end(CommitOutcomeUnknownError(text, cause=error))
         self._tell_all(error)
         for coordinator in (self.coordinator, *self.groups.values()):
             coordinator.forget()
@@ -396,7 +439,7 @@ class Transactions:
     def _known_identity(self, name: str) -> tuple[int, int]:
         """To be told of another producer that took over meanwhile, in place of taking over from it."""
         mine = self.sequences.identity
-        known = mine is not None and name == self.transactional_id and self.table.state is not State.DETACHED
+        known = mine is not None and name == self.identified_as and self.table.state is not State.DETACHED
         return mine if known and mine is not None else NOBODY
 
     async def _ask_identity(self, identity: tuple[int, int]) -> Said:
@@ -441,6 +484,7 @@ class Transactions:
 
     def _obtained(self, producer_id: int, epoch: int) -> None:
         self.sequences.obtained(producer_id, epoch)
+        self.identified_as = self.transactional_id
         self.used = False
 
     async def _commit(self) -> None:
@@ -452,6 +496,10 @@ class Transactions:
         """All records have their outcome, and all offsets are sent."""
         self.engine.flush()
         await self._deliver_offsets()
+        if self.turn.locked():
+            # What another call is just sending is not a part of it yet, and a handle may be used as soon as it is given.
+            async with self.turn:
+                pass
         await self._landed()
 
     async def _landed(self) -> None:
@@ -469,7 +517,7 @@ class Transactions:
         self.errand.cancel()
         self._drop("the transaction was aborted before the record was sent", None)
         await self._landed()
-        if self.parts.is_empty or self.parts.ended:
+        if not self._has_more_to_end():
             return
         if self.parts.level == 1 and not self.parts.is_clean:
             # What is on its way may come later than any EndTxn; only a new epoch keeps it out of the next transaction.
@@ -481,6 +529,7 @@ class Transactions:
 
     async def _end(self, *, committed: bool) -> None:
         async def attempt(connection: Connection) -> int:
+            self.parts.asked_to_commit = committed
             question = EndTxnRequest(self.transactional_id, *self._identity(), committed)
             answer = await self._ask(connection, question, EndTxnResponse, END_TXN)
             if not answer.error_code and self.parts.level > 1:
@@ -497,7 +546,18 @@ class Transactions:
             self.parts.ended = True
             if said.lost and self.parts.level == 1:
                 # An EndTxn without an answer may come late, and would end the next transaction of the same epoch.
-                await self._require(await self._bump(self._identity()))
+                bumped = await self._bump(self._identity())
+                if committed and bumped.answer is not Answer.DONE:
+                    self._end_behind_the_commit(fatal_error(bumped))
+                await self._require(bumped)
+
+    def _end_behind_the_commit(self, error: KafkaError) -> None:
+        """This producer may not go on, but what it has committed is committed, and who waits for that is told so."""
+        operation, self.operation = self.operation, None
+        if operation is not None:
+            operation.end(None)
+        self._end_the_producer(error)
+        raise error
 
     async def _deliver_offsets(self) -> None:
         while self.parts.recorded:
@@ -588,7 +648,7 @@ class Transactions:
         """Raise what an answer means, if it is not that all went well."""
         if said.answer is Answer.DONE:
             return
-        if said.answer is Answer.ABORTABLE:
+        if said.answer is Answer.ABORTABLE and self.table.state is not State.ABORTING:
             self._failed(error_of(said))
         elif said.answer is not Answer.SUPERSEDED or not await self._was_timed_out(lost=said.lost):
             error = fatal_error(said)

@@ -19,6 +19,7 @@ class Request(enum.Enum):
     COMMIT_OFFSETS = "TxnOffsetCommit"
     FETCH_OFFSETS = "OffsetFetch"
     DESCRIBE = "DescribeTransactions"
+    LIST = "ListTransactions"
     COMMIT = "EndTxn (commit)"
     ABORT = "EndTxn (abort)"
 
@@ -72,6 +73,33 @@ def _cells() -> Mapping[tuple[Request, int], Answer]:
 
 
 CELLS = _cells()
+
+_ADVICE = {
+    -1: "the broker failed in an unexpected way; its log tells more",
+    22: "the group has another generation by now: what was consumed belongs to another member",
+    25: "the group does not know this member any more: what was consumed belongs to another",
+    29: "not authorized for a topic; grant the principal WRITE on it, or READ where its offsets are committed",
+    30: "not authorized for the group; grant the principal READ on it",
+    31: "not authorized on the cluster; grant the principal IDEMPOTENT_WRITE on it",
+    35: "the broker does not support this version of the request",
+    42: "the broker takes the request for malformed; its log tells more",
+    47: "the coordinator knows a newer epoch of this producer",
+    48: "the coordinator has no transaction of this producer for which that is possible",
+    49: "the producer id does not belong to the transactional id any more",
+    50: "transaction_timeout_ms is larger than transaction.max.timeout.ms of the broker",
+    51: "the transaction before is still being ended",
+    53: "not authorized for the transactional id; grant the principal WRITE on it",
+    55: "not attempted, as another partition of the same request was refused",
+    90: "another producer with the same transactional_id has taken over",
+    120: "the transaction can only be aborted",
+}
+
+
+def advice(code: int) -> str:
+    """What a coordinator says by this code, and what to do about it."""
+    known = ERRORS.get(code)
+    unknown = "a code that this version of the library does not know"
+    return _ADVICE.get(code) or (known.message if known else unknown)
 
 
 def judge(request: Request, code: int) -> Answer:

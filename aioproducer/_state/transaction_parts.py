@@ -36,6 +36,8 @@ class TransactionParts:
     """Something was asked of the coordinator, and there was no answer."""
     failed: bool = False
     """Something that was sent failed, or its fate is unknown."""
+    asked_to_commit: bool = False
+    """The coordinator may have committed it."""
     ended: bool = False
     """The coordinator has ended it already."""
 

@@ -22,6 +22,7 @@ from aioproducer.config.kinds import (
     Text,
     TopicLimits,
     Topics,
+    TransactionalId,
 )
 from aioproducer.config.pieces import Interceptors, Partitioner, Serializer
 from aioproducer.config.properties import read_properties
@@ -226,7 +227,7 @@ class ProducerConfig:
     # ---- transactions
     transactional_id: str | None = setting(
         None,
-        Optional(Text(), "no transactions"),
+        Optional(TransactionalId(), "no transactions"),
         Group.TRANSACTIONS,
         "The name under which transactions survive this process: whoever initializes it next ends what is open, and fences "
         "the one before. Records can be sent only in transactions then.",

@@ -79,6 +79,7 @@ MOVES: Mapping[tuple[State, Event], State] = MappingProxyType(
         (_S.IN_TRANSACTION, _E.DETACH): _S.DETACHING,
         (_S.DETACHING, _E.DETACH): _S.DETACHING,
         (_S.DETACHING, _E.FAILED): _S.ABORTABLE,
+        (_S.DETACHING, _E.ABORT): _S.READY,
         (_S.DETACHING, _E.HANDED_OVER): _S.DETACHED,
         **{(state, _E.REFUSED): _S.FATAL for state in _S},
     }

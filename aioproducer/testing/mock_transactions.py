@@ -12,8 +12,8 @@ import weakref
 from collections.abc import Iterable
 from typing import Any
 
-from aioproducer.config import ProducerConfig
-from aioproducer.consumed import partitions_of
+from aioproducer.config import ProducerConfig, checked_transactional_id, checked_transactional_ids
+from aioproducer.consumed import group_of, partitions_of
 from aioproducer.errors import (
     CommitOutcomeUnknownError,
     DeliveryError,
@@ -130,13 +130,22 @@ class MockTransactions:
 
     def init(self, transactional_id: str | None) -> None:
         """Get a new epoch, and end what is open."""
+        name = (
+            self.transactional_id if transactional_id is None else checked_transactional_id(transactional_id)
+        )
+        self.table.check(Event.INIT)
+        if name != self.transactional_id and self.table.state in (State.ABORTABLE, State.UNCERTAIN):
+            raise StateError(
+                f"init_transactions({name!r}) is not possible before the transaction of {self.transactional_id!r} has "
+                "ended: await producer.init_transactions() first"
+            )
         self.table.move(Event.INIT)
         # Nobody waits for it, or this would not be possible.
         self.attempt = None
         self._drop("init_transactions() was called before the record was sent", None)
         self.handed_over.clear()
         self._end(committed=False)
-        self.transactional_id = transactional_id or self.transactional_id
+        self.transactional_id = name
         self.epoch += 1
         self._note("Empty")
 
@@ -187,6 +196,10 @@ class MockTransactions:
     def abort(self) -> None:
         """Drop what has no outcome, and make nothing of it visible."""
         self.table.move(Event.ABORT)
+        attempt, self.attempt = self.attempt, None
+        if attempt is not None:
+            text = f"{Event.ABORT.value} was called while {attempt.event.value} went on"
+            attempt.end(StateError(text))
         self._drop("the transaction was aborted before the record was sent", None)
         self._end(committed=False)
 
@@ -210,7 +223,7 @@ class MockTransactions:
             self.handed_over[epoch] = committed
             self._end(committed=committed)
         elif before and not committed:
-            raise ProducerFencedError
+            raise TransactionError("the transaction was committed before this abort")
         elif committed and not before:
             raise TransactionAbortedError(
                 "the transaction was aborted before this commit: its time (transaction_timeout_ms) was over, or its "
@@ -220,7 +233,7 @@ class MockTransactions:
 
     async def committed_offsets(self, group: str, partitions: Iterable[Any], patience: float) -> Offsets:
         """The offsets of a group, once no open transaction holds them back."""
-        places = partitions_of(partitions)
+        group, places = group_of(group).group_id, partitions_of(partitions)
         try:
             async with asyncio.timeout(patience):
                 while not self.sent.get(group, {}).keys().isdisjoint(places):
@@ -234,7 +247,7 @@ class MockTransactions:
 
     def fence(self, names: Iterable[str]) -> None:
         """Fence others, or this mock itself."""
-        for name in dict.fromkeys(names):
+        for name in checked_transactional_ids(names):
             self.coordinators.fence(name)
             if name == self.transactional_id:
                 self.end_for_good(ProducerFencedError())
@@ -257,7 +270,10 @@ class MockTransactions:
 
     def wind_up(self) -> None:
         """The mock closes: an open transaction is aborted; what was begun goes on."""
-        if self.table.state in (State.IN_TRANSACTION, State.ABORTABLE):
+        left_alone = self.attempt is None or not self.attempt.waiters
+        if self.table.state in (State.IN_TRANSACTION, State.ABORTABLE) or (
+            self.table.state is State.DETACHING and left_alone
+        ):
             self.abort()
 
     def give_up(self) -> None:

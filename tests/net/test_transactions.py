@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from aioproducer import (
+    AuthorizationError,
+    CommitOutcomeUnknownError,
+    ConfigurationError,
     DeliveryError,
     GroupMetadata,
     OffsetAndMetadata,
@@ -18,6 +22,7 @@ from aioproducer import (
     StateError,
     TopicPartition,
     TransactionAbortedError,
+    fence,
 )
 from aioproducer._state.transaction import State
 from aioproducer.testing import EmbeddedKafka
@@ -282,6 +287,18 @@ async def test_offsets_sent_at_once_are_pending_until_the_commit(
         ({"source": 1}, "readers"),
         ({("source", 0): 1}, ""),
         ({("source", 0): 1}, 5),
+        (None, "readers"),
+        ({("source", 0): 2**63}, "readers"),
+        ({("source", 0): OffsetAndMetadata(1, "\ud800")}, "readers"),
+        ({("source", 0): OffsetAndMetadata(1, "", 2**31)}, "readers"),
+        ({("source", -1): 1}, "readers"),
+        ({("source", 2**31): 1}, "readers"),
+        ({("source", True): 1}, "readers"),
+        ({("source", 0, 1): 1}, "readers"),
+        ({("no such name", 0): 1}, "readers"),
+        ({("source", 0): 1}, "x" * 32_768),
+        ({("source", 0): 1}, GroupMetadata("readers", 2**31)),
+        ({("source", 0): 1}, GroupMetadata("readers", 1, b"member")),  # type: ignore[arg-type]  # so it is refused
     ],
 )
 async def test_offsets_that_make_no_sense(clerk: Producer[Any, Any], offsets: Any, group: Any) -> None:
@@ -289,6 +306,54 @@ async def test_offsets_that_make_no_sense(clerk: Producer[Any, Any], offsets: An
     async with clerk.transaction() as tx:
         with pytest.raises(RecordError):
             tx.send_offsets(offsets, group)
+
+
+@pytest.mark.parametrize(
+    "consumed",
+    [
+        None,
+        [("source", 0, 1)],
+        [SimpleNamespace(topic="source", partition="0", offset=1)],
+        [SimpleNamespace(topic="source", partition=0, offset="1")],
+        [SimpleNamespace(topic="source", partition=0, offset=2**63)],
+        [SimpleNamespace(topic=b"source", partition=0, offset=1)],
+    ],
+)
+async def test_consumed_records_that_make_no_sense(clerk: Producer[Any, Any], consumed: Any) -> None:
+    """The same, of records that are none."""
+    async with clerk.transaction() as tx:
+        with pytest.raises(RecordError):
+            tx.consumed(consumed, "readers")
+
+
+@pytest.mark.parametrize("name", ["", 5, b"another", "\ud800", "x" * 32_768])
+async def test_an_impossible_transactional_id(
+    clerk: Producer[Any, Any], ledger: EmbeddedKafka, name: Any
+) -> None:
+    """It is refused before anybody is asked, and the producer goes on under its own."""
+    with pytest.raises(ConfigurationError, match="transactional id"):
+        await clerk.init_transactions(name)
+    with pytest.raises(ConfigurationError, match="transactional id"):
+        await clerk.fence([name])
+    async with clerk.transaction():
+        await put(clerk, b"a")
+    assert seen(ledger) == [b"a"]
+
+
+async def test_one_id_is_not_a_sequence_of_ids(clerk: Producer[Any, Any], ledger: EmbeddedKafka) -> None:
+    """Or each of its characters would be fenced, and stay known to the coordinator."""
+    with pytest.raises(ConfigurationError, match="sequence"):
+        await clerk.fence(NAME)
+    assert [one.transactional_id for one in await clerk.list_transactions()] == [NAME]
+
+
+@pytest.mark.parametrize(("group", "place"), [(5, ("one", 0)), ("readers", ("one", 2**31))])
+async def test_questions_for_offsets_that_make_no_sense(
+    clerk: Producer[Any, Any], group: Any, place: Any
+) -> None:
+    """They are refused in words, too."""
+    with pytest.raises(RecordError):
+        await clerk.committed_offsets(group, [place])
 
 
 # -- closing
@@ -322,6 +387,73 @@ async def test_init_again_changes_the_name(clerk: Producer[Any, Any], ledger: Em
     assert [one.transactional_id for one in await clerk.list_transactions()] == ["another", NAME]
 
 
+@pytest.mark.parametrize("is_open", [True, False])
+async def test_init_under_another_name_does_not_join_the_first(
+    make: Make, ledger: EmbeddedKafka, *, is_open: bool
+) -> None:
+    """It would get the producer id of another; what is to be ended under the first name is ended before."""
+    producer = make(ledger, transactional_id=NAME)
+    await producer.start()
+    if is_open:
+        await producer.init_transactions()
+        await producer.begin_transaction()
+        assert await all_acked(await put(producer, b"lost"))
+        with pytest.raises(RecordTooLargeError):
+            await producer.send("one", bytes(2_000_000))
+    held = ledger.faults.delay(api="InitProducerId", before=True)
+    first = asyncio.create_task(producer.init_transactions())
+    await held.reached()
+    second = asyncio.create_task(producer.init_transactions("another"))
+    await asyncio.sleep(0)
+    held.release()
+    refused, kept = (second, first) if is_open else (first, second)
+    with pytest.raises(StateError, match="another"):
+        await refused
+    await kept
+    async with producer.transaction():
+        await put(producer, b"a")
+    assert seen(ledger) == [b"a"]
+    assert ledger.transaction(NAME if is_open else "another") is not None
+    assert {one.transactional_id for one in asked(ledger, "Produce")[-1:]} == {NAME if is_open else "another"}
+
+
+@pytest.mark.parametrize("doubtful", [True, False])
+async def test_what_is_open_is_not_left_behind_under_the_old_name(
+    clerk: Producer[Any, Any], ledger: EmbeddedKafka, *, doubtful: bool
+) -> None:
+    """Readers would wait for it, and a commit without an answer would be forgotten, not settled."""
+    fault = ledger.faults.cut(api="EndTxn", before=True, times=None)
+    await clerk.begin_transaction()
+    assert await all_acked(await put(clerk, b"a"))
+    if doubtful:
+        with pytest.raises(CommitOutcomeUnknownError):
+            await clerk.commit_transaction(timeout=0.05)
+    else:
+        with pytest.raises(RecordTooLargeError):
+            await clerk.send("one", bytes(2_000_000))
+    with pytest.raises(StateError, match=r"'orders' has ended: await producer.init_transactions\(\) first"):
+        await clerk.init_transactions("another")
+    fault.heal()
+    await clerk.init_transactions()
+    await clerk.init_transactions("another")
+    assert ledger.last_stable_offset("one") == ledger.high_watermark("one")
+
+
+async def test_a_name_that_is_refused_can_be_asked_for_again(
+    clerk: Producer[Any, Any], ledger: EmbeddedKafka
+) -> None:
+    """When it is granted later, the producer id of the name before is not taken for its own."""
+    await fence(["another"], ledger.bootstrap_servers)  # so that it has a producer id already
+    ledger.faults.error(53, api="InitProducerId", times=1)
+    with pytest.raises(AuthorizationError):
+        await clerk.init_transactions("another")
+    await clerk.init_transactions()
+    async with clerk.transaction():
+        await put(clerk, b"a")
+    assert [one.transactional_id for one in await clerk.list_transactions("a")] == ["another"]
+    assert seen(ledger) == [b"a"]
+
+
 # -- running again
 
 
@@ -338,6 +470,33 @@ async def test_run_transaction_runs_again(clerk: Producer[Any, Any], ledger: Emb
     assert await clerk.run_transaction(work, b"a", timeout=LIMIT) == "done"
     assert calls == [b"a"] * 3
     assert seen(ledger) == [b"a"]
+
+
+async def test_run_transaction_runs_a_group_of_tasks_again(
+    clerk: Producer[Any, Any], ledger: EmbeddedKafka
+) -> None:
+    """Its errors come together: again, if all are of the transaction, and not if one is the user's."""
+    ledger.faults.error(59, api="Produce", times=1)
+    calls: list[int] = []
+
+    async def work() -> None:
+        calls.append(1)
+        async with asyncio.TaskGroup() as group:
+            group.create_task(clerk.send_and_wait("one", b"a"))
+            group.create_task(clerk.send_and_wait("one", b"b"))
+
+    async def work_with_an_error_of_the_users() -> None:
+        try:
+            await work()
+        except ExceptionGroup as group:
+            raise ExceptionGroup("both", [group, ValueError("mine")]) from None
+
+    await clerk.run_transaction(work, timeout=LIMIT)
+    assert (len(calls), seen(ledger)) == (2, [b"a", b"b"])
+    ledger.faults.error(59, api="Produce", times=1)
+    with pytest.raises(ExceptionGroup, match="both"):
+        await clerk.run_transaction(work_with_an_error_of_the_users, timeout=LIMIT)
+    assert len(calls) == 3
 
 
 async def test_run_transaction_gives_up_on_what_does_not_pass(
@@ -434,6 +593,13 @@ async def test_a_kept_transaction_cannot_be_used_in_the_next(clerk: Producer[Any
     async with clerk.transaction():
         with pytest.raises(StateError, match="has ended"):
             first.send_offsets({("source", 0): 1}, "readers")
+
+
+async def test_a_transaction_that_was_not_begun_says_so(clerk: Producer[Any, Any]) -> None:
+    """Also while another is open, that was begun by hand."""
+    await clerk.begin_transaction()
+    with pytest.raises(StateError, match="not begun: use `async with"):
+        clerk.transaction().send_offsets({("source", 0): 1}, "readers")
 
 
 async def test_few_connections_for_many_groups(clerk: Producer[Any, Any], ledger: EmbeddedKafka) -> None:

@@ -8,12 +8,14 @@ from typing import Any
 import pytest
 
 from aioproducer import (
+    AuthorizationError,
     CommitOutcomeUnknownError,
     DeliveryError,
     Outcome,
     Producer,
     StateError,
     TransactionAbortedError,
+    TransactionError,
     TransactionTimeoutError,
 )
 from aioproducer._state.transaction import State
@@ -270,6 +272,50 @@ async def test_d15_the_coordinators_move_at_each_step(
     assert seen(ledger) == [b"warm", b"a"]
 
 
+async def test_a_commit_by_hand_without_an_answer_leaves_the_block_as_it_is(
+    clerk: Producer[Any, Any], ledger: EmbeddedKafka
+) -> None:
+    """The block cannot abort any more; that is not what its caller has to hear of."""
+    fault = ledger.faults.cut(api=END_TXN, before=True, times=None)
+    with pytest.raises(CommitOutcomeUnknownError):
+        async with clerk.transaction():
+            await put(clerk, b"a")
+            await clerk.commit_transaction(timeout=SOON * 4)
+    fault.heal()
+    await clerk.commit_transaction()
+    assert seen(ledger) == [b"a"]
+
+
+async def test_closing_aborts_what_a_commit_turns_out_to_be_unable_to_commit(
+    clerk: Producer[Any, Any], ledger: EmbeddedKafka
+) -> None:
+    """A record fails while `close()` waits for the commit: readers do not have to wait until its time is over."""
+    await clerk.begin_transaction()
+    assert await all_acked(await put(clerk, b"a", topic="four"))
+    held = ledger.faults.delay(api="Produce", before=True, times=1)
+    ledger.faults.error(29, api="Produce", times=1)
+    await put(clerk, b"b")
+    committing = asyncio.create_task(clerk.commit_transaction())
+    await held.reached()
+    closing = asyncio.create_task(clerk.close())
+    await asyncio.sleep(0)
+    held.release()
+    with pytest.raises(TransactionAbortedError):
+        await committing
+    await closing
+    assert ledger.last_stable_offset("four", 0) == ledger.high_watermark("four", 0)
+
+
+async def test_closing_does_not_wait_for_the_first_producer_id(make: Make) -> None:
+    """With all brokers down nobody gives one; nothing is open that it would end."""
+    producer = make("127.0.0.1:1", transactional_id=NAME, close_timeout_ms=60_000)
+    await producer.start()
+    with pytest.raises(TransactionTimeoutError):
+        await producer.init_transactions(timeout=SOON)
+    async with asyncio.timeout(LIMIT / 2):
+        await producer.close()
+
+
 async def test_a_failure_behind_the_commit_aborts(clerk: Producer[Any, Any], ledger: EmbeddedKafka) -> None:
     """A commit that waits for a record which then fails is refused, while its caller waits."""
     held = ledger.faults.delay(api="Produce", before=True, times=1)
@@ -284,6 +330,66 @@ async def test_a_failure_behind_the_commit_aborts(clerk: Producer[Any, Any], led
     assert state(clerk) is State.ABORTABLE
     await clerk.abort_transaction()
     assert asked(ledger, END_TXN) == [] or seen(ledger) == []
+
+
+async def test_a_commit_is_told_as_done_though_the_producer_may_not_go_on(
+    clerk: Producer[Any, Any], ledger: EmbeddedKafka
+) -> None:
+    """After an answer that was lost, version 1 asks for a new epoch: a refusal of that is not one of the commit."""
+    ledger.faults.cut(api=END_TXN, before=False, times=1)
+    ledger.faults.error(53, api=INIT_PRODUCER_ID, times=1)
+    async with clerk.transaction():
+        await put(clerk, b"a")
+    assert seen(ledger) == [b"a"]
+    if asked(ledger, "AddPartitionsToTxn"):
+        with pytest.raises(AuthorizationError):
+            await clerk.begin_transaction()
+
+
+async def test_a_commit_that_close_cuts_short_is_in_doubt(
+    clerk: Producer[Any, Any], ledger: EmbeddedKafka
+) -> None:
+    """It was asked for, so nobody may say that nothing was written; one that still waits for records was not."""
+    held = ledger.faults.delay(api=END_TXN, before=False)
+    await clerk.begin_transaction()
+    await put(clerk, b"a")
+    committing = asyncio.create_task(clerk.commit_transaction())
+    await held.reached()
+    await clerk.close(timeout=SOON)
+    with pytest.raises(CommitOutcomeUnknownError) as caught:
+        await committing
+    assert caught.value.outcome is Outcome.UNKNOWN
+    assert isinstance(caught.value.cause, StateError)
+    held.release()
+    assert seen(ledger) == [b"a"]
+
+
+async def test_a_commit_that_close_keeps_from_being_asked_for_is_not(
+    clerk: Producer[Any, Any], ledger: EmbeddedKafka
+) -> None:
+    """It still waited for a record: nothing is committed."""
+    held = ledger.faults.delay(api="Produce", before=True)
+    await clerk.begin_transaction()
+    await put(clerk, b"a")
+    committing = asyncio.create_task(clerk.commit_transaction())
+    await held.reached()
+    await clerk.close(timeout=SOON)
+    with pytest.raises(StateError, match="ran out of time"):
+        await committing
+    held.release()
+    assert seen(ledger) == []
+
+
+async def test_an_abort_that_no_epoch_was_given_for_is_not_told_as_done(
+    clerk: Producer[Any, Any], ledger: EmbeddedKafka
+) -> None:
+    """The broker has forgotten the producer, and gives no new epoch either: what was written is open still."""
+    await clerk.begin_transaction()
+    assert await all_acked(await put(clerk, b"a"))
+    ledger.faults.error(59, api=END_TXN, times=1)
+    ledger.faults.error(120, api=INIT_PRODUCER_ID, times=1)
+    with pytest.raises(TransactionError, match="TRANSACTION_ABORTABLE"):
+        await clerk.abort_transaction()
 
 
 # -- what may arrive later than its transaction

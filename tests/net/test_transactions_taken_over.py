@@ -5,17 +5,23 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import pickle
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 import pytest
 
 from aioproducer import (
+    AuthorizationError,
+    BrokerUnavailableError,
+    CommitOutcomeUnknownError,
     Outcome,
     Producer,
     ProducerFencedError,
     StateError,
     TransactionAbortedError,
+    TransactionError,
     TransactionHandle,
+    TransactionTimeoutError,
     committed_offsets,
     fence,
     list_transactions,
@@ -183,6 +189,80 @@ async def test_the_handle_of_a_failed_transaction_is_not_given(
             await tx.detach()
 
 
+async def test_a_handle_is_not_given_before_the_offsets_are_in(
+    clerk: Producer[Any, Any], ledger: EmbeddedKafka
+) -> None:
+    """Also those of a call that nobody waits for any more: a commit through the handle might overtake them."""
+    held = ledger.faults.delay(api="TxnOffsetCommit", before=True, times=1)
+    async with clerk.transaction() as tx:
+        assert await all_acked(await put(clerk, b"a"))
+        sending = asyncio.create_task(clerk.send_offsets_to_transaction({("source", 0): 3}, "readers"))
+        await held.reached()
+        sending.cancel()
+        detaching = asyncio.create_task(tx.detach())
+        await turns(20)
+        assert not detaching.done()
+        held.release()
+        handle = await detaching
+    await handle.commit(ledger.bootstrap_servers)
+    assert ledger.committed_offset("readers", "source") == 3
+
+
+@pytest.mark.parametrize("moment", ["before the records have landed", "after"])
+async def test_leaving_the_block_takes_back_what_nobody_was_handed(
+    clerk: Producer[Any, Any], ledger: EmbeddedKafka, moment: str
+) -> None:
+    """A cancelled `detach()` gave no handle to anybody who could end the transaction: so the block aborts it."""
+    held = ledger.faults.delay(api="Produce", before=True, times=1)
+    with pytest.raises(ZeroDivisionError):
+        async with clerk.transaction() as tx:
+            await put(clerk, b"a")
+            detaching = asyncio.create_task(tx.detach())
+            await held.reached()
+            detaching.cancel()
+            if moment == "after":
+                held.release()
+                await clerk.flush()
+                await turns(20)
+            asyncio.get_running_loop().call_soon(held.release)
+            raise ZeroDivisionError
+    async with clerk.transaction():
+        await put(clerk, b"b")
+    assert (seen(ledger), written(ledger)) == ([b"b"], [b"a", b"b"])
+
+
+async def test_closing_ends_what_nobody_was_handed(clerk: Producer[Any, Any], ledger: EmbeddedKafka) -> None:
+    """Or readers would wait for it until its time is over."""
+    held = ledger.faults.delay(api="Produce", before=True, times=1)
+    tx = await clerk.transaction().__aenter__()
+    await put(clerk, b"a")
+    detaching = asyncio.create_task(tx.detach())
+    await held.reached()
+    detaching.cancel()
+    held.release()
+    await clerk.flush()
+    await clerk.close()
+    assert ledger.last_stable_offset("one") == ledger.high_watermark("one")
+
+
+async def test_closing_waits_for_a_handle_that_somebody_waits_for(
+    clerk: Producer[Any, Any], ledger: EmbeddedKafka
+) -> None:
+    """It is given, and what it stands for is left open."""
+    held = ledger.faults.delay(api="Produce", before=True, times=1)
+    tx = await clerk.transaction().__aenter__()
+    await put(clerk, b"a")
+    detaching = asyncio.create_task(tx.detach())
+    await held.reached()
+    closing = asyncio.create_task(clerk.close())
+    await turns(20)
+    held.release()
+    handle = await detaching
+    await closing
+    await handle.commit(ledger.bootstrap_servers)
+    assert seen(ledger) == [b"a"]
+
+
 async def test_a_handle_that_was_fenced_or_timed_out_says_so(make: Make, ledger: EmbeddedKafka) -> None:
     """Each by its own error; an abort of what is over is done."""
     clerk = make(ledger, transactional_id=NAME, transaction_timeout_ms=100)
@@ -201,7 +281,94 @@ async def test_a_handle_that_was_fenced_or_timed_out_says_so(make: Make, ledger:
     assert seen(ledger) == []
 
 
+@pytest.mark.parametrize("commits", [True, False])
+async def test_a_handle_of_what_was_ended_the_other_way_says_which(
+    clerk: Producer[Any, Any], ledger: EmbeddedKafka, *, commits: bool
+) -> None:
+    """Nobody has taken over: its other call came first."""
+    async with clerk.transaction() as tx:
+        await put(clerk, b"a")
+        handle = await tx.detach()
+    first, then = (handle.commit, handle.abort) if commits else (handle.abort, handle.commit)
+    await first(ledger.bootstrap_servers)
+    text = "was committed before" if commits else "was aborted before"
+    with pytest.raises(TransactionError, match=text) as caught:
+        await then(ledger.bootstrap_servers)
+    assert not caught.value.retriable
+    assert isinstance(caught.value, TransactionAbortedError) is not commits
+    assert seen(ledger) == ([b"a"] if commits else [])
+
+
+async def test_a_handle_that_finds_no_broker_says_why(
+    clerk: Producer[Any, Any], ledger: EmbeddedKafka
+) -> None:
+    """The outcome is unknown, as the call may be a repetition; the cause is not. It works with the right address."""
+    async with clerk.transaction() as tx:
+        await put(clerk, b"a")
+        handle = await tx.detach()
+    with pytest.raises(CommitOutcomeUnknownError) as committing:
+        await handle.commit("127.0.0.1:1", timeout=0.1)
+    with pytest.raises(TransactionTimeoutError) as aborting:
+        await handle.abort("127.0.0.1:1", timeout=0.1)
+    for caught in (committing, aborting):
+        assert isinstance(caught.value.cause, BrokerUnavailableError)
+        assert "same handle" in str(caught.value)
+    await handle.commit(ledger.bootstrap_servers)
+    assert seen(ledger) == [b"a"]
+
+
 # -- others' transactions
+
+
+NOWHERE = "127.0.0.1:1"
+
+
+@pytest.mark.parametrize(
+    "ask",
+    [
+        lambda: fence(["job-1"], NOWHERE, timeout=0.1),
+        lambda: list_transactions("job-", NOWHERE, timeout=0.1),
+        lambda: committed_offsets("readers", [("source", 0)], NOWHERE, timeout=0.1),
+    ],
+)
+async def test_questions_that_find_no_broker_say_why(
+    nothing_left: None, ask: Callable[[], Awaitable[object]]
+) -> None:
+    """The cause is what was wrong with the last that was tried."""
+    with pytest.raises(TransactionTimeoutError) as caught:
+        await ask()
+    assert isinstance(caught.value.cause, BrokerUnavailableError)
+
+
+async def test_who_may_not_be_fenced_is_named(clerk: Producer[Any, Any], ledger: EmbeddedKafka) -> None:
+    """All others are fenced."""
+    ledger.faults.error(53, api="InitProducerId", times=1)
+    with pytest.raises(AuthorizationError, match="job-1"):
+        await clerk.fence(["job-1"])
+    ledger.faults.error(53, api="InitProducerId", times=1)
+    names = [f"job-{number}" for number in range(50)]
+    with pytest.raises(AuthorizationError, match="job-"):
+        await clerk.fence(names)
+    assert len(await clerk.list_transactions("job-")) == 49
+
+
+@pytest.mark.parametrize("code", [14, 15])
+async def test_a_broker_that_cannot_list_yet_is_asked_again(
+    clerk: Producer[Any, Any], ledger: EmbeddedKafka, code: int
+) -> None:
+    """What it coordinates would be missing from the list."""
+    ledger.faults.error(code, api="ListTransactions", times=3)
+    assert [one.transactional_id for one in await clerk.list_transactions()] == [NAME]
+    assert len(asked(ledger, "ListTransactions")) == 6
+
+
+async def test_a_broker_that_refuses_to_list_is_told(
+    clerk: Producer[Any, Any], ledger: EmbeddedKafka
+) -> None:
+    """An empty list would say that there are no orphans."""
+    ledger.faults.error(42, api="ListTransactions", times=1)
+    with pytest.raises(TransactionError, match="INVALID_REQUEST"):
+        await clerk.list_transactions()
 
 
 async def test_fence_aborts_what_orphans_left(make: Make, ledger: EmbeddedKafka) -> None:

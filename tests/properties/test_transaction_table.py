@@ -35,7 +35,7 @@ class Reference:
             or self.ending in ("init", "abort")
             or (self.ending == "commit" and self.unheard),
             E.BEGIN: self.has_id and not self.open and not self.gone and self.ending is None,
-            E.ABORT: fresh,
+            E.ABORT: fresh or self.ending == "detach",
         }
         joins = event in going_on and self.ending == going_on[event]
         return not self.dead and (joins or possible.get(event, fresh and not self.spoilt))

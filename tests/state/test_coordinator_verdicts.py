@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from aioproducer._state.coordinator_verdicts import CELLS, Answer, Request, judge
+from aioproducer._state.coordinator_verdicts import CELLS, Answer, Request, advice, judge
 from aioproducer._wire.error_codes import ERRORS
 
 R, A = Request, Answer
@@ -82,3 +82,16 @@ def test_only_no_error_is_done(request_: Request) -> None:
 def test_no_cell_is_beyond_kafkas_codes() -> None:
     """Each stands for a code that Kafka has."""
     assert {code for _, code in CELLS} <= set(ERRORS)
+
+
+@pytest.mark.parametrize("code", sorted({code for _, code, answer in EXPECTED if answer is not A.DONE}))
+def test_what_a_code_is_told_as(code: int) -> None:
+    """As what a coordinator says: not of the batch of a Produce, nor of doing without idempotence, as it would elsewhere."""
+    text = advice(code)
+    assert len(text) > 10
+    assert not any(word in text for word in ("the batch", "for the partition", "enable_idempotence"))
+
+
+def test_a_code_of_the_future_is_told_as_one() -> None:
+    """There is no text for it."""
+    assert "does not know" in advice(9999)

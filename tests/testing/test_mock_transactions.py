@@ -28,6 +28,7 @@ from aioproducer import (
     TopicPartition,
     Transaction,
     TransactionAbortedError,
+    TransactionError,
     TransactionHandle,
     TransactionTimeoutError,
 )
@@ -141,6 +142,15 @@ STORIES: dict[str, list[Step]] = {
         lambda p: p.begin_transaction(),
         lambda p: p.send_batch("t", [b"1", bytes(2_000_000)]),
         lambda p: p.commit_transaction(),
+    ],
+    "another name too early": [
+        lambda p: p.init_transactions(),
+        lambda p: p.begin_transaction(),
+        lambda p: p.send("t", bytes(2_000_000)),
+        lambda p: p.init_transactions("orders-8"),
+        lambda p: p.init_transactions(""),
+        lambda p: p.init_transactions(),
+        lambda p: p.init_transactions("orders-8"),
     ],
     "wrong offsets": [
         lambda p: p.init_transactions(),
@@ -708,9 +718,32 @@ async def test_a_handle_ends_it_in_the_mock(manual: MockProducer) -> None:
         await handle.commit("localhost:9092")
     assert values(manual.committed) == [b"1"]
     assert await manual.committed_offsets("group", [PLACE]) == {PLACE: OffsetAndMetadata(1)}
-    with pytest.raises(ProducerFencedError):
+    with pytest.raises(TransactionError, match="was committed before"):
         await handle.abort("localhost:9092")
     await manual.init_transactions()
+
+
+async def test_what_nobody_was_handed_is_aborted(manual: MockProducer) -> None:
+    """Nobody has a handle of it, so that leaving the block takes it back."""
+    with pytest.raises(TransactionTimeoutError):
+        async with manual.transaction() as tx:
+            await manual.send("orders", b"1")
+            await tx.detach(timeout=0)
+    await manual.begin_transaction()
+    assert manual.committed == ()
+
+
+async def test_closing_takes_back_what_nobody_was_handed(manual: MockProducer) -> None:
+    """Also where the handle was ready, but nobody was there to get it."""
+    tx = await manual.transaction().__aenter__()
+    await manual.send("orders", b"1")
+    detaching = asyncio.create_task(tx.detach())
+    await turns()
+    detaching.cancel()
+    await turns()
+    manual.complete_all()
+    await manual.close()
+    assert manual.committed == ()
 
 
 async def test_a_handle_aborts(mock: MockProducer) -> None:
