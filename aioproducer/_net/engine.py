@@ -176,18 +176,11 @@ class Engine:
         try:
             async with anyio.create_task_group() as tasks:
                 self.tasks = tasks
-                self._set_up_compression(tasks)
-                self.look_after("accumulator", Timekeeper(self).run)
-                self.look_after("metadata", self.cluster.run)
-                if self.transactions is not None:
-                    self.look_after("transactions", self.transactions.run)
-                elif self.config.enable_idempotence:
-                    self.look_after("identity", self.identity.run)
-                await asyncio.sleep(0)
-                self.has_begun.set()
-                await self.over.wait()
-                if self.crashed is not None:
-                    raise self.crashed
+                try:
+                    await self._look_on(tasks)
+                finally:
+                    if self.transactions is not None:
+                        self.transactions.let_go()
                 tasks.cancel_scope.cancel()
         except BaseException as error:  # noqa: BLE001  # the last words of the producer: told to every delivery below
             cause = error
@@ -197,6 +190,20 @@ class Engine:
             self.tasks = None
             self.has_begun.set()
             self._end(first_of(cause))
+
+    async def _look_on(self, tasks: TaskGroup) -> None:
+        self._set_up_compression(tasks)
+        self.look_after("accumulator", Timekeeper(self).run)
+        self.look_after("metadata", self.cluster.run)
+        if self.transactions is not None:
+            self.look_after("transactions", self.transactions.run)
+        elif self.config.enable_idempotence:
+            self.look_after("identity", self.identity.run)
+        await asyncio.sleep(0)
+        self.has_begun.set()
+        await self.over.wait()
+        if self.crashed is not None:
+            raise self.crashed
 
     def look_after(self, name: str, run: Callable[[], Awaitable[None]]) -> None:
         """Run one of the tasks that the producer cannot do without: they end with it, and it with them."""

@@ -107,8 +107,11 @@ class Transactions:
         self.used = False
         # One request to a coordinator at a time: the next may depend on its answer.
         self.turn = anyio.Lock()
-        # What `run` does for the present transaction, given up with it.
+        # Adding partitions to the present transaction, given up with it.
         self.errand = anyio.CancelScope()
+        # Asking for an identity, given up with the producer.
+        self.asking = anyio.CancelScope()
+        self.may_ask = True
         self.news = asyncio.Event()
         self.suspicion: KafkaError | None = None
         self.acked_before = 0
@@ -165,12 +168,12 @@ class Transactions:
         while True:
             await self.news.wait()
             self.news.clear()
-            with anyio.CancelScope() as self.errand:
-                if self.table.state is State.ABORTABLE:
-                    text = "the record was not sent, as another part of its transaction failed"
-                    self._drop(text, self.table.cause)
-                    await self._look_into_the_suspicion()
-                elif self.parts.wanted:
+            if self.table.state is State.ABORTABLE:
+                text = "the record was not sent, as another part of its transaction failed"
+                self._drop(text, self.table.cause)
+                await self._look_into_the_suspicion()
+            elif self.parts.wanted:
+                with anyio.CancelScope() as self.errand:
                     await self._enrol()
 
     async def _enrol(self) -> None:
@@ -220,9 +223,8 @@ class Transactions:
         self.table.check(Event.INIT)
         if name != self.sought:
             self._go_over_to(name)
-        operation = self._begin_or_join(
-            Event.INIT, partial(self._initialize, name, self._known_identity(name))
-        )
+        work = partial(self._initialize, name, goes_on=self._knows_itself(name))
+        operation = self._begin_or_join(Event.INIT, work)
         await self._wait(operation, patience, "the coordinator gave no producer id in time")
 
     def _go_over_to(self, name: str) -> None:
@@ -417,14 +419,15 @@ class Transactions:
 
     # -- what they do
 
-    async def _initialize(self, name: str, identity: tuple[int, int]) -> None:
+    async def _initialize(self, name: str, *, goes_on: bool) -> None:
         self._drop("init_transactions() was called before the record was sent", None)
         await self._landed()
         async with self.turn:
             if name != self.transactional_id:
                 self.coordinator.forget()
                 self.coordinator = Coordinator(self.engine, Key.TRANSACTION, name)
-            said = await self._bump(identity)
+            # Known in turn only: whoever had it before may just have got another.
+            said = await self._bump(self._identity() if goes_on else NOBODY)
         if said.answer is Answer.DONE:
             self.parts.ended = True
             return
@@ -436,11 +439,10 @@ class Transactions:
             self._end_the_producer(error)
         raise error
 
-    def _known_identity(self, name: str) -> tuple[int, int]:
-        """To be told of another producer that took over meanwhile, in place of taking over from it."""
-        mine = self.sequences.identity
-        known = mine is not None and name == self.identified_as and self.table.state is not State.DETACHED
-        return mine if known and mine is not None else NOBODY
+    def _knows_itself(self, name: str) -> bool:
+        """Whether to be told of another producer that took over meanwhile, in place of taking over from it."""
+        known = self.sequences.identity is not None and name == self.identified_as
+        return known and self.table.state is not State.DETACHED
 
     async def _ask_identity(self, identity: tuple[int, int]) -> Said:
         async def attempt(connection: Connection) -> int:
@@ -457,7 +459,14 @@ class Transactions:
                 self._obtained(answer.producer_id, answer.producer_epoch)
             return answer.error_code
 
-        return await self.coordinator.settle(Request.INIT_PRODUCER_ID, attempt)
+        # Who gave up here would leave nobody to hear of the new epoch, and it would be taken for another producer's.
+        with anyio.CancelScope(shield=self.may_ask) as self.asking:
+            said = await self.coordinator.settle(Request.INIT_PRODUCER_ID, attempt)
+        return said
+
+    def let_go(self) -> None:
+        """The producer ends: nobody needs a new epoch any more."""
+        self.may_ask = self.asking.shield = False
 
     async def _bump(self, identity: tuple[int, int]) -> Said:
         """Get a new epoch, which ends what is open; not that of another producer which has taken over."""
@@ -490,7 +499,8 @@ class Transactions:
     async def _commit(self) -> None:
         await self._gather()
         if not self.parts.is_empty:
-            await self._end(committed=True)
+            async with self.turn:
+                await self._end(committed=True)
 
     async def _gather(self) -> None:
         """All records have their outcome, and all offsets are sent."""
@@ -517,15 +527,16 @@ class Transactions:
         self.errand.cancel()
         self._drop("the transaction was aborted before the record was sent", None)
         await self._landed()
-        if not self._has_more_to_end():
-            return
-        if self.parts.level == 1 and not self.parts.is_clean:
-            # What is on its way may come later than any EndTxn; only a new epoch keeps it out of the next transaction.
-            async with self.turn:
+        async with self.turn:
+            if not self._has_more_to_end():
+                # Nothing was asked of anybody, or whoever had its turn before has found that its time was over.
+                return
+            if self.parts.level == 1 and not self.parts.is_clean:
+                # What is on its way may come later than any EndTxn; only a new epoch keeps it out of the next transaction.
                 await self._require(await self._bump(self._identity()))
                 self.parts.ended = True
-        else:
-            await self._end(committed=False)
+            else:
+                await self._end(committed=False)
 
     async def _end(self, *, committed: bool) -> None:
         async def attempt(connection: Connection) -> int:
@@ -537,19 +548,18 @@ class Transactions:
                 self.respite.ended(self.loop.time())
             return answer.error_code
 
-        async with self.turn:
-            said = await self.coordinator.settle(Request.COMMIT if committed else Request.ABORT, attempt)
-            if said.answer is Answer.ABORTABLE and not committed:
-                # The broker has forgotten this producer: a new epoch ends the transaction as well.
-                said = await self._bump(self._identity())
-            await self._require(said)
-            self.parts.ended = True
-            if said.lost and self.parts.level == 1:
-                # An EndTxn without an answer may come late, and would end the next transaction of the same epoch.
-                bumped = await self._bump(self._identity())
-                if committed and bumped.answer is not Answer.DONE:
-                    self._end_behind_the_commit(fatal_error(bumped))
-                await self._require(bumped)
+        said = await self.coordinator.settle(Request.COMMIT if committed else Request.ABORT, attempt)
+        if said.answer is Answer.ABORTABLE and not committed:
+            # The broker has forgotten this producer: a new epoch ends the transaction as well.
+            said = await self._bump(self._identity())
+        await self._require(said)
+        self.parts.ended = True
+        if said.lost and self.parts.level == 1:
+            # An EndTxn without an answer may come late, and would end the next transaction of the same epoch.
+            bumped = await self._bump(self._identity())
+            if committed and bumped.answer is not Answer.DONE:
+                self._end_behind_the_commit(fatal_error(bumped))
+            await self._require(bumped)
 
     def _end_behind_the_commit(self, error: KafkaError) -> None:
         """This producer may not go on, but what it has committed is committed, and who waits for that is told so."""

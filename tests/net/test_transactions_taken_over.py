@@ -121,6 +121,42 @@ async def test_e06_its_time_is_over_while_it_sends(make: Make, ledger: EmbeddedK
     assert seen(ledger) == [b"c"]
 
 
+@pytest.mark.parametrize("then", ["abort_transaction", "init_transactions"])
+async def test_a_new_epoch_on_its_way_is_waited_for(make: Make, ledger: EmbeddedKafka, then: str) -> None:
+    """Somebody looks why a record was refused, and asks for the next epoch: whoever comes then goes on with that one."""
+    clerk = make(ledger, transactional_id=NAME, transaction_timeout_ms=100)
+    await clerk.start()
+    await clerk.init_transactions()
+    await clerk.begin_transaction()
+    assert await all_acked(await put(clerk, b"a"))
+    await _ended_by_time(ledger)
+    held = ledger.faults.delay(api="InitProducerId")
+    await put(clerk, b"b")
+    await held.reached()
+    going_on = asyncio.create_task(getattr(clerk, then)())
+    await turns()
+    held.release()
+    await going_on
+    async with clerk.transaction(timeout=LIMIT):
+        await put(clerk, b"c")
+    assert seen(ledger) == [b"c"]
+
+
+async def test_a_new_epoch_that_never_comes_holds_up_no_close(make: Make, ledger: EmbeddedKafka) -> None:
+    """The question goes on until the producer ends, and not beyond."""
+    clerk = make(ledger, transactional_id=NAME, transaction_timeout_ms=100)
+    await clerk.start()
+    await clerk.init_transactions()
+    await clerk.begin_transaction()
+    assert await all_acked(await put(clerk, b"a"))
+    await _ended_by_time(ledger)
+    held = ledger.faults.delay(api="InitProducerId")
+    await put(clerk, b"b")
+    await held.reached()
+    await clerk.close(timeout=0)
+    assert not [task for task in asyncio.all_tasks() if task.get_name().startswith("aioproducer")]
+
+
 async def _ended_by_time(ledger: EmbeddedKafka) -> None:
     """Real time, as the cluster's clock is; there is nothing to be woken by."""
 

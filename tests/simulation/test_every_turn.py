@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import math
 from collections.abc import Awaitable, Callable
 from typing import Any
 
 import attrs
 import pytest
 
-from aioproducer import KafkaError, Producer, ProducerFencedError, StateError
+from aioproducer import KafkaError, Producer, ProducerFencedError, StateError, TransactionAbortedError
 from tests.effort import EVERY_TURN
 from tests.judge.transactions import Fate, Told, judge_transactions
 from tests.simulation.bookkeeping import GROUP, NAME, PARTITIONS, SOURCE, Books
@@ -93,6 +94,20 @@ async def left(world: World, script: Script, playing: asyncio.Task[None]) -> Non
     await script.transaction()
 
 
+async def out_of_time(world: World, script: Script, playing: asyncio.Task[None]) -> None:
+    """The cluster ends what has been open for too long; the same producer goes on with the next."""
+    transactions = world.kafka._cluster.transactions
+    known = transactions.get(NAME)
+    if known is not None:
+        known.started_at = -math.inf
+        transactions.tick()
+    await asyncio.wait([playing])
+    if isinstance(playing.exception(), TransactionAbortedError) and script.entry is not None:
+        script.entry.fate = Fate.ABORTED
+    script.broken_off()
+    await script.transaction()
+
+
 async def _successor(world: World, books: Books) -> None:
     producer = world.producer(transactional_id=NAME)
     await producer.start()
@@ -103,7 +118,7 @@ async def _successor(world: World, books: Books) -> None:
     script.broken_off()
 
 
-@pytest.mark.parametrize("interruption", [killed, taken_over, left])
+@pytest.mark.parametrize("interruption", [killed, taken_over, left, out_of_time])
 @pytest.mark.parametrize("version", [1, 2])
 @pytest.mark.timeout(300)
 def test_interrupted_in_each_turn(version: int, interruption: Interruption) -> None:
