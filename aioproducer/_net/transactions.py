@@ -506,11 +506,11 @@ class Transactions:
         """All records have their outcome, and all offsets are sent."""
         self.engine.flush()
         await self._deliver_offsets()
+        await self._landed()
         if self.turn.locked():
             # What another call is just sending is not a part of it yet, and a handle may be used as soon as it is given.
             async with self.turn:
                 pass
-        await self._landed()
 
     async def _landed(self) -> None:
         """Everything that was accepted, or waits to be, has its outcome."""

@@ -252,6 +252,57 @@ async def test_e03_a_leader_that_waits_for_the_transaction_before(
     assert seen(ledger) == [b"a"]
 
 
+@pytest.mark.parametrize("code", [48, 49, 52])
+async def test_e04_e05_what_no_coordinator_says_to_a_sound_producer_ends_it(
+    clerk: Producer[Any, Any], ledger: EmbeddedKafka, code: int
+) -> None:
+    """E04, E05: the error has the answer, nothing is visible, and each later call raises it."""
+    ledger.faults.error(code, api=END_TXN, times=1)
+    with pytest.raises(TransactionError, match=f"error {code}"):
+        async with clerk.transaction():
+            await put(clerk, b"a")
+    with pytest.raises(TransactionError, match=f"error {code}"):
+        await clerk.begin_transaction()
+    assert seen(ledger) == []
+
+
+@pytest.mark.parametrize(
+    "api", ["Produce", "AddPartitionsToTxn", "AddOffsetsToTxn", "TxnOffsetCommit", END_TXN]
+)
+async def test_e05_what_can_only_be_aborted_is(
+    clerk: Producer[Any, Any], ledger: EmbeddedKafka, api: str
+) -> None:
+    """E05: TRANSACTION_ABORTABLE, from whomever: it is aborted, and the next transaction works."""
+    ledger.faults.error(120, api=api, times=1)
+    await clerk.run_transaction(_both, clerk, timeout=LIMIT)
+    attempts = len(asked(ledger, api))
+    assert attempts == 0 or attempts > 1
+    assert seen(ledger) == [b"a"]
+    assert ledger.committed_offset("readers", "source") == 4
+
+
+async def _both(clerk: Producer[Any, Any]) -> None:
+    await put(clerk, b"a")
+    await clerk.send_offsets_to_transaction({("source", 0): 4}, "readers")
+
+
+async def test_e14_a_partition_that_may_not_be_written_to(
+    clerk: Producer[Any, Any], ledger: EmbeddedKafka
+) -> None:
+    """E14: one of many is denied: the transaction is aborted with all, and the next, without it, works."""
+    for api in ("AddPartitionsToTxn", "Produce"):
+        ledger.faults.error(29, api=api, times=1)
+    with pytest.raises(TransactionAbortedError, match="TOPIC_AUTHORIZATION_FAILED") as caught:
+        async with clerk.transaction():
+            for partition in range(4):
+                await put(clerk, b"a", partition=partition, topic="four")
+    assert not caught.value.retriable
+    ledger.faults.heal()
+    async with clerk.transaction():
+        await put(clerk, b"b")
+    assert (seen(ledger, topic="four"), seen(ledger)) == ([], [b"b"])
+
+
 @pytest.mark.parametrize("api", [INIT_PRODUCER_ID, "AddPartitionsToTxn", "TxnOffsetCommit", END_TXN])
 @pytest.mark.parametrize("cut", [False, True])
 async def test_d15_the_coordinators_move_at_each_step(
