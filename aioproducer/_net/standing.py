@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 DESCRIBE_TRANSACTIONS = 65
 UNSUPPORTED_VERSION = 35
+ONGOING: Final = "Ongoing"
 ABORTED: Final = frozenset({"PrepareAbort", "CompleteAbort", "PrepareEpochFence"})
 ENDED: Final = ABORTED | {"PrepareCommit", "CompleteCommit"}
 

@@ -18,7 +18,7 @@ from aioproducer._net.coordinator import Coordinator, Key, Said, error_of, fatal
 from aioproducer._net.link import is_idle
 from aioproducer._net.log import log
 from aioproducer._net.operation import Operation
-from aioproducer._net.standing import ABORTED, ENDED, Standing, standing_of
+from aioproducer._net.standing import ABORTED, ENDED, ONGOING, Standing, standing_of
 from aioproducer._state.coordinator_verdicts import Answer, Request
 from aioproducer._state.respite import Respite
 from aioproducer._state.transaction import Event, State, TransactionTable
@@ -95,6 +95,8 @@ class Transactions:
         self.respite = Respite()
         # How many transactions were begun.
         self.number = 0
+        # Which of them somebody aborted last, and the task that did.
+        self.aborted: tuple[int, asyncio.Task[Any] | None] = -1, None
         self.coordinator = Coordinator(engine, Key.TRANSACTION, transactional_id)
         # The id that was asked for last, and the one that the present producer id belongs to.
         self.sought = transactional_id
@@ -295,6 +297,7 @@ class Transactions:
     async def abort(self, patience: float) -> None:
         """Drop what was not sent, wait for what was, then have the transaction aborted; join that if it goes on already."""
         operation = self._begin_or_join(Event.ABORT, self._abort)
+        self.aborted = self.number, asyncio.current_task()
         await self._wait(
             operation, patience, "the coordinator did not abort the transaction in time", Event.ENDED
         )
@@ -462,7 +465,7 @@ class Transactions:
         # Who gave up here would leave nobody to hear of the new epoch, and it would be taken for another producer's.
         with anyio.CancelScope(shield=self.may_ask) as self.asking:
             said = await self.coordinator.settle(Request.INIT_PRODUCER_ID, attempt)
-        return said
+        return said  # noqa: RET504  # mypy takes a scope for what may swallow an error
 
     def let_go(self) -> None:
         """The producer ends: nobody needs a new epoch any more."""
@@ -479,6 +482,9 @@ class Transactions:
             return Said(
                 self.transactional_id, Answer.SUPERSEDED, Request.INIT_PRODUCER_ID, PRODUCER_FENCED, 0
             )
+        if standing.state == ONGOING:
+            # An answer to what had opened it may have been lost, or given up with it.
+            self.parts.opened = True
         said = await self._ask_identity(identity)
         if said.answer is Answer.SUPERSEDED and (said.busy or said.lost):
             # Over an open transaction the coordinator first ends that, under an epoch that it tells nobody.

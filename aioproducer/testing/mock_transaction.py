@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
@@ -55,6 +56,8 @@ class MockTransaction(TransactionBase):
         try:
             transactions = self._mock_transactions()
             if not self._is_open_in_mock(transactions):
+                if error is None:
+                    self._refuse_to_end_well(*transactions.aborted)
                 return
             self._failure = transactions.table.failure()
             if error is None:
@@ -81,6 +84,10 @@ class MockTransaction(TransactionBase):
         """False after the user has ended it by hand, or detached it."""
         ended = transactions.table.state in (State.READY, State.DETACHED)
         return transactions.number == self._number and not ended
+
+    def _refuse_to_end_well(self, number: int, task: object) -> None:
+        if number == self._number and task is not asyncio.current_task():
+            raise TransactionAbortedError("another task called abort_transaction() before the block ended")
 
     async def _commit_mock(self, transactions: MockTransactions) -> None:
         try:

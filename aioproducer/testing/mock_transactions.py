@@ -52,6 +52,8 @@ class MockTransactions:
         self.table = MockTable()
         # How many transactions were begun.
         self.number = 0
+        # Which transaction somebody aborted last, and the task that did.
+        self.aborted: tuple[int, asyncio.Task[Any] | None] = -1, None
         self.producer_id = next(_producer_ids)
         self.epoch = -1
         self.attempt: Attempt | None = None
@@ -196,6 +198,7 @@ class MockTransactions:
     def abort(self) -> None:
         """Drop what has no outcome, and make nothing of it visible."""
         self.table.move(Event.ABORT)
+        self.aborted = self.number, asyncio.current_task()
         attempt, self.attempt = self.attempt, None
         if attempt is not None:
             text = f"{Event.ABORT.value} was called while {attempt.event.value} went on"

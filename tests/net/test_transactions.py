@@ -61,6 +61,18 @@ async def test_by_hand(clerk: Producer[Any, Any], ledger: EmbeddedKafka) -> None
     assert (seen(ledger), written(ledger)) == ([b"a"], [b"a"]) or written(ledger) == [b"a", b"b"]
 
 
+async def test_a_block_that_another_task_aborts(clerk: Producer[Any, Any], ledger: EmbeddedKafka) -> None:
+    """It does not end as if all were well; whoever aborts by hand inside a block knows it."""
+    with pytest.raises(TransactionAbortedError, match="another task"):
+        async with clerk.transaction():
+            await put(clerk, b"a")
+            await asyncio.create_task(clerk.abort_transaction())
+    async with clerk.transaction():
+        await put(clerk, b"b")
+        await clerk.abort_transaction()
+    assert seen(ledger) == []
+
+
 @pytest.mark.parametrize("error", [ValueError("of the user's"), asyncio.CancelledError()])
 async def test_an_error_inside_aborts(
     clerk: Producer[Any, Any], ledger: EmbeddedKafka, error: BaseException

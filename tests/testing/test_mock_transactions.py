@@ -484,6 +484,15 @@ async def test_a_cancelled_block_aborts(manual: MockProducer) -> None:
         pass
 
 
+async def test_a_block_that_another_task_aborts(mock: MockProducer) -> None:
+    """It does not end as if all were well."""
+    with pytest.raises(TransactionAbortedError, match="another task"):
+        async with mock.transaction():
+            await mock.send("t", b"a")
+            await asyncio.create_task(mock.abort_transaction())
+    assert mock.committed == ()
+
+
 async def test_a_block_that_was_ended_by_hand(mock: MockProducer) -> None:
     """Its end does nothing more, and its object is of no use in the next transaction."""
     async with mock.transaction() as tx:
