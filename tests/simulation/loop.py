@@ -66,8 +66,9 @@ class SimulatedLoop(asyncio.BaseEventLoop):
         self._set_clock()
 
     def _set_clock(self) -> None:
-        self.clock.monotonic = self._now
-        self.clock.wall_ms = self.wall_ms()
+        clock, now = self.clock, self._now
+        clock.monotonic = now
+        clock.wall_ms = _WALL_BEGIN_MS + round((now - _BEGIN) * 1000) + self.wall_offset_ms
 
     # -- what asyncio asks of a loop's selector
 
@@ -101,6 +102,8 @@ class SimulatedLoop(asyncio.BaseEventLoop):
             return
         handles = list(ready)
         places = [place for place, handle in enumerate(handles) if _is_step_of_a_task(handle)]
+        if len(places) < 2:
+            return
         steps = [handles[place] for place in places]
         self.rng.shuffle(steps)
         for place, step in zip(places, steps, strict=True):
