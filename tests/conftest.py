@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import math
 import os
 from collections.abc import Generator, Iterator
@@ -63,6 +64,12 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     # A worker begins with a piece of this list, and the long tests are neighbours: one would have them all.
     workers = int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1"))
     items[:] = [item for worker in range(workers) for item in items[worker::workers]]
+
+
+def pytest_collection_finish() -> None:
+    """What was imported and collected stays until the end: the collector need not go through it again and again."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.hookimpl(wrapper=True)
