@@ -11,7 +11,7 @@ from contextlib import contextmanager
 def seldom() -> Iterator[None]:
     """It comes by seldom: what it goes through is mostly what stays, a tree or a table that only grows."""
     before = gc.get_threshold()
-    gc.set_threshold(20_000, 20, 20)
+    gc.set_threshold(2_000, 10, 20)
     try:
         yield
     finally:

@@ -16,7 +16,6 @@ from collections.abc import Iterable
 
 import attrs
 
-from tests.collector import seldom
 from tests.exhaustive.fingerprint import fingerprint
 from tests.exhaustive.model import EXPIRE, Model
 from tests.exhaustive.promise import check, check_end, is_over, only_the_unprovable_waits
@@ -83,21 +82,17 @@ class Explorer:
     def explore(self) -> Counts:
         """Go everywhere; raises `Broken`."""
         try:
-            with seldom():
-                self._go_everywhere()
+            self._follow(World(self.model), BEGINNING, "", 0)
+            for layer, branches in enumerate(self.layers):
+                while branches:
+                    self._branch(*branches.pop(), layer)
+            for state in self._places_without_an_end():
+                self._wait_for_deadlines(state)
         except _Stumbled as error:
             raise shortest(self.model, error.script, str(error)) from error
         self.counts.states = len(self.numbers)
         self.counts.ends = len(self.ends)
         return self.counts
-
-    def _go_everywhere(self) -> None:
-        self._follow(World(self.model), BEGINNING, "", 0)
-        for layer, branches in enumerate(self.layers):
-            while branches:
-                self._branch(*branches.pop(), layer)
-        for state in self._places_without_an_end():
-            self._wait_for_deadlines(state)
 
     def script(self, state: int) -> Script:
         """The events that lead to a state."""
