@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import pytest
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, rule
+from hypothesis.stateful import rule
 
 from aioproducer._state.transaction import CALLS, Event, TransactionTable
 from aioproducer.errors import DeliveryTimeoutError, KafkaError, ProducerFencedError
 from tests.properties.runs import in_parts, run
+from tests.properties.swarm import SwarmMachine
 
 E = Event
 BECAUSE = DeliveryTimeoutError("too late")
@@ -41,7 +42,7 @@ class Reference:
         return not self.dead and (joins or possible.get(event, fresh and not self.spoilt))
 
 
-class Lives(RuleBasedStateMachine):
+class Lives(SwarmMachine):
     """A producer's calls, and what comes of them, in any order."""
 
     def __init__(self) -> None:
