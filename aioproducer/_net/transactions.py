@@ -214,7 +214,10 @@ class Transactions:
             return
         await self._landed()
         async with self.turn:
-            if self.table.state is State.ABORTABLE and not await self._was_timed_out(lost=0):
+            # That its time was over may be known meanwhile, and explains what was refused.
+            if self.table.state is not State.ABORTABLE or self.parts.ended:
+                return
+            if not await self._was_timed_out(lost=0):
                 self._end_the_producer(ProducerFencedError(cause=suspicion))
 
     # -- the calls

@@ -138,7 +138,8 @@ async def test_refused_commit_is_told(kafka: EmbeddedKafka) -> None:
     done = await perf(kafka, 100_000, *SMALL, *more, rate="1000")
     assert (done.code, committed(done)) == (1, 1)
     last = done.err.splitlines()[-1]
-    assert "records: transaction 2 failed: not authorized for the transactional id" in last
+    assert "records: transaction 2 failed: EndTxn (commit) for 'perf' was refused" in last
+    assert "not authorized for the transactional id" in last
 
 
 async def test_fencing_is_told(kafka: EmbeddedKafka) -> None:

@@ -27,7 +27,7 @@ from aioproducer import (
     list_transactions,
 )
 from aioproducer.testing import EmbeddedKafka
-from tests.net.support import LIMIT, Make, all_acked, outcomes, turns
+from tests.net.support import LIMIT, Make, all_acked, engine, outcomes, turns, until
 from tests.net.transactional import NAME, asked, put, seen, written
 
 
@@ -113,12 +113,39 @@ async def test_e06_its_time_is_over_while_it_sends(make: Make, ledger: EmbeddedK
     await clerk.start()
     with pytest.raises(TransactionAbortedError):
         async with clerk.transaction():
-            assert await all_acked(await put(clerk, b"a"))
+            assert await all_acked(await put(clerk, b"a", topic="four"))
             await _ended_by_time(ledger)
-            await put(clerk, b"b")
+            # Its leader refuses the one, and the coordinator the others, whoever comes first.
+            for partition in range(4):
+                await put(clerk, b"b", partition=partition, topic="four")
     async with clerk.transaction(timeout=LIMIT):
-        await put(clerk, b"c")
-    assert seen(ledger) == [b"c"]
+        await put(clerk, b"c", topic="four")
+    assert seen(ledger, topic="four") == [b"c"]
+
+
+async def test_e06_a_leader_and_the_coordinator_say_so(make: Make, ledger: EmbeddedKafka) -> None:
+    """What a leader has refused is no sign of another producer when the coordinator has said that its time was over."""
+    clerk = make(ledger, transactional_id=NAME, transaction_timeout_ms=100)
+    await clerk.start()
+    with pytest.raises(TransactionAbortedError):
+        async with clerk.transaction():
+            assert await all_acked(await put(clerk, b"a", topic="four"))
+            await _ended_by_time(ledger)
+            with ledger.faults.delay(api="AddPartitionsToTxn"):
+                await put(clerk, b"b", partition=1, topic="four")
+                (late,) = await put(clerk, b"b", topic="four")
+                assert await late.wait(LIMIT) is Outcome.NOT_WRITTEN
+            await until(lambda: not _suspects(clerk))
+    async with clerk.transaction(timeout=LIMIT):
+        await put(clerk, b"c", topic="four")
+    assert seen(ledger, topic="four") == [b"c"]
+
+
+def _suspects(producer: Producer[Any, Any]) -> bool:
+    """Whether it has still to look why a leader has refused something, or is just doing so."""
+    transactions = engine(producer).transactions
+    assert transactions is not None
+    return transactions.suspicion is not None or transactions.turn.locked()
 
 
 @pytest.mark.parametrize("then", ["abort_transaction", "init_transactions"])

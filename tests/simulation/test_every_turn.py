@@ -164,7 +164,8 @@ def _life(version: int, turn: int, interruption: Interruption) -> Books:
         if not playing.cancelled():
             assert playing.exception() is None or isinstance(playing.exception(), KafkaError)
 
-    simulate(play, 1, transaction_version=version)
+    # Each with other partitions, and another network; they take about as long as the first.
+    simulate(play, turn, transaction_version=version)
     return lived[0]
 
 

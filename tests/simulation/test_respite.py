@@ -10,7 +10,7 @@ from tests.simulation.weather import TOPIC
 from tests.simulation.world import World, simulate
 
 MARKERS, KEPT = 0.002, 0.020
-LEARNING, MEASURED = 200, 200
+LEARNING, MEASURED = 120, 100
 
 
 def _written(fault: Fault) -> None:
