@@ -77,7 +77,8 @@ class Rounds:
     def _scaled(self, contestant: Contestant, records: int) -> int:
         # Whole calls, whole transactions, and whole shares of tasks and producers.
         options = contestant.options
-        fewest = _FEWEST // 10 if "rate" in options or "per_transaction" in options else _FEWEST
+        slower = 10 if "rate" in options else 100 if "per_transaction" in options else 1
+        fewest = _FEWEST // slower
         unit: int = max(fewest, options.get("many", 1), options.get("per_transaction", 1))
         return max(unit, int(records * self.scale) // unit * unit)
 
