@@ -126,8 +126,15 @@ class Check:
         return f"{self.passed} passed, {self.failed} failed{skipped}"
 
 
-Turn = list[Check]
+Lane = list[Check]
+"""What runs one after the other."""
+Turn = list[Lane]
 """What runs at the same time: each of them leaves the machine idle for much of its time."""
+
+
+def side_by_side(*checks: Check) -> Turn:
+    """Each in a lane of its own."""
+    return [[check] for check in checks]
 
 
 # -------------------------------------------------------------------------------------- what is there
@@ -232,12 +239,13 @@ def everything() -> list[Turn]:
     fetch = Check("fetch Kafka", [sys.executable, "tools/fetch_kafka.py"])
     others = other_pythons()
     # Much of what the environments take is waiting for packages.
-    preparations = [fetch, *(environment_elsewhere(*found) for found in others), *linters()]
+    preparations = side_by_side(fetch, *(environment_elsewhere(*found) for found in others), *linters())
     here = without(core_suite(this_python(), sys.executable), PROOF_LAYERS)
-    suites = [here, proof_layers("all"), *(suite_elsewhere(version) for version, _ in others)]
+    elsewhere = [suite_elsewhere(version) for version, _ in others]
     kafka = without(suite(f"with Kafka, Python {this_python()}", sys.executable, "-m", "kafka"), REAL_FAULTS)
     packaging = suite(f"distribution, Python {this_python()}", sys.executable, "-m", "packaging")
-    return [preparations, *([check] for check in suites), [kafka, packaging], [real_faults("all")]]
+    in_turn = [side_by_side(check) for check in (here, proof_layers("all"))]
+    return [preparations, *in_turn, [[kafka], [packaging, *elsewhere]], side_by_side(real_faults("all"))]
 
 
 def proof() -> list[Turn]:
@@ -252,7 +260,7 @@ def proof() -> list[Turn]:
     for check in (layers, properties, kafka):
         check.effort, check.limit = "proof", 12 * 3600.0
         check.command.append("--timeout=7200")
-    return [[fetch], [properties], [layers], [kafka]]
+    return [side_by_side(check) for check in (fetch, properties, layers, kafka)]
 
 
 def floors() -> list[Turn]:
@@ -261,7 +269,7 @@ def floors() -> list[Turn]:
     setup = environment("floors", "floors", ".venv", sys.executable)
     check = core_suite(f"{this_python()} at the floors", ".venv/bin/python")
     setup.tree = check.tree = tree
-    return [[setup], [check]]
+    return [side_by_side(setup), side_by_side(check)]
 
 
 def copy_of_the_tree(target: Path) -> Path:
@@ -276,8 +284,8 @@ def copy_of_the_tree(target: Path) -> Path:
 
 
 PLANS: dict[str, Callable[[], list[Turn]]] = {
-    "lint": lambda: [linters()],
-    "check": lambda: [linters(), [core_suite(this_python(), sys.executable)]],
+    "lint": lambda: [side_by_side(*linters())],
+    "check": lambda: [side_by_side(*linters()), side_by_side(core_suite(this_python(), sys.executable))],
     "test": everything,
     "proof": proof,
     "floors": floors,
@@ -286,16 +294,25 @@ PLANS: dict[str, Callable[[], list[Turn]]] = {
 
 # ------------------------------------------------------------------------------------------ in turns
 def take(turn: Turn) -> None:
-    """Run the checks of one turn side by side; what each has printed is shown in one piece."""
+    """Run the lanes of one turn side by side; what each check has printed is shown in one piece."""
+    checks = [check for lane in turn for check in lane]
     with ThreadPoolExecutor(len(turn)) as pool:
-        runs = [pool.submit(shown if len(turn) == 1 else told_afterwards, check) for check in turn]
+        runs = [pool.submit(walk, lane, shown if len(checks) == 1 else told_afterwards) for lane in turn]
         try:
             for run in runs:
                 run.result()
         except KeyboardInterrupt:
-            for check in turn:
+            for lane in turn:
+                lane.clear()
+            for check in checks:
                 check.end(signal.SIGINT)
             raise
+
+
+def walk(lane: Lane, run: Callable[[Check], None]) -> None:
+    """Run the checks of a lane, which may be cleared meanwhile."""
+    while lane:
+        run(lane.pop(0))
 
 
 def shown(check: Check) -> None:
@@ -340,7 +357,7 @@ def main() -> int:
     )
     parser.add_argument("plan", choices=sorted(PLANS))
     turns = PLANS[parser.parse_args().plan]()
-    checks = [check for turn in turns for check in turn]
+    checks = [check for turn in turns for lane in turn for check in lane]
     REPORTS.mkdir(parents=True, exist_ok=True)
     for check in checks:
         check.report.unlink(missing_ok=True)
