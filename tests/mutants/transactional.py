@@ -90,6 +90,22 @@ TRANSACTIONAL: Final = (
         f"{_DOUBT}::test_e09_an_abort_of_what_is_in_doubt_takes_a_new_epoch",
     ),
     _mutant(
+        "new-epoch-given-up",
+        "_net/transactions.py",
+        "        with anyio.CancelScope(shield=self.may_ask) as self.asking:",
+        "        with anyio.CancelScope() as self.asking:",
+        "Whoever asked for a new epoch gives up, nobody hears the answer, and the producer takes itself for fenced.",
+        f"{_OTHERS}::test_a_new_epoch_on_its_way_is_waited_for",
+    ),
+    _mutant(
+        "known-too-late",
+        "_net/transactions.py",
+        "            if self.table.state is not State.ABORTABLE or self.parts.ended:",
+        "            if self.table.state is not State.ABORTABLE:",
+        "A record that was refused as its transaction was out of time is taken for the sign of another producer.",
+        f"{_OTHERS}::test_e06_a_leader_and_the_coordinator_say_so",
+    ),
+    _mutant(
         "zombie-ends-its-successors",
         "_net/transactions.py",
         "        if standing is None or not standing.follows(identity, ABORTED):",
