@@ -95,7 +95,7 @@ TRANSACTIONAL: Final = (
         "        with anyio.CancelScope(shield=self.may_ask) as self.asking:",
         "        with anyio.CancelScope() as self.asking:",
         "Whoever asked for a new epoch gives up, nobody hears the answer, and the producer takes itself for fenced.",
-        f"{_OTHERS}::test_a_new_epoch_on_its_way_is_waited_for",
+        f"{_OTHERS}::test_a_new_epoch_that_a_commit_asked_for_is_waited_for",
     ),
     _mutant(
         "known-too-late",

@@ -169,6 +169,28 @@ async def test_a_new_epoch_on_its_way_is_waited_for(make: Make, ledger: Embedded
     assert seen(ledger) == [b"c"]
 
 
+async def test_a_new_epoch_that_a_commit_asked_for_is_waited_for(make: Make, ledger: EmbeddedKafka) -> None:
+    """init_transactions() takes the place of a commit whose time was over, and goes on with what that has asked for."""
+    clerk = make(ledger, transactional_id=NAME, transaction_timeout_ms=100)
+    await clerk.start()
+    await clerk.init_transactions()
+    await clerk.begin_transaction()
+    assert await all_acked(await put(clerk, b"a"))
+    await _ended_by_time(ledger)
+    held = ledger.faults.delay(api="InitProducerId")
+    committing = asyncio.create_task(clerk.commit_transaction())
+    await held.reached()
+    committing.cancel()
+    await asyncio.wait([committing])
+    initializing = asyncio.create_task(clerk.init_transactions())
+    await turns()
+    held.release()
+    await initializing
+    async with clerk.transaction(timeout=LIMIT):
+        await put(clerk, b"b")
+    assert seen(ledger) == [b"b"]
+
+
 async def test_a_new_epoch_that_never_comes_holds_up_no_close(make: Make, ledger: EmbeddedKafka) -> None:
     """The question goes on until the producer ends, and not beyond."""
     clerk = make(ledger, transactional_id=NAME, transaction_timeout_ms=100)
