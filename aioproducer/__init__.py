@@ -31,21 +31,30 @@ from aioproducer.errors import SerializationError as SerializationError
 from aioproducer.errors import StateError as StateError
 from aioproducer.errors import TransactionAbortedError as TransactionAbortedError
 from aioproducer.errors import TransactionError as TransactionError
+from aioproducer.errors import TransactionTimeoutError as TransactionTimeoutError
 from aioproducer.outcome import Outcome as Outcome
 from aioproducer.producer import Producer as Producer
 from aioproducer.records import BatchResult as BatchResult
 from aioproducer.records import CloseReport as CloseReport
 from aioproducer.records import FlushReport as FlushReport
+from aioproducer.records import GroupMetadata as GroupMetadata
+from aioproducer.records import OffsetAndMetadata as OffsetAndMetadata
 from aioproducer.records import PartitionInfo as PartitionInfo
 from aioproducer.records import Record as Record
 from aioproducer.records import RecordMetadata as RecordMetadata
 from aioproducer.records import TimestampType as TimestampType
 from aioproducer.records import Timings as Timings
 from aioproducer.records import TopicPartition as TopicPartition
+from aioproducer.records import TransactionListing as TransactionListing
 from aioproducer.stats import ConnectionStats as ConnectionStats
 from aioproducer.stats import Health as Health
 from aioproducer.stats import Histogram as Histogram
 from aioproducer.stats import Stats as Stats
+from aioproducer.transaction import Transaction as Transaction
+from aioproducer.transaction import TransactionHandle as TransactionHandle
+from aioproducer.transaction import committed_offsets as committed_offsets
+from aioproducer.transaction import fence as fence
+from aioproducer.transaction import list_transactions as list_transactions
 
 __version__ = "0.1.0"
 
@@ -65,10 +74,12 @@ __all__ = [
     "DeliveryError",
     "DeliveryTimeoutError",
     "FlushReport",
+    "GroupMetadata",
     "Health",
     "Histogram",
     "KafkaError",
     "MetadataTimeoutError",
+    "OffsetAndMetadata",
     "Outcome",
     "PartitionInfo",
     "Producer",
@@ -85,7 +96,14 @@ __all__ = [
     "TimestampType",
     "Timings",
     "TopicPartition",
+    "Transaction",
     "TransactionAbortedError",
     "TransactionError",
+    "TransactionHandle",
+    "TransactionListing",
+    "TransactionTimeoutError",
     "__version__",
+    "committed_offsets",
+    "fence",
+    "list_transactions",
 ]

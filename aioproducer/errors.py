@@ -14,6 +14,7 @@ KafkaError
 ├─ TransactionError
 │  ├─ TransactionAbortedError
 │  ├─ CommitOutcomeUnknownError (TimeoutError)
+│  ├─ TransactionTimeoutError (TimeoutError)
 │  └─ ProducerFencedError
 ├─ AuthenticationError
 ├─ AuthorizationError
@@ -52,6 +53,7 @@ __all__ = [
     "StateError",
     "TransactionAbortedError",
     "TransactionError",
+    "TransactionTimeoutError",
     "printable",
 ]
 
@@ -342,16 +344,26 @@ class TransactionAbortedError(TransactionError):
     summary = "the transaction was aborted, or can only be aborted now"
 
 
-class CommitOutcomeUnknownError(TransactionError, TimeoutError):
+class CommitOutcomeUnknownError(_WaitingError, TransactionError, TimeoutError):
     """No answer to the commit came in time: it may be committed. The same call again joins the same attempt."""
 
     retriable = True
     summary = "no answer to the commit came in time"
     advice = "Call it again to join the same attempt, or init_transactions() to settle it"
 
-    def __init__(self, message: str | None = None, **facts: Unpack[Facts]) -> None:
+    def __init__(
+        self, message: str | None = None, *, waited: float | None = None, **facts: Unpack[Facts]
+    ) -> None:
         facts.setdefault("outcome", Outcome.UNKNOWN)
-        super().__init__(message, **facts)
+        super().__init__(message, waited=waited, **facts)
+
+
+class TransactionTimeoutError(_WaitingError, TransactionError, TimeoutError):
+    """A call of a transaction did not end in time. What it began goes on: the same call again joins it."""
+
+    retriable = True
+    summary = "no answer of the coordinator came in time"
+    advice = "Call it again to join the same attempt"
 
 
 class ProducerFencedError(TransactionError):

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import atexit
+import itertools
+import math
 import os
 import random
 import warnings
@@ -15,33 +17,56 @@ from aioproducer import _core
 from aioproducer._core import Clock, SendPath, sending_of
 from aioproducer._net.bulk_intake import BulkCall, BulkIntake
 from aioproducer._net.engine import Engine, denied
+from aioproducer._net.foreign_transactions import fence_all, list_all
 from aioproducer._net.intake import Call, Intake
 from aioproducer._net.log import log
 from aioproducer._net.pending import Pending
 from aioproducer._net.snapshot import loads, oldest_unacked, out_of_reach, stats_of
+from aioproducer._net.stable_offsets import fetch_committed
 from aioproducer._net.stream import send_stream
+from aioproducer._state.backoff import Backoff
 from aioproducer._state.checking import checked_seconds, checked_topic
 from aioproducer._state.tally import Totals
+from aioproducer._state.transaction import Event
 from aioproducer.config import ProducerConfig
-from aioproducer.errors import KafkaError, MetadataTimeoutError, StateError
+from aioproducer.consumed import Offsets, group_of, offsets_of
+from aioproducer.errors import (
+    BufferFullError,
+    KafkaError,
+    MetadataTimeoutError,
+    StateError,
+)
 from aioproducer.records import CloseReport, FlushReport, PartitionInfo
 from aioproducer.stats import Health, Stats
+from aioproducer.transaction import Transaction
 
 if TYPE_CHECKING:
     import concurrent.futures
-    from collections.abc import AsyncIterable, Callable, Iterable, Mapping
+    from collections.abc import AsyncIterable, Awaitable, Callable, Iterable, Mapping
     from types import TracebackType
 
     from typing_extensions import TypeVar, Unpack
 
     from aioproducer._core import BatchDelivery, Delivery, Sending
+    from aioproducer._net.transactions import Transactions
     from aioproducer.config import BootstrapServers, Settings
-    from aioproducer.records import BatchResult, BytesLike, Headers, Record, RecordMetadata, Timestamp
+    from aioproducer.records import (
+        BatchResult,
+        BytesLike,
+        Headers,
+        OffsetAndMetadata,
+        Record,
+        RecordMetadata,
+        Timestamp,
+        TopicPartition,
+        TransactionListing,
+    )
     from aioproducer.serializers import Serializer
 
     # Without serializers keys and values are bytes-like.
     K = TypeVar("K", default=BytesLike)
     V = TypeVar("V", default=BytesLike)
+    T = TypeVar("T")
 else:
     from typing import TypeVar
 
@@ -162,8 +187,11 @@ class Producer(SendPath[K, V], Generic[K, V]):
         self._serialize_value = self._intake.serialize_value
         self._cause = None
         self._state = "running"
-        self._accepting = True
         _running.add(self)
+        if engine.transactions is not None:
+            engine.transactions.on_door = lambda: me._open_or_shut()  # noqa: PLW0108, SLF001
+            engine.transactions.queued = lambda: list(me._intake.queued)  # noqa: SLF001
+        self._open_or_shut()
         engine.on_death = _weakly(self)
         for topic in self.config.topics:
             engine.cluster.want(topic)
@@ -175,6 +203,12 @@ class Producer(SendPath[K, V], Generic[K, V]):
             self._state = "new"
             raise
         return engine
+
+    def _open_or_shut(self) -> None:
+        """Records are taken while the producer runs, of a transactional one only within a transaction."""
+        engine = self._engine
+        transactions = None if engine is None else engine.transactions
+        self._accepting = self._state == "running" and (transactions is None or transactions.table.is_open)
 
     def _largest_record(self) -> int:
         return min(self.config.max_request_size, self.config.buffer_memory)
@@ -220,6 +254,8 @@ class Producer(SendPath[K, V], Generic[K, V]):
         engine = self._engine
         if engine is None or self._state in ("new", "closed", "failed"):
             raise self._not_running()
+        if engine.crashed is not None:
+            raise _ended(engine.crashed)
         if not self._same_process():
             raise StateError(FORKED)
         if not self._same_thread():
@@ -230,9 +266,7 @@ class Producer(SendPath[K, V], Generic[K, V]):
 
     def _not_running(self) -> KafkaError:
         if self._state == "failed":
-            return denied(self._cause) or StateError(
-                "the producer's background task has ended; close it and make a new one", cause=self._cause
-            )
+            return _ended(self._cause)
         if self._state == "closed":
             return StateError("the producer was closed")
         return StateError(
@@ -243,6 +277,8 @@ class Producer(SendPath[K, V], Generic[K, V]):
         engine = self._running()
         if self._state != "running":
             raise StateError("the producer is closing and accepts no more records")
+        if engine.transactions is not None:
+            engine.transactions.table.check(Event.SEND)
         return engine
 
     async def close(self, timeout: float | None = None) -> CloseReport:
@@ -291,10 +327,12 @@ class Producer(SendPath[K, V], Generic[K, V]):
         self._before_close = engine.tally.totals
         until = engine.loop.time() + patience
         engine.refuse_callers()
-        engine.accumulator.drain_all(engine.loop.time())
         try:
             if patience > 0:
                 async with asyncio.timeout(patience):
+                    if engine.transactions is not None:
+                        await engine.transactions.wind_up(patience)
+                    engine.accumulator.drain_all(engine.loop.time())
                     await self._resolved(engine)
         except TimeoutError:
             pass
@@ -397,13 +435,19 @@ class Producer(SendPath[K, V], Generic[K, V]):
         try:
             self._usable()
         except KafkaError as error:
-            return self._refuse(error, wants_metadata)
+            return sending_of(refused(error), wants_metadata)
         assert self._intake is not None  # noqa: S101  # made by start()
         call = Call(topic, value, key, partition, timestamp, headers, timeout, max_block, serialized)
         return sending_of(self._intake.take(call), wants_metadata)
 
     def _refuse(self, error: KafkaError, wants_metadata: bool) -> Any:
+        """Called by the fast path, with what a serializer raised."""
+        self._fail_transaction(error)
         return sending_of(refused(error), wants_metadata)
+
+    def _fail_transaction(self, error: KafkaError) -> None:
+        if self._engine is not None:
+            self._engine.refused(error)
 
     def _send_now(  # the arguments of send_nowait()
         self,
@@ -417,7 +461,14 @@ class Producer(SendPath[K, V], Generic[K, V]):
     ) -> Delivery:
         self._usable()
         assert self._intake is not None  # noqa: S101  # made by start()
-        return self._intake.take_now(Call(topic, value, key, partition, timestamp, headers, timeout))
+        try:
+            return self._intake.take_now(Call(topic, value, key, partition, timestamp, headers, timeout))
+        except BufferFullError:
+            # Not now, says the call, which is not to wait: the record may be sent again.
+            raise
+        except KafkaError as error:
+            self._fail_transaction(error)
+            raise
 
     def send_threadsafe(
         self,
@@ -479,9 +530,12 @@ class Producer(SendPath[K, V], Generic[K, V]):
         """
         self._usable()
         assert self._bulk is not None  # noqa: S101  # made by start()
-        return sending_of(
-            self._bulk.take(BulkCall(topic, values, keys, partition, timestamps, headers, timeout))
-        )
+        try:
+            pending = self._bulk.take(BulkCall(topic, values, keys, partition, timestamps, headers, timeout))
+        except KafkaError as error:
+            self._fail_transaction(error)
+            raise
+        return sending_of(pending)
 
     async def send_all(
         self,
@@ -498,6 +552,115 @@ class Producer(SendPath[K, V], Generic[K, V]):
         result = await send_stream(self, records, on_progress)
         engine.settlement.gaps_seen()
         return result
+
+    # -- transactions
+
+    def _transactions(self) -> Transactions:
+        engine = self._running()
+        if engine.transactions is None:
+            raise StateError(
+                "the producer was made without a transactional_id, so that it has no transactions"
+            )
+        if self._state != "running":
+            raise StateError("the producer is closing")
+        return engine.transactions
+
+    def _patience(self, timeout: float | None) -> float:
+        seconds = checked_seconds("timeout", timeout)
+        return self.config.max_block_ms / 1000 if seconds is None else seconds
+
+    def transaction(self, *, timeout: float | None = None) -> Transaction:
+        """A transaction: `async with producer.transaction() as tx:` begins, commits on success, else aborts.
+
+        A cancellation aborts as well. Beginning, committing and aborting take at most `timeout` seconds each (default:
+        `max_block_ms`). Raises `TransactionAbortedError` at the end if anything that was sent failed.
+        """
+        return Transaction(self._transactions, self._patience(timeout))
+
+    async def run_transaction(
+        self, function: Callable[..., Awaitable[T]], *args: Any, timeout: float | None = None
+    ) -> T:
+        """Run the coroutine function in a transaction, and again after an error that only aborts it.
+
+        What it consumes must be in `args`: an abort does not rewind a consumer. `timeout`: seconds for all attempts
+        together (default: no limit); the last error is raised then.
+        """
+        patience = checked_seconds("timeout", timeout)
+        loop = asyncio.get_running_loop()
+        until = math.inf if patience is None else loop.time() + patience
+        pause = Backoff(self.config.retry_backoff_ms / 1000, self.config.retry_backoff_max_ms / 1000)
+        for attempt in itertools.count():
+            left = until - loop.time()
+            transaction = self.transaction(timeout=None if patience is None else max(left, 0.0))
+            try:
+                async with transaction:
+                    return await function(*args)
+            except Exception as error:
+                wait = pause.plain(attempt)
+                if not transaction.may_run_again(error) or loop.time() + wait >= until:
+                    raise
+            await asyncio.sleep(wait)
+        raise AssertionError("counting has no end")  # for type checkers
+
+    async def init_transactions(
+        self, transactional_id: str | None = None, *, timeout: float | None = None
+    ) -> None:
+        """Get a producer id for the transactional id, end what is open under it, and fence whoever used it before.
+
+        Another `transactional_id` than the present one changes the producer over to it. Waits at most `timeout` seconds
+        (default: `max_block_ms`).
+        """
+        await self._transactions().init(transactional_id, self._patience(timeout))
+
+    async def begin_transaction(self, *, timeout: float | None = None) -> None:
+        """Begin a transaction. Waits only after an upgrade of the cluster, at most `timeout` seconds."""
+        await self._transactions().begin(self._patience(timeout))
+
+    async def send_offsets_to_transaction(
+        self, offsets: Offsets, group: object, *, timeout: float | None = None
+    ) -> None:
+        """Make consumed offsets a part of the transaction, at once; `tx.send_offsets()` does so with the commit.
+
+        `group` is a group id, a `GroupMetadata`, or a consumer of aiokafka or confluent-kafka. Waits at most `timeout`
+        seconds (default: `max_block_ms`).
+        """
+        transactions = self._transactions()
+        await transactions.send_offsets(offsets_of(offsets), group_of(group), self._patience(timeout))
+
+    async def commit_transaction(self, *, timeout: float | None = None) -> None:
+        """Wait for everything that was sent in the transaction, and commit it.
+
+        Raises `TransactionAbortedError` if any of it failed: then only `abort_transaction()` is possible. Without an
+        answer within `timeout` seconds (default: `max_block_ms`) it raises `CommitOutcomeUnknownError`: the same call again
+        joins the same attempt, or `init_transactions()` settles it.
+        """
+        await self._transactions().commit(self._patience(timeout))
+
+    async def abort_transaction(self, *, timeout: float | None = None) -> None:
+        """Abort the transaction: what was not sent is dropped, what was sent is never visible to committed reads.
+
+        Waits at most `timeout` seconds (default: `max_block_ms`); the same call again joins the same attempt.
+        """
+        await self._transactions().abort(self._patience(timeout))
+
+    async def fence(self, transactional_ids: Iterable[str], *, timeout: float | None = None) -> None:
+        """Abort what is open under these transactional ids, whose owners are gone, and refuse them from now on."""
+        await fence_all(self._running(), transactional_ids, self._patience(timeout))
+
+    async def list_transactions(
+        self, prefix: str = "", *, timeout: float | None = None
+    ) -> list[TransactionListing]:
+        """The transactional ids that begin with `prefix`, as all brokers know them, with the state of each."""
+        return await list_all(self._running(), prefix, self._patience(timeout))
+
+    async def committed_offsets(
+        self, group: str, partitions: Iterable[Any], *, timeout: float | None = None
+    ) -> dict[TopicPartition, OffsetAndMetadata]:
+        """The offsets that a group has committed; partitions without one are left out.
+
+        Offsets that are a part of an open transaction are waited for, at most `timeout` seconds (default: `max_block_ms`).
+        """
+        return await fetch_committed(self._running(), group, partitions, self._patience(timeout))
 
     # -- waiting and looking
 
@@ -596,6 +759,13 @@ def _weakly(producer: Producer[Any, Any]) -> Callable[[BaseException], None]:
             found._died(cause)  # noqa: SLF001  # its own news
 
     return died
+
+
+def _ended(cause: BaseException | None) -> KafkaError:
+    """What every call raises once the background task has ended, or is about to."""
+    return denied(cause) or StateError(
+        "the producer's background task has ended; close it and make a new one", cause=cause
+    )
 
 
 def counted(number: int, thing: str) -> str:

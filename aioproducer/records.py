@@ -20,9 +20,11 @@ __all__ = [
     "CloseReport",
     "ConnectionStats",
     "FlushReport",
+    "GroupMetadata",
     "Headers",
     "Health",
     "Histogram",
+    "OffsetAndMetadata",
     "Outcome",
     "PartitionInfo",
     "Record",
@@ -32,6 +34,7 @@ __all__ = [
     "TimestampType",
     "Timings",
     "TopicPartition",
+    "TransactionListing",
 ]
 
 K = TypeVar("K")
@@ -49,6 +52,31 @@ class TopicPartition(NamedTuple):
 
     topic: str
     partition: int
+
+
+class OffsetAndMetadata(NamedTuple):
+    """The offset of the record that a group reads next, with a note of at most 4096 bytes."""
+
+    offset: int
+    metadata: str = ""
+    leader_epoch: int = -1
+
+
+class GroupMetadata(NamedTuple):
+    """Who commits offsets: a group, and which member of it in which generation, so that a zombie is refused (KIP-447)."""
+
+    group_id: str
+    generation: int = -1
+    member_id: str = ""
+    instance_id: str | None = None
+
+
+class TransactionListing(NamedTuple):
+    """A transactional id that a coordinator knows, with the state of its transaction ("Ongoing", "CompleteCommit", …)."""
+
+    transactional_id: str
+    producer_id: int
+    state: str
 
 
 class TimestampType(enum.Enum):

@@ -25,6 +25,7 @@ from benchmarks.workloads import (
     PARTITIONS,
     STALLS,
     TASKS,
+    TRANSACTIONS,
     VALUES,
 )
 
@@ -79,6 +80,8 @@ def rows(results: Results) -> dict[str, dict[str, Row]]:
 
 
 Rows = Mapping[str, Row]
+# What lies between them is only shown.
+_SINGLE, _, _LARGE = TRANSACTIONS
 
 
 def _at_least(workload: str, text: str, value: float, bound: float) -> Goal:
@@ -147,6 +150,19 @@ def _partitions(counts: Counts) -> Goal:
     return _at_most(PARTITIONS.name, "instructions per request, 5,000 partitions x 1", ratio, 1.02)
 
 
+def _small_transactions(rows: Rows) -> Iterator[Goal]:
+    ours, name = rows[OURS], _SINGLE.name
+    for other in (CONFLUENT, JAVA):
+        yield _at_least(name, f"transactions, x {other}", ours.rate / rows[other].rate, 1.5)
+    # What a client waits without need shows here: a commit is the record's request and the one that ends.
+    trips = ours.figures["commit_in_round_trips"]
+    yield _at_most(name, "median commit, x a record that is sent without a transaction", trips, 5)
+
+
+def _large_transactions(rows: Rows) -> Iterator[Goal]:
+    yield _at_least(_LARGE.name, "rate, x confluent-kafka", rows[OURS].rate / rows[CONFLUENT].rate, 2)
+
+
 def _memory(rows: Rows) -> Iterator[Goal]:
     yield _at_most(MEMORY.name, "bytes beside the value", rows[OURS].figures["bytes_per_record"], 120)
 
@@ -164,6 +180,8 @@ _JUDGES: Final[Mapping[str, Callable[[Rows], Iterator[Goal]]]] = {
     BULK.name: _bulk,
     TASKS.name: _tasks,
     **{pace.name: _pace(pace.name) for pace in PACES},
+    _SINGLE.name: _small_transactions,
+    _LARGE.name: _large_transactions,
     MEMORY.name: _memory,
     STALLS.name: _stalls,
 }

@@ -42,6 +42,9 @@ class Work:
     many: int = 1
     # Records a second, for those that send at a pace.
     rate: int = 0
+    # Records of one transaction, and how long they wait for others.
+    per_transaction: int = 1
+    linger_ms: int = LINGER_MS
     partition: int | None = None
     uvloop: bool = False
     # Settings of the client besides those that all have.
@@ -114,6 +117,33 @@ class Stopwatch:
     def round(self, records: int, version: str, **figures: float) -> Round:
         """The round this watch measured."""
         return Round(records, self.seconds, self.cpu_seconds, version, figures)
+
+
+@attrs.define
+class Transacted:
+    """The transactions that one process has committed."""
+
+    offsets: list[Offsets] = attrs.field(factory=list)
+    # How long each commit took, its records' way to the broker included.
+    commits: list[float] = attrs.field(factory=list)
+
+    def committed(self, offsets: Offsets, seconds: float) -> None:
+        """One more: where its records are, and how long its commit took."""
+        self.offsets.append(offsets)
+        self.commits.append(seconds)
+
+    def check(self, expected: int) -> None:
+        """No gap and no repeat; in each partition the marker of a transaction follows its last record."""
+        together = no_offsets()
+        for offsets in self.offsets:
+            for partition, numbers in offsets.items():
+                together[partition].extend(numbers)
+                together[partition].append(max(numbers) + 1)
+        check_offsets(together, expected + sum(map(len, self.offsets)))
+
+    def figures(self, seconds: float) -> dict[str, float]:
+        """What is told of them beside the records."""
+        return {"transactions": len(self.commits) / seconds, **percentiles(self.commits)}
 
 
 def work() -> Work:

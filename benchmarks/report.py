@@ -118,6 +118,11 @@ def _method(rounds: int, load: float) -> str:
 * The limit sends requests of the same size that were made beforehand over a blocking socket, idempotent, with five in flight;
   only the sequence numbers and the checksums are written anew. No record is made and no delivery is told.
 * At a pace each record is due at its time, whether or not those before it are written, and is measured from that time on.
+* Transactions: each is begun when the one before it is committed; those of one record have linger 0. Records are checked as
+  all are, with the marker of their transaction behind the last one in each partition. A commit is measured with what its
+  records still need. Java's are made by a program of ours (TransactionalSend.java, warm when the clock starts), because
+  ProducerPerformance ends its transactions by time and not by the number of their records; it flushes before it commits,
+  without which Java's commit may overtake a lone record, and fail.
 * Stalls: a *step* is one callback of the loop, a *turn* all that was ready when it looked; processor time of the loop's thread,
   so that other processes of the machine do not count. Python's garbage collector does.
 """

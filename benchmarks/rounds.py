@@ -13,7 +13,7 @@ from typing import Final
 import attrs
 
 from benchmarks.measure import MARK, Round, Work
-from benchmarks.workloads import VALUES, Contestant, Workload
+from benchmarks.workloads import TRANSACTIONS, VALUES, Contestant, Workload
 from tools.kafka_cluster import KafkaCluster
 
 ROOT: Final = Path(__file__).parent.parent
@@ -40,7 +40,7 @@ class Rounds:
 
     def warm_up(self) -> None:
         """Let the broker's JVM compile what all of them need it to do."""
-        for contestant in VALUES.contestants[:2]:
+        for contestant in (*VALUES.contestants[:2], *TRANSACTIONS[0].contestants):
             self._one(contestant)
 
     def run(self, workload: Workload, rounds: int) -> None:
@@ -75,9 +75,11 @@ class Rounds:
             self.kafka.delete_topic(topic)
 
     def _scaled(self, contestant: Contestant, records: int) -> int:
-        # Whole calls, and whole shares of tasks and producers.
-        slow = "rate" in contestant.options
-        unit: int = max(_FEWEST // 10 if slow else _FEWEST, contestant.options.get("many", 1))
+        # Whole calls, whole transactions, and whole shares of tasks and producers.
+        options = contestant.options
+        slower = 10 if "rate" in options else 100 if "per_transaction" in options else 1
+        fewest = _FEWEST // slower
+        unit: int = max(fewest, options.get("many", 1), options.get("per_transaction", 1))
         return max(unit, int(records * self.scale) // unit * unit)
 
 

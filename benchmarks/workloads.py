@@ -6,6 +6,8 @@ from typing import Any, Final
 
 import attrs
 
+from benchmarks.measure import LINGER_MS
+
 OURS: Final = "aioproducer"
 CONFLUENT: Final = "confluent-kafka"
 AIOKAFKA: Final = "aiokafka"
@@ -72,6 +74,23 @@ def _paced(rate: int) -> Workload:
     )
 
 
+def _transactions(each: int, count: int, warm_up: int, linger_ms: int) -> Workload:
+    options = {"per_transaction": each, "linger_ms": linger_ms}
+    return Workload(
+        f"transactions {each}",
+        f"Transactions of {each:,} record{'s' if each > 1 else ''} of 100 B, one after the other",
+        tuple(
+            Contestant(name, f"{program}_transactions", each * count, each * warm_up, options)
+            for name, program in ((OURS, "aioproducer"), (CONFLUENT, "confluent"), (JAVA, "java"))
+        ),
+        figures=(
+            ("transactions", "transactions/s", ".0f"),
+            ("p50_ms", "commit p50 ms", ".2f"),
+            ("p99_ms", "commit p99 ms", ".2f"),
+        ),
+    )
+
+
 def _ours(name: str, records: int, **changes: Any) -> Contestant:
     outer = {key: changes.pop(key) for key in ("partitions", "python", "program") if key in changes}
     program = outer.pop("program", "aioproducer_send")
@@ -108,6 +127,12 @@ TASKS: Final = Workload(
     ),
 )
 PACES: Final = tuple(_paced(rate) for rate in (200, 2_000, 5_000))
+# A record that is alone in its transaction lingers for no other: the commit of confluent-kafka and of Java would wait.
+TRANSACTIONS: Final = (
+    _transactions(1, 400, 200, 0),
+    _transactions(100, 150, 50, LINGER_MS),
+    _transactions(10_000, 30, 8, LINGER_MS),
+)
 # Small batches make many requests: what a request costs would show.
 _SMALL: Final[dict[str, Any]] = {"partition": 0, "settings": {"batch_size": 4096}}
 PARTITIONS: Final = Workload(
@@ -172,5 +197,5 @@ THREE_NODES: Final = Workload(
     nodes=3,
 )
 WORKLOADS: Final = (
-    VALUES, KEYS, KILOBYTES, BULK, TASKS, *PACES, PARTITIONS, MEMORY, STALLS, LOOPS, CODECS, THREE_NODES,
+    VALUES, KEYS, KILOBYTES, BULK, TASKS, *PACES, *TRANSACTIONS, PARTITIONS, MEMORY, STALLS, LOOPS, CODECS, THREE_NODES,
 )  # fmt: skip

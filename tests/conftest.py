@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import gc
 import math
 import os
 from collections.abc import Generator, Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 
@@ -14,6 +15,8 @@ from tests.effort import SCENARIO, SCENARIO_VARIANT, seeds
 if TYPE_CHECKING:
     from tools.kafka_cluster import KafkaCluster
 
+# Otherwise the coordinator looks every ten seconds for transactions whose time is over.
+_IMPATIENT: Final = {"transaction.abort.timed.out.transaction.cleanup.interval.ms": "100"}
 # Starting three nodes on a busy machine takes longer than a test may.
 _KAFKA_TIMEOUT = pytest.mark.timeout(180)
 
@@ -25,17 +28,31 @@ def real_kafka() -> Iterator[KafkaCluster]:
 
 
 @pytest.fixture(scope="session")
+def level1_kafka() -> Iterator[KafkaCluster]:
+    """A real Kafka of one node, new, whose clients must do without the second version of transactions."""
+    yield from _running(1, features={"transaction.version": 1})
+
+
+@pytest.fixture(scope="session")
+def old_kafka() -> Iterator[KafkaCluster]:
+    """A real Kafka of one node, of the last version before 4."""
+    from tools.kafka_jars import OLD_KAFKA_VERSION
+
+    yield from _running(1, version=OLD_KAFKA_VERSION)
+
+
+@pytest.fixture(scope="session")
 def real_kafka_cluster() -> Iterator[KafkaCluster]:
     """A real Kafka of three nodes: replication factor 3, min.insync.replicas 2."""
     yield from _running(3)
 
 
-def _running(nodes: int) -> Iterator[KafkaCluster]:
+def _running(nodes: int, **options: Any) -> Iterator[KafkaCluster]:
     # Imported late: what needs no Kafka needs none of its tools either.
     from tools.kafka_cluster import KafkaCluster
     from tools.kafka_node import QUICK_START
 
-    with KafkaCluster(nodes, java_options=QUICK_START) as kafka:
+    with KafkaCluster(nodes, settings=_IMPATIENT, java_options=QUICK_START, **options) as kafka:
         yield kafka
 
 
@@ -47,6 +64,12 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     # A worker begins with a piece of this list, and the long tests are neighbours: one would have them all.
     workers = int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1"))
     items[:] = [item for worker in range(workers) for item in items[worker::workers]]
+
+
+def pytest_collection_finish() -> None:
+    """What was imported and collected stays until the end: the collector need not go through it again and again."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.hookimpl(wrapper=True)

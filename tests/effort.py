@@ -16,6 +16,10 @@ SEED_VARIABLE: Final = "AIOPRODUCER_SEED"
 _FACTOR: Final = {"few": 0.05, "all": 1.0, "proof": 50.0}[EFFORT]
 
 CHAOS: Final = 500
+TRANSACTIONS: Final = 150
+"""Of each version."""
+EVERY_TURN: Final = {"few": 29, "all": 2, "proof": 1}[EFFORT]
+"""Something happens in every so-manieth turn of the loop."""
 SCENARIO: Final = 20
 SCENARIO_VARIANT: Final = 4
 """Of a scenario in several variants, each is played at least so often, and all together at least `SCENARIO` times."""

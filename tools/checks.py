@@ -32,12 +32,13 @@ LIMIT_SECONDS = 1500.0
 COUNTS = ("passed", "failed", "skipped")
 # What is proven on one Python at full length, and on the others in passing; see tests/effort.py.
 PROOF_LAYERS = ("tests/exhaustive", "tests/properties", "tests/simulation", "tests/scenarios", "tests/proxy")
-REAL_FAULTS = "tests/kafka/test_real_faults.py"
+# A cluster of three nodes that are killed.
+REAL_FAULTS = tuple(f"tests/kafka/test_real_{what}.py" for what in ("copier", "coordinators", "faults"))
 # What is hardly about the Python that it runs on: tools, programs, the embedded Kafka, words and pure logic.
 ON_ONE_PYTHON = (
-    "tests/cli", "tests/contract", "tests/examples", "tests/exhaustive", "tests/golden", "tests/judge", "tests/mutants",
-    "tests/properties", "tests/proxy", "tests/repo", "tests/scenarios", "tests/soak", "tests/state", "tests/testing",
-    "tests/vocabulary",
+    "tests/cli", "tests/contract", "tests/examples", "tests/exhaustive", "tests/golden", "tests/judge", "tests/kafka",
+    "tests/mutants", "tests/properties", "tests/proxy", "tests/repo", "tests/scenarios", "tests/simulation", "tests/soak", "tests/state",
+    "tests/testing", "tests/vocabulary", "tests/wire",
 )  # fmt: skip
 # By pytest-xdist. Many tests wait more than they compute, so these are more than there are processors on a small machine.
 ON_ALL_PROCESSORS = ("-n", "4", "--dist", "worksteal")
@@ -125,8 +126,15 @@ class Check:
         return f"{self.passed} passed, {self.failed} failed{skipped}"
 
 
-Turn = list[Check]
+Lane = list[Check]
+"""What runs one after the other."""
+Turn = list[Lane]
 """What runs at the same time: each of them leaves the machine idle for much of its time."""
+
+
+def side_by_side(*checks: Check) -> Turn:
+    """Each in a lane of its own."""
+    return [[check] for check in checks]
 
 
 # -------------------------------------------------------------------------------------- what is there
@@ -175,9 +183,9 @@ def core_suite(version: str, python: str) -> Check:
     )
 
 
-def without(check: Check, folders: tuple[str, ...]) -> Check:
-    """The same but for the tests in some folders."""
-    check.command += [f"--ignore={folder}" for folder in folders]
+def without(check: Check, paths: tuple[str, ...]) -> Check:
+    """The same but for the tests in some folders or files."""
+    check.command += [f"--ignore={path}" for path in paths]
     return check
 
 
@@ -192,16 +200,9 @@ def proof_layers(effort: str) -> Check:
 
 def real_faults(effort: str) -> Check:
     """A cluster of three nodes that fail, with the machine to itself: other nodes would take their share."""
-    check = suite(f"real faults, Python {this_python()}", sys.executable, "-m", "kafka", REAL_FAULTS)
+    check = suite(f"real faults, Python {this_python()}", sys.executable, "-m", "kafka", *REAL_FAULTS)
     check.effort = effort
     return check
-
-
-def environment_python(level: str, folder: str, interpreter: str, tree: Path = ROOT) -> str | None:
-    """The Python of a further environment, made or brought up to date; None if that failed."""
-    command = [interpreter, "tools/setup_venv.py", level, "--dir", folder]
-    result = subprocess.run(command, cwd=tree, stdout=subprocess.PIPE, text=True, check=False)
-    return None if result.returncode else result.stdout.strip()
 
 
 def other_pythons() -> list[tuple[str, str]]:
@@ -212,34 +213,39 @@ def other_pythons() -> list[tuple[str, str]]:
     return [(version, path) for version, path in pairs if version != this_python()]
 
 
-def suite_elsewhere(version: str, interpreter: str) -> Check:
-    """The core suite on another Python, in an environment of its own; one that cannot be made is a failed check."""
-    folder = f".venvs/{version}"
-    python = environment_python("core", folder, interpreter)
-    return (
-        without(core_suite(version, python), ON_ONE_PYTHON)
-        if python
-        else Check(f"environment {folder}", ["false"])
-    )
+def folder_of(version: str) -> str:
+    """Where the environment of another Python is."""
+    return f".venvs/{version}"
 
 
-def core_suite_everywhere() -> list[Check]:
-    """The core suite on each Python found, this one first."""
-    here = [without(core_suite(this_python(), sys.executable), PROOF_LAYERS), proof_layers("all")]
-    # Their environments are made at the same time: much of that is waiting for packages.
-    with ThreadPoolExecutor() as pool:
-        return [*here, *pool.map(lambda found: suite_elsewhere(*found), other_pythons())]
+def environment(name: str, level: str, folder: str, interpreter: str) -> Check:
+    """Make a further environment; in a hurry: how fast the core is, is measured elsewhere."""
+    setup = [interpreter, "tools/setup_venv.py", level, "--dir", folder]
+    return Check(f"environment, {name}", ["env", "-u", "PYTHONPATH", "CFLAGS=-O1", *setup])
+
+
+def environment_elsewhere(version: str, interpreter: str) -> Check:
+    """Make that of another Python."""
+    return environment(f"Python {version}", "core", folder_of(version), interpreter)
+
+
+def suite_elsewhere(version: str) -> Check:
+    """The core suite on another Python, in an environment of its own."""
+    return without(core_suite(version, f"{folder_of(version)}/bin/python"), ON_ONE_PYTHON)
 
 
 def everything() -> list[Turn]:
     """What `make test` stands for."""
     fetch = Check("fetch Kafka", [sys.executable, "tools/fetch_kafka.py"])
-    kafka = suite(
-        f"with Kafka, Python {this_python()}", sys.executable, "-m", "kafka", f"--ignore={REAL_FAULTS}"
-    )
+    others = other_pythons()
+    # Much of what the environments take is waiting for packages.
+    preparations = side_by_side(fetch, *(environment_elsewhere(*found) for found in others), *linters())
+    here = without(core_suite(this_python(), sys.executable), PROOF_LAYERS)
+    elsewhere = [suite_elsewhere(version) for version, _ in others]
+    kafka = without(suite(f"with Kafka, Python {this_python()}", sys.executable, "-m", "kafka"), REAL_FAULTS)
     packaging = suite(f"distribution, Python {this_python()}", sys.executable, "-m", "packaging")
-    suites = [[check] for check in core_suite_everywhere()]
-    return [[fetch], linters(), *suites, [kafka, packaging], [real_faults("all")]]
+    in_turn = [side_by_side(check) for check in (here, proof_layers("all"))]
+    return [preparations, *in_turn, [[kafka], [packaging, *elsewhere]], side_by_side(real_faults("all"))]
 
 
 def proof() -> list[Turn]:
@@ -254,18 +260,16 @@ def proof() -> list[Turn]:
     for check in (layers, properties, kafka):
         check.effort, check.limit = "proof", 12 * 3600.0
         check.command.append("--timeout=7200")
-    return [[fetch], [properties], [layers], [kafka]]
+    return [side_by_side(check) for check in (fetch, properties, layers, kafka)]
 
 
 def floors() -> list[Turn]:
     """The lowest versions we say we work with, in a copy of the tree: the compiled modules are theirs too."""
     tree = copy_of_the_tree(REPORTS.with_name("floors"))
-    python = environment_python("floors", ".venv", sys.executable, tree)
-    if python is None:
-        return [[Check("environment at the floors", ["false"])]]
-    check = core_suite(f"{this_python()} at the floors", python)
-    check.tree = tree
-    return [[check]]
+    setup = environment("floors", "floors", ".venv", sys.executable)
+    check = core_suite(f"{this_python()} at the floors", ".venv/bin/python")
+    setup.tree = check.tree = tree
+    return [side_by_side(setup), side_by_side(check)]
 
 
 def copy_of_the_tree(target: Path) -> Path:
@@ -280,8 +284,8 @@ def copy_of_the_tree(target: Path) -> Path:
 
 
 PLANS: dict[str, Callable[[], list[Turn]]] = {
-    "lint": lambda: [linters()],
-    "check": lambda: [linters(), [core_suite(this_python(), sys.executable)]],
+    "lint": lambda: [side_by_side(*linters())],
+    "check": lambda: [side_by_side(*linters()), side_by_side(core_suite(this_python(), sys.executable))],
     "test": everything,
     "proof": proof,
     "floors": floors,
@@ -290,16 +294,25 @@ PLANS: dict[str, Callable[[], list[Turn]]] = {
 
 # ------------------------------------------------------------------------------------------ in turns
 def take(turn: Turn) -> None:
-    """Run the checks of one turn side by side; what each has printed is shown in one piece."""
+    """Run the lanes of one turn side by side; what each check has printed is shown in one piece."""
+    checks = [check for lane in turn for check in lane]
     with ThreadPoolExecutor(len(turn)) as pool:
-        runs = [pool.submit(shown if len(turn) == 1 else told_afterwards, check) for check in turn]
+        runs = [pool.submit(walk, lane, shown if len(checks) == 1 else told_afterwards) for lane in turn]
         try:
             for run in runs:
                 run.result()
         except KeyboardInterrupt:
-            for check in turn:
+            for lane in turn:
+                lane.clear()
+            for check in checks:
                 check.end(signal.SIGINT)
             raise
+
+
+def walk(lane: Lane, run: Callable[[Check], None]) -> None:
+    """Run the checks of a lane, which may be cleared meanwhile."""
+    while lane:
+        run(lane.pop(0))
 
 
 def shown(check: Check) -> None:
@@ -344,7 +357,7 @@ def main() -> int:
     )
     parser.add_argument("plan", choices=sorted(PLANS))
     turns = PLANS[parser.parse_args().plan]()
-    checks = [check for turn in turns for check in turn]
+    checks = [check for turn in turns for lane in turn for check in lane]
     REPORTS.mkdir(parents=True, exist_ok=True)
     for check in checks:
         check.report.unlink(missing_ok=True)

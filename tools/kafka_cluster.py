@@ -38,6 +38,7 @@ class KafkaCluster:
     version: str = KAFKA_VERSION
     settings: dict[str, str] = attrs.field(factory=dict)
     java_options: tuple[str, ...] = ()
+    features: dict[str, int] = attrs.field(factory=dict)
     nodes: list[KafkaNode] = attrs.field(factory=list, init=False)
     _folder: Path | None = attrs.field(default=None, init=False)
     _admin: AdminClient | None = attrs.field(default=None, init=False)
@@ -162,7 +163,7 @@ class KafkaCluster:
 
     def _format(self) -> None:
         cluster_id = base64.urlsafe_b64encode(os.urandom(16)).rstrip(b"=").decode()
-        running = [node.format(cluster_id) for node in self.nodes]
+        running = [node.format(cluster_id, self.features) for node in self.nodes]
         codes = [process.wait(_START_LIMIT) for process in running]
         if any(codes):
             raise KafkaUnavailableError(

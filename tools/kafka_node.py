@@ -7,6 +7,7 @@ import shutil
 import signal
 import socket
 import subprocess
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
@@ -88,12 +89,15 @@ class KafkaNode:
         (self.folder / "log4j2.properties").write_text(_LOG4J2, encoding="utf-8")
         (self.folder / "log4j.properties").write_text(_LOG4J, encoding="utf-8")
 
-    def format(self, cluster_id: str) -> subprocess.Popen[bytes]:
-        """Begin to format the log folder; the caller waits, so that nodes can be formatted side by side."""
+    def format(self, cluster_id: str, features: Mapping[str, int]) -> subprocess.Popen[bytes]:
+        """Begin to format the log folder; the caller waits, so that nodes can be formatted side by side.
+
+        `features` are finalized at these levels, the others at those that the version has by default.
+        """
+        levels = [f"--feature={name}={level}" for name, level in features.items()]
         # A cluster id that begins with "-" would be taken for an option without the "=".
-        return self._java(
-            "kafka.tools.StorageTool", "format", f"--cluster-id={cluster_id}", "-c", str(self._properties)
-        )
+        identity = f"--cluster-id={cluster_id}"
+        return self._java("kafka.tools.StorageTool", "format", identity, *levels, "-c", str(self._properties))
 
     def start(self) -> None:
         """Start the process, for the first time or again; the node is not ready yet when this returns.

@@ -2,7 +2,7 @@
 
     python tools/setup_venv.py run                 the package and what it needs
     python tools/setup_venv.py dev                 ... and the development tools
-    python tools/setup_venv.py core --dir DIR      ... or only what the core suite needs, in another folder
+    python tools/setup_venv.py core --dir DIR      ... or only what the tests need that run on every Python, in another folder
     python tools/setup_venv.py floors --dir DIR    ... with every run-time dependency at its lowest named version
 
 Runs on the standard library alone and prints the path of the environment's Python; pip uses what this machine is
@@ -81,8 +81,9 @@ def at_floor(requirement: str) -> str:
 def requirements(level: str) -> list[str]:
     """What pip is asked for: the build tools (no isolated build in this folder), dependencies, and the level's tools."""
     basis = project()["build-system"]["requires"] + project()["project"]["dependencies"]
-    basis += project()["project"]["optional-dependencies"]["cli"]
-    extra = {"run": [], "dev": group("dev"), "core": group("test"), "floors": group("test")}[level]
+    if level != "core":
+        basis += project()["project"]["optional-dependencies"]["cli"]
+    extra = {"run": [], "dev": group("dev"), "core": group("core"), "floors": group("test")}[level]
     return [at_floor(each) for each in basis] + extra if level == "floors" else basis + extra
 
 

@@ -107,7 +107,12 @@ class Batch:
         self, plain: bytes
     ) -> list[tuple[int, bytes | None, bytes | None, tuple[tuple[str, bytes | None], ...] | None]]: ...
     def stamp(
-        self, producer_id: int, epoch: int, base_sequence: int, checksum: Callable[[memoryview], int]
+        self,
+        producer_id: int,
+        epoch: int,
+        base_sequence: int,
+        checksum: Callable[[memoryview], int],
+        transactional: bool = False,
     ) -> None: ...
     def deadlines(self) -> list[float]: ...
     def next_deadline(self) -> float | None: ...

@@ -21,6 +21,7 @@ cdef enum:
     HEADER = 61
     CRC_START = 21
     MIN_CAPACITY = 512
+    TRANSACTIONAL = 0x10
 
 # Outcomes as small numbers; the door maps them to aioproducer.records.Outcome.
 cdef enum:
@@ -175,7 +176,7 @@ cdef class Batch:
             found.append((timestamp, key, value, take_headers(data, &at)))
         return found
 
-    def stamp(self, long long producer_id, int epoch, int base_sequence, object checksum):
+    def stamp(self, long long producer_id, int epoch, int base_sequence, object checksum, bint transactional=False):
         """Close the batch and write its header with this identity; ``checksum`` computes CRC-32C."""
         cdef Octets octets = self._octets
         cdef unsigned char *data
@@ -187,7 +188,7 @@ cdef class Batch:
         put_int(data + 8, octets.size - 12, 4)
         put_int(data + 12, 0xffffffff, 4)
         data[16] = 2
-        put_int(data + 21, self.compression & 0x07, 2)
+        put_int(data + 21, (self.compression & 0x07) | (TRANSACTIONAL if transactional else 0), 2)
         put_int(data + 23, self.record_count - 1, 4)
         put_int(data + 27, self._base_timestamp, 8)
         put_int(data + 35, self._max_timestamp, 8)

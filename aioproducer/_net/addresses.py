@@ -21,6 +21,7 @@ from aioproducer._state.backoff import Backoff
 from aioproducer.errors import KafkaError, ProtocolError
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from random import Random
 
     from aioproducer._net.connection import Connection
@@ -57,6 +58,9 @@ class Addresses:
             config.socket_connection_setup_timeout_max_ms / 1000,
         )
         self._known: dict[tuple[str, int], Address] = {}
+        # The cluster's finalized features, by the newest that any broker said of them.
+        self.features: Mapping[str, int] = {}
+        self._features_epoch = -1
 
     def at(self, host: str, port: int) -> Address:
         """What is known of this address."""
@@ -84,6 +88,9 @@ class Addresses:
                 self._led_to_nothing(address)
                 self.tell(host, port, "cannot connect to a broker: %s", error)
                 raise
+        if connection.versions.features_epoch > self._features_epoch:
+            self.features = connection.versions.features
+            self._features_epoch = connection.versions.features_epoch
         connection.add_close_callback(partial(self._closed, address, connection.answers))
         return connection
 

@@ -133,7 +133,10 @@ class BulkIntake:
         def refused(at: int, error: KafkaError) -> None:
             if at not in gone:
                 gone.add(at)
-                delivery.refuse(at, error)
+                if waiting.left:
+                    delivery.refuse(at, error)
+                else:
+                    self._refuse(delivery, at, error)
                 if interceptors:
                     run_on_acknowledgement(interceptors, None, error, log)
 
@@ -166,7 +169,12 @@ class BulkIntake:
         )
         return waiting
 
+    def _refuse(self, delivery: BatchDelivery, at: int, error: KafkaError) -> None:
+        self.intake.engine.refused(error)
+        delivery.refuse(at, error)
+
     def _withdraw(self, waiting: BulkWaiting) -> None:
+        waiting.left = True
         error = RecordError(
             "the wait for send_batch() was cancelled before this record was accepted",
             topic=waiting.topic,
@@ -248,7 +256,7 @@ class BulkIntake:
             try:
                 made.append(checked_bytes(part, item, topic))
             except RecordError as error:
-                delivery.refuse(at, error)
+                self._refuse(delivery, at, error)
                 made.append(None)
         return Column.of_items(made)
 
@@ -262,7 +270,7 @@ class BulkIntake:
             try:
                 made.append(checked_partition(item, topic))
             except RecordError as error:
-                delivery.refuse(at, error)
+                self._refuse(delivery, at, error)
                 made.append(None)
         return made
 
@@ -278,7 +286,7 @@ class BulkIntake:
             try:
                 stamp = checked_timestamp(item, topic)
             except RecordError as error:
-                delivery.refuse(at, error)
+                self._refuse(delivery, at, error)
             made.append(self.intake.engine.wall_ms() if stamp is None else stamp)
         return Column.of_items(made)
 
@@ -291,7 +299,7 @@ class BulkIntake:
             try:
                 headers = checked_headers(item, topic)
             except RecordError as error:
-                delivery.refuse(at, error)
+                self._refuse(delivery, at, error)
             made.append(headers)
         return made
 

@@ -144,6 +144,7 @@ class Cluster:
         in_use = {
             batch.topic for batch in self.engine.accumulator.live
         } | self.engine.admission.topic_lines.keys()
+        in_use |= self.engine.accumulator.counted_topics()
         for name in self.view.expire(now, in_use):
             self.engine.accumulator.forget(name)
 

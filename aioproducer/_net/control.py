@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from aioproducer._net.connection import Connection
-    from aioproducer._net.engine import Engine
+    from aioproducer._net.session import Session
 
 
 Response = TypeVar("Response", bound="tuple[Any, ...]")
@@ -24,8 +24,8 @@ Response = TypeVar("Response", bound="tuple[Any, ...]")
 class Control:
     """One connection beside those of the senders, so that no Produce request holds up a question."""
 
-    def __init__(self, engine: Engine) -> None:
-        self.engine = engine
+    def __init__(self, session: Session) -> None:
+        self.session = session
         self.connection: Connection | None = None
         # Where the newest connection leads, or led.
         self.address: tuple[str, int] | None = None
@@ -37,7 +37,7 @@ class Control:
     async def ask(self, message: tuple[Any, ...], response_type: type[Response]) -> Response:
         """The answer of the first broker that gives one; raises what the last one failed with."""
         connection = await self.connected()
-        timeout = self.engine.config.request_timeout_ms / 1000
+        timeout = self.session.config.request_timeout_ms / 1000
         try:
             return await connection.request(message, response_type, timeout=timeout)
         except ProtocolError as error:
@@ -56,9 +56,9 @@ class Control:
         last: KafkaError = BrokerUnavailableError("no broker is known")
         for host, port, node_id in self._worth_trying():
             try:
-                connection = await self.engine.addresses.dial(host, port, node_id)
+                connection = await self.session.addresses.dial(host, port, node_id)
             except KafkaError as error:
-                last = self.engine.last_error = error
+                last = self.session.last_error = error
             else:
                 self.address = (host, port)
                 return connection
@@ -67,27 +67,27 @@ class Control:
     def _worth_trying(self) -> list[tuple[str, int, int | None]]:
         """All that may be dialed now; if there is none, the one that may be dialed first."""
         candidates = list(self._candidates())
-        free_at = [self.engine.addresses.free_at(host, port) for host, port, _ in candidates]
-        now = self.engine.loop.time()
+        free_at = [self.session.addresses.free_at(host, port) for host, port, _ in candidates]
+        now = self.session.loop.time()
         free = [candidate for candidate, at in zip(candidates, free_at, strict=True) if at <= now]
         return free or candidates[(first := free_at.index(min(free_at))) : first + 1]
 
     def _candidates(self) -> Iterator[tuple[str, int, int | None]]:
         """The brokers that are known, then the bootstrap addresses; each kind in random order."""
-        nodes = list(self.engine.view.nodes)
-        self.engine.rng.shuffle(nodes)
+        nodes = list(self.session.view.nodes)
+        self.session.rng.shuffle(nodes)
         nodes.sort(key=lambda node: (node.host, node.port) in self.lacking)
         for node in nodes:
             yield node.host, node.port, node.id
         known = {(node.host, node.port) for node in nodes}
-        addresses = [address for address in self.engine.config.bootstrap_servers if address not in known]
-        self.engine.rng.shuffle(addresses)
+        addresses = [address for address in self.session.config.bootstrap_servers if address not in known]
+        self.session.rng.shuffle(addresses)
         for host, port in addresses:
             yield host, port, None
 
     def change(self) -> None:
         """The broker that was asked did not help: ask any next time, if there is another and nobody waits for it."""
-        if len(self.engine.view.nodes) > 1 and self.connection is not None and not self.connection.in_flight:
+        if len(self.session.view.nodes) > 1 and self.connection is not None and not self.connection.in_flight:
             self.close()
 
     def give_up_on_its_broker(self) -> None:

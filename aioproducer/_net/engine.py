@@ -25,6 +25,7 @@ from aioproducer._net.log import log
 from aioproducer._net.sender import Sender
 from aioproducer._net.stories import Stories
 from aioproducer._net.timekeeper import Timekeeper
+from aioproducer._net.transactions import Transactions
 from aioproducer._net.unseen import UnseenFailures
 from aioproducer._net.wakeup import Wakeup
 from aioproducer._state.accumulator import Accumulator, Limits
@@ -43,6 +44,7 @@ from aioproducer.errors import (
     KafkaError,
     MetadataTimeoutError,
     StateError,
+    TransactionError,
 )
 from aioproducer.outcome import Outcome
 from aioproducer.partitioners import bind as bind_partitioner
@@ -88,6 +90,7 @@ class Engine:
         self.sequences = Sequences(
             idempotent=config.enable_idempotence,
             one_at_a_time=config.max_in_flight_requests_per_connection == 1,
+            transactional=config.transactional_id is not None,
         )
         self.accumulator = Accumulator(
             limits_of(config),
@@ -116,6 +119,9 @@ class Engine:
         self.control = Control(self)
         self.cluster = Cluster(self)
         self.identity = IdentitySource(self)
+        self.transactions = (
+            None if config.transactional_id is None else Transactions(self, config.transactional_id)
+        )
         self.wakeup = Wakeup(loop)
         self.senders: dict[int, Sender] = {}
         self.tasks: TaskGroup | None = None
@@ -125,6 +131,8 @@ class Engine:
         self.over = asyncio.Event()
         self.has_begun = asyncio.Event()
         self.flushes: dict[Flush, asyncio.Future[None]] = {}
+        # Who waits until no call waits to be accepted.
+        self.onlookers: list[asyncio.Future[None]] = []
         self.on_death: Callable[[BaseException], None] | None = None
         self._connect_machines()
 
@@ -141,6 +149,10 @@ class Engine:
         self.settlement.on_offset_went_back = self.stories.offset_went_back
         self.admission.on_wanted = self.cluster.want
         self.sequences.on_exhausted = self.identity.want
+        if self.transactions is not None:
+            self.admission.on_nobody_waits = self._nobody_waits
+            self.settlement.on_lost = self.transactions.on_lost
+            self.accumulator.on_opened = self.transactions.on_opened
 
     # -- life
 
@@ -164,16 +176,11 @@ class Engine:
         try:
             async with anyio.create_task_group() as tasks:
                 self.tasks = tasks
-                self._set_up_compression(tasks)
-                self.look_after("accumulator", Timekeeper(self).run)
-                self.look_after("metadata", self.cluster.run)
-                if self.config.enable_idempotence:
-                    self.look_after("identity", self.identity.run)
-                await asyncio.sleep(0)
-                self.has_begun.set()
-                await self.over.wait()
-                if self.crashed is not None:
-                    raise self.crashed
+                try:
+                    await self._look_on(tasks)
+                finally:
+                    if self.transactions is not None:
+                        self.transactions.let_go()
                 tasks.cancel_scope.cancel()
         except BaseException as error:  # noqa: BLE001  # the last words of the producer: told to every delivery below
             cause = error
@@ -183,6 +190,20 @@ class Engine:
             self.tasks = None
             self.has_begun.set()
             self._end(first_of(cause))
+
+    async def _look_on(self, tasks: TaskGroup) -> None:
+        self._set_up_compression(tasks)
+        self.look_after("accumulator", Timekeeper(self).run)
+        self.look_after("metadata", self.cluster.run)
+        if self.transactions is not None:
+            self.look_after("transactions", self.transactions.run)
+        elif self.config.enable_idempotence:
+            self.look_after("identity", self.identity.run)
+        await asyncio.sleep(0)
+        self.has_begun.set()
+        await self.over.wait()
+        if self.crashed is not None:
+            raise self.crashed
 
     def look_after(self, name: str, run: Callable[[], Awaitable[None]]) -> None:
         """Run one of the tasks that the producer cannot do without: they end with it, and it with them."""
@@ -260,6 +281,8 @@ class Engine:
                 f"{text} before the record was accepted", topic=call.topic, cause=cause
             )
 
+        if self.transactions is not None:
+            self.transactions.give_up(denied(cause) or StateError(text, cause=cause))
         try:
             self.admission.refuse_all(closed)
             self.settlement.abandon(text, cause, self.loop.time())
@@ -358,6 +381,11 @@ class Engine:
         """How many brokers are connected for producing."""
         return sum(sender.link is not None for sender in self.senders.values())
 
+    def refused(self, error: BaseException) -> None:
+        """A record was not accepted: what is a part of a transaction fails all of it."""
+        if self.transactions is not None:
+            self.transactions.on_refused(error)
+
     # -- flush
 
     def flush(self) -> asyncio.Future[None]:
@@ -369,6 +397,19 @@ class Engine:
         else:
             self.flushes[flush] = done
         return done
+
+    async def nobody_waits(self) -> None:
+        """Wait until no call waits to be accepted."""
+        while self.admission.waiting:
+            done: asyncio.Future[None] = self.loop.create_future()
+            self.onlookers.append(done)
+            await done
+
+    def _nobody_waits(self) -> None:
+        onlookers, self.onlookers = self.onlookers, []
+        for done in onlookers:
+            if not done.done():
+                done.set_result(None)
 
     def _flushed(self, flush: Flush) -> None:
         done = self.flushes.pop(flush)
@@ -397,7 +438,8 @@ def root_of(error: BaseException | None) -> BaseException | None:
 
 def denied(cause: BaseException | None) -> KafkaError | None:
     """What is raised from every call of a producer that may not work at all; a copy, as raising adds a traceback."""
-    return copy.copy(cause) if isinstance(cause, (AuthenticationError, AuthorizationError)) else None
+    final = (AuthenticationError, AuthorizationError, TransactionError)
+    return copy.copy(cause) if isinstance(cause, final) else None
 
 
 def rebootstrap_after(config: ProducerConfig) -> float | None:

@@ -120,6 +120,7 @@ class WaitingSend(Pending):
         """The record will not be accepted."""
         if self._record is not None:
             run_on_acknowledgement(self._intake.interceptors, None, error, log)
+        self._intake.engine.refused(error)
         super().refuse(error)
 
     def finish(self) -> None:
@@ -299,6 +300,10 @@ class Intake:
                 failed(DeliveryError(text, topic=topic, elapsed=self.loop.time() - now))
             return taken
 
+        def refused(error: KafkaError) -> None:
+            self.engine.refused(error)
+            failed(no_place(error, self.loop.time() - now))
+
         waiting = Waiting(
             topic=topic,
             record=ready,
@@ -306,7 +311,7 @@ class Intake:
             give_up_at=give_up_at,
             record_deadline=give_up_at,
             on_accepted=accepted,
-            on_refused=lambda error: failed(no_place(error, self.loop.time() - now)),
+            on_refused=refused,
             choose=self.choose if self.partitioner is not None else None,
             queued=True,
         )

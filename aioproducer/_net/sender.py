@@ -12,6 +12,7 @@ import anyio
 from aioproducer._net.exchange import ProduceExchange
 from aioproducer._net.link import Link, is_idle
 from aioproducer._state.settlement import PartitionAnswer
+from aioproducer._state.transaction_versions import PRODUCE, version_for
 from aioproducer._wire.frames import FRAME_LIMIT
 from aioproducer._wire.produce import TOPIC_IDS_FROM, ZSTD_FROM, ProduceHead, TopicBatches, write_produce
 from aioproducer.errors import BrokerUnavailableError, KafkaError, ProtocolError
@@ -25,7 +26,6 @@ if TYPE_CHECKING:
     from aioproducer._state.queues import NodeQueue, TopicQueues
 
 
-PRODUCE = 0
 BEFORE_TOPIC_IDS = TOPIC_IDS_FROM - 1
 UNSUPPORTED_COMPRESSION_TYPE = 76
 NO_ID = bytes(16)
@@ -59,8 +59,16 @@ class Sender:
         while True:
             await self.work.wait()
             self.work.clear()
-            while self.engine.accumulator.has_ready(self.queue, self.loop.time()):
+            while not self._is_early() and self.engine.accumulator.has_ready(self.queue, self.loop.time()):
                 await self._send_next()
+
+    def _is_early(self) -> bool:
+        """Whether the transaction before still has to settle; then look again when that is over."""
+        transactions = self.engine.transactions
+        if transactions is None or transactions.respite.until <= self.loop.time():
+            return False
+        self.loop.call_at(transactions.respite.until, self.work.set)
+        return True
 
     async def _send_next(self) -> None:
         link = self.link
@@ -195,9 +203,7 @@ class Sender:
         connection = link.connection
         topics = self._by_topic(batches)
         try:
-            version = connection.versions.choose(
-                PRODUCE, BEFORE_TOPIC_IDS if any(topic.topic_id == NO_ID for topic in topics) else None
-            )
+            version = self._version(connection, topics)
         except ProtocolError as error:
             # A broker that wants topic ids, of which the one that gave the metadata knows nothing yet.
             self._unsent(link, batches, error)
@@ -207,7 +213,15 @@ class Sender:
             return
         correlation_id = connection.next_correlation_id()
         timeout_ms = self.config.request_timeout_ms
-        head = ProduceHead(version, correlation_id, self.config.client_id, self.engine.acks, timeout_ms)
+        transactions = self.engine.transactions
+        head = ProduceHead(
+            version,
+            correlation_id,
+            self.config.client_id,
+            self.engine.acks,
+            timeout_ms,
+            None if transactions is None else transactions.transactional_id,
+        )
         parts = write_produce(head, topics)
         if not self.engine.acks:
             self._write_unasked(link, correlation_id, parts, batches)
@@ -216,10 +230,20 @@ class Sender:
         names = {topic.topic_id: topic.name for topic in topics} if by_id else {}
         for batch in batches:
             batch.sent_to = batch.queue.topic.topic_id if by_id else NO_ID  # type: ignore[attr-defined]  # a TopicQueues
+        if transactions is not None:
+            transactions.on_sent(batches[0].written_at)
         exchange = ProduceExchange(self.engine, link, version, batches, names)
         size = sum(map(len, parts))
         limit = answer_limit(size)
         connection.write_request(correlation_id, parts, exchange, timeout_ms / 1000, limit, size)
+
+    def _version(self, connection: Connection, topics: list[TopicBatches]) -> int:
+        by_name = any(topic.topic_id == NO_ID for topic in topics)
+        newest = BEFORE_TOPIC_IDS if by_name else None
+        transactions = self.engine.transactions
+        if transactions is None:
+            return connection.versions.choose(PRODUCE, newest)
+        return version_for(connection.versions, PRODUCE, transactions.parts.level, newest)
 
     def _refuse_codec(self, link: Link, batches: list[QueuedBatch]) -> None:
         # KIP-110: asked in an older version, a broker answers with an error that proves nothing.

@@ -107,3 +107,5 @@ class Timekeeper:
         for sender in self.engine.senders.values():
             sender.close_if_idle(now, self.idle_limit)
         self.engine.control.close_if_idle(now, self.idle_limit)
+        if self.engine.transactions is not None:
+            self.engine.transactions.close_idle(now, self.idle_limit)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import attrs
 
 from aioproducer._net.log import log
+from aioproducer.errors import TransactionAbortedError
 
 if TYPE_CHECKING:
     from aioproducer._core import Batch
@@ -62,7 +63,8 @@ class UnseenFailures:
         batches, self.batches[:] = list(self.batches), []
         for batch in batches:
             count = batch.take_unseen()
-            if count:
+            # Who ends a transaction early knows that what was not sent yet is dropped.
+            if count and not isinstance(batch.error and batch.error.__cause__, TransactionAbortedError):
                 error = batch.error or batch.lone_error()
                 lost = found.setdefault((batch.topic, type(error).__name__), _Lost())
                 lost.count += count

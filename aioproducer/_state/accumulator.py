@@ -131,6 +131,8 @@ class Accumulator:
         self.wake_by: Callable[[float], None] = _no_wake
         self.compress: Callable[[QueuedBatch], None] | None = None
         self.withdraw: Callable[[QueuedBatch, int], bool] = _never
+        # In transactions: a batch was opened for this partition.
+        self.on_opened: Callable[[PartitionQueue], None] | None = None
         # In gapless mode: when a record was last lost, and how to fail one that was sent before that and placed after.
         self.lost_at = NO_LOSS
         self.fail_behind: Callable[[QueuedBatch, int], None] = _nothing_lost
@@ -231,6 +233,17 @@ class Accumulator:
         _move(queue, self.lane_of(queue.topic.name, queue.node))
         self.consider(queue, now)
 
+    def counted_topics(self) -> set[str]:
+        """Topics whose sequence numbers nobody else can begin anew: in transactions only the coordinator gives an epoch."""
+        identity = self.sequences.identity
+        if identity is None or not self.sequences.transactional:
+            return set()
+        return {
+            topic.name
+            for topic in self.topics.values()
+            if any(queue.identity == identity for queue in topic.queues())
+        }
+
     def forget(self, name: str) -> None:
         """Drop a topic that nobody has used for long; it has nothing buffered."""
         topic = self.topics.get(name)
@@ -269,6 +282,8 @@ class Accumulator:
         batch = self._new(queue, now, expected=expected, awaited=awaited, gap=gap)
         queue.queue.append(batch)
         queue.open = batch
+        if self.on_opened is not None:
+            self.on_opened(queue)
         if closed is not None:
             self._close(closed)  # type: ignore[arg-type]  # opened here as QueuedBatch
         self.consider(queue, now)

@@ -143,6 +143,7 @@ class Admission:
         self.antechamber = Lane(accumulator.budget)
         self._own_antechambers = {name: Lane(own) for name, own in accumulator.topic_budgets.items()}
         self.on_wanted: Callable[[str], None] = _ignore
+        self.on_nobody_waits: Callable[[], None] | None = None
         # Why nothing is learned about a topic, where brokers are out of reach.
         self.trouble_with: Callable[[str], BaseException | None] = _no_trouble
 
@@ -395,6 +396,8 @@ class Admission:
             call.queue.waiting -= 1
         else:
             self._count(call.topic, -1)
+        if not self.waiting and self.on_nobody_waits is not None:
+            self.on_nobody_waits()
 
     def _leave_topic_line(self, call: Waiting) -> None:
         self.topic_lines[call.topic].calls.popleft()

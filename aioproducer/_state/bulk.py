@@ -100,6 +100,8 @@ class BulkWaiting(Waiting):
     on_each: Callable[[Delivery], object] | None = None
     at: int = 0
     alone: Waiting | None = None
+    # Its caller has gone away: what was not accepted by then is nobody's any more.
+    left: bool = False
     # All it needs is a turn of the loop, for which it has asked.
     going_on: bool = False
 

@@ -61,20 +61,21 @@ class BrokerVersions:
     features: Mapping[str, int] = attrs.field(factory=dict)
     features_epoch: int = -1
 
-    def choose(self, api_key: int, at_most: int | None = None) -> int:
-        """The highest version of this API that both sides know, and not above `at_most`; or `ProtocolError`."""
+    def choose(self, api_key: int, at_most: int | None = None, *, at_least: int = 0) -> int:
+        """The highest version of this API that both sides know, within these bounds; or `ProtocolError`."""
         version = self.chosen.get(api_key)
-        if version is None:
-            raise self._no_common_version(api_key, at_most)
+        if version is None or version < at_least:
+            raise self._no_common_version(api_key, at_most, at_least)
         if at_most is not None and version > at_most:
             if at_most < max(self.ranges[api_key][0], _our_range(api_key)[0]):
                 raise self._no_common_version(api_key, at_most)
             return at_most
         return version
 
-    def _no_common_version(self, api_key: int, at_most: int | None) -> ProtocolError:
+    def _no_common_version(self, api_key: int, at_most: int | None, at_least: int = 0) -> ProtocolError:
         name = APIS[api_key].name
         low, high = _our_range(api_key)
+        low = max(low, at_least)
         ours = f"{low}-{high if at_most is None else at_most}"
         theirs = self.ranges.get(api_key)
         offer = f"only versions {theirs[0]}-{theirs[1]} of {name}" if theirs else f"no {name} requests at all"

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from aioproducer._state.queues import PartitionQueue, TopicQueues
 
 LAST_EPOCH = 32767
+OUT_OF_ORDER_SEQUENCE = 45
 ANONYMOUS = (-1, -1)
 # A leader knows this many of the newest batches of a producer again when they are sent twice.
 REMEMBERED_BATCHES = 5
@@ -46,8 +47,12 @@ def in_doubt(queue: PartitionQueue, batch: QueuedBatch) -> bool:
 class Sequences:
     """The identity of an idempotent producer, and the rules by which batches are given theirs."""
 
-    def __init__(self, *, idempotent: bool, one_at_a_time: bool) -> None:
+    def __init__(self, *, idempotent: bool, one_at_a_time: bool, transactional: bool = False) -> None:
         self.idempotent = idempotent
+        # The coordinator alone gives identities: what breaks a sequence breaks the transaction.
+        self.transactional = transactional
+        # Only these partitions may be sent to, where a transaction has to know them before.
+        self.gate: set[tuple[str, int]] | None = None
         # Without idempotence only one batch at a time keeps the order over retries, if that was asked for.
         self.one_at_a_time = one_at_a_time
         self.identity: tuple[int, int] | None = None
@@ -60,7 +65,7 @@ class Sequences:
     @property
     def wanted(self) -> bool:
         """True when an identity has to be asked for (InitProducerId)."""
-        return self.idempotent and (self.identity is None or self.exhausted)
+        return self.idempotent and not self.transactional and (self.identity is None or self.exhausted)
 
     def obtained(self, producer_id: int, epoch: int) -> None:
         """The coordinator gave a producer id."""
@@ -82,7 +87,7 @@ class Sequences:
         """Whether the head of the queue may leave now without breaking order or identity."""
         if not self.idempotent:
             return not (self.one_at_a_time and queue.in_flight)
-        if self.identity is None:
+        if self.identity is None or self._is_shut_out(queue):
             return False
         if queue.broken and self._mendable(queue):
             return True
@@ -91,6 +96,9 @@ class Sequences:
         if queue.broken or (self.exhausted and self._may_have_counted(queue)):
             return False
         return not queue.sent or (queue.introduced and to_remember(queue) < REMEMBERED_BATCHES)
+
+    def _is_shut_out(self, queue: PartitionQueue) -> bool:
+        return self.gate is not None and (queue.topic.name, queue.index) not in self.gate
 
     def _may_repeat(self, queue: PartitionQueue, batch: QueuedBatch) -> bool:
         if queue.ahead is not None:
@@ -119,7 +127,7 @@ class Sequences:
         return next((other for other in reversed(candidates) if in_doubt(queue, other)), None)
 
     def _mendable(self, queue: PartitionQueue) -> bool:
-        if self.exhausted and queue.identity == self.identity:
+        if (self.exhausted or self.transactional) and queue.identity == self.identity:
             # There is no epoch after the last: this partition goes on under the producer id that was asked for.
             return False
         return not queue.in_flight and not any(in_doubt(queue, batch) for batch in queue.sent)
@@ -150,7 +158,7 @@ class Sequences:
         batch.identity = queue.identity
         batch.sequence = queue.next_sequence
         queue.next_sequence = batch.next_sequence
-        stamp(batch, *queue.identity, batch.sequence)
+        stamp(batch, *queue.identity, batch.sequence, transactional=self.transactional)
 
     def _mend(self, queue: PartitionQueue) -> None:
         queue.in_order_again()
@@ -187,7 +195,10 @@ class Sequences:
         Under a newer epoch, because there may still be somebody who knows the old topic.
         """
         queue.introduced = False
-        queue.broken = queue.identity is not None
+        if self.transactional and not queue.sent:
+            queue.identity, queue.broken = None, False
+        else:
+            queue.broken = queue.identity is not None
 
     def acknowledged(self, queue: PartitionQueue, batch: QueuedBatch) -> None:
         """The batch is in the log."""
@@ -219,6 +230,11 @@ class Sequences:
         if self._forget(queue, batch):
             queue.broken = True
 
+    def ends_with(self, queue: PartitionQueue, batch: QueuedBatch, code: int) -> bool:
+        """Whether a refused identity is the end of the batch: in a transaction it can only be mended by an abort."""
+        waits_for_another = code == OUT_OF_ORDER_SEQUENCE and (batch.dirty or queue.sent[0] is not batch)
+        return self.transactional and not waits_for_another
+
     def refused(self, queue: PartitionQueue, batch: QueuedBatch) -> None:
         """The broker does not go on from the number of this batch (OUT_OF_ORDER, UNKNOWN_PRODUCER_ID, epoch)."""
         if batch.sequence >= 0 and queue.sent and queue.sent[0] is batch:
@@ -233,7 +249,7 @@ class Sequences:
             child.identity, child.sequence, child.nth = batch.identity, sequence, batch.nth
             sequence = child.next_sequence
             assert child.identity is not None  # noqa: S101  # copied from a numbered batch
-            stamp(child, *child.identity, child.sequence)
+            stamp(child, *child.identity, child.sequence, transactional=self.transactional)
         at = queue.sent.index(batch)
         queue.sent[at : at + 1] = children
 

@@ -5,9 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from aioproducer._state import rewriting
+from aioproducer._state.backoff import Backoff
 from aioproducer._state.batches import QueuedBatch
 from aioproducer._state.gapless import Gap, gap_of
 from aioproducer._state.queues import PartitionQueue
+from aioproducer._state.sequences import OUT_OF_ORDER_SEQUENCE
 from aioproducer._state.slowness import SLOW
 from aioproducer._state.verdicts import Kind, verdict
 from aioproducer._wire.error_codes import ERRORS, describe
@@ -19,14 +21,13 @@ if TYPE_CHECKING:
 
     from aioproducer._core import Lane
     from aioproducer._state.accumulator import Accumulator
-    from aioproducer._state.backoff import Backoff
     from aioproducer._state.batches import Flush
     from aioproducer._state.sticky import Random
     from aioproducer._state.tally import Tally
     from aioproducer._state.verdicts import Verdict
     from aioproducer.errors import KafkaError
 
-OUT_OF_ORDER_SEQUENCE = 45
+CONCURRENT_TRANSACTIONS = 51
 NUMBER = {Outcome.ACKED: 1, Outcome.NOT_WRITTEN: 2, Outcome.UNKNOWN: 3}
 
 
@@ -39,6 +40,10 @@ class PartitionAnswer(NamedTuple):
     message: str | None = None
     record_errors: tuple[tuple[int, str | None], ...] = ()
     broker: str | int | None = None
+
+
+# The end of the transaction before takes milliseconds.
+BUSY = Backoff(0.02, 1.0)
 
 
 def _nothing(*_facts: object) -> None:
@@ -76,6 +81,10 @@ class Settlement:
         self.on_retried: Callable[[QueuedBatch, KafkaError, float], None] = _nothing
         self.on_ended: Callable[[QueuedBatch, int, KafkaError | None, float], None] = _nothing
         self.on_offset_went_back: Callable[[QueuedBatch, int, int, float], None] = _nothing
+        # A record that was accepted will not be written, or nobody knows, and its sender did not withdraw it.
+        self.on_lost: Callable[[KafkaError], None] = _nothing
+        # While a transaction is given up: what ends a batch that is not on its way, or came back.
+        self.ending: Callable[[QueuedBatch], KafkaError] | None = None
         # A question to the network side: what keeps records from this broker?
         self.trouble_with: Callable[[int], BaseException | None] = _no_trouble
         accumulator.withdraw = self._try_cancel
@@ -106,6 +115,8 @@ class Settlement:
             self._conclude(batch, batch.gap.error(batch, now))
         elif decided.kind is Kind.SPLIT and batch.record_count > 1:
             self._split(batch, now)
+        elif decided.kind is Kind.NEW_IDENTITY and self.sequences.ends_with(queue, batch, answer.code):
+            self._refuse(batch, answer, decided, now)
         elif decided.kind in (Kind.RETRY, Kind.NEW_IDENTITY):
             if decided.kind is Kind.NEW_IDENTITY and not batch.dirty:
                 self.sequences.refused(queue, batch)
@@ -114,6 +125,7 @@ class Settlement:
                 self._broker_error(batch, answer, decided, now),
                 now,
                 proven=decided.proves_not_appended,
+                backoff=BUSY if answer.code == CONCURRENT_TRANSACTIONS else self.backoff,
             )
             if answer.code == OUT_OF_ORDER_SEQUENCE and batch.dirty:
                 self._ask_for_newer(queue, batch)
@@ -184,6 +196,8 @@ class Settlement:
         """The records of the batch that have no outcome yet are lost."""
         lost = batch.pending
         self._conclude(batch, error)
+        if lost:
+            self.on_lost(error)
         if self.gapless:
             self._open_gap(batch, error, now)
         if batch.attempts:
@@ -227,6 +241,7 @@ class Settlement:
         for index, text in named.items():
             own = self._code_error(batch, answer, error.outcome, now, message=text or answer.message)
             self.tally.failed(batch.topic, batch.fail_some([index], own, NUMBER[own.outcome]), own)
+            self.on_lost(own)
 
     def _bystander(
         self, batch: QueuedBatch, answer: PartitionAnswer, error: KafkaError, now: float
@@ -267,10 +282,21 @@ class Settlement:
 
     # -- retries
 
-    def _retry(self, batch: QueuedBatch, error: KafkaError, now: float, *, proven: bool) -> None:
+    def _retry(
+        self,
+        batch: QueuedBatch,
+        error: KafkaError,
+        now: float,
+        *,
+        proven: bool,
+        backoff: Backoff | None = None,
+    ) -> None:
         if not proven:
             batch.dirty = True
         batch.last_error = error
+        if self.ending is not None:
+            self._conclude(batch, self.ending(batch))
+            return
         if batch.gap is not None and not batch.dirty:
             self._conclude(batch, batch.gap.error(batch, now))
             return
@@ -279,7 +305,7 @@ class Settlement:
             return
         self.tally.retried += batch.pending
         self.on_retried(batch, error, now)
-        batch.retry_at = now + self.backoff.after(batch.attempts - 1, self.rng)
+        batch.retry_at = now + (backoff or self.backoff).after(batch.attempts - 1, self.rng)
         batch.queue.put_back(batch)
         self.accumulator.deadlines.add(batch.retry_at, batch.queue)
         self.accumulator.wake_by(batch.retry_at)
@@ -372,6 +398,7 @@ class Settlement:
             self._look_again(batch.queue, now)
             return
         self._end_some(batch, indexes, error, now)
+        self.on_lost(error)
         # What was written once goes on as a whole, with the records that are lost to their senders.
         if self.gapless and not batch.attempts:
             self._open_gap(batch, error, now, after=indexes[-1])
@@ -418,10 +445,17 @@ class Settlement:
                 count += self.withdraw(batch, batch.pending_indexes(), "withdrawn by purge()", now)
         return count
 
+    def end_all(self, ending: Callable[[QueuedBatch], KafkaError], now: float) -> None:
+        """A transaction is given up: nothing more is sent, and what comes back unwritten is not sent again."""
+        self.ending = ending
+        for batch in self._in_order():
+            if not batch.settled and not batch.in_flight:
+                self._conclude(batch, ending(batch))
+                self._look_again(batch.queue, now)
+
     def abandon(self, text: str, cause: BaseException | None, now: float) -> None:
         """The end of the producer: every record gets its outcome now."""
-        # In the order of the records, and so of their callbacks: the parts of a split batch joined `live` late.
-        for batch in sorted(self.accumulator.live, key=lambda batch: batch.order):
+        for batch in self._in_order():
             if batch.settled:
                 # Ctrl-C can end the producer between two lines of what settled it.
                 continue
@@ -436,6 +470,10 @@ class Settlement:
                 cause=cause if cause is not None else batch.last_error,
             )
             self._conclude(batch, error)
+
+    def _in_order(self) -> list[QueuedBatch]:
+        # That of the records, and so of their callbacks: the parts of a split batch joined `live` late.
+        return sorted(self.accumulator.live, key=lambda batch: batch.order)
 
     # -- gapless mode
 

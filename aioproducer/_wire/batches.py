@@ -14,9 +14,9 @@ NO_EPOCH = -1
 NO_SEQUENCE = -1
 
 
-def stamp(batch: Batch, producer_id: int, epoch: int, sequence: int) -> None:
+def stamp(batch: Batch, producer_id: int, epoch: int, sequence: int, *, transactional: bool = False) -> None:
     """Write the header of `batch` with this identity; no byte of it changes afterwards."""
-    batch.stamp(producer_id, epoch, sequence, crc32c.crc32c)
+    batch.stamp(producer_id, epoch, sequence, crc32c.crc32c, transactional)
 
 
 def stamp_anonymous(batch: Batch) -> None:

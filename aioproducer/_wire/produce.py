@@ -39,6 +39,7 @@ class ProduceHead(NamedTuple):
     client_id: str
     acks: int
     timeout_ms: int
+    transactional_id: str | None = None
 
 
 def write_produce(head: ProduceHead, topics: Sequence[TopicBatches]) -> list[bytes | memoryview]:
@@ -47,19 +48,17 @@ def write_produce(head: ProduceHead, topics: Sequence[TopicBatches]) -> list[byt
 
 
 def _request_header(head: ProduceHead) -> bytes:
-    client_id = head.client_id.encode()
-    return _HEADER.pack(PRODUCE, head.version, head.correlation_id) + _INT16.pack(len(client_id)) + client_id
+    return _HEADER.pack(PRODUCE, head.version, head.correlation_id) + _string(head.client_id)
 
 
 def _classic(head: ProduceHead, topics: Sequence[TopicBatches]) -> list[bytes | memoryview]:
     text = bytearray(_request_header(head))
-    text += _INT16.pack(-1)
+    text += _INT16.pack(-1) if head.transactional_id is None else _string(head.transactional_id)
     text += _SETTINGS.pack(head.acks, head.timeout_ms)
     text += _INT32.pack(len(topics))
     parts: list[bytes | memoryview] = []
     for topic in topics:
-        name = topic.name.encode()
-        text += _INT16.pack(len(name)) + name + _INT32.pack(len(topic.batches))
+        text += _string(topic.name) + _INT32.pack(len(topic.batches))
         for partition, view in topic.batches:
             text += _PARTITION.pack(partition, len(view))
             parts += (bytes(text), view)
@@ -70,7 +69,7 @@ def _classic(head: ProduceHead, topics: Sequence[TopicBatches]) -> list[bytes | 
 def _flexible(head: ProduceHead, topics: Sequence[TopicBatches]) -> list[bytes | memoryview]:
     text = bytearray(_request_header(head))
     text += NO_TAGS
-    text += NO_TAGS  # no transactional id: a compact null is one zero byte as well
+    text += _compact(head.transactional_id)
     text += _SETTINGS.pack(head.acks, head.timeout_ms)
     text += _uvarint(len(topics) + 1)
     parts: list[bytes | memoryview] = []
@@ -78,8 +77,7 @@ def _flexible(head: ProduceHead, topics: Sequence[TopicBatches]) -> list[bytes |
         if head.version >= TOPIC_IDS_FROM:
             text += topic.topic_id
         else:
-            name = topic.name.encode()
-            text += _uvarint(len(name) + 1) + name
+            text += _compact(topic.name)
         text += _uvarint(len(topic.batches) + 1)
         for partition, view in topic.batches:
             text += _INT32.pack(partition) + _uvarint(len(view) + 1)
@@ -90,6 +88,18 @@ def _flexible(head: ProduceHead, topics: Sequence[TopicBatches]) -> list[bytes |
     text += NO_TAGS
     parts.append(bytes(text))
     return parts
+
+
+def _string(value: str) -> bytes:
+    data = value.encode()
+    return _INT16.pack(len(data)) + data
+
+
+def _compact(value: str | None) -> bytes:
+    if value is None:
+        return b"\x00"
+    data = value.encode()
+    return _uvarint(len(data) + 1) + data
 
 
 def _uvarint(value: int) -> bytes:

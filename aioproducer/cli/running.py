@@ -51,10 +51,14 @@ class Stop:
             self._work = asyncio.create_task(work)
             await _until(self.asked, self._work)
 
+    async def unless_insisted(self, work: Coroutine[Any, Any, object]) -> None:
+        """Do the work, and cancel it when a stop is insisted on."""
+        await _until(self.insisted, asyncio.create_task(work))
+
     async def close(self, producer: Producer) -> None:
         """Close, within its own time limit; at once when that is insisted on."""
         closing = asyncio.create_task(producer.close())
-        await _until(self.insisted, asyncio.create_task(asyncio.wait([closing])))
+        await self.unless_insisted(asyncio.wait([closing]))
         if not closing.done():
             await producer.close(timeout=0)
         await closing

@@ -5,6 +5,8 @@ from __future__ import annotations
 from aioproducer.config.endpoints import BootstrapServers as BootstrapServers
 from aioproducer.config.endpoints import Endpoint as Endpoint
 from aioproducer.config.endpoints import parse_endpoint as parse_endpoint
+from aioproducer.config.names import checked_transactional_id as checked_transactional_id
+from aioproducer.config.names import checked_transactional_ids as checked_transactional_ids
 from aioproducer.config.names import client_id_problem as client_id_problem
 from aioproducer.config.names import topic_problem as topic_problem
 from aioproducer.config.producer import SETTINGS as SETTINGS
@@ -19,6 +21,8 @@ __all__ = [
     "Endpoint",
     "ProducerConfig",
     "Settings",
+    "checked_transactional_id",
+    "checked_transactional_ids",
     "client_id_problem",
     "parse_endpoint",
     "topic_problem",

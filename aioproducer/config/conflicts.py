@@ -11,6 +11,7 @@ from aioproducer.config.table import DERIVED
 __all__ = ["complete", "conflicts"]
 
 IDEMPOTENT_IN_FLIGHT = 5  # a broker remembers this many batches of a producer in each partition
+TRANSACTION_TIMEOUT_MS = 60_000
 LEVELS = {"gzip": (1, 9), "lz4": (1, 17), "zstd": (-131_072, 22)}
 CEILINGS = {
     "reconnect_backoff_max_ms": ("reconnect_backoff_ms", 1_000),
@@ -56,6 +57,17 @@ def _idempotence(fields: Mapping[str, Any], given: AbstractSet[str]) -> Iterator
                 f"{name}={fields[name]}: enable_idempotence=True{default} needs {need}: "
                 "use that, or give up the guarantee with enable_idempotence=False"
             )
+
+
+def _transactions(fields: Mapping[str, Any], given: AbstractSet[str]) -> Iterator[str]:
+    name = fields["transactional_id"]
+    if name is not None and not fields["enable_idempotence"]:
+        yield (
+            "enable_idempotence=False: transactional_id needs it: leave enable_idempotence out, or transactional_id"
+        )
+    timeout = fields["transaction_timeout_ms"]
+    if name is None and timeout != TRANSACTION_TIMEOUT_MS:
+        yield f"transaction_timeout_ms={timeout}: there are no transactions without transactional_id: set it, or remove this"
 
 
 def _gapless(fields: Mapping[str, Any], given: AbstractSet[str]) -> Iterator[str]:
@@ -105,6 +117,7 @@ def _rack(fields: Mapping[str, Any], given: AbstractSet[str]) -> Iterator[str]:
 
 RULES: tuple[Callable[[Mapping[str, Any], AbstractSet[str]], Iterator[str]], ...] = (
     _idempotence,
+    _transactions,
     _gapless,
     _delivery_timeout,
     _ceilings,

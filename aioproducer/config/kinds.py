@@ -13,7 +13,7 @@ from typing import Any, Protocol
 import attrs
 
 from aioproducer.config.endpoints import Endpoint, parse_endpoints
-from aioproducer.config.names import client_id_problem, topic_problem
+from aioproducer.config.names import client_id_problem, topic_problem, transactional_id_problem
 from aioproducer.errors import printable
 
 __all__ = [
@@ -30,6 +30,7 @@ __all__ = [
     "Text",
     "TopicLimits",
     "Topics",
+    "TransactionalId",
 ]
 
 INT_MAX = 2**31 - 1
@@ -181,6 +182,22 @@ class Text:
         if not value or not value.isprintable():
             raise ValueError("must be a printable string that is not empty")
         return value
+
+    def parse(self, text: str) -> str:
+        return text
+
+
+@attrs.frozen
+class TransactionalId:
+    """The name of a piece of transactional work."""
+
+    range: str = attrs.field(default="1 to 32767 bytes, printable", init=False)
+
+    def check(self, value: Any) -> str:
+        problem = transactional_id_problem(value)
+        if problem:
+            raise ValueError(problem)
+        return str(value)
 
     def parse(self, text: str) -> str:
         return text

@@ -3,11 +3,21 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 
-__all__ = ["client_id_problem", "topic_problem"]
+from aioproducer.errors import ConfigurationError
+
+__all__ = [
+    "checked_transactional_id",
+    "checked_transactional_ids",
+    "client_id_problem",
+    "topic_problem",
+    "transactional_id_problem",
+]
 
 MAX_TOPIC_LENGTH = 249  # a log directory is called topic-partition, and file names end at 255
 MAX_CLIENT_ID_BYTES = 255
+MAX_STRING_BYTES = 32_767  # of the protocol: older versions of the requests have 16 bits for the length
 _TOPIC = re.compile(r"[A-Za-z0-9._-]+")
 
 
@@ -37,3 +47,30 @@ def client_id_problem(client_id: object) -> str | None:
     if len(client_id.encode("utf-8", "surrogatepass")) > MAX_CLIENT_ID_BYTES:
         return f"must have at most {MAX_CLIENT_ID_BYTES} bytes in UTF-8"
     return None
+
+
+def transactional_id_problem(name: object) -> str | None:
+    """Why this cannot be a transactional id, or None if it can."""
+    if not isinstance(name, str):
+        return f"must be str, not {type(name).__name__}"
+    if not name or not name.isprintable():
+        return "must be a printable string that is not empty"
+    if len(name.encode()) > MAX_STRING_BYTES:
+        return f"must have at most {MAX_STRING_BYTES} bytes in UTF-8"
+    return None
+
+
+def checked_transactional_id(name: object) -> str:
+    """A transactional id that brokers can be asked for."""
+    problem = transactional_id_problem(name)
+    if problem is not None:
+        raise ConfigurationError(f"a transactional id {problem}")
+    assert isinstance(name, str)  # noqa: S101  # that is what transactional_id_problem() found out
+    return name
+
+
+def checked_transactional_ids(names: Iterable[object]) -> list[str]:
+    """Several of them, each once. A single `str` is a mistake: its characters would be taken for ids."""
+    if isinstance(names, str):
+        raise ConfigurationError("transactional ids are given as a sequence of them, not as one str")
+    return list(dict.fromkeys(checked_transactional_id(name) for name in names))

@@ -8,7 +8,7 @@ from typing import Any, Final, Self, Unpack, cast
 
 import attrs
 
-from aioproducer.config.conflicts import complete, conflicts
+from aioproducer.config.conflicts import TRANSACTION_TIMEOUT_MS, complete, conflicts
 from aioproducer.config.endpoints import BootstrapServers, Endpoint
 from aioproducer.config.kinds import (
     LONG_MAX,
@@ -22,6 +22,7 @@ from aioproducer.config.kinds import (
     Text,
     TopicLimits,
     Topics,
+    TransactionalId,
 )
 from aioproducer.config.pieces import Interceptors, Partitioner, Serializer
 from aioproducer.config.properties import read_properties
@@ -221,6 +222,22 @@ class ProducerConfig:
         "After a record of a partition is lost, fail all that was sent behind it instead of writing it past the gap, until "
         "somebody has looked at the failure: for outbox relays.",
         kafka_default=None,
+    )
+
+    # ---- transactions
+    transactional_id: str | None = setting(
+        None,
+        Optional(TransactionalId(), "no transactions"),
+        Group.TRANSACTIONS,
+        "The name under which transactions survive this process: whoever initializes it next ends what is open, and fences "
+        "the one before. Records can be sent only in transactions then.",
+    )
+    transaction_timeout_ms: int = setting(
+        TRANSACTION_TIMEOUT_MS,
+        INT_MS,
+        Group.TRANSACTIONS,
+        "How long a transaction may be open before its coordinator aborts it. Brokers allow at most their "
+        "`transaction.max.timeout.ms`.",
     )
 
     # ---- batching

@@ -12,7 +12,7 @@ from aioproducer.errors import printable
 __all__ = ["REFUSED", "REFUSED_PREFIXES", "refusal", "refuses_kafka", "says_what_we_do", "unknown"]
 
 NOT_BUILT = "not built yet in this version; remove it"
-TRANSACTIONS = "transactions are not available yet in this version; remove it"
+NO_TWO_PHASES = "two-phase commit (KIP-939) is not built; remove it"
 NO_METRICS = "there are no metrics to configure; read producer.stats(), and remove this"
 NO_TELEMETRY = "nothing is pushed to brokers; read producer.stats(), and remove this"
 ONE_LEVEL = "as an argument, use compression_level, which is for the compression_type in use; works in a properties file"
@@ -42,9 +42,7 @@ REFUSED: Mapping[str, Refusal] = {
         accepts=("",),
     ),
     "security_providers": Refusal("a Java security provider; TLS comes from Python's ssl module; remove it"),
-    "transactional_id": Refusal(TRANSACTIONS),
-    "transaction_timeout_ms": Refusal(TRANSACTIONS),
-    "transaction_two_phase_commit_enable": Refusal(TRANSACTIONS, accepts=("false",)),
+    "transaction_two_phase_commit_enable": Refusal(NO_TWO_PHASES, accepts=("false",)),
     "compression_gzip_level": Refusal(ONE_LEVEL),
     "compression_lz4_level": Refusal(ONE_LEVEL),
     "compression_zstd_level": Refusal(ONE_LEVEL),

@@ -39,6 +39,8 @@ class Settings(TypedDict, total=False):
     retry_backoff_ms: int
     retry_backoff_max_ms: int
     gapless: bool
+    transactional_id: str | None
+    transaction_timeout_ms: int
     batch_size: int
     linger_ms: int
     linger_awaited: bool

@@ -29,6 +29,7 @@ class Group(enum.Enum):
 
     CONNECTING = "Connecting"
     DELIVERY = "Delivery and its time limits"
+    TRANSACTIONS = "Transactions"
     BATCHING = "Batching, compression and memory"
     PARTITIONING = "Choosing partitions"
     PIECES = "Pieces that you supply"

@@ -5,6 +5,7 @@ from __future__ import annotations
 from .cluster import ClusterRefusal as ClusterRefusal
 from .embedded import BrokerView as BrokerView
 from .embedded import EmbeddedKafka as EmbeddedKafka
+from .embedded import TransactionView as TransactionView
 from .faults import Faults as Faults
 from .history import SeenBatch as SeenBatch
 from .history import SeenRequest as SeenRequest
@@ -24,4 +25,5 @@ __all__ = [
     "SeenBatch",
     "SeenRequest",
     "StoredRecord",
+    "TransactionView",
 ]

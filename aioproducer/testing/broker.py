@@ -60,6 +60,7 @@ class Broker:
             header.client_id,
             header.correlation_id,
             subjects or (),
+            transactional_id=_transactional_id(request),
         )
         self.cluster.requests.append(seen)
         plan = self.rules.plan(Asked(self.node.id, header.api_key, header.client_id, subjects))
@@ -85,6 +86,7 @@ class Broker:
             if cut.before:
                 yield Close(cut.reset)
                 return
+        self.cluster.transactions.tick()
         answer = handler.answer(call)
         if isinstance(answer, Later):
             yield Wait(answer.ready, answer.deadline)
@@ -130,6 +132,15 @@ def _changed(message: Any, plan: Plan, throttle: Throttle | None) -> Any:
     for alter in plan.all_of(Alter):
         message = alter.change(message)
     return message
+
+
+def _transactional_id(request: Any) -> str | None:
+    """Requests about one transaction say which in one of these fields."""
+    for field in ("transactional_id", "v3_and_below_transactional_id"):
+        named: str | None = getattr(request, field, None)
+        if named:
+            return named
+    return None
 
 
 def _version_of(call: Call, message: Any) -> int:

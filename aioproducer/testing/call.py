@@ -11,8 +11,10 @@ from aioproducer._wire.apis import APIS
 from aioproducer._wire.codec import RequestHeader
 
 from .cluster import Cluster, Node
+from .codes import Code
 from .history import SeenRequest
 from .rules import Plan, Subject
+from .transactions import MarkerWait
 
 Message: TypeAlias = tuple[Any, ...]
 
@@ -32,6 +34,29 @@ class Call:
     def version(self) -> int:
         """The version the request came in."""
         return self.header.api_version
+
+    def coordinator_error(self, key: str) -> int:
+        """The error of a fault, or that of asking the wrong broker for a group or a transactional id; 0 for neither."""
+        injected = self.plan.error()
+        return self.cluster.coordinator_error(key, self.node.id) if injected is None else injected.code
+
+    def partition_error(self, topic: str, partition: int) -> int:
+        """The error of a fault for one partition, or that of one which does not exist; 0 for neither."""
+        injected = self.plan.error(topic, partition)
+        if injected is not None:
+            return injected.code
+        known = self.cluster.topics.get(topic)
+        exists = known is not None and known.partition(partition) is not None
+        return Code.NONE if exists else Code.UNKNOWN_TOPIC_OR_PARTITION
+
+    def marker_wait(self) -> MarkerWait | None:
+        """How long a fault keeps back the markers of the transaction that this request ends."""
+        found = self.plan.marker_hold()
+        if found is None:
+            return None
+        fault, hold = found
+        deadline = None if hold.seconds is None else self.cluster.clock() + hold.seconds
+        return MarkerWait(fault.is_released, deadline)
 
 
 @attrs.frozen

@@ -1,4 +1,4 @@
-"""What all brokers of the embedded cluster agree on: nodes, topics, leaders, producer ids, committed offsets."""
+"""What all brokers of the embedded cluster agree on: nodes, topics, leaders, producers, transactions, groups."""
 
 from __future__ import annotations
 
@@ -14,12 +14,16 @@ import attrs
 from aioproducer._wire.apis import APIS
 
 from .codes import Code
+from .coordinators import Coordinators
 from .effects import Changes
+from .groups import OFFSETS_TOPIC, Groups
 from .history import SeenRequest
-from .log import PartitionLog
+from .log import PartitionLog, Stamp
+from .markers import Marker
 from .options import Options
 from .producer_state import ProducerStates
 from .topics import NO_LEADER, Partition, Topic, collide, invalid_config, invalid_name
+from .transactions import Transaction, Transactions
 
 MAX_REPLICATION: Final = 3
 
@@ -59,15 +63,6 @@ class Ranged(Protocol):
         """The newest."""
 
 
-@attrs.frozen
-class CommittedOffset:
-    """What a group noted for a partition."""
-
-    offset: int
-    leader_epoch: int
-    metadata: str | None
-
-
 def key_of(api: str) -> int:
     """The key of an API by Kafka's name for it."""
     for key, known in APIS.items():
@@ -77,7 +72,8 @@ def key_of(api: str) -> int:
     raise ValueError(f"no API is named {api!r}; the embedded Kafka knows {known_names}")
 
 
-def _wall_clock() -> int:
+def system_time() -> int:
+    """Milliseconds since the epoch."""
     return time.time_ns() // 1_000_000
 
 
@@ -89,12 +85,17 @@ class Cluster:
     nodes: dict[int, Node]
     clock: Callable[[], float] = time.monotonic
     """Seconds, for time limits and expiry."""
-    wall_clock: Callable[[], int] = _wall_clock
+    wall_clock: Callable[[], int] = system_time
     """Milliseconds since the epoch, for timestamps."""
     topics: dict[str, Topic] = attrs.field(factory=dict, init=False)
     topics_by_id: dict[bytes, Topic] = attrs.field(factory=dict, init=False)
     hidden: set[tuple[str, int | None]] = attrs.field(factory=set, init=False)
-    committed: dict[str, dict[tuple[str, int], CommittedOffset]] = attrs.field(factory=dict, init=False)
+    groups: Groups = attrs.field(factory=Groups, init=False)
+    coordinators: Coordinators = attrs.field(factory=Coordinators, init=False)
+    transactions: Transactions = attrs.field(init=False)
+    transaction_version: int = attrs.field(init=False)
+    features_epoch: int = attrs.field(default=1, init=False)
+    """Goes up with each change of `transaction_version`."""
     changes: Changes = attrs.field(factory=Changes, init=False)
     _version_limits: dict[int, tuple[int, int]] = attrs.field(factory=dict, init=False)
     requests: deque[SeenRequest] = attrs.field(init=False)
@@ -104,6 +105,15 @@ class Cluster:
 
     def __attrs_post_init__(self) -> None:
         self.requests = deque(maxlen=self.options.history)
+        self.transaction_version = self.options.transaction_version
+        self.transactions = Transactions(
+            self.new_producer_id,
+            self.clock,
+            self.wall_clock,
+            self._write_markers,
+            self.options.transaction_max_timeout_ms,
+            self.options.marker_delay,
+        )
         self._random = random.Random(self.options.seed)  # noqa: S311 - names of topics, to be replayed
         self.cluster_id = base64.urlsafe_b64encode(self._random.randbytes(16)).decode().rstrip("=")
 
@@ -245,6 +255,52 @@ class Cluster:
         """A producer id that nobody has."""
         self._next_producer_id += 1
         return self._next_producer_id - 1
+
+    def set_transaction_version(self, level: int) -> None:
+        """Finalize another level of the feature `transaction.version`; nothing else changes."""
+        self.transaction_version = level
+        self.features_epoch += 1
+
+    # ----- coordinators
+
+    def coordinator(self, key: str) -> Node | None:
+        """The broker that looks after a group or a transactional id, None if none is up."""
+        found = self.coordinators.find(key, [node.id for node in self.live_nodes()])
+        return None if found is None else self.nodes[found]
+
+    def coordinator_error(self, key: str, broker_id: int) -> Code:
+        """What a broker answers to whoever takes it for the coordinator of this group or transactional id."""
+        live = [node.id for node in self.live_nodes()]
+        return self.coordinators.error(key, broker_id, live, self.clock())
+
+    def move_coordinator(self, key: str, broker_id: int, loading: float = 0.0) -> None:
+        """Another broker, which is loading for so many seconds."""
+        loaded_at = self.clock() + loading if loading else None
+        self.coordinators.move(key, self.node(broker_id).id, loaded_at)
+        self.changes.notify()
+
+    def _write_markers(self, ended: Transaction) -> None:
+        """A transaction ends in all logs that it wrote to, but for those that nobody leads now."""
+        coordinator_epoch = self.coordinators.epoch(ended.id)
+        marker = Marker(ended.producer_id, ended.epoch, ended.commits, coordinator_epoch)
+        for place in tuple(ended.partitions):
+            if self._write_marker(marker, *place):
+                del ended.partitions[place]
+                self.changes.notify()
+
+    def _write_marker(self, marker: Marker, name: str, index: int) -> bool:
+        """Is the transaction over there? In a topic that is gone by now it is."""
+        if name == OFFSETS_TOPIC:
+            self.groups.end(marker.producer_id, commit=marker.commit)
+            return True
+        topic = self.topics.get(name)
+        partition = topic.partition(index) if topic is not None else None
+        if partition is not None and partition.leader == NO_LEADER:
+            return False
+        if partition is not None:
+            stamp = Stamp(partition.leader_epoch, self.clock())
+            partition.log.end_transaction(marker, stamp, self.wall_clock())
+        return True
 
     def _replication_factor(self) -> int:
         return self.options.replication_factor or min(len(self.nodes), MAX_REPLICATION)

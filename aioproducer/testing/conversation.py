@@ -51,6 +51,11 @@ class Conversation:
         return self._waiting is not None
 
     @property
+    def idles(self) -> bool:
+        """Does nothing but bytes matter to it? No request waits, and no fault may be meant for it."""
+        return self._waiting is None and not self.broker.rules
+
+    @property
     def reads(self) -> bool:
         """Is more wanted from the transport?"""
         if self._ended or self._stopped():

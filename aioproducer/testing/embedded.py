@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Iterable, Mapping
 from types import TracebackType
 from typing import Any, Final, Literal, Self
 
 import attrs
 
+from .batches import CONTROL, read_header
 from .broker import Broker
-from .cluster import Cluster, Node
+from .cluster import Cluster, Node, system_time
 from .faults import FaultRules, Faults
 from .history import SeenRequest
 from .options import Options
@@ -54,6 +56,18 @@ class BrokerView:
         return len(self._sockets.connections(self._node.id))
 
 
+@attrs.frozen
+class TransactionView:
+    """A transactional id as its coordinator knows it."""
+
+    state: str
+    """As Kafka names it: Empty, Ongoing, PrepareCommit, PrepareAbort, CompleteCommit, CompleteAbort."""
+    producer_id: int
+    producer_epoch: int
+    partitions: tuple[tuple[str, int], ...]
+    """Those of the open transaction; offsets of groups are in "__consumer_offsets"."""
+
+
 class EmbeddedKafka:
     """A Kafka cluster inside this process, on loopback, for tests and demonstrations.
 
@@ -77,11 +91,7 @@ class EmbeddedKafka:
         if brokers < 1:
             raise ValueError(f"brokers={brokers}: an embedded Kafka needs at least one broker")
         nodes = {number: Node(number, _HOST) for number in range(1, brokers + 1)}
-        self._cluster = Cluster(Options(**options), nodes)
-        if clock is not None:
-            self._cluster.clock = clock
-        if wall_clock is not None:
-            self._cluster.wall_clock = wall_clock
+        self._cluster = Cluster(Options(**options), nodes, clock or time.monotonic, wall_clock or system_time)
         self._first_port = port
         rules = FaultRules()
         self._sockets = Sockets(
@@ -169,6 +179,27 @@ class EmbeddedKafka:
         """Speak only these versions of an API from now on, as an older broker would."""
         self._cluster.limit_version(api, low, high)
 
+    def set_transaction_version(self, level: int) -> None:
+        """Finalize another level of the feature `transaction.version` (1 or 2), as an upgrade or a downgrade does."""
+        self._cluster.set_transaction_version(level)
+
+    # ----- groups
+
+    def set_group(
+        self, group: str, generation: int, members: Iterable[str] | Mapping[str, str | None] = ()
+    ) -> None:
+        """Say who is in a group and its generation: transactional commits of others are refused.
+
+        Members are ids; a mapping gives the instance ids of static ones: `{"member-1": "instance-1"}`.
+        """
+        known = members if isinstance(members, Mapping) else dict.fromkeys(members)
+        self._cluster.groups.set(group, generation, known)
+
+    def coordinator_of(self, key: str) -> int:
+        """The broker that looks after a group or a transactional id, -1 if none is up."""
+        node = self._cluster.coordinator(key)
+        return node.id if node is not None else -1
+
     # ----- what was written
 
     def records(
@@ -177,7 +208,12 @@ class EmbeddedKafka:
         partition: int | None = None,
         isolation: Isolation = "read_committed",
     ) -> list[StoredRecord]:
-        """All records of a topic, or of one partition, in the order of partitions and offsets."""
+        """The records of a topic, or of one partition, in the order of partitions and offsets.
+
+        `read_committed`: what a consumer with that isolation level would see, so nothing of transactions that are open
+        or were aborted, and nothing behind an open one; `read_uncommitted`: all that was written.
+        """
+        self._cluster.transactions.tick()
         partitions = (
             self._cluster.topic(topic).partitions
             if partition is None
@@ -186,14 +222,36 @@ class EmbeddedKafka:
         return [
             record
             for one in partitions
-            for batch in one.log.batches
+            for batch in (one.log.committed() if isolation == "read_committed" else one.log.batches)
+            if not read_header(batch.data).attributes & CONTROL
             for record in parse_batch(topic, one.index, batch.data)
             if record.offset >= one.log.start_offset
         ]
 
     def high_watermark(self, topic: str, partition: int = 0) -> int:
-        """The offset that the next record of a partition gets."""
+        """The offset that the next record of a partition gets; the markers of transactions have offsets too."""
+        self._cluster.transactions.tick()
         return self._partition(topic, partition).log.high_watermark
+
+    def last_stable_offset(self, topic: str, partition: int = 0) -> int:
+        """Where readers of committed records stop: the first record of an open transaction, or the end."""
+        self._cluster.transactions.tick()
+        return self._partition(topic, partition).log.stable_offset
+
+    def transaction(self, transactional_id: str) -> TransactionView | None:
+        """How a transactional id stands; None if nobody has ever used it."""
+        self._cluster.transactions.tick()
+        known = self._cluster.transactions.get(transactional_id)
+        if known is None:
+            return None
+        return TransactionView(known.state.value, known.producer_id, known.epoch, tuple(known.partitions))
+
+    def committed_offset(self, group: str, topic: str, partition: int = 0) -> int | None:
+        """How far a group has read, as far as that is committed."""
+        self._cluster.transactions.tick()
+        known = self._cluster.groups.get(group)
+        noted = known.committed.get((topic, partition)) if known is not None else None
+        return noted.offset if noted is not None else None
 
     @property
     def requests(self) -> tuple[SeenRequest, ...]:

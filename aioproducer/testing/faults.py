@@ -31,6 +31,7 @@ from .rules import (
     GiveError,
     HangUp,
     Hold,
+    HoldMarkers,
     Plan,
     Rewrite,
     Silence,
@@ -158,6 +159,14 @@ class Faults:
         """Hold the answer until `release()`, at most `seconds`; `before` holds back the handling itself."""
         return self._add(Hold(seconds, before), where)
 
+    def delay_markers(self, seconds: float | None = None, **where: Unpack[Where]) -> Fault:
+        """Write the markers of the next transaction that ends after `release()`, at most `seconds` later.
+
+        Until then the transactional id answers CONCURRENT_TRANSACTIONS. `api="InitProducerId"` is for the aborts that
+        fencing makes.
+        """
+        return self._add(HoldMarkers(seconds), {"api": "EndTxn", **where})
+
     def drop_answer(self, **where: Unpack[Where]) -> Fault:
         """Do what is asked, answer nothing, keep the connection."""
         return self._add(DropAnswer(), where)
@@ -237,6 +246,10 @@ class Faults:
     def move_leader(self, topic: str, partition: int, broker: int) -> None:
         """Make another broker the leader, with a new leader epoch; -1 leaves the partition without one."""
         self._cluster.move_leader(topic, partition, broker)
+
+    def move_coordinator(self, key: str, broker: int, *, loading: float = 0.0) -> None:
+        """Let another broker look after a group or a transactional id; it is loading for so many seconds first."""
+        self._cluster.move_coordinator(key, broker, loading)
 
     def shrink_isr(self, topic: str, partition: int, *in_sync: int) -> None:
         """Set the in-sync replicas; fewer than min.insync.replicas refuse writes with acks=all."""

@@ -17,6 +17,7 @@ class SeenBatch:
     base_sequence: int
     count: int
     crc: int
+    transactional: bool = False
 
 
 @attrs.define
@@ -32,6 +33,9 @@ class SeenRequest:
     batches: list[SeenBatch] = attrs.field(factory=list)
     refusals: list[str] = attrs.field(factory=list)
     """Why batches were refused by the rules, not by a fault."""
+    transactional_id: str | None = None
+    commits: bool | None = None
+    """Of EndTxn: was it a commit or an abort?"""
 
     @property
     def summary(self) -> str:
@@ -41,4 +45,6 @@ class SeenRequest:
             f"pid {b.producer_id} epoch {b.producer_epoch} sequence {b.base_sequence}+{b.count} ({b.size} bytes)"
             for b in self.batches
         )
-        return " ".join(part for part in (f"{self.api} v{self.version}", about, batches) if part)
+        end = {None: "", True: "commit", False: "abort"}[self.commits]
+        said = (f"{self.api} v{self.version}", self.transactional_id, end, about, batches)
+        return " ".join(part for part in said if part)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import copy
 import logging
 import os
 from collections.abc import AsyncIterable, Callable, Iterable, Mapping
@@ -10,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Generic, Self
 
 from aioproducer._core import Clock, sending_of
 from aioproducer.config import ProducerConfig
-from aioproducer.errors import StateError
+from aioproducer.errors import BufferFullError, KafkaError, StateError
 from aioproducer.interceptors import run_close
 from aioproducer.records import CloseReport, FlushReport, PartitionInfo
 from aioproducer.stats import Health, Stats
@@ -19,9 +20,13 @@ from aioproducer.testing.mock_bulk import BulkCall, send_every, take_batch
 from aioproducer.testing.mock_calls import Call, MockCall
 from aioproducer.testing.mock_checks import checked_partitions, checked_seconds, checked_topic
 from aioproducer.testing.mock_controls import MockControls
+from aioproducer.testing.mock_coordinators import MockCoordinators
 from aioproducer.testing.mock_intake import MockIntake
 from aioproducer.testing.mock_ledger import Ledger, MockRecord, Totals
 from aioproducer.testing.mock_plan import Plan
+from aioproducer.testing.mock_transaction_calls import MockTransactionCalls
+from aioproducer.testing.mock_transaction_controls import MockTransactionControls
+from aioproducer.testing.mock_transactions import MockTransactions
 
 if TYPE_CHECKING:
     import concurrent.futures
@@ -48,7 +53,9 @@ __all__ = ["MockProducer", "MockRecord"]
 log = logging.getLogger("aioproducer")
 
 
-class MockProducer(MockControls, ProducerBase[K, V], Generic[K, V]):
+class MockProducer(
+    MockTransactionCalls, MockTransactionControls, MockControls, ProducerBase[K, V], Generic[K, V]
+):
     """A `Producer` without brokers, for unit tests.
 
     ```python
@@ -64,6 +71,9 @@ class MockProducer(MockControls, ProducerBase[K, V], Generic[K, V]):
     Records are acknowledged at once, with the next offset of their partition. With `auto_complete=False` they wait
     for `complete_next`, `complete_all`, `fail_next` or `fail_all`, at most `timeout` or `delivery_timeout_ms`; until
     then `try_cancel` and `purge` withdraw them. `fail_send` and `fail_delivery` order failures of records to come.
+
+    With a `transactional_id` it has transactions; `committed` is what readers of committed records find. `fence_me`,
+    `fail_commit`, `lose_commit_answer` and `fail_offsets` order what may happen to them.
 
     `close_timeout_ms` is 0 unless given: closing fails what a test has left without an outcome, at once.
     """
@@ -115,6 +125,8 @@ class MockProducer(MockControls, ProducerBase[K, V], Generic[K, V]):
         self._phase = "new"
         self._plan = Plan(auto_complete, *checked_partitions(partitions))
         self._ledger = Ledger(acks_tell_offsets=config.acks != 0)
+        self._coordinators = MockCoordinators()
+        self._mock_transactions = MockTransactions(config, self._plan, self._ledger, self._coordinators)
         self._mock_intake: MockIntake | None = None
         self._ended: asyncio.Future[None] | None = None
         self._at_close = Totals()
@@ -130,13 +142,14 @@ class MockProducer(MockControls, ProducerBase[K, V], Generic[K, V]):
         checked_seconds("wait_ready", wait_ready)
         loop = asyncio.get_running_loop()
         intake = self._mock_intake = MockIntake(self.config, self._plan, self, self._ledger, loop)
+        self._mock_transactions.bind(intake)
         # `_accepting` stays false: every record takes the long way, through `_send_slowly` and `_send_now`.
         self._bind(intake.topics, Clock(), loop, running_loop, self.config.max_request_size)
         self._phase = "running"
 
     async def ready(self, timeout: float | None = None) -> None:
         """Return at once: there is no broker to wait for."""
-        self._intake_here()
+        self._intake_alive()
         checked_seconds("timeout", timeout)
 
     def _intake_here(self) -> MockIntake:
@@ -160,10 +173,19 @@ class MockProducer(MockControls, ProducerBase[K, V], Generic[K, V]):
             "the producer was not started: use `async with producer:` or `await producer.start()`"
         )
 
-    def _intake_open(self) -> MockIntake:
+    def _intake_alive(self) -> MockIntake:
         intake = self._intake_here()
+        refusal = self._mock_transactions.refusal
+        if refusal is not None:
+            # A copy: what is raised collects a traceback.
+            raise copy.copy(refusal)
+        return intake
+
+    def _intake_open(self) -> MockIntake:
+        intake = self._intake_alive()
         if self._phase != "running":
             raise StateError("the producer is closing and accepts no more records")
+        self._mock_transactions.check_send()
         return intake
 
     async def close(self, timeout: float | None = None) -> CloseReport:
@@ -192,7 +214,8 @@ class MockProducer(MockControls, ProducerBase[K, V], Generic[K, V]):
         self._ended = intake.loop.create_future()
         self._phase = "closing"
         self._at_close = self._ledger.totals
-        intake.lines.refuse_all(StateError("the producer was closed before this record was accepted"))
+        self._refuse_callers(intake)
+        self._mock_transactions.wind_up()
         try:
             if patience > 0:
                 async with asyncio.timeout(patience):
@@ -204,6 +227,12 @@ class MockProducer(MockControls, ProducerBase[K, V], Generic[K, V]):
         # Callbacks of what was resolved just now are due in the loop's next turn; they come first.
         await asyncio.sleep(0)
 
+    def _refuse_callers(self, intake: MockIntake) -> None:
+        error = StateError("the producer was closed before this record was accepted")
+        if intake.lines.at_work():
+            self._mock_transactions.on_lost(error)
+        intake.lines.refuse_all(error)
+
     async def _all_settled(self) -> None:
         """Wait until everything that was accepted so far has its outcome, and its callbacks have run."""
         for held in list(self._ledger.pending.values()):
@@ -213,6 +242,7 @@ class MockProducer(MockControls, ProducerBase[K, V], Generic[K, V]):
     def _give_up(self) -> None:
         if self._phase == "closed":
             return
+        self._mock_transactions.give_up()
         for held in list(self._ledger.pending.values()):
             self._ledger.withdraw(held.batch, "close() ran out of time")
         self._phase = "closed"
@@ -257,7 +287,7 @@ class MockProducer(MockControls, ProducerBase[K, V], Generic[K, V]):
     ) -> Any:
         try:
             intake = self._intake_open()
-        except StateError as error:
+        except KafkaError as error:
             refused = MockCall()
             refused.error = error
             return sending_of(refused, wants_metadata)
@@ -275,7 +305,14 @@ class MockProducer(MockControls, ProducerBase[K, V], Generic[K, V]):
         timeout: object,
     ) -> Delivery:
         intake = self._intake_open()
-        return intake.take_now(Call(topic, value, key, partition, timestamp, headers, timeout))
+        try:
+            return intake.take_now(Call(topic, value, key, partition, timestamp, headers, timeout))
+        except BufferFullError:
+            # Not now, says the call, which is not to wait: the record may be sent again.
+            raise
+        except KafkaError as error:
+            intake.on_refused(error)
+            raise
 
     def send_threadsafe(
         self,
@@ -328,8 +365,15 @@ class MockProducer(MockControls, ProducerBase[K, V], Generic[K, V]):
         timeout: float | None = None,
     ) -> Sending[BatchDelivery]:
         """Accept many records in one call, column by column; await the call for their `BatchDelivery`."""
-        call = BulkCall(topic, values, keys, partition, timestamps, headers, timeout)
-        return sending_of(take_batch(self._intake_open(), call))
+        call, intake = (
+            BulkCall(topic, values, keys, partition, timestamps, headers, timeout),
+            self._intake_open(),
+        )
+        try:
+            return sending_of(take_batch(intake, call))
+        except KafkaError as error:
+            intake.on_refused(error)
+            raise
 
     async def send_all(
         self,
@@ -348,20 +392,20 @@ class MockProducer(MockControls, ProducerBase[K, V], Generic[K, V]):
 
         With `auto_complete=False` it waits for the test to complete its records.
         """
-        self._intake_here()
+        self._intake_alive()
         async with asyncio.timeout(checked_seconds("timeout", timeout)):
             await self._all_settled()
         return self._ledger.report()
 
     async def partitions_for(self, topic: str) -> tuple[PartitionInfo, ...]:
         """The partitions of a topic."""
-        self._intake_here()
+        self._intake_alive()
         count = self._plan.partitions_of(checked_topic(topic))
         return tuple(PartitionInfo(index, 0, (0,), (0,)) for index in range(count))
 
     def purge(self, topic: str | None = None) -> int:
         """Withdraw what is pending (of one topic); returns how many records that were."""
-        self._intake_here()
+        self._intake_alive()
         return self._for_all(topic, lambda held: self._ledger.withdraw(held.batch, "withdrawn by purge()"))
 
     def stats(self) -> Stats:
@@ -383,13 +427,13 @@ class MockProducer(MockControls, ProducerBase[K, V], Generic[K, V]):
 
     def health(self) -> Health:
         """A small snapshot for probes: one broker is connected while the mock runs."""
-        last, intake = self._ledger.last_ack, self._mock_intake
+        last, intake, refusal = self._ledger.last_ack, self._mock_intake, self._mock_transactions.refusal
         return Health(
-            state=self._phase,
-            connected_brokers=int(self._phase == "running"),
+            state=self._phase if refusal is None or self._phase == "closed" else "failed",
+            connected_brokers=int(self._phase == "running" and refusal is None),
             seconds_since_last_ack=None if last is None or intake is None else intake.loop.time() - last,
             oldest_unacked_seconds=self._oldest_seconds(),
-            last_error=self._ledger.last_error,
+            last_error=refusal or self._ledger.last_error,
         )
 
     def _oldest_seconds(self) -> float | None:

@@ -78,6 +78,8 @@ class MockLines:
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self.loop = loop
         self._lines: dict[str, list[tuple[MockCall, asyncio.Task[None]]]] = {}
+        # Told whenever a call has its place, or was refused.
+        self.on_left: Callable[[], None] = _nothing
 
     def join(self, taken: MockCall, topic: str, work: Coroutine[Any, Any, None]) -> None:
         """Run the work of a call in a task; it may look at those of the same topic that came before."""
@@ -93,6 +95,7 @@ class MockLines:
             self._lines[topic] = left
         else:
             self._lines.pop(topic, None)
+        self.on_left()
 
     def earlier(self, topic: str) -> list[asyncio.Task[None]]:
         """The work on this topic that came before the current task's."""
@@ -107,9 +110,14 @@ class MockLines:
     def refuse_all(self, error: KafkaError) -> None:
         """The producer ends: nobody waits any longer."""
         for call, task in self.at_work():
-            if call.delivery is None:  # that of a bulk send has its own place for what was refused
+            # That of a bulk send has its own place for what was refused; what was told first counts.
+            if call.delivery is None and call.error is None:
                 call.error = error
             task.cancel()
+
+
+def _nothing() -> None:
+    """Nobody waits for that."""
 
 
 async def wait_for_all(tasks: list[asyncio.Task[None]]) -> None:

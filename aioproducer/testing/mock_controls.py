@@ -26,14 +26,22 @@ class MockControls:
         return tuple(self._ledger.written)
 
     @property
+    def committed(self) -> tuple[MockRecord, ...]:
+        """Every record that a reader of committed records finds; without a `transactional_id` the same as `written`."""
+        return tuple(self._ledger.committed)
+
+    @property
     def pending(self) -> tuple[MockRecord, ...]:
         """Every accepted record without an outcome, oldest first."""
         return tuple(held.record for held in self._ledger.pending.values())
 
     def clear(self) -> None:
-        """Forget the history and the failures that were ordered. Offsets go on; what is pending stays so."""
-        self._ledger.history.clear()
-        self._ledger.written.clear()
+        """Forget the history and the failures that were ordered.
+
+        Offsets go on; what is pending stays so, and so does what an open transaction has written.
+        """
+        for records in (self._ledger.history, self._ledger.written, self._ledger.committed):
+            records.clear()
         self._plan.clear()
 
     async def wait_pending(self, count: int = 1) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Callable
 from typing import Any
 
 from aioproducer._core import (
@@ -79,6 +80,8 @@ class MockIntake:
         self.partitioner = bind_partitioner(config.partitioner)
         self.interceptors = tuple(config.interceptors)
         self.lane = Lane(Budget(config.buffer_memory))
+        # Told of every record that is not accepted, unless its caller went away.
+        self.on_refused: Callable[[KafkaError], None] = _ignore
 
     @property
     def waits_for_serializers(self) -> bool:
@@ -142,6 +145,7 @@ class MockIntake:
         error = DeliveryTimeoutError(topic=ready.topic, partition=ready.partition, cause=cause)
         stand_in.fail(error, 2)
         self.ledger.count_failure(ready.topic, error)
+        self.on_refused(error)
         return self.watched(delivery)
 
     # -- preparing
@@ -159,7 +163,8 @@ class MockIntake:
         return run_on_send(self.interceptors, record, log) if self.interceptors else record
 
     def refused(self, record: Record[Any, Any] | None, error: KafkaError) -> KafkaError:
-        """Have the interceptors told that the record is not accepted."""
+        """Have the interceptors, and the transaction, told that the record is not accepted."""
+        self.on_refused(error)
         if record is not None and self.interceptors:
             run_on_acknowledgement(self.interceptors, None, error, log)
         return error
@@ -280,3 +285,7 @@ class MockIntake:
         error = delivery.exception()
         metadata = None if error is not None else delivery.result()
         run_on_acknowledgement(self.interceptors, metadata, error, log)
+
+
+def _ignore(_error: KafkaError) -> None:
+    """There is no transaction."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import attrs
 
@@ -78,6 +78,14 @@ class Ledger:
         self.pending: dict[Batch, Held] = {}
         self.history: list[MockRecord] = []
         self.written: list[MockRecord] = []
+        # What a reader of committed records finds, and what it does not find yet.
+        self.committed: list[MockRecord] = []
+        self.unseen: list[MockRecord] = []
+        # False when records are written in transactions.
+        self.seen_at_once = True
+        # Told of every record that fails, unless somebody took it back; and of every record that has its outcome.
+        self.on_lost: Callable[[KafkaError], None] = _ignore
+        self.on_settled: Callable[[], None] = _nothing
         self.totals = Totals()
         self.acked_bytes = 0
         self.failed_by_error: Counter[str] = Counter()
@@ -131,23 +139,37 @@ class Ledger:
         size = self._release(held)
         batch.acknowledge(offset if self.acks_tell_offsets else -1)
         self.written.append(held.record)
+        (self.committed if self.seen_at_once else self.unseen).append(held.record)
         self.totals = attrs.evolve(self.totals, acked=self.totals.acked + 1)
         self.acked_bytes += size
         self.last_ack = now
+        self.on_settled()
 
     def fail(self, held: Held, error: Exception) -> None:
         """The record ends with this error, which becomes a `DeliveryError` if it is none."""
         told = as_delivery_error(error, held.record)
+        self.end(held, told)
+        self.on_lost(told)
+
+    def end(self, held: Held, told: DeliveryError) -> None:
+        """The record ends with this, and no transaction fails by that."""
         self._release(held)
         held.batch.fail(told, NUMBER[told.outcome])
         self.count_failure(held.record.topic, told)
+        self.on_settled()
+
+    def reveal(self, *, committed: bool) -> None:
+        """The transaction has ended: readers find what it wrote, or never will."""
+        if committed:
+            self.committed += self.unseen
+        self.unseen = []
 
     def withdraw(self, batch: Batch, text: str = "withdrawn by try_cancel()") -> bool:
         """Take a record back; False: it has its outcome already."""
         held = self.pending.get(batch)
         if held is None:
             return False
-        self.fail(held, DeliveryError(text, topic=batch.topic, partition=batch.partition))
+        self.end(held, DeliveryError(text, topic=batch.topic, partition=batch.partition))
         return True
 
     def _release(self, held: Held) -> int:
@@ -195,3 +217,11 @@ def as_delivery_error(error: Exception, record: MockRecord) -> DeliveryError:
         attempts=1,
         cause=error,
     )
+
+
+def _ignore(_error: KafkaError) -> None:
+    """There is no transaction."""
+
+
+def _nothing() -> None:
+    """Nobody waits for that."""

@@ -32,8 +32,8 @@ class Scripts(Generic[E]):
             raise ValueError(f"times must be at least 1, or None for all that follow, not {times!r}")
         self._orders.append(Script(error, topic, times))
 
-    def take(self, topic: str) -> E | None:
-        """The failure that the next record of this topic shall have."""
+    def take(self, topic: str | None = None) -> E | None:
+        """The failure that the next one of this topic shall have."""
         for order in self._orders:
             if order.topic in (None, topic):
                 if order.left is not None:
@@ -47,6 +47,14 @@ class Scripts(Generic[E]):
         self._orders = []
 
 
+@attrs.frozen
+class LostAnswer:
+    """One commit, whose outcome is not told to the first `times` calls."""
+
+    committed: bool
+    times: int
+
+
 @attrs.define
 class Plan:
     """The orders of one test. Topics that are not named in `partitions` have as many of them as `others` says."""
@@ -56,12 +64,21 @@ class Plan:
     others: int = 1
     refusals: Scripts[KafkaError] = attrs.Factory(Scripts)
     failures: Scripts[Exception] = attrs.Factory(Scripts)
+    commit_refusals: Scripts[KafkaError] = attrs.Factory(Scripts)
+    offset_refusals: Scripts[KafkaError] = attrs.Factory(Scripts)
+    """Their "topics" are groups."""
+    lost_answers: list[LostAnswer] = attrs.Factory(list)
 
     def partitions_of(self, topic: str) -> int:
         """How many partitions a topic has."""
         return self.partitions.get(topic, self.others)
 
+    def take_lost_answer(self) -> LostAnswer | None:
+        """The order for the commit that happens now, if there is one."""
+        return self.lost_answers.pop(0) if self.lost_answers else None
+
     def clear(self) -> None:
         """Forget the failures that were ordered."""
-        self.refusals.clear()
-        self.failures.clear()
+        for scripts in (self.refusals, self.failures, self.commit_refusals, self.offset_refusals):
+            scripts.clear()
+        self.lost_answers.clear()

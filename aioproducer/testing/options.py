@@ -15,7 +15,11 @@ class Options:
     replication_factor: int | None = None
     """Of topics that do not say; default: as many as there are brokers, at most 3."""
     transaction_version: int = 2
-    """The finalized level of the feature `transaction.version`."""
+    """The finalized level of the feature `transaction.version`; `kafka.set_transaction_version` changes it."""
+    transaction_max_timeout_ms: int = 900_000
+    """The longest time limit that a transaction may have, as `transaction.max.timeout.ms`."""
+    marker_delay: float = 0.0
+    """Seconds between the end of a transaction and its markers in the logs; 0: they are there before the answer."""
     producer_expiration: float = 86_400.0
     """Seconds after which a partition forgets a producer, as `producer.id.expiration.ms`."""
     validate_records: bool = False

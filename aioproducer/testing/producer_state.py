@@ -7,6 +7,7 @@ producer are remembered; one of them sent again is a duplicate; everything else 
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Container
 from typing import Final
 
 import attrs
@@ -131,10 +132,22 @@ class ProducerStates:
         entry.appended_at = now
         entry.batches.append(RememberedBatch(batch.base_sequence, batch.last_sequence, offset, timestamp))
 
-    def expire(self, now: float) -> None:
-        """Forget the producers that appended nothing for the time of `producer.id.expiration.ms`."""
+    def bump(self, producer_id: int, epoch: int, now: float) -> None:
+        """A marker came: what the producer sent under an older epoch is over, what it sent under this one goes on."""
+        entry = self._entries.get(producer_id)
+        if entry is None or entry.epoch != epoch:
+            entry = self._entries[producer_id] = ProducerEntry(epoch, now)
+        entry.appended_at = now
+
+    def expire(self, now: float, but: Container[int] = ()) -> None:
+        """Forget the producers that appended nothing for the time of `producer.id.expiration.ms`.
+
+        Those of `but` have a transaction open.
+        """
         for producer_id in [
-            pid for pid, entry in self._entries.items() if now - entry.appended_at >= self.expiration
+            pid
+            for pid, entry in self._entries.items()
+            if now - entry.appended_at >= self.expiration and pid not in but
         ]:
             del self._entries[producer_id]
 
@@ -161,7 +174,8 @@ def _judge_epoch(entry: ProducerEntry, batch: ProducedBatch) -> Refused | None:
 
 
 def _judge_sequence(entry: ProducerEntry, batch: ProducedBatch) -> Refused | None:
-    newest = entry.batches[-1].last_sequence if batch.epoch == entry.epoch else -1
+    goes_on = batch.epoch == entry.epoch and entry.batches  # A marker leaves an epoch without batches.
+    newest = entry.batches[-1].last_sequence if goes_on else -1
     expected = (newest + 1) % SEQUENCE_LIMIT
     if batch.base_sequence == expected:
         return None

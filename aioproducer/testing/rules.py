@@ -73,6 +73,13 @@ class Hold:
 
 
 @attrs.frozen
+class HoldMarkers:
+    """Write the markers of the transaction that this request ends when the fault is released, or so many seconds later."""
+
+    seconds: float | None
+
+
+@attrs.frozen
 class Throttle:
     """Say `throttle_time_ms`, and read nothing more from the connection for that time."""
 
@@ -147,7 +154,7 @@ class HangUp:
 
 Action = (
     GiveError | Hold | Throttle | DropAnswer | Silence | Cut | CutAnswer | CutRequest | EndWriting | Alter | Rewrite
-    | StopReading | HangUp
+    | StopReading | HangUp | HoldMarkers
 )  # fmt: skip
 A = TypeVar("A", bound=Action)
 
@@ -235,6 +242,13 @@ class Plan:
         for fault in self.faults:
             if isinstance(fault.action, GiveError) and _is_for(fault.target, topic, partition):
                 return fault.action
+        return None
+
+    def marker_hold(self) -> tuple[Fault, HoldMarkers] | None:
+        """The fault that keeps markers back."""
+        for fault in self.faults:
+            if isinstance(fault.action, HoldMarkers):
+                return fault, fault.action
         return None
 
     def holds(self, *, before: bool) -> Iterable[tuple[Fault, Hold]]:

@@ -81,7 +81,7 @@ class BrokerProtocol(asyncio.Protocol):
         await asyncio.shield(self._lost)
 
     def _changed(self) -> None:
-        if not self._woken:
+        if not self._woken and not (self._reading and self._conversation.idles):
             self._woken = True
             self._loop.call_soon(self._wake)
 

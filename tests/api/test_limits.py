@@ -35,7 +35,7 @@ async def test_metadata_timeout(producer: Producer, kafka: EmbeddedKafka) -> Non
 
 async def test_default_max_block(make: Make, kafka: EmbeddedKafka) -> None:
     """Without max_block the setting max_block_ms counts."""
-    producer = await warm(make(max_block_ms=20))
+    producer = await warm(make(max_block_ms=300))
     unknown_topic(kafka)
     with pytest.raises(MetadataTimeoutError):
         await producer.send("new", b"v")
@@ -43,7 +43,7 @@ async def test_default_max_block(make: Make, kafka: EmbeddedKafka) -> None:
 
 async def test_max_block_of_the_call_goes_beyond_the_setting(make: Make, kafka: EmbeddedKafka) -> None:
     """A longer max_block of one call is honoured, while others give up by the setting."""
-    producer = await warm(make(max_block_ms=20))
+    producer = await warm(make(max_block_ms=300))
     hold = unknown_topic(kafka)
     patient = started(producer.send("new", b"v", max_block=5))
     with pytest.raises(MetadataTimeoutError):

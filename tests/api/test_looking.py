@@ -42,7 +42,7 @@ async def test_partitions_for_an_unknown_topic_waits(producer: Producer, kafka: 
 
 async def test_partitions_for_gives_up(make: Make, kafka: EmbeddedKafka) -> None:
     """After max_block_ms it is a MetadataTimeoutError that names the topic."""
-    producer = await warm(make(max_block_ms=20))
+    producer = await warm(make(max_block_ms=300))
     unknown_topic(kafka)
     with pytest.raises(MetadataTimeoutError, match="new"):
         await producer.partitions_for("new")

@@ -85,7 +85,7 @@ async def test_on_an_unknown_topic(producer: Producer, kafka: EmbeddedKafka) -> 
 
 async def test_topic_that_does_not_come(make: Make, kafka: EmbeddedKafka) -> None:
     """When the topic does not become known, every record is an entry of errors."""
-    producer = await warm(make(max_block_ms=20))
+    producer = await warm(make(max_block_ms=300))
     unknown_topic(kafka)
     result = await (await producer.send_batch("new", [b"0", b"1"]))
     assert (result.acked, result.not_written, sorted(result.errors)) == (0, 2, [0, 1])

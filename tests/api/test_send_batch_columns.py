@@ -189,7 +189,7 @@ async def test_bad_partitions_are_entries_of_errors(
 
 async def test_missing_partition_does_not_stop_the_others(make: Make, kafka: EmbeddedKafka) -> None:
     """A partition that the topic does not have is an entry of errors in the end; the others are written."""
-    producer = await warm(make(max_block_ms=50))
+    producer = await warm(make(max_block_ms=300))
     result = await (await producer.send_batch("one", [b"0", b"1", b"2"], partition=[0, 9, 0]))
     assert sorted(result.errors) == [1]
     assert values(kafka) == [b"0", b"2"]

@@ -52,7 +52,7 @@ async def test_more_data_than_memory(make: Make, kafka: EmbeddedKafka) -> None:
 
 async def test_no_memory_for_max_block(make: Make, kafka: EmbeddedKafka) -> None:
     """When no memory comes back, the rest are BufferFullErrors, and what was accepted is written."""
-    producer = await warm(make(buffer_memory=3000, max_block_ms=30))
+    producer = await warm(make(buffer_memory=3000, max_block_ms=300))
     hold = held_requests(kafka)
     delivery = await producer.send_batch("one", [bytes(1000)] * 5)
     hold.heal()

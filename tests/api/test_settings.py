@@ -94,11 +94,26 @@ def test_bad_bootstrap_servers(servers: Any) -> None:
         Producer(servers)
 
 
-@pytest.mark.parametrize("setting", ["transactional_id", "security_protocol"])
-def test_what_is_not_built_yet(setting: str) -> None:
-    """Transactions and secured connections are refused, not ignored."""
-    given: dict[str, Any] = {setting: "SSL"}
-    with pytest.raises(ConfigurationError, match=setting):
+@pytest.mark.parametrize(
+    "given", [{"security_protocol": "SSL"}, {"transaction_two_phase_commit_enable": True}]
+)
+def test_what_is_not_built_yet(given: dict[str, Any]) -> None:
+    """Secured connections, and commits in two phases, are refused, not ignored."""
+    with pytest.raises(ConfigurationError, match=next(iter(given))):
+        Producer("localhost:9092", **given)
+
+
+@pytest.mark.parametrize(
+    ("given", "line"),
+    [
+        ({"transactional_id": ""}, "transactional_id='': must be a printable string"),
+        ({"transactional_id": "x", "enable_idempotence": False}, "transactional_id needs it"),
+        ({"transaction_timeout_ms": 1_000}, "no transactions without transactional_id"),
+    ],
+)
+def test_transactions_that_cannot_be(given: dict[str, Any], line: str) -> None:
+    """The error says what a transaction needs."""
+    with pytest.raises(ConfigurationError, match=line):
         Producer("localhost:9092", **given)
 
 

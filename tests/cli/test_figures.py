@@ -102,8 +102,8 @@ async def test_pace_sleeps_off_what_was_early(monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setattr(asyncio, "sleep", sleep)
     times = iter([0.0, 0.0, 0.0, 0.0295])
     pace = Pace(100, lambda: next(times))
-    for _ in range(3):
-        await pace.keep()
+    for sent in range(1, 4):
+        await pace.keep(sent)
     assert slept == [0.01, 0.02]
 
 

@@ -10,6 +10,7 @@ import pytest
 from tests.cli.orders import SUMMARY
 from tests.cli.program import run
 from tests.cli.test_perf import TOTAL
+from tests.cli.test_perf_transactions import committed
 from tests.kafka.reading import read_all
 from tools.kafka_cluster import KafkaCluster
 
@@ -39,3 +40,18 @@ async def test_real_kafka_has_what_was_sent(real_kafka: KafkaCluster, tmp_path: 
     }
     assert [len(record.value or b"") for record in others] == [100] * 5000
     assert len(records) == 10_000
+
+
+async def test_real_kafka_has_what_was_committed(real_kafka: KafkaCluster) -> None:
+    """`perf` in transactions: a reader of committed records gets all of it, once."""
+    topic = real_kafka.create_topic("cli-transactions", 2)
+    where = ("--bootstrap-server", real_kafka.bootstrap_servers, "--topic", topic, "--num-records", "5000")
+    done = await run(
+        "perf", *where, "--payload-monotonic", "--throughput", "5000", "--transaction-duration-ms", "100"
+    )
+    assert (done.code, done.err) == (0, "")
+    assert committed(done) >= 5
+    records = await asyncio.to_thread(
+        read_all, real_kafka.bootstrap_servers, topic, isolation="read_committed"
+    )
+    assert sorted(int(record.value or b"-1") for record in records) == list(range(5000))

@@ -1,6 +1,8 @@
 """Every test here runs against the embedded Kafka and against real ones, new and old, and asserts the same of all.
 
-What Kafka 3.9 cannot answer is not collected for it: `old_kafka.OTHERWISE` says what that is, and why.
+What Kafka 3.9 cannot answer is not collected for it: `old_kafka.OTHERWISE` says what that is, and why. Tests of
+transactions run on a fourth one: a new Kafka that is finalized at the first version of transactions. It answers as the
+other new one does, since the version of each request decides; what a client may choose is written in the features.
 """
 
 from __future__ import annotations
@@ -16,34 +18,31 @@ from tests.contract.client import WireClient
 from tests.contract.old_kafka import OldKafkaClient, not_for_old_kafka
 
 if TYPE_CHECKING:
-    from tools.kafka_cluster import KafkaCluster
+    pass
 
 _numbers = itertools.count()
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leave out what the old Kafka cannot answer."""
-    left_out = list(not_for_old_kafka(items))
+    """Leave out what the old Kafka cannot answer, and what is no matter of transactions' version."""
+    left_out = [*not_for_old_kafka(items), *_not_about_transactions(items)]
     if left_out:
         items[:] = [item for item in items if item not in left_out]
         config.hook.pytest_deselected(items=left_out)
 
 
-@pytest.fixture(scope="session")
-def old_kafka() -> Iterator[KafkaCluster]:
-    """A real Kafka of one node, of the last version before 4."""
-    # Imported late: what needs no Kafka needs none of its tools either.
-    from tools.kafka_cluster import KafkaCluster
-    from tools.kafka_jars import OLD_KAFKA_VERSION
-
-    with KafkaCluster(1, OLD_KAFKA_VERSION) as kafka:
-        yield kafka
+def _not_about_transactions(items: list[pytest.Item]) -> Iterator[pytest.Item]:
+    """Tests for the Kafka at the first version that ask for nothing transactional."""
+    for item in items:
+        if "contract" in item.path.parts and "[level1" in item.name and "transact" not in item.path.name:
+            yield item
 
 
 @pytest.fixture(
     params=[
         "embedded",
         pytest.param("real", marks=pytest.mark.kafka),
+        pytest.param("level1", marks=pytest.mark.kafka),
         pytest.param("old", marks=pytest.mark.kafka),
     ]
 )

@@ -46,13 +46,31 @@ def environment(kafka: EmbeddedKafka) -> dict[str, str]:
 
 async def run(kafka: EmbeddedKafka, *command: str | Path) -> Ended:
     """Run Python with these arguments to its end."""
+    async with started(kafka, *command) as process:
+        return await ended(process)
+
+
+@asynccontextmanager
+async def started(kafka: EmbeddedKafka, *command: str | Path) -> AsyncIterator[Process]:
+    """Python with these arguments while it runs; what is still running at the end is killed."""
     process = await asyncio.create_subprocess_exec(
-        *PYTHON, *command, cwd=ROOT, env=environment(kafka), stdout=PIPE, stderr=PIPE
+        *PYTHON,
+        *command,
+        cwd=ROOT,
+        env=environment(kafka),
+        stdout=PIPE,
+        stderr=PIPE,
+        preexec_fn=_heed_interrupts,
     )
     try:
-        output, errors = await process.communicate()
+        yield process
     finally:
         await _ended(process)
+
+
+async def ended(process: Process) -> Ended:
+    """Wait for a program to end."""
+    output, errors = await process.communicate()
     assert process.returncode is not None
     return Ended(process.returncode, output.decode(), errors.decode())
 

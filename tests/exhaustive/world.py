@@ -15,7 +15,7 @@ from aioproducer import Outcome
 from aioproducer._core import APPENDED
 from aioproducer._state.accumulator import Limits
 from aioproducer._state.batches import QueuedBatch
-from aioproducer._state.settlement import OUT_OF_ORDER_SEQUENCE
+from aioproducer._state.sequences import OUT_OF_ORDER_SEQUENCE
 from aioproducer.errors import StateError
 from tests.exhaustive.model import (
     CUT,
@@ -38,6 +38,7 @@ from tests.state.machines import LINGER, Call, Machines, WrittenBatch, read_batc
 from tests.state.model_broker import NOT_LEADER, SEQUENCES, PartitionLog, ProducerState
 
 LAST_EPOCH = 32767
+PENDING = Outcome.PENDING
 LIMITS = Limits(linger=LINGER, batch_size=1000, max_request_size=4000, delivery_timeout=DELIVERY_TIMEOUT)
 Place = tuple[int, int, int, int]
 # The same few batches are written again and again.
@@ -64,9 +65,10 @@ class Record:
 
     @property
     def outcome(self) -> Outcome:
-        if self.call.delivery is not None:
-            return self.call.delivery.outcome
-        return Outcome.PENDING if self.call.error is None else self.call.error.outcome
+        delivery = self.call.delivery
+        if delivery is not None:
+            return delivery.outcome
+        return PENDING if self.call.error is None else self.call.error.outcome
 
 
 @attrs.define(eq=False)
@@ -191,12 +193,11 @@ class World:
             self.arrive(int(arguments[0]), *arguments[1:])
         else:
             getattr(self, verb)(*map(int, arguments))
-        before, self.unresolved = self.unresolved, []
-        for record in before:
-            if record.outcome is Outcome.PENDING:
-                self.unresolved.append(record)
-            else:
+        ended = [record for record in self.unresolved if record.outcome is not PENDING]
+        if ended:
+            for record in ended:
                 record.resolved_at = self.m.now
+            self.unresolved = [record for record in self.unresolved if record.outcome is PENDING]
 
     # -- facts
 

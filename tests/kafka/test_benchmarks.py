@@ -13,7 +13,7 @@ import pytest
 
 from benchmarks.counted import Counts, instructions_each
 from benchmarks.goals import Goal, goals, row, rows
-from benchmarks.measure import Round, Work, check_offsets, no_offsets, percentiles
+from benchmarks.measure import Round, Transacted, Work, check_offsets, no_offsets, percentiles
 from benchmarks.picture import picture
 from benchmarks.report import goal_table, markdown
 from benchmarks.rounds import Results
@@ -29,9 +29,11 @@ from benchmarks.workloads import (
     PARTITIONS,
     STALLS,
     THREE_NODES,
+    TRANSACTIONS,
     VALUES,
     WORKLOADS,
     Contestant,
+    Workload,
 )
 
 if TYPE_CHECKING:
@@ -95,6 +97,36 @@ def test_a_pace_is_judged_against_both_others() -> None:
     assert [verdict for _, verdict in _judged({PACES[0].name: done})] == [True, False, False, True]
 
 
+@pytest.mark.parametrize(
+    ("rate", "commit", "met"),
+    [
+        (300.0, 5.0, [True, True, True]),
+        (299.0, 5.0, [True, False, True]),
+        (149.0, 5.1, [False, False, False]),
+    ],
+)
+def test_small_transactions_are_judged_against_both_others_and_the_round_trip(
+    rate: float, commit: float, met: list[bool]
+) -> None:
+    """Half as many again as confluent-kafka and as Java commit, and no more than five round trips for a commit."""
+    done = {
+        OURS: _round(rate, commit_in_round_trips=commit),
+        CONFLUENT: _round(100.0),
+        JAVA: _round(200.0),
+    }
+    assert [verdict for _, verdict in _judged({TRANSACTIONS[0].name: done})] == met
+
+
+def test_large_transactions_are_judged_by_their_records() -> None:
+    """At 10,000 records in each, twice the rate of confluent-kafka; what lies between is only shown."""
+
+    def met(at: int, rate: float) -> list[bool]:
+        done = {OURS: _round(rate), CONFLUENT: _round(100.0), JAVA: _round(1000.0)}
+        return [verdict for _, verdict in _judged({TRANSACTIONS[at].name: done})]
+
+    assert (met(-1, 200.0), met(-1, 199.0), met(1, 1.0)) == ([True], [False], [])
+
+
 def test_the_longest_step_of_any_kind_of_work_is_judged() -> None:
     """One kind of work with a step of more than 5 ms is enough to miss the goal; turns are only shown."""
     figures = {name: 4.9 for name, _, _ in STALLS.figures} | {"bulk_turn_ms": 50.0}
@@ -119,6 +151,34 @@ def test_a_round_with_a_lost_or_repeated_record_does_not_count(offsets: dict[int
         found[partition].extend(numbers)
     with pytest.raises(SystemExit):
         check_offsets(found, 3)
+
+
+def _transacted(*transactions: dict[int, list[int]]) -> Transacted:
+    done = Transacted()
+    for offsets in transactions:
+        found = no_offsets()
+        for partition, numbers in offsets.items():
+            found[partition].extend(numbers)
+        done.committed(found, 0.002)
+    return done
+
+
+def test_transactions_leave_room_for_their_markers() -> None:
+    """Behind the last record of each transaction in a partition is its marker, and nothing else is missing."""
+    done = _transacted({0: [5, 6], 1: [0]}, {1: [2]}, {0: [8]})
+    done.check(5)
+    assert done.figures(1.5) == {"transactions": 2.0, "p50_ms": 2.0, "p99_ms": 2.0}
+
+
+@pytest.mark.parametrize(
+    "second",
+    [{0: [2]}, {0: [1]}, {0: [4]}, {}],
+    ids=["no marker", "repeat", "gap", "lost"],
+)
+def test_a_transaction_with_a_lost_or_repeated_record_does_not_count(second: dict[int, list[int]]) -> None:
+    """An offset that is not where the marker before it leaves it ends the client's process with an error."""
+    with pytest.raises(SystemExit):
+        _transacted({0: [0, 1]}, second).check(3)
 
 
 def test_percentiles_are_in_milliseconds() -> None:
@@ -179,7 +239,9 @@ def test_every_workload_runs() -> None:
     # Another Python needs an environment of its own, three brokers and 5,000 partitions half a minute each; so does
     # counting, which comes with the latter.
     left_out = (LOOPS, THREE_NODES, PARTITIONS)
-    chosen = [workload for workload in WORKLOADS if workload not in left_out]
+    # The same programs with other figures are no other test.
+    different = {_programs(workload): workload for workload in WORKLOADS if workload not in left_out}
+    chosen = list(different.values())
     done = subprocess.run(
         _command(*(workload.name for workload in chosen)),
         cwd=_ROOT,
@@ -191,6 +253,10 @@ def test_every_workload_runs() -> None:
     for workload in chosen:
         assert _lines(done.stdout, workload.contestants) == len(workload.contestants), done.stdout
         assert f"\n{workload.title}\n| " in done.stdout
+
+
+def _programs(workload: Workload) -> tuple[str, ...]:
+    return tuple(contestant.program for contestant in workload.contestants)
 
 
 @pytest.mark.kafka

@@ -12,7 +12,6 @@ from confluent_kafka.admin import AdminClient
 from tests.kafka.reading import ReadRecord, by_partition, read_all
 from tools.kafka_cluster import KafkaCluster
 from tools.kafka_jars import KafkaUnavailableError
-from tools.kafka_node import QUICK_START
 
 pytestmark = pytest.mark.kafka
 
@@ -64,8 +63,9 @@ def test_leaders_go_where_they_are_sent(real_kafka_cluster: KafkaCluster) -> Non
 def test_a_paused_node_answers_nothing_until_it_is_resumed(real_kafka_cluster: KafkaCluster) -> None:
     """SIGSTOP leaves the port open and every question without an answer; SIGCONT ends that."""
     node = real_kafka_cluster.node(2)
-    asked = AdminClient({"bootstrap.servers": node.address})
     node.pause()
+    # Made before, it might have heard of the other nodes by now, and ask those.
+    asked = AdminClient({"bootstrap.servers": node.address})
     try:
         assert (node.paused, node.running, node.accepts_connections()) == (True, True, True)
         with pytest.raises(KafkaException):
@@ -74,20 +74,6 @@ def test_a_paused_node_answers_nothing_until_it_is_resumed(real_kafka_cluster: K
         node.resume()
     assert not node.paused
     assert asked.list_topics(timeout=30.0).brokers
-
-
-def test_a_killed_node_can_be_started_again() -> None:
-    """After SIGKILL a node comes back on its port, with what was written to it."""
-    with KafkaCluster(1, java_options=QUICK_START) as kafka:
-        topic = kafka.create_topic("survives", 1)
-        producer = ForeignProducer({"bootstrap.servers": kafka.bootstrap_servers})
-        producer.produce(topic, b"v")
-        producer.flush()
-        kafka.node(1).kill()
-        assert not kafka.node(1).running
-        kafka.node(1).start()
-        kafka.wait_ready()
-        assert [record.value for record in read_all(kafka.bootstrap_servers, topic)] == [b"v"]
 
 
 def test_a_node_that_cannot_start_shows_its_log() -> None:

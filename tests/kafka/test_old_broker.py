@@ -8,7 +8,6 @@ from __future__ import annotations
 import asyncio
 import random
 import time
-from collections.abc import Iterator
 from typing import Any, Literal, get_args
 
 import pytest
@@ -24,20 +23,12 @@ from tests.judge.history import Found, Sent, digest_of, found, told, value_of
 from tests.judge.judge import judge
 from tests.kafka.reading import read_all
 from tools.kafka_cluster import KafkaCluster
-from tools.kafka_jars import OLD_KAFKA_VERSION
 
 pytestmark = pytest.mark.kafka
 
 Codec = Literal["none", "gzip", "snappy", "lz4", "zstd"]
 PRODUCE, METADATA = 0, 3
 _MESSAGE_TOO_LARGE = 10
-
-
-@pytest.fixture(scope="module")
-def old_kafka() -> Iterator[KafkaCluster]:
-    """A real Kafka of one node, of the last version before 4."""
-    with KafkaCluster(1, OLD_KAFKA_VERSION) as kafka:
-        yield kafka
 
 
 async def _log(kafka: KafkaCluster, topic: str) -> list[Found]:

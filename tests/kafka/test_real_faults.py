@@ -22,17 +22,10 @@ from tests.kafka.faults_load import PARTITIONS, Load
 from tests.kafka.faults_report import Report
 from tests.kafka.faults_run import REQUEST_TIMEOUT, Run
 from tools.kafka_cluster import KafkaCluster
-from tools.kafka_node import QUICK_START
 
 ROUNDS: Final = range(10 if PROOF else 1)
 NODES: Final = (1, 2, 3)
 _SEED: Final = int(os.environ.get(SEED_VARIABLE) or random.SystemRandom().randrange(2**31))
-# Otherwise the cluster itself takes nine seconds to miss a dead node, and thirty to do without a slow one.
-_SETTINGS: Final = {
-    "broker.session.timeout.ms": "3000",
-    "broker.heartbeat.interval.ms": "500",
-    "replica.lag.time.max.ms": "4000",
-}
 
 pytestmark = [pytest.mark.kafka, pytest.mark.timeout(600)]
 rounds = pytest.mark.parametrize("round_", ROUNDS)
@@ -40,13 +33,6 @@ rounds = pytest.mark.parametrize("round_", ROUNDS)
 Start = Callable[..., Run]
 Place = tuple[Load, int]
 """A partition of one of the two topics."""
-
-
-@pytest.fixture(scope="module")
-def faulty_kafka() -> Iterator[KafkaCluster]:
-    """Three nodes of their own: replication factor 3, min.insync.replicas 2."""
-    with KafkaCluster(3, settings=_SETTINGS, java_options=QUICK_START) as kafka:
-        yield kafka
 
 
 @pytest.fixture(scope="module")
@@ -61,10 +47,10 @@ def report(request: pytest.FixtureRequest) -> Iterator[Report]:
 
 
 @pytest.fixture
-def run(faulty_kafka: KafkaCluster, report: Report) -> Start:
+def run(faulty_nodes: KafkaCluster, report: Report) -> Start:
     """Begins a run by its name, and its round's number."""
     return lambda name, round_, **options: Run(
-        faulty_kafka, f"{name}-{round_}", _SEED + round_, report, **options
+        faulty_nodes, f"{name}-{round_}", _SEED + round_, report, **options
     )
 
 
@@ -169,11 +155,11 @@ async def test_d13_all_nodes_gone_and_back(run: Start, round_: int) -> None:
 
 @rounds
 async def test_d14_a_network_partition_between_us_and_one_broker(
-    run: Start, round_: int, faulty_kafka: KafkaCluster, monkeypatch: pytest.MonkeyPatch
+    run: Start, round_: int, faulty_nodes: KafkaCluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """D14: partitions of the other brokers lose at most a tenth of their throughput while one cannot be reached."""
     cut_off = random.Random(_SEED + round_).choice(NODES)
-    async with Gate(faulty_kafka.node(cut_off).ports.broker) as gate:
+    async with Gate(faulty_nodes.node(cut_off).ports.broker) as gate:
         gate.stand_in(monkeypatch)
         async with run("D14", round_, roaming=False) as faults:
             live = await _led_by_others(faults, cut_off)

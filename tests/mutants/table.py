@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from tests.mutants.mutant import Mutant
+from tests.mutants.transactional import TRANSACTIONAL
 
 MUTANTS: Final = (
     # -- order
@@ -87,8 +88,8 @@ MUTANTS: Final = (
         name="topic-made-anew-taken-for-known",
         kind="order",
         file="_state/sequences.py",
-        line="        queue.introduced = False\n        queue.broken",
-        instead="        queue.broken",
+        line="        queue.introduced = False\n        if self.transactional",
+        instead="        if self.transactional",
         bug="A topic was deleted and made again, and its leaders are taken to know the producer.",
         by=("tests/state/test_strangers.py",),
     ),
@@ -177,8 +178,8 @@ MUTANTS: Final = (
         name="end-tells-split-batches-last",
         kind="order",
         file="_state/settlement.py",
-        line="for batch in sorted(self.accumulator.live, key=lambda batch: batch.order):",
-        instead="for batch in list(self.accumulator.live):",
+        line="return sorted(self.accumulator.live, key=lambda batch: batch.order)",
+        instead="return list(self.accumulator.live)",
         bug="When the producer ends, parts of a split batch are told after younger batches.",
         by=("tests/state/test_settlement.py",),
     ),
@@ -883,7 +884,7 @@ MUTANTS: Final = (
         name="no-backoff-between-retries",
         kind="time",
         file="_state/settlement.py",
-        line="batch.retry_at = now + self.backoff.after(batch.attempts - 1, self.rng)",
+        line="batch.retry_at = now + (backoff or self.backoff).after(batch.attempts - 1, self.rng)",
         instead="batch.retry_at = now",
         bug="A batch that is refused is sent again at once, for as long as its delivery time lasts.",
         by=("tests/state/test_settlement.py",),
@@ -1257,4 +1258,5 @@ MUTANTS: Final = (
         bug="A connection that has ended leaves its timer in the loop.",
         by=("tests/net/test_no_timers.py",),
     ),
+    *TRANSACTIONAL,
 )

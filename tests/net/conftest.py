@@ -14,6 +14,7 @@ from blockbuster import blockbuster_ctx
 from aioproducer import Producer
 from aioproducer.testing import EmbeddedKafka
 from tests.net.support import Make, timers_of_the_library, turns
+from tests.net.transactional import NAME
 
 LIMIT_OF_A_TEST = 20
 
@@ -75,6 +76,24 @@ async def kafka(nothing_left: None) -> AsyncIterator[EmbeddedKafka]:
         kafka.create_topic("one", 1)
         kafka.create_topic("four", 4)
         yield kafka
+
+
+@pytest.fixture(params=[1, 2], ids=["level1", "level2"])
+async def ledger(request: pytest.FixtureRequest, nothing_left: None) -> AsyncIterator[EmbeddedKafka]:
+    """Three brokers with transactions of either version; `one` has 1 partition, `four` has 4, as `source` has."""
+    async with EmbeddedKafka(3, transaction_version=request.param) as kafka:
+        for topic, partitions in (("one", 1), ("four", 4), ("source", 4)):
+            kafka.create_topic(topic, partitions)
+        yield kafka
+
+
+@pytest.fixture
+async def clerk(make: Make, ledger: EmbeddedKafka) -> Producer[Any, Any]:
+    """A running transactional producer, initialized."""
+    one = make(ledger, transactional_id=NAME)
+    await one.start()
+    await one.init_transactions()
+    return one
 
 
 @pytest.fixture

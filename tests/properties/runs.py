@@ -9,6 +9,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis.stateful import RuleBasedStateMachine, run_state_machine_as_test
 
+from tests.collector import seldom
 from tests.effort import FEW, PROOF
 
 # Hypothesis remembers what it has tried, and takes ever longer to think of something new: many short runs see more.
@@ -29,7 +30,8 @@ def in_parts(test: Callable[[int], None]) -> Callable[[int], None]:
 def run(machine: type[RuleBasedStateMachine], part: int) -> None:
     """Try random lives of a machine; a failure shows the shortest, and what replays it."""
     print(f"part {part} of {PARTS}")
-    run_state_machine_as_test(machine, settings=SETTINGS)
+    with seldom():
+        run_state_machine_as_test(machine, settings=SETTINGS)
 
 
 def broken_off() -> bool:

@@ -10,7 +10,7 @@ from typing import Any
 
 import attrs
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+from hypothesis.stateful import initialize, invariant, precondition, rule
 
 from aioproducer._core import APPENDED, BATCH_OVERHEAD
 from aioproducer._state.accumulator import Limits
@@ -25,6 +25,7 @@ from tests.judge.judge import Rules, judge
 from tests.properties.queues_model import Batch, Partition, Record, Reference
 from tests.properties.runs import broken_off, in_parts, run
 from tests.properties.sizes import HEADER, Content
+from tests.properties.swarm import SwarmMachine
 from tests.state.machines import BACKOFF, DELIVERY_TIMEOUT, Machines
 
 NODES = (1, 2)
@@ -62,7 +63,7 @@ SETTINGS = st.builds(
 )
 
 
-class AccumulatorMachine(RuleBasedStateMachine):
+class AccumulatorMachine(SwarmMachine):
     """Records, requests, answers, losses, moves and time in any order."""
 
     def __init__(self) -> None:

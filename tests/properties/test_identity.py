@@ -17,6 +17,7 @@ from tests.judge.history import Found, Sent
 from tests.judge.judge import judge
 from tests.properties.numbers_model import Attempt, Ledger
 from tests.properties.runs import broken_off, in_parts, run
+from tests.properties.swarm import SwarmMachine
 from tests.state.life import (
     AMBIGUOUS,
     NODES,
@@ -147,7 +148,7 @@ class WatchedLife(Life):
         return delivery.result().offset
 
 
-class IdentityMachine(WholeWay):
+class IdentityMachine(SwarmMachine, WholeWay):
     """The life of the machines, and what else befalls an identity."""
 
     life: WatchedLife | None = None

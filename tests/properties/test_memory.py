@@ -11,7 +11,7 @@ from typing import Any
 
 import attrs
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+from hypothesis.stateful import initialize, invariant, precondition, rule
 
 from aioproducer._core import APPENDED, BatchDelivery, Column, Lane
 from aioproducer._state.accumulator import Limits
@@ -26,6 +26,7 @@ from tests.judge.history import Found, Sent, digest_of, found, number_of, told, 
 from tests.judge.judge import Rules, judge
 from tests.properties.runs import broken_off, in_parts, run
 from tests.properties.sizes import HEADER, Content, alone, framed
+from tests.properties.swarm import SwarmMachine
 from tests.state.machines import DELIVERY_TIMEOUT, LINGER, Call, Machines
 
 NODES = (1, 2)
@@ -88,7 +89,7 @@ class Bulk:
     over: bool = False
 
 
-class MemoryMachine(RuleBasedStateMachine):
+class MemoryMachine(SwarmMachine):
     """Calls of all kinds, requests, answers, withdrawals, dead brokers and time, in any order."""
 
     def __init__(self) -> None:

@@ -6,11 +6,12 @@ import random
 from typing import Any
 
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+from hypothesis.stateful import initialize, invariant, precondition, rule
 
 from aioproducer._state.metadata import MetadataQuestion, Node, TopicFacts, Update
 from aioproducer._wire.messages.metadata import MetadataResponse, MetadataResponseBroker
 from tests.properties.runs import in_parts, run
+from tests.properties.swarm import SwarmMachine
 from tests.state.cluster_answers import MAX_AGE, MAX_IDLE, answer, partition, topic, view
 
 NAMED = ("a", "b", "c")
@@ -39,7 +40,7 @@ class ClusterTopic:
         return [each[max(len(each) - 1 - lag, 0)] for each in self.history]
 
 
-class ViewMachine(RuleBasedStateMachine):
+class ViewMachine(SwarmMachine):
     """Elections, hints, growth, deletion, bad answers and lost answers, in any order."""
 
     def __init__(self) -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from tools import checks
-from tools.checks import Check, close, take
+from tools.checks import Check, close, side_by_side, take
 
 
 @pytest.fixture(autouse=True)
@@ -95,11 +95,20 @@ def test_checks_of_one_turn_run_at_the_same_time(tmp_path: Path, capfd: pytest.C
         "writes", [sys.executable, "-c", f"print(1); open({str(pipe)!r}, 'w').write('x'); print(2)"]
     )
     reads = Check("reads", [sys.executable, "-c", f"print(3); open({str(pipe)!r}).read(); print(4)"])
-    take([writes, reads])
+    take(side_by_side(writes, reads))
     assert (writes.verdict, reads.verdict) == ("ok", "ok")
     shown = capfd.readouterr().out
     assert "\n1\n2\n" in shown
     assert "\n3\n4\n" in shown
+
+
+def test_a_lane_runs_one_after_the_other(tmp_path: Path) -> None:
+    """The second finds what the first has left."""
+    left = tmp_path / "left"
+    first = Check("first", [sys.executable, "-c", f"open({str(left)!r}, 'x')"])
+    second = Check("second", [sys.executable, "-c", f"open({str(left)!r})"])
+    take([[first, second], [Check("beside", [sys.executable, "-c", ""])]])
+    assert (first.verdict, second.verdict) == ("ok", "ok")
 
 
 def test_last_line_is_the_sum(capsys: pytest.CaptureFixture[str], reports: Path) -> None:

@@ -11,9 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from aioproducer import Delivery, Producer
+from aioproducer import Delivery, Producer, TransactionError, errors
+from aioproducer._state.transaction import State
 from aioproducer.testing import EmbeddedKafka, MockProducer
-from tests.repo.document_code import DOCUMENTS, Kind, every, name_of
+from tests.repo.document_code import DOCUMENTS, Kind, blocks, every, name_of
 from tests.repo.document_runs import run, run_program
 from tests.repo.source import ROOT
 from tools import readme_figures
@@ -126,6 +127,20 @@ def test_methods_exist(noun: str, kinds: tuple[type, ...]) -> None:
     named = {name for document in DOCUMENTS for name in re.findall(called, document.read_text())}
     assert named
     assert [name for name in sorted(named) if not any(hasattr(kind, name) for kind in kinds)] == []
+
+
+def test_transactions_are_drawn_and_explained() -> None:
+    """The page about transactions has every state of the table, and a line for each of their errors."""
+    text = (ROOT / "docs" / "transactions.md").read_text()
+    picture = next(block for block in blocks(ROOT / "docs" / "transactions.md") if block.kind is Kind.PLAIN)
+    assert [each.name for each in State if each.name not in picture.source + "FATAL"] == []
+    named = {
+        each.__name__
+        for each in vars(errors).values()
+        if isinstance(each, type) and issubclass(each, TransactionError)
+    }
+    table = text.partition("## What do I do now?")[2]
+    assert [name for name in sorted(named) if f"`{name}`" not in table] == []
 
 
 def test_readme_shows_the_figures_that_were_measured() -> None:

@@ -15,11 +15,12 @@ ERRORS = """
     AuthenticationError AuthorizationError BrokerError BrokerUnavailableError BufferFullError
     CommitOutcomeUnknownError ConfigurationError DeliveryError DeliveryTimeoutError KafkaError MetadataTimeoutError
     ProducerFencedError ProtocolError RecordError RecordTooLargeError SerializationError StateError
-    TransactionAbortedError TransactionError
+    TransactionAbortedError TransactionError TransactionTimeoutError
 """
 VOCABULARY = """
-    BatchDelivery BatchResult CloseReport Delivery FlushReport Health Outcome PartitionInfo Producer ProducerConfig
-    Record RecordMetadata Stats TopicPartition
+    BatchDelivery BatchResult CloseReport Delivery FlushReport GroupMetadata Health OffsetAndMetadata Outcome
+    PartitionInfo Producer ProducerConfig Record RecordMetadata Stats TopicPartition Transaction TransactionHandle
+    TransactionListing committed_offsets fence list_transactions
 """
 
 

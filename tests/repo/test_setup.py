@@ -76,8 +76,14 @@ def test_floors_are_exact_versions() -> None:
 
 
 def test_every_level_brings_what_it_is_for() -> None:
-    """Tools come with dev, what tests import with core and dev, and neither with run."""
-    for level, names in (("dev", "ruff pytest kio"), ("core", "pytest kio"), ("run", "anyio Cython")):
+    """Tools come with dev, what all tests import with it and the floors, what some import with core, and none of it with run."""
+    levels = {
+        "dev": "ruff pytest kio",
+        "floors": "pytest kio",
+        "core": "pytest pyarrow",
+        "run": "anyio click",
+    }
+    for level, names in levels.items():
         assert all(any(each.startswith(name) for each in requirements(level)) for name in names.split())
     assert not any(each.startswith(("pytest", "ruff")) for each in requirements("run"))
     assert not any(each.startswith("ruff") for each in requirements("core"))

@@ -111,8 +111,9 @@ def prove(python: Path, wheel: Path, sdist: Path, folder: Path) -> Proof:
 def proofs(
     sdist: Path, wheel_for: Callable[[Path], Path], tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[dict[str, Future[Proof]]]:
-    """One for each Python of this machine, all at a time."""
-    found = pythons()
+    """One for the oldest and one for the newest Python of this machine, at the same time."""
+    every = sorted(pythons().items(), key=lambda found: [int(part) for part in found[0].split(".")])
+    found = dict((every[0], every[-1]))
 
     def proof(version: str, python: Path) -> Proof:
         return prove(python, wheel_for(python), sdist, tmp_path_factory.mktemp(f"python{version}-"))
@@ -121,7 +122,7 @@ def proofs(
         yield {version: pool.submit(proof, version, python) for version, python in found.items()}
 
 
-def test_wheel_of_each_python_is_for_any_linux(proofs: dict[str, Future[Proof]]) -> None:
+def test_wheels_are_for_any_linux(proofs: dict[str, Future[Proof]]) -> None:
     """auditwheel names it manylinux, for the Python that it was built by."""
     for version, proof in proofs.items():
         python, abi, platforms = proof.result().name.removesuffix(".whl").split("-")[-3:]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import heapq
 import math
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
@@ -51,6 +52,9 @@ class Ledger:
     def __init__(self, loop: SimulatedLoop) -> None:
         self.loop = loop
         self.entries: list[Entry] = []
+        # Who has a deadline, by its moment; only for the first there is a timer.
+        self._deadlines: list[tuple[float, int, Entry]] = []
+        self._watched_from = math.inf
 
     # -- sending
 
@@ -136,11 +140,29 @@ class Ledger:
             # It waits for its topic or for memory like any other, though its delivery is there already.
             limit += producer.config.max_block_ms / 1000
         entry.due_at = since + limit
-        self.loop.call_at(entry.due_at, self._due, entry)
+        heapq.heappush(self._deadlines, (entry.due_at, entry.number, entry))
+        self._watch()
 
-    def _due(self, entry: Entry) -> None:
-        # A loop that was held up gets a moment for what has arrived meanwhile.
-        self.loop.call_later(MOMENT, self._overdue, entry)
+    def _watch(self) -> None:
+        """Wake up at the first deadline of a record without an outcome."""
+        deadlines = self._deadlines
+        while deadlines and not deadlines[0][2].pending:
+            heapq.heappop(deadlines)
+        if deadlines and deadlines[0][0] < self._watched_from:
+            self._watched_from = deadlines[0][0]
+            self.loop.call_at(self._watched_from, self._due, self._watched_from)
+
+    def _due(self, moment: float) -> None:
+        if moment != self._watched_from:
+            return
+        self._watched_from = math.inf
+        deadlines = self._deadlines
+        while deadlines and deadlines[0][0] <= moment:
+            _, _, entry = heapq.heappop(deadlines)
+            # A loop that was held up gets a moment for what has arrived meanwhile.
+            if entry.pending:
+                self.loop.call_later(MOMENT, self._overdue, entry)
+        self._watch()
 
     def _overdue(self, entry: Entry) -> None:
         if entry.pending:

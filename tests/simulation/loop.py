@@ -18,6 +18,7 @@ _BEGIN: Final = 1_000.0
 _WALL_BEGIN_MS: Final = 1_700_000_000_000
 _TURN_COSTS: Final = 20e-6
 _MOST_TURNS: Final = 3_000_000
+_MANY_CANCELLED: Final = 50
 
 
 class StuckError(AssertionError):
@@ -32,9 +33,12 @@ class SimulatedLoop(asyncio.BaseEventLoop):
         self.rng = rng
         self.clock = ManualClock()
         self.turns = 0
+        # What is to happen in a certain turn, whatever happens then.
+        self.in_turn: dict[int, Callable[[], object]] = {}
         self.troubles: list[dict[str, Any]] = []
         self.wall_offset_ms = 0
         self._clock_resolution = 1e-9
+        self._timer_cancelled_count = 0
         self._now = _BEGIN
         self._selector = self
         self._set_clock()
@@ -64,31 +68,55 @@ class SimulatedLoop(asyncio.BaseEventLoop):
         self._set_clock()
 
     def _set_clock(self) -> None:
-        self.clock.monotonic = self._now
-        self.clock.wall_ms = self.wall_ms()
+        clock, now = self.clock, self._now
+        clock.monotonic = now
+        clock.wall_ms = _WALL_BEGIN_MS + round((now - _BEGIN) * 1000) + self.wall_offset_ms
 
-    # -- what asyncio asks of a loop's selector
+    # -- turns
 
-    def select(self, timeout: float | None) -> list[Any]:
-        """asyncio: wait until something happens, at most so long."""
+    def _run_once(self) -> None:
+        """asyncio: one turn. As its own does it, without what only selectors and debugging need."""
+        scheduled: list[Any] = self._scheduled  # type: ignore[attr-defined]
+        if self._timer_cancelled_count > max(_MANY_CANCELLED, len(scheduled) // 2):
+            scheduled[:] = [timer for timer in scheduled if not timer._cancelled or self._let_go(timer)]
+            heapq.heapify(scheduled)
+            self._timer_cancelled_count = 0
+        ready = self._ready  # type: ignore[attr-defined]
+        self._begin_turn(idle=not ready and not self._stopping)  # type: ignore[attr-defined]
+        now = self._now + self._clock_resolution
+        while scheduled and scheduled[0]._when < now:
+            timer = heapq.heappop(scheduled)
+            timer._scheduled = False
+            ready.append(timer)
+        for _ in range(len(ready)):
+            handle = ready.popleft()
+            if not handle._cancelled:
+                handle._run()
+
+    def _begin_turn(self, *, idle: bool) -> None:
         self.turns += 1
+        planned = self.in_turn.pop(self.turns, None)
+        if planned is not None:
+            self.call_soon(planned)
         if self.turns > _MOST_TURNS:
             raise StuckError(f"after {_MOST_TURNS} turns of the loop the simulation is not over")
-        if timeout is None:
-            raise StuckError("nothing will ever happen again, and the simulation is not over")
-        if timeout > 0:
-            self._jump()
-        else:
-            self._pass(self.rng.random() * _TURN_COSTS)
+        ahead = self._until_a_timer() if idle else 0.0
+        self._pass(ahead if ahead > 0 else self.rng.random() * _TURN_COSTS)
         self._shuffle()
-        return []
 
-    def _jump(self) -> None:
+    def _until_a_timer(self) -> float:
         scheduled: list[Any] = self._scheduled  # type: ignore[attr-defined]
-        while scheduled and scheduled[0].cancelled():
-            heapq.heappop(scheduled)._scheduled = False
-        if scheduled:
-            self._pass(max(0.0, scheduled[0].when() - self._now))
+        while scheduled and scheduled[0]._cancelled:
+            self._let_go(heapq.heappop(scheduled))
+            self._timer_cancelled_count -= 1
+        if not scheduled:
+            raise StuckError("nothing will ever happen again, and the simulation is not over")
+        return float(scheduled[0]._when - self._now)
+
+    @staticmethod
+    def _let_go(timer: Any) -> bool:
+        timer._scheduled = False
+        return False
 
     def _shuffle(self) -> None:
         ready = self._ready  # type: ignore[attr-defined]
@@ -96,6 +124,8 @@ class SimulatedLoop(asyncio.BaseEventLoop):
             return
         handles = list(ready)
         places = [place for place, handle in enumerate(handles) if _is_step_of_a_task(handle)]
+        if len(places) < 2:
+            return
         steps = [handles[place] for place in places]
         self.rng.shuffle(steps)
         for place, step in zip(places, steps, strict=True):

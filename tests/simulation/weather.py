@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import errno
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Final
 
 import attrs
@@ -27,6 +27,8 @@ class Storm:
 
     world: World
     told: list[str] = attrs.Factory(list)
+    apis: tuple[str, ...] = APIS
+    """The requests whose answers suffer."""
 
     @property
     def kafka(self) -> EmbeddedKafka:
@@ -46,11 +48,11 @@ class Storm:
         """One of the partitions."""
         return self.world.rng.randrange(self.kafka.topics[TOPIC])
 
-    async def rage(self, faults: int, seconds: float) -> None:
+    async def rage(self, faults: int, seconds: float, kinds: Sequence[Fault] = ()) -> None:
         """So many faults, spread over this time; some of them at once."""
         async with asyncio.TaskGroup() as tasks:
             for _ in range(faults):
-                fault = self.world.rng.choice(FAULTS)
+                fault = self.world.rng.choice(kinds or FAULTS)
                 tasks.create_task(self._later(fault, self.world.rng.uniform(0, seconds)))
 
     async def _later(self, fault: Fault, delay: float) -> None:
@@ -176,21 +178,27 @@ async def cut_answers(storm: Storm) -> None:
     """The connection ends in place of answers, before or after the append."""
     rng = storm.world.rng
     storm.kafka.faults.cut(
-        before=rng.random() < 0.5, reset=rng.random() < 0.5, api=rng.choice(APIS), times=rng.randrange(1, 8)
+        before=rng.random() < 0.5,
+        reset=rng.random() < 0.5,
+        api=rng.choice(storm.apis),
+        times=rng.randrange(1, 8),
     )
 
 
 async def lost_answers(storm: Storm) -> None:
     """The broker does what it is asked and says nothing."""
     rng = storm.world.rng
-    storm.kafka.faults.drop_answer(api=rng.choice(APIS), times=rng.randrange(1, 4))
+    storm.kafka.faults.drop_answer(api=rng.choice(storm.apis), times=rng.randrange(1, 4))
 
 
 async def late_answers(storm: Storm) -> None:
     """Answers, or the handling itself, are late: perhaps too late."""
     rng = storm.world.rng
     storm.kafka.faults.delay(
-        rng.uniform(0.1, 6.0), before=rng.random() < 0.5, api=rng.choice(APIS), times=rng.randrange(1, 5)
+        rng.uniform(0.1, 6.0),
+        before=rng.random() < 0.5,
+        api=rng.choice(storm.apis),
+        times=rng.randrange(1, 5),
     )
 
 
@@ -203,7 +211,7 @@ async def throttled(storm: Storm) -> None:
 async def nonsense(storm: Storm) -> None:
     """Answers that are none."""
     rng, faults = storm.world.rng, storm.kafka.faults
-    where = {"api": rng.choice(APIS), "times": rng.randrange(1, 3)}
+    where = {"api": rng.choice(storm.apis), "times": rng.randrange(1, 3)}
     match rng.randrange(5):
         case 0:
             faults.wrong_correlation_id(**where)  # type: ignore[arg-type]

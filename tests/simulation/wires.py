@@ -105,15 +105,20 @@ class Flow:
 
     def _take(self) -> None:
         """The kernel takes what the window allows."""
-        room = self.weather.window - self._travelling_bytes - self._unread_bytes
-        while self._unsent and room > 0:
-            piece = self._next_piece(min(room, self.weather.piece()))
-            room -= len(piece)
-            self._travelling_bytes += len(piece)
-            self._send_off(piece)
+        if self._unsent:
+            room = self.weather.window - self._travelling_bytes - self._unread_bytes
+            while self._unsent and room > 0:
+                piece = self._next_piece(min(room, self.weather.piece()))
+                room -= len(piece)
+                self._travelling_bytes += len(piece)
+                self._send_off(piece)
         self.sender.went(self._unsent_bytes)
 
     def _next_piece(self, limit: int) -> bytes:
+        if len(self._unsent) == 1 and self._unsent_bytes <= limit:
+            # Nearly always: a few bytes, and nothing behind them.
+            self._unsent_bytes = 0
+            return bytes(self._unsent.popleft())
         piece = bytearray()
         while self._unsent and len(piece) < limit:
             view = self._unsent.popleft()

@@ -101,8 +101,8 @@ def simulate(play: Play, seed: int, *, brokers: int = 3, **options: Any) -> Worl
                 loop.run_until_complete(_whole(world, play))
                 _nothing_is_left(world)
             finally:
-                gc.enable()
                 _abandon(loop)
+                gc.enable()
         findings = judge(world.ledger.history(), world.read_back(), world.rules)
     if findings:
         raise AssertionError(_verdict(world, findings))

@@ -133,6 +133,7 @@ class Machines:
     identity: tuple[int, int] | None = IDENTITY
     seed: int = 1
     gapless: bool = False
+    transactional: bool = False
 
     clock: ManualClock = attrs.field(init=False, factory=lambda: ManualClock(1000.0, 1_700_000_000_000))
     loop: Any = attrs.field(init=False, factory=HandLoop)  # stands in for an event loop
@@ -151,7 +152,11 @@ class Machines:
 
     def __attrs_post_init__(self) -> None:
         rng = random.Random(self.seed)
-        self.sequences = Sequences(idempotent=self.idempotent, one_at_a_time=self.one_at_a_time)
+        self.sequences = Sequences(
+            idempotent=self.idempotent,
+            one_at_a_time=self.one_at_a_time,
+            transactional=self.transactional,
+        )
         if self.idempotent and self.identity is not None:
             self.sequences.obtained(*self.identity)
         self.accumulator = Accumulator(

@@ -30,6 +30,7 @@ from aioproducer.errors import (
     StateError,
     TransactionAbortedError,
     TransactionError,
+    TransactionTimeoutError,
     printable,
 )
 from aioproducer.outcome import Outcome
@@ -48,6 +49,7 @@ TREE: dict[type[KafkaError], tuple[type[BaseException], ...]] = {
     TransactionError: (KafkaError,),
     TransactionAbortedError: (TransactionError,),
     CommitOutcomeUnknownError: (TransactionError, TimeoutError),
+    TransactionTimeoutError: (TransactionError, TimeoutError),
     ProducerFencedError: (TransactionError,),
     AuthenticationError: (KafkaError,),
     AuthorizationError: (KafkaError,),
@@ -60,6 +62,7 @@ RETRIABLE = {
     DeliveryTimeoutError,
     TransactionAbortedError,
     CommitOutcomeUnknownError,
+    TransactionTimeoutError,
     BrokerUnavailableError,
 }
 SPECIFIC: dict[type[KafkaError], dict[str, Any]] = {
@@ -77,6 +80,8 @@ SPECIFIC: dict[type[KafkaError], dict[str, Any]] = {
         "attempts": 1,
         "elapsed": 0.25,
     },
+    CommitOutcomeUnknownError: {"waited": 60.0},
+    TransactionTimeoutError: {"waited": 60.0},
     AuthenticationError: {"broker": "kafka-1:9092"},
     AuthorizationError: {"broker": 1},
     BrokerUnavailableError: {"broker": 7},

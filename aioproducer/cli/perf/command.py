@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import uuid
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -21,7 +22,9 @@ from aioproducer.cli.screen import Screen
 FILE = click.Path(exists=True, dir_okay=False, readable=True, path_type=Path)
 TAKE_MANY = ("--command-property", "--producer-props")
 PLOTS = (".png", ".svg")
-UNBUILT = "transactions are not available yet in this version; remove it"
+# The defaults of Kafka's tool: ProducerPerformance.DEFAULT_TRANSACTION_ID_PREFIX, DEFAULT_TRANSACTION_DURATION_MS.
+ID_PREFIX = "performance-producer-"
+DURATION_MS = 3000
 EPILOG = """
 \b
 Examples:
@@ -67,11 +70,6 @@ def _plot(_: click.Context, option: click.Parameter, path: Path | None) -> Path 
     return path
 
 
-def _refused(_: click.Context, option: click.Parameter, given: str | None) -> None:
-    if given is not None:
-        raise click.BadParameter(UNBUILT, param=option)
-
-
 @click.command(cls=KafkasWay, epilog=EPILOG)
 @click.option("--bootstrap-server", metavar="HOST:PORT,...", help="Brokers to ask first.")
 @click.option("--embedded", is_flag=True, help="Measure with an embedded Kafka in this process instead.")
@@ -114,14 +112,15 @@ def _refused(_: click.Context, option: click.Parameter, given: str | None) -> No
     help="Print a line so often.",
 )
 @click.option(
-    "--transactional-id", metavar="ID", callback=_refused, expose_value=False, help="Not available yet."
+    "--transactional-id",
+    metavar="ID",
+    help="Send in transactions under this id; so does the property transactional.id.",
 )
 @click.option(
     "--transaction-duration-ms",
     metavar="MS",
-    callback=_refused,
-    expose_value=False,
-    help="Not available yet.",
+    type=Whole(1),
+    help=f"Commit a transaction at this age (default {DURATION_MS}); without an id, under a random one.",
 )
 @click.option(
     "--tasks", metavar="N", type=Whole(1, 100_000), default=1, show_default=True, help="How many tasks send."
@@ -145,12 +144,19 @@ def command(**flags: Any) -> int:
 
 def _job(**flags: Any) -> Job:
     _check(flags)
+    duration, random_id = flags["transaction_duration_ms"], f"{ID_PREFIX}{uuid.uuid4()}"
 
     def configured(servers: str | None) -> ProducerConfig:
         address = servers or flags["bootstrap_server"]
-        given = {} if address is None else {"bootstrap.servers": address}
         own = {"client.id": "aioproducer-perf"} if flags["config"] is None else {}
-        return configuration(flags["config"], own | flags["properties"] | given)
+        given = {"bootstrap.servers": address, "transactional.id": flags["transactional_id"]}
+        properties = (
+            own | flags["properties"] | {name: text for name, text in given.items() if text is not None}
+        )
+        config = configuration(flags["config"], properties)
+        if duration is None or config.transactional_id is not None:
+            return config
+        return configuration(flags["config"], properties | {"transactional.id": random_id})
 
     if not flags["embedded"]:
         configured(None)
@@ -160,6 +166,7 @@ def _job(**flags: Any) -> Job:
         records=flags["num_records"],
         payloads=_payloads(flags),
         rate=flags["throughput"] if flags["throughput"] > 0 else None,
+        transaction=(duration or DURATION_MS) / 1000,
         tasks=flags["tasks"],
         warmup=flags["warmup_records"],
         interval=flags["reporting_interval"] / 1000,

@@ -15,11 +15,9 @@ class Pace:
         self._rate = rate
         self._now = now
         self._began = now()
-        self._sent = 0
 
-    async def keep(self) -> None:
-        """One record is sent; wait if that was early."""
-        self._sent += 1
-        early = self._began + self._sent / self._rate - self._now()
+    async def keep(self, sent: int) -> None:
+        """So many are sent by now; wait if that was early."""
+        early = self._began + sent / self._rate - self._now()
         if early >= WORTH_SLEEPING:
             await asyncio.sleep(early)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Iterator
 from contextlib import AsyncExitStack
+from math import inf
 from pathlib import Path
 
 import attrs
@@ -14,6 +15,7 @@ from aioproducer.cli.connecting import reach
 from aioproducer.cli.latencies import histogram
 from aioproducer.cli.perf.measuring import Measure
 from aioproducer.cli.perf.pace import Pace
+from aioproducer.cli.perf.transacting import Transactions
 from aioproducer.cli.running import Stop, every, heeding_signals
 from aioproducer.cli.screen import Meter, Screen
 
@@ -22,13 +24,17 @@ LOOK_EVERY = 0.1
 
 @attrs.frozen
 class Job:
-    """What the user asked for; `configured` gets the address of the embedded Kafka, or None for no such one."""
+    """What the user asked for; `configured` gets the address of the embedded Kafka, or None for no such one.
+
+    Records go in transactions if what is `configured` has a transactional id, each of so many seconds.
+    """
 
     configured: Callable[[str | None], ProducerConfig]
     topic: str
     records: int
     payloads: Iterator[bytes]
     rate: float | None
+    transaction: float
     tasks: int
     warmup: int
     interval: float
@@ -46,12 +52,26 @@ async def perf(job: Job, screen: Screen) -> int:
         log = life.enter_context(screen.log())
         stop = life.enter_context(heeding_signals(lambda: screen.complain("aioproducer: stopping")))
         await life.enter_async_context(producer)
-        await stop.unless_asked(reach(producer, job.topic, job.patience))
+        await _prepare(job, producer, stop)
         log.shown = True
         run = Run(job, screen, producer)
         await run.measure(stop)
         run.conclude()
         return run.exit_code(interrupted=stop.asked.is_set())
+
+
+async def _prepare(job: Job, producer: Producer, stop: Stop) -> None:
+    """Wait for all that there has to be before the first record."""
+    is_ready = False
+    try:
+        await stop.unless_asked(reach(producer, job.topic, job.patience))
+        if producer.config.transactional_id is not None:
+            await stop.unless_asked(producer.init_transactions(timeout=job.patience))
+        is_ready = not stop.asked.is_set()
+    finally:
+        if not is_ready:
+            # Nothing was sent. A close() with time would give it to the call that was left.
+            await producer.close(timeout=0)
 
 
 async def _embedded(job: Job, life: AsyncExitStack) -> str:
@@ -72,6 +92,8 @@ class Run:
         self._now = asyncio.get_running_loop().time
         self._measure = Measure(job.records, self._now())
         self._pace = None if job.rate is None else Pace(job.rate, self._now)
+        is_transactional = producer.config.transactional_id is not None
+        self._transactions = Transactions(producer, job.transaction) if is_transactional else None
         self._left = job.records
         self._ended = self._now()
 
@@ -88,19 +110,51 @@ class Run:
                 every(self._job.interval, self._tell_window),
             ):
                 await stop.unless_asked(self._send_all())
-                await stop.unless_asked(self._producer.flush())
+                if self._transactions is not None:
+                    await stop.unless_insisted(self._leave(self._transactions))
                 await stop.close(self._producer)
             self._ended = self._now()
             self._look(meter)
 
-    async def _send_all(self) -> None:
-        await asyncio.gather(*(self._send() for _ in range(self._job.tasks)))
+    @property
+    def _sent(self) -> int:
+        return self._job.records - self._left
 
-    async def _send(self) -> None:
+    async def _send_all(self) -> None:
+        if self._transactions is None:
+            await self._send_until(inf)
+            await self._producer.flush()
+            return
+        while self._left and await self._transactions.one(self._send_until):
+            if self._pace is not None:
+                await self._pace.keep(self._sent)
+
+    async def _leave(self, transactions: Transactions) -> None:
+        self._measure.watch.look()
+        before = self._measure.failures.copy()
+        before_that = transactions.problem
+        try:
+            await transactions.leave()
+        finally:
+            self._measure.watch.look()
+            if before_that is None:
+                # An abort that was asked for is not a failure of the records that it drops.
+                self._measure.failures = before
+
+    async def _send_until(self, end: float) -> None:
+        tasks = [asyncio.create_task(self._send(end)) for _ in range(self._job.tasks)]
+        try:
+            await asyncio.gather(*tasks)
+        finally:
+            for task in tasks:
+                task.cancel()
+
+    async def _send(self, end: float) -> None:
+        """Send until all is sent, or one was sent at the end or later: after that it is committed."""
         # Names are looked up once: this loop is what is measured, and has to cost little itself.
         now, pace, send, topic = self._now, self._pace, self._producer.send, self._job.topic
-        add, payloads = self._measure.watch.add, self._job.payloads
-        to_warm_up = self._job.records - self._job.warmup if self._job.warmup else -1
+        add, payloads, records = self._measure.watch.add, self._job.payloads, self._job.records
+        to_warm_up = records - self._job.warmup if self._job.warmup else -1
         while self._left:
             if self._left == to_warm_up:
                 self._measure.warmed_up(now())
@@ -110,14 +164,17 @@ class Run:
             began = now()
             try:
                 delivery = await send(topic, payload)
-            except StateError:
-                raise
             except KafkaError as error:
+                if self._transactions is not None or isinstance(error, StateError):
+                    self._left += 1
+                    raise
                 self._measure.failed(error)
             else:
                 add((began, len(payload)), delivery)
+            if began >= end:
+                return
             if pace is not None:
-                await pace.keep()
+                await pace.keep(records - self._left)
 
     def _look(self, meter: Meter) -> None:
         self._measure.watch.look()
@@ -134,6 +191,8 @@ class Run:
         measure, screen = self._measure, self._screen
         if screen.out.is_terminal:
             screen.say(histogram(measure.all.latencies.seconds, blocks=screen.blocks))
+        if self._transactions is not None:
+            screen.say(self._transactions.total())
         total = measure.all.total(self._ended)
         screen.say(total)
         if self._job.warmup:
@@ -153,10 +212,15 @@ class Run:
         """0 if all is acknowledged; otherwise stderr says what is not."""
         for reason, count in self._measure.failures.most_common():
             self._screen.complain(f"aioproducer: {count:,} records failed: {reason}")
+        so_far = f"after {self._sent:,} of {self._job.records:,} records"
+        problem = None if self._transactions is None else self._transactions.problem
+        if problem is not None:
+            self._screen.complain(f"aioproducer: ended {so_far}: {problem}")
         if interrupted:
-            sent = self._job.records - self._left
-            self._screen.complain(f"aioproducer: interrupted after {sent:,} of {self._job.records:,} records")
-        return 1 if interrupted or self._measure.failures else 0
+            was_aborted = self._transactions is not None and self._transactions.was_aborted
+            end = "; the open transaction was aborted" if was_aborted else ""
+            self._screen.complain(f"aioproducer: interrupted {so_far}{end}")
+        return 1 if interrupted or problem is not None or self._measure.failures else 0
 
 
 def _metrics(stats: Stats) -> Iterator[str]:

@@ -42,11 +42,11 @@ def answer_with(call: Call, handlers: Mapping[int, Handler]) -> Message:
         return refusal(call.cluster, handlers[API_VERSIONS])
     if error is not None:
         return ApiVersionsResponse(error_code=error.code)
-    level = call.cluster.options.transaction_version
+    level = call.cluster.transaction_version
     return ApiVersionsResponse(
         api_keys=announced(call.cluster, handlers),
         supported_features=[SupportedFeatureKey(FEATURE, 0, MAX_TRANSACTION_VERSION)],
-        finalized_features_epoch=1,
+        finalized_features_epoch=call.cluster.features_epoch,
         finalized_features=[FinalizedFeatureKey(FEATURE, level, level)] if level else [],
     )
 

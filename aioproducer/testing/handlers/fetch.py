@@ -3,6 +3,7 @@
 v4 is the first that is taken; v7 sessions (KIP-227), of which none is ever opened here: the answer's session id is 0,
 so that clients ask in full each time; v9 leader epochs; v11 racks; v12 flexible; v13 topics by id; v16 tells where the
 leader is (KIP-951). The first batch is given whole even if it is larger than every limit (KIP-74).
+Readers of committed records are given what is before the last stable offset, and which of it was aborted (KIP-98).
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from collections.abc import Iterator
 import attrs
 
 from aioproducer._wire.messages.fetch import (
+    AbortedTransaction,
     FetchableTopicResponse,
     FetchPartition,
     FetchRequest,
@@ -20,11 +22,16 @@ from aioproducer._wire.messages.fetch import (
     LeaderIdAndEpoch,
     PartitionData,
 )
+from aioproducer.testing.batches import read_header
 from aioproducer.testing.call import Answer, Call, Handler, Later, Message
 from aioproducer.testing.cluster import Cluster
 from aioproducer.testing.codes import Code
+from aioproducer.testing.log import PartitionLog
+from aioproducer.testing.records import split_batches
 from aioproducer.testing.rules import Subject
 from aioproducer.testing.topics import Partition, Topic, wrong_epoch
+
+READ_COMMITTED = 1
 
 
 def subjects(request: FetchRequest, cluster: Cluster) -> tuple[Subject, ...]:
@@ -48,9 +55,18 @@ def answer(call: Call) -> Answer:
         return _Reading(call).response()
     return Later(
         ready=lambda: _Reading(call).is_enough(),
-        deadline=call.cluster.clock() + request.max_wait_ms / 1000,
+        deadline=_patience(call),
         finish=lambda: _Reading(call).response(),
     )
+
+
+def _patience(call: Call) -> float:
+    """How long to wait for more; at the end of a transaction's time there may be some, or an empty answer."""
+    patience: float = call.cluster.clock() + call.request.max_wait_ms / 1000
+    due = (
+        call.cluster.transactions.next_deadline() if call.request.isolation_level == READ_COMMITTED else None
+    )
+    return patience if due is None else min(patience, due)
 
 
 @attrs.define
@@ -58,11 +74,14 @@ class _Reading:
     """One look at the logs."""
 
     call: Call
+    committed: bool = attrs.field(init=False)
     room: int = attrs.field(init=False)
     given: int = attrs.field(default=0, init=False)
     failed: bool = attrs.field(default=False, init=False)
 
     def __attrs_post_init__(self) -> None:
+        self.call.cluster.transactions.tick()
+        self.committed = self.call.request.isolation_level == READ_COMMITTED
         self.room = self.call.request.max_bytes
 
     def is_enough(self) -> bool:
@@ -86,17 +105,21 @@ class _Reading:
         if partition is None or error != Code.NONE:
             self.failed = True
             return _refusal(asked, partition, error)
-        records = partition.log.read(
-            asked.fetch_offset, min(self.room, asked.partition_max_bytes), at_least_one=not self.given
+        log = partition.log
+        records = log.read(
+            asked.fetch_offset,
+            min(self.room, asked.partition_max_bytes),
+            at_least_one=not self.given,
+            before=log.stable_offset if self.committed else None,
         )
         self.given += len(records)
         self.room -= len(records)
         return PartitionData(
             asked.partition,
-            high_watermark=partition.log.high_watermark,
-            last_stable_offset=partition.log.high_watermark,
-            log_start_offset=partition.log.start_offset,
-            aborted_transactions=None,
+            high_watermark=log.high_watermark,
+            last_stable_offset=log.stable_offset,
+            log_start_offset=log.start_offset,
+            aborted_transactions=_aborted(log, asked.fetch_offset, records) if self.committed else None,
             records=records,
         )
 
@@ -115,6 +138,15 @@ class _Reading:
             return wrong
         in_range = partition.log.start_offset <= asked.fetch_offset <= partition.log.end_offset
         return Code.NONE if in_range else Code.OFFSET_OUT_OF_RANGE
+
+
+def _aborted(log: PartitionLog, start: int, records: bytes) -> list[AbortedTransaction]:
+    """The aborted transactions that have records among these."""
+    last = max((read_header(batch).last_offset for batch in split_batches(records)), default=start - 1)
+    return [
+        AbortedTransaction(one.producer_id, one.first_offset)
+        for one in log.transactions.aborted(start, last + 1)
+    ]
 
 
 def _refusal(asked: FetchPartition, partition: Partition | None, error: int) -> PartitionData:

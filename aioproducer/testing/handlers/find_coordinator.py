@@ -1,11 +1,9 @@
-"""FindCoordinator: which broker looks after a group. Here that is decided by the group's name among the live brokers.
+"""FindCoordinator: which broker looks after a group or a transactional id.
 
 v0 groups only; v1 key types (0 group, 1 transaction, 2 share group); v3 flexible; v4 many keys at once.
 """
 
 from __future__ import annotations
-
-from zlib import crc32
 
 from aioproducer._wire.messages.find_coordinator import Coordinator, FindCoordinatorResponse
 from aioproducer.testing.call import Call, Handler, Message
@@ -32,10 +30,9 @@ def _find(call: Call, key: str) -> Coordinator:
     injected = call.plan.error()
     if injected is not None:
         return Coordinator(key, -1, "", -1, injected.code, injected.message)
-    live = call.cluster.live_nodes()
-    if not live:
+    node = call.cluster.coordinator(key)
+    if node is None:
         return Coordinator(key, -1, "", -1, Code.COORDINATOR_NOT_AVAILABLE)
-    node = live[crc32(key.encode()) % len(live)]
     return Coordinator(key, node.id, node.host, node.port)
 
 

@@ -24,6 +24,7 @@ from aioproducer.testing.topics import wrong_epoch
 LATEST, EARLIEST, NEWEST_RECORD, EARLIEST_LOCAL = -1, -2, -3, -4
 EARLIEST_PENDING_UPLOAD = -6
 NOWHERE = (-1, -1)
+READ_COMMITTED = 1
 
 
 def subjects(request: ListOffsetsRequest, _cluster: Cluster) -> tuple[Subject, ...]:
@@ -58,20 +59,24 @@ def _one_partition(call: Call, name: str, asked: ListOffsetsPartition) -> ListOf
     wrong = wrong_epoch(partition, asked.current_leader_epoch)
     if wrong or asked.timestamp < EARLIEST_PENDING_UPLOAD:
         return ListOffsetsPartitionResponse(asked.partition_index, wrong or Code.UNSUPPORTED_VERSION)
-    offset, timestamp = find(partition.log, asked.timestamp)
+    committed = call.request.isolation_level == READ_COMMITTED
+    offset, timestamp = find(partition.log, asked.timestamp, committed=committed)
     epoch = partition.leader_epoch if offset >= 0 and call.version >= 4 else -1
     return ListOffsetsPartitionResponse(asked.partition_index, Code.NONE, timestamp, offset, epoch)
 
 
-def find(log: PartitionLog, wanted: int) -> tuple[int, int]:
-    """Offset and time of what is wanted; -1 where there is none, and for ends of the log no time."""
+def find(log: PartitionLog, wanted: int, *, committed: bool = False) -> tuple[int, int]:
+    """Offset and time of what is wanted; -1 where there is none, and for ends of the log no time.
+
+    For `committed` readers the log ends at the last stable offset.
+    """
+    end = log.stable_offset if committed else log.high_watermark
     if wanted == LATEST:
-        return log.high_watermark, -1
+        return end, -1
     if wanted in (EARLIEST, EARLIEST_LOCAL):
         return log.start_offset, -1
-    if wanted == NEWEST_RECORD:
-        return log.newest() or NOWHERE
-    return (log.find_by_time(wanted) if wanted >= 0 else None) or NOWHERE
+    found = log.newest() if wanted == NEWEST_RECORD else log.find_by_time(wanted) if wanted >= 0 else None
+    return found if found is not None and found[0] < end else NOWHERE
 
 
 HANDLER = Handler(2, 1, 11, answer, subjects)

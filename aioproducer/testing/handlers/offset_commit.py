@@ -12,7 +12,6 @@ from aioproducer._wire.messages.offset_commit import (
     OffsetCommitResponseTopic,
 )
 from aioproducer.testing.call import Call, Handler, Message
-from aioproducer.testing.cluster import CommittedOffset
 from aioproducer.testing.codes import Code
 from aioproducer.testing.topics import Topic
 
@@ -41,17 +40,16 @@ def _commit_topic(
 
 
 def _commit(call: Call, topic: Topic | None, asked: OffsetCommitRequestPartition) -> int:
-    injected = call.plan.error()
-    if injected is not None:
-        return injected.code
+    wrong = call.coordinator_error(call.request.group_id)
+    if wrong != Code.NONE:
+        return wrong
     if topic is None:
         return Code.UNKNOWN_TOPIC_ID if call.version >= 10 else Code.UNKNOWN_TOPIC_OR_PARTITION
     if topic.partition(asked.partition_index) is None:
         return Code.UNKNOWN_TOPIC_OR_PARTITION
-    group = call.cluster.committed.setdefault(call.request.group_id, {})
-    group[topic.name, asked.partition_index] = CommittedOffset(
-        asked.committed_offset, asked.committed_leader_epoch, asked.committed_metadata
-    )
+    groups = call.cluster.groups
+    noted = groups.noted(asked.committed_offset, asked.committed_leader_epoch, asked.committed_metadata)
+    groups.make(call.request.group_id).committed[topic.name, asked.partition_index] = noted
     return Code.NONE
 
 

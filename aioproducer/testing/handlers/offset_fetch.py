@@ -1,5 +1,7 @@
 """OffsetFetch: how far groups have read; -1 where nothing was committed.
 
+With `require_stable` (v7, KIP-447) an offset that an open transaction may still change is UNSTABLE_OFFSET_COMMIT.
+
 v1 is the first that is taken; v2 null for "all partitions"; v5 leader epochs; v6 flexible; v8 many groups at once;
 v10 topics by id.
 """
@@ -21,8 +23,8 @@ from aioproducer._wire.messages.offset_fetch import (
     OffsetFetchResponseTopics,
 )
 from aioproducer.testing.call import Call, Handler, Message
-from aioproducer.testing.cluster import CommittedOffset
 from aioproducer.testing.codes import Code
+from aioproducer.testing.groups import CommittedOffset, Group
 
 _NOTHING = CommittedOffset(-1, -1, "")
 
@@ -45,11 +47,11 @@ def _widened(request: OffsetFetchRequest) -> list[OffsetFetchRequestTopics] | No
 
 
 def _group(call: Call, asked: OffsetFetchRequestGroup) -> OffsetFetchResponseGroup:
-    injected = call.plan.error()
-    if injected is not None:
-        return OffsetFetchResponseGroup(asked.group_id, error_code=injected.code)
-    known = call.cluster.committed.get(asked.group_id, {})
-    topics = _all_committed(known) if asked.topics is None else asked.topics
+    wrong = call.coordinator_error(asked.group_id)
+    if wrong != Code.NONE:
+        return OffsetFetchResponseGroup(asked.group_id, error_code=wrong)
+    known = call.cluster.groups.get(asked.group_id) or Group()
+    topics = _all_committed(known.committed) if asked.topics is None else asked.topics
     return OffsetFetchResponseGroup(asked.group_id, [_topic(call, topic, known) for topic in topics])
 
 
@@ -62,17 +64,22 @@ def _all_committed(known: Iterable[tuple[str, int]]) -> list[OffsetFetchRequestT
     ]
 
 
-def _topic(
-    call: Call, asked: OffsetFetchRequestTopics, known: dict[tuple[str, int], CommittedOffset]
-) -> OffsetFetchResponseTopics:
+def _topic(call: Call, asked: OffsetFetchRequestTopics, known: Group) -> OffsetFetchResponseTopics:
     topic = call.cluster.find(asked.name, asked.topic_id, by_id=not asked.name)
     unknown = Code.UNKNOWN_TOPIC_ID if topic is None and not asked.name else Code.NONE
     name = asked.name if topic is None else topic.name
-    partitions = [
-        OffsetFetchResponsePartitions(index, one.offset, one.leader_epoch, one.metadata, unknown)
-        for index, one in ((index, known.get((name, index), _NOTHING)) for index in asked.partition_indexes)
-    ]
+    partitions = [_partition(call, known, (name, index), unknown) for index in asked.partition_indexes]
     return OffsetFetchResponseTopics(name, bytes(16) if topic is None else topic.id, partitions)
+
+
+def _partition(
+    call: Call, known: Group, place: tuple[str, int], unknown: Code
+) -> OffsetFetchResponsePartitions:
+    if call.request.require_stable and known.is_unstable(place):
+        unstable = Code.UNSTABLE_OFFSET_COMMIT
+        return OffsetFetchResponsePartitions(place[1], -1, -1, "", unstable)
+    one = known.committed.get(place, _NOTHING)
+    return OffsetFetchResponsePartitions(place[1], one.offset, one.leader_epoch, one.metadata, unknown)
 
 
 def _plain(topic: OffsetFetchResponseTopics) -> OffsetFetchResponseTopic:

@@ -4,7 +4,8 @@ v3 is the first that is taken (record batches of magic 2); v7 allows zstd; v8 (K
 blame; v9 is flexible; v10 (KIP-951) tells a producer that asks the wrong broker who leads, and where that broker is;
 v13 names topics by id. acks=0 has no answer; an error there ends the connection. Records stay opaque: header and
 checksum are looked at, the records themselves only in compacted topics and with the option `validate_records`.
-A transactional id is refused with INVALID_REQUEST. What Kafka refuses without a text has its reason in the history.
+A transactional batch needs a transactional id, and a coordinator that knows of the write: from v12 on (KIP-890) the
+partition is added to the transaction by being written to. What Kafka refuses without a text has its reason in the history.
 """
 
 from __future__ import annotations
@@ -38,8 +39,12 @@ from aioproducer.testing.log import Appended, Stamp
 from aioproducer.testing.record_checks import check_records, check_timestamps
 from aioproducer.testing.rules import GiveError, Subject
 from aioproducer.testing.topics import Partition, Topic
+from aioproducer.testing.transactions import Identity, TransactionRefusal
+from aioproducer.testing.verification import verify_write
 
 ACKS_NONE, ACKS_LEADER, ACKS_ALL = 0, 1, -1
+KNOWS_ABORTABLE, ADDS_PARTITIONS = 11, 12
+"""The first versions that know TRANSACTION_ABORTABLE, and that add a partition to the transaction."""
 
 
 def subjects(request: ProduceRequest, cluster: Cluster) -> tuple[Subject, ...]:
@@ -97,12 +102,15 @@ def _append(call: Call, topic: Topic | None, partition: Partition | None, record
     header, batch = only_batch(records)
     _note(call, topic, partition, header)
     _check_request(call, header)
-    _check_place(call, topic, partition)
+    _check_leader(call, partition)
+    _verify(call, topic, partition, header)
+    _check_replicas(call, topic, partition)
     check_batch(header, batch, topic.max_message_bytes)
     wall = call.cluster.wall_clock()
     check_timestamps(topic, partition.index, header, batch, wall)
     check_records(topic, partition.index, batch, always=call.cluster.options.validate_records)
-    stamp = Stamp(partition.leader_epoch, call.cluster.clock(), wall if topic.log_append_time else None)
+    append_time = wall if topic.log_append_time else None
+    stamp = Stamp(partition.leader_epoch, call.cluster.clock(), append_time)
     appended = partition.log.produce(batch, header, stamp)
     call.cluster.changes.notify()
     return appended
@@ -112,9 +120,7 @@ def _check_request(call: Call, header: BatchHeader) -> None:
     request: ProduceRequest = call.request
     if header.compression == ZSTD and call.version < 7:
         raise RefusedRecords(Code.UNSUPPORTED_COMPRESSION_TYPE, "Produce takes zstd from version 7 on.")
-    if request.transactional_id is not None:
-        raise RefusedRecords(Code.INVALID_REQUEST, "This embedded Kafka has no transactions.")
-    if header.attributes & TRANSACTIONAL:
+    if header.attributes & TRANSACTIONAL and request.transactional_id is None:
         raise RefusedRecords(
             Code.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, "Transactional records without a transactional id."
         )
@@ -122,9 +128,45 @@ def _check_request(call: Call, header: BatchHeader) -> None:
         raise RefusedRecords(Code.INVALID_REQUIRED_ACKS, f"acks={request.acks} is none of -1, 0 and 1.")
 
 
-def _check_place(call: Call, topic: Topic, partition: Partition) -> None:
+def _check_leader(call: Call, partition: Partition) -> None:
     if partition.leader != call.node.id:
         raise RefusedRecords(Code.NOT_LEADER_OR_FOLLOWER, f"Broker {partition.leader} leads it.")
+
+
+def _verify(call: Call, topic: Topic, partition: Partition, header: BatchHeader) -> None:
+    """Ask the transaction's coordinator, unless the transaction has written here already."""
+    who = Identity(header.producer_id, header.producer_epoch)
+    if not header.attributes & TRANSACTIONAL or partition.log.transactions.is_open(*who):
+        return
+    adds = call.version >= ADDS_PARTITIONS
+    partition.log.transactions.attempt(*who, header.base_sequence, from_zero=adds)
+    try:
+        verify_write(
+            call.cluster,
+            call.request.transactional_id,
+            who,
+            (topic.name, partition.index),
+            adds=adds,
+            knows_abortable=call.version >= KNOWS_ABORTABLE,
+        )
+    except TransactionRefusal as refused:
+        text = f"The coordinator of the transaction of {who} said {refused.error.name}."
+        raise RefusedRecords(_as_told(refused.error, adds=adds), text) from None
+
+
+def _as_told(error: Code, *, adds: bool) -> Code:
+    """What producers know to repeat: they expect no error of a coordinator here, and a wait only since v12."""
+    unready = error in (
+        Code.COORDINATOR_LOAD_IN_PROGRESS,
+        Code.COORDINATOR_NOT_AVAILABLE,
+        Code.NOT_COORDINATOR,
+    )
+    if unready or (error == Code.CONCURRENT_TRANSACTIONS and not adds):
+        return Code.NOT_ENOUGH_REPLICAS
+    return error
+
+
+def _check_replicas(call: Call, topic: Topic, partition: Partition) -> None:
     needed = min(topic.min_insync_replicas, len(partition.replicas))
     if call.request.acks == ACKS_ALL and len(partition.isr) < needed:
         raise RefusedRecords(
@@ -145,6 +187,7 @@ def _note(call: Call, topic: Topic, partition: Partition, header: BatchHeader) -
             header.base_sequence,
             header.record_count,
             header.crc,
+            bool(header.attributes & TRANSACTIONAL),
         )
     )
 

@@ -1,0 +1,195 @@
+"""The coordinator of one transactional id, or of one group: found, dialed, asked, and looked up again when it moves."""
+
+from __future__ import annotations
+
+import enum
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import anyio
+
+from aioproducer._net.log import log
+from aioproducer._state.backoff import Backoff
+from aioproducer._state.coordinator_verdicts import Answer, Request, advice, judge
+from aioproducer._state.verdicts import UNKNOWN_SERVER_ERROR
+from aioproducer._wire.error_codes import describe
+from aioproducer._wire.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
+from aioproducer.errors import (
+    AuthorizationError,
+    BrokerError,
+    KafkaError,
+    ProducerFencedError,
+    ProtocolError,
+    TransactionError,
+    printable,
+)
+from aioproducer.outcome import Outcome
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
+    from aioproducer._net.connection import Connection
+    from aioproducer._net.session import Session
+
+FIND_COORDINATOR = 10
+KEYS_IN_A_LIST_FROM = 4
+INVALID_TXN_STATE = 48
+NOT_ALLOWED = frozenset({29, 30, 31, 53})
+# The transaction before is being ended: that takes a few milliseconds, and nobody tells when it is over. Doubled each time,
+# short waits hardly cost requests: measured, 0.4 more for a transaction of level 1, whether the first is 1 ms or 20 ms.
+BUSY = Backoff(0.001, 1.0)
+
+
+class Key(enum.Enum):
+    """What a coordinator is found by."""
+
+    GROUP = 0
+    TRANSACTION = 1
+
+
+class Said(NamedTuple):
+    """How a question about `name` ended: what the answer means, and its code.
+
+    `lost`: how many attempts before it got no answer; `busy`: how many were told that a transaction is being ended.
+    """
+
+    name: str
+    answer: Answer
+    request: Request
+    code: int
+    lost: int
+    busy: int = 0
+
+
+class _NotFound(Exception):  # noqa: N818  # a message to settle(), not an error
+    def __init__(self, code: int) -> None:
+        super().__init__(code)
+        self.code = code
+
+
+class Coordinator:
+    """The broker that keeps the state of one transactional id or group."""
+
+    def __init__(self, session: Session, kind: Key, name: str) -> None:
+        self.session = session
+        self.kind = kind
+        self.name = name
+        self.connection: Connection | None = None
+        # What went wrong with the newest question, while it has no answer.
+        self.trouble: KafkaError | None = None
+
+    async def settle(self, request: Request, attempt: Callable[[Connection], Awaitable[int]]) -> Said:
+        """Ask until there is an answer that ends the matter; `attempt` gives the code of one.
+
+        Raises ProtocolError where the coordinator does not speak what is needed.
+        """
+        failures = busy = lost = 0
+        while True:
+            asked, code = request, None
+            try:
+                connection = await self._connected()
+                lost += 1
+                code = await attempt(connection)
+                lost -= 1
+            except _NotFound as found:
+                asked, code = Request.FIND_COORDINATOR, found.code
+            except KafkaError as error:
+                if (
+                    isinstance(error, ProtocolError)
+                    and self.connection is not None
+                    and not self.connection.closed
+                ):
+                    # Not nonsense, which ends a connection: the broker does not speak the version that is needed.
+                    raise
+                self.trouble = self.session.last_error = error
+                self.forget()
+            answer = Answer.LOOK_UP if code is None else judge(asked, code)
+            if code:
+                self.trouble = error_of(Said(self.name, answer, asked, code, lost))
+            if self.trouble is not None:
+                log.debug("%s for %s %r: %s", request.value, self.kind.name.lower(), self.name, self.trouble)
+            if answer is Answer.BUSY:
+                await anyio.sleep(BUSY.after(busy, self.session.rng))
+                busy += 1
+            elif answer in (Answer.RETRY, Answer.LOOK_UP):
+                if answer is Answer.LOOK_UP:
+                    self.forget()
+                await anyio.sleep(self._backoff().after(failures, self.session.rng))
+                failures += 1
+            else:
+                assert code is not None  # noqa: S101  # without an answer it is asked again
+                self.trouble = None
+                return Said(self.name, answer, asked, code, lost, busy)
+
+    def _backoff(self) -> Backoff:
+        config = self.session.config
+        return Backoff(config.retry_backoff_ms / 1000, config.retry_backoff_max_ms / 1000)
+
+    # -- finding and dialing
+
+    async def _connected(self) -> Connection:
+        connection = self.connection
+        if connection is None or connection.closed:
+            node_id, host, port = await self._find()
+            connection = self.connection = await self.session.addresses.dial(host, port, node_id)
+        pause = connection.muted_until - self.session.loop.time()
+        if pause > 0:
+            await anyio.sleep(pause)
+        return connection
+
+    async def _find(self) -> tuple[int, str, int]:
+        connection = await self.session.control.connected()
+        version = connection.versions.choose(FIND_COORDINATOR)
+        if version >= KEYS_IN_A_LIST_FROM:
+            question = FindCoordinatorRequest(key_type=self.kind.value, coordinator_keys=[self.name])
+        else:
+            question = FindCoordinatorRequest(self.name, self.kind.value)
+        answer = await connection.request(
+            question, FindCoordinatorResponse, timeout=self.timeout, version=version
+        )
+        found = answer if version < KEYS_IN_A_LIST_FROM else _the_one(answer, self.name)
+        if found.error_code:
+            raise _NotFound(found.error_code)
+        return found.node_id, found.host, found.port
+
+    @property
+    def timeout(self) -> float:
+        """Seconds for one answer."""
+        return self.session.config.request_timeout_ms / 1000
+
+    def forget(self) -> None:
+        """It is somewhere else now, or does not answer."""
+        connection, self.connection = self.connection, None
+        if connection is not None:
+            connection.close()
+
+
+def error_of(said: Said) -> BrokerError:
+    """An answer, as an error."""
+    return BrokerError(
+        f"the answer to {said.request.value}: {advice(said.code)}",
+        code=said.code,
+        name=describe(said.code),
+        outcome=outcome_of(said),
+    )
+
+
+def outcome_of(said: Said) -> Outcome:
+    """Whether what was asked may have been done all the same."""
+    return Outcome.UNKNOWN if said.lost or said.code == UNKNOWN_SERVER_ERROR else Outcome.NOT_WRITTEN
+
+
+def fatal_error(said: Said) -> KafkaError:
+    """What an answer means after which nothing can go on."""
+    if said.answer is Answer.SUPERSEDED and said.code != INVALID_TXN_STATE:
+        return ProducerFencedError(outcome=outcome_of(said), cause=error_of(said))
+    text = f"{said.request.value} for {printable(said.name)!r} was refused"
+    if said.answer is Answer.REFUSED or said.code in NOT_ALLOWED:
+        return AuthorizationError(text, outcome=outcome_of(said), cause=error_of(said))
+    return TransactionError(text, outcome=outcome_of(said), cause=error_of(said))
+
+
+def _the_one(answer: FindCoordinatorResponse, name: str) -> Any:
+    for coordinator in answer.coordinators:
+        if coordinator.key == name:
+            return coordinator
+    raise ProtocolError("its FindCoordinator answer leaves out what was asked for")

@@ -1,0 +1,721 @@
+"""The transactions of one producer: what the table allows is asked of the coordinators here.
+
+Each of the long calls is an operation in a task of the producer. One request to a coordinator is on its way at a time,
+while the senders go on. Nothing of a transaction is sent any more once a part of it has failed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Awaitable, Callable, Mapping
+from functools import partial
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import anyio
+
+from aioproducer._net.coordinator import Coordinator, Key, Said, error_of, fatal_error
+from aioproducer._net.link import is_idle
+from aioproducer._net.log import log
+from aioproducer._net.operation import Operation
+from aioproducer._net.standing import ABORTED, ENDED, ONGOING, Standing, standing_of
+from aioproducer._state.coordinator_verdicts import Answer, Request
+from aioproducer._state.respite import Respite
+from aioproducer._state.transaction import Event, State, TransactionTable
+from aioproducer._state.transaction_parts import Place, TransactionParts
+from aioproducer._state.transaction_requests import (
+    taken_offsets,
+    to_add_partitions,
+    to_commit_offsets,
+    worst_of_partitions,
+)
+from aioproducer._state.transaction_versions import (
+    ADD_OFFSETS,
+    ADD_PARTITIONS,
+    COMMIT_OFFSETS,
+    END_TXN,
+    INIT_PRODUCER_ID,
+    level_of,
+    version_for,
+)
+from aioproducer._wire.messages.add_offsets_to_txn import AddOffsetsToTxnRequest, AddOffsetsToTxnResponse
+from aioproducer._wire.messages.add_partitions_to_txn import AddPartitionsToTxnResponse
+from aioproducer._wire.messages.end_txn import EndTxnRequest, EndTxnResponse
+from aioproducer._wire.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
+from aioproducer._wire.messages.txn_offset_commit import TxnOffsetCommitResponse
+from aioproducer.config import checked_transactional_id
+from aioproducer.errors import (
+    BrokerError,
+    CommitOutcomeUnknownError,
+    DeliveryError,
+    KafkaError,
+    ProducerFencedError,
+    ProtocolError,
+    StateError,
+    TransactionAbortedError,
+    TransactionError,
+    TransactionTimeoutError,
+)
+from aioproducer.outcome import Outcome
+from aioproducer.records import GroupMetadata, OffsetAndMetadata, TopicPartition
+
+if TYPE_CHECKING:
+    from aioproducer._net.connection import Connection
+    from aioproducer._net.engine import Engine
+    from aioproducer._state.admission import Waiting
+    from aioproducer._state.batches import QueuedBatch
+    from aioproducer._state.queues import PartitionQueue
+
+R = TypeVar("R", bound="tuple[Any, ...]")
+
+RECOVERS_FROM = 3
+# To the coordinators of so many groups a connection is kept.
+MOST_GROUPS = 8
+MEMBERS_FROM = 3
+PRODUCER_FENCED = 90
+NOBODY = (-1, -1)
+# Here a transaction is not over, and init_transactions() is possible all the same.
+ENDING = frozenset({State.ABORTABLE, State.ABORTING, State.UNCERTAIN})
+# A broker that says this of a batch may have ended the transaction, or given its id to another producer.
+INVALID_TXN_STATE = 48
+SUSPICIOUS = frozenset({47, INVALID_TXN_STATE, 90})
+# ... and these say that this producer may not write under its id any more.
+FINAL = frozenset({31, 35, 49, 53})
+
+
+class Transactions:
+    """Everything transactional of a running producer."""
+
+    def __init__(self, engine: Engine, transactional_id: str) -> None:
+        self.engine = engine
+        self.loop = engine.loop
+        self.sequences = engine.sequences
+        self.table = TransactionTable()
+        self.parts = TransactionParts(level=2)
+        self.respite = Respite()
+        # How many transactions were begun.
+        self.number = 0
+        # Which of them somebody aborted last, and the task that did.
+        self.aborted: tuple[int, asyncio.Task[Any] | None] = -1, None
+        self.coordinator = Coordinator(engine, Key.TRANSACTION, transactional_id)
+        # The id that was asked for last, and the one that the present producer id belongs to.
+        self.sought = transactional_id
+        self.identified_as: str | None = None
+        self.groups: dict[str, Coordinator] = {}
+        self.operation: Operation | None = None
+        # Those and the deliveries of offsets, of which there may be several.
+        self.going_on: set[Operation] = set()
+        # The identity was used in transactions of level 1, which have no epoch of their own.
+        self.used = False
+        # One request to a coordinator at a time: the next may depend on its answer.
+        self.turn = anyio.Lock()
+        # Adding partitions to the present transaction, given up with it.
+        self.errand = anyio.CancelScope()
+        # Asking for an identity, given up with the producer.
+        self.asking = anyio.CancelScope()
+        self.may_ask = True
+        self.news = asyncio.Event()
+        self.suspicion: KafkaError | None = None
+        self.acked_before = 0
+        self.began_at = self.loop.time()
+        # Whether records may be sent; set by the producer.
+        self.on_door: Callable[[], None] = _nothing
+        # Calls for records that were not accepted yet, and records of `send_nowait` without a place; set by the producer.
+        self.queued: Callable[[], list[Any]] = list
+
+    @property
+    def transactional_id(self) -> str:
+        """Whose transactions these are."""
+        return self.coordinator.name
+
+    # -- facts from the machines
+
+    def on_opened(self, queue: PartitionQueue) -> None:
+        """A batch was opened: on level 1 its partition has to be added first."""
+        place = (queue.topic.name, queue.index)
+        if self.parts.level == 1 and place not in self.parts.partitions:
+            self.parts.wanted[place] = queue
+            self.news.set()
+
+    def on_sent(self, now: float) -> None:
+        """Records are about to leave."""
+        self.parts.records_sent = True
+        self.respite.sent(now)
+
+    def on_lost(self, error: KafkaError) -> None:
+        """A record of the transaction will not be written, or nobody knows."""
+        self.parts.failed = True
+        code = error.code if isinstance(error, BrokerError) else 0
+        if code in FINAL:
+            self._end_the_producer(
+                TransactionError("a broker does not take records of this producer", cause=error)
+            )
+        elif code in SUSPICIOUS and (code != INVALID_TXN_STATE or self._was_opened()):
+            self.suspicion = error
+        self._failed(error)
+
+    def _failed(self, error: KafkaError) -> None:
+        if not self.table.failed(error):
+            return
+        self.on_door()
+        self.operation = None
+        for operation in list(self.going_on):
+            operation.replace(self.table.aborted(f"{operation.event.value} is not possible"))
+        self.news.set()
+
+    # -- the task
+
+    async def run(self) -> None:
+        """What has to be done for a transaction besides the calls, for ever."""
+        while True:
+            await self.news.wait()
+            self.news.clear()
+            if self.table.state is State.ABORTABLE:
+                text = "the record was not sent, as another part of its transaction failed"
+                self._drop(text, self.table.cause)
+                await self._look_into_the_suspicion()
+            elif self.parts.wanted:
+                with anyio.CancelScope() as self.errand:
+                    await self._enrol()
+
+    async def _enrol(self) -> None:
+        async with self.turn:
+            wanted, self.parts.wanted = self.parts.wanted, {}
+            if not wanted or self.table.state in (State.ABORTABLE, State.ABORTING):
+                return
+            try:
+                add = partial(self._add_partitions, wanted)
+                await self._add(self.coordinator, Request.ADD_PARTITIONS, add)
+            except KafkaError as error:
+                log.debug("partitions were not added to the transaction: %s", error)
+                return
+        self.parts.partitions.update(wanted)
+        for queue in wanted.values():
+            self.engine.accumulator.consider(queue, self.loop.time())
+
+    async def _add(
+        self, coordinator: Coordinator, request: Request, attempt: Callable[[Connection], Awaitable[int]]
+    ) -> None:
+        """Until there is an answer, nobody knows whether there is more to end, or will be, than was known before."""
+        before, self.parts.in_doubt = self.parts.in_doubt, True
+        said = await coordinator.settle(request, attempt)
+        self.parts.in_doubt = before or (said.lost > 0 and said.answer is not Answer.DONE)
+        await self._require(said)
+        self.parts.opened = True
+
+    async def _add_partitions(self, wanted: Mapping[Place, PartitionQueue], connection: Connection) -> int:
+        question = to_add_partitions(self.transactional_id, self._identity(), wanted)
+        answer = await self._ask(connection, question, AddPartitionsToTxnResponse, ADD_PARTITIONS)
+        return worst_of_partitions(answer, wanted)
+
+    async def _look_into_the_suspicion(self) -> None:
+        suspicion, self.suspicion = self.suspicion, None
+        if suspicion is None:
+            return
+        await self._landed()
+        async with self.turn:
+            # That its time was over may be known meanwhile, and explains what was refused.
+            if self.table.state is not State.ABORTABLE or self.parts.ended:
+                return
+            if not await self._was_timed_out(lost=0):
+                self._end_the_producer(ProducerFencedError(cause=suspicion))
+
+    # -- the calls
+
+    async def init(self, transactional_id: str | None, patience: float) -> None:
+        """Get a producer id, end what is open under it, and fence whoever used it before."""
+        name = self.sought if transactional_id is None else checked_transactional_id(transactional_id)
+        self.table.check(Event.INIT)
+        if name != self.sought:
+            self._go_over_to(name)
+        work = partial(self._initialize, name, goes_on=self._knows_itself(name))
+        operation = self._begin_or_join(Event.INIT, work)
+        await self._wait(operation, patience, "the coordinator gave no producer id in time")
+
+    def _go_over_to(self, name: str) -> None:
+        """What is open under the present id has to be ended under it first; nobody else would."""
+        initializing = self.table.state is State.INITIALIZING
+        if self.table.state in ENDING or (initializing and self._has_more_to_end()):
+            raise StateError(
+                f"init_transactions({name!r}) is not possible before the transaction of {self.sought!r} has ended: "
+                "await producer.init_transactions() first"
+            )
+        if initializing and self.operation is not None:
+            text = f"init_transactions({name!r}) was called while init_transactions() for {self.sought!r} went on"
+            self.operation.replace(StateError(text))
+            self.operation = None
+        self.sought = name
+
+    async def begin(self, patience: float) -> None:
+        """Open a transaction; nothing is asked of anybody, but after an upgrade of the cluster."""
+        self.table.check(Event.BEGIN)
+        level = level_of(self.engine.addresses.features)
+        if level == 2 and self.used:
+            await self.init(None, patience)
+        self.table.move(Event.BEGIN)
+        self.number += 1
+        self.parts = TransactionParts(level)
+        self.suspicion = None
+        self.acked_before = self.engine.tally.totals.acked
+        self.began_at = self.loop.time()
+        self.used = level == 1
+        self.sequences.gate = self.parts.partitions if level == 1 else None
+        self.engine.settlement.ending = None
+        self.on_door()
+
+    def on_refused(self, error: BaseException) -> None:
+        """A `send()` in the transaction failed, or was refused while it waited."""
+        if isinstance(error, KafkaError):
+            self._failed(error)
+
+    def record_offsets(
+        self, offsets: Mapping[TopicPartition, OffsetAndMetadata], group: GroupMetadata
+    ) -> None:
+        """Keep offsets that are sent with the commit."""
+        self.table.move(Event.SEND_OFFSETS)
+        self.parts.record(group, offsets)
+
+    async def send_offsets(
+        self, offsets: Mapping[TopicPartition, OffsetAndMetadata], group: GroupMetadata, patience: float
+    ) -> None:
+        """Make offsets of a group a part of the transaction, now."""
+        self.record_offsets(offsets, group)
+        operation = self._start(Event.SEND_OFFSETS, self._deliver_offsets)
+        if not await operation.joined(patience):
+            raise TransactionTimeoutError(
+                "the coordinators did not take the offsets in time", waited=patience, cause=self._trouble()
+            )
+
+    async def commit(self, patience: float) -> None:
+        """Wait for all records, then have the transaction committed; join that if it goes on already."""
+        operation = self._begin_or_join(Event.COMMIT, self._commit)
+        try:
+            done = await operation.joined(patience)
+        finally:
+            self._left(operation)
+        if not done:
+            raise CommitOutcomeUnknownError(waited=patience, cause=self._trouble())
+        self._told(operation, Event.ENDED)
+
+    async def abort(self, patience: float) -> None:
+        """Drop what was not sent, wait for what was, then have the transaction aborted; join that if it goes on already."""
+        operation = self._begin_or_join(Event.ABORT, self._abort)
+        self.aborted = self.number, asyncio.current_task()
+        await self._wait(
+            operation, patience, "the coordinator did not abort the transaction in time", Event.ENDED
+        )
+
+    async def detach(self, patience: float) -> tuple[str, int, int, int, bool]:
+        """Wait for all records and offsets, and leave the transaction open for somebody else to end."""
+        operation = self._begin_or_join(Event.DETACH, self._gather)
+        await self._wait(operation, patience, "the records had no outcome in time", Event.HANDED_OVER)
+        return self.transactional_id, *self._identity(), self.parts.level, self.parts.is_empty
+
+    async def join_what_goes_on(self, patience: float) -> None:
+        """Before a transaction begins: get a producer id, or wait for the end of an abort that somebody left."""
+        if self.table.state is State.ABORTING:
+            await self.abort(patience)
+        if self.table.state in (State.UNINITIALIZED, State.INITIALIZING):
+            await self.init(None, patience)
+
+    async def wind_up(self, patience: float) -> None:
+        """The producer closes: an open transaction is aborted, what was begun is waited for."""
+        if self.table.state is State.FATAL:
+            return
+        try:
+            await self._finished(patience)
+            if self.table.state in (State.IN_TRANSACTION, State.ABORTABLE, State.DETACHING):
+                await self.abort(patience)
+        except KafkaError as error:
+            log.warning(
+                "the open transaction of %r could not be aborted at closing: %s", self.transactional_id, error
+            )
+
+    async def _finished(self, patience: float) -> None:
+        """Wait for what goes on, if anything is to be ended by it, or somebody waits for a handle."""
+        operation = self.operation
+        if operation is None or (operation.event is Event.DETACH and not operation.waiters):
+            return
+        if operation.event is Event.INIT and not self._has_more_to_end():
+            return
+        # It leaves a transaction that can only be aborted.
+        with contextlib.suppress(TransactionAbortedError):
+            await operation.joined(patience)
+
+    def _has_more_to_end(self) -> bool:
+        return not (self.parts.is_empty or self.parts.ended)
+
+    def close_idle(self, now: float, limit: float) -> None:
+        """Close connections over which nothing was asked for so many seconds."""
+        for coordinator in (self.coordinator, *self.groups.values()):
+            if coordinator.connection is not None and is_idle(coordinator.connection, now, limit):
+                coordinator.forget()
+
+    def give_up(self, error: KafkaError) -> None:
+        """The producer ends: nobody waits any longer."""
+        operation = self.operation
+        if operation is not None and operation.event is Event.COMMIT and self.parts.asked_to_commit:
+            text = "the producer ended before an answer to the commit came"
+            operation.end(CommitOutcomeUnknownError(text, cause=error))
+        self._tell_all(error)
+        for coordinator in (self.coordinator, *self.groups.values()):
+            coordinator.forget()
+
+    # -- operations
+
+    def _start(self, event: Event, work: Callable[[], Awaitable[None]]) -> Operation:
+        operation = Operation(event, self.loop)
+        tasks = self.engine.tasks
+        if tasks is None:
+            raise StateError("the producer's tasks have ended")
+        self.going_on.add(operation)
+        operation.done.add_done_callback(lambda _: self.going_on.discard(operation))
+        tasks.start_soon(operation.run, partial(self._work, work), name=f"aioproducer {event.value}")
+        return operation
+
+    def _tell_all(self, error: KafkaError) -> None:
+        for operation in list(self.going_on):
+            operation.end(error)
+
+    async def _work(self, work: Callable[[], Awaitable[None]]) -> None:
+        try:
+            await work()
+        except ProtocolError as error:
+            cause = TransactionError("the brokers do not speak what this transaction needs", cause=error)
+            self._end_the_producer(cause)
+            raise cause from error
+
+    def _begin_or_join(self, event: Event, work: Callable[[], Awaitable[None]]) -> Operation:
+        self.table.move(event)
+        if self.operation is not None:
+            if self.operation.event is event:
+                return self.operation
+            # Whoever answers in turn would answer what is given up first.
+            self.coordinator.forget()
+        if event in (Event.ABORT, Event.INIT):
+            for operation in list(self.going_on):
+                text = f"{event.value} was called while {operation.event.value} went on"
+                operation.replace(StateError(text))
+        self.on_door()
+        self.operation = self._start(event, work)
+        return self.operation
+
+    async def _wait(
+        self, operation: Operation, patience: float, text: str, event: Event = Event.INITIALIZED
+    ) -> None:
+        if not await operation.joined(patience):
+            text = f"{text}; the same call again joins the attempt"
+            raise TransactionTimeoutError(text, waited=patience, cause=self._trouble())
+        self._told(operation, event)
+
+    def _trouble(self) -> KafkaError | None:
+        """What keeps coordinators from answering."""
+        asked = (self.coordinator, *self.groups.values())
+        return next((one.trouble for one in asked if one.trouble is not None), None)
+
+    def _told(self, operation: Operation, event: Event) -> None:
+        """Somebody has heard of its success, so that the next call may follow."""
+        if self.operation is operation:
+            self.operation = None
+            self.table.move(event)
+
+    def _left(self, operation: Operation) -> None:
+        if self.operation is operation and not operation.waiters and not operation.done.done():
+            self.table.move(Event.LEFT_ALONE)
+
+    # -- what they do
+
+    async def _initialize(self, name: str, *, goes_on: bool) -> None:
+        self._drop("init_transactions() was called before the record was sent", None)
+        await self._landed()
+        async with self.turn:
+            if name != self.transactional_id:
+                self.coordinator.forget()
+                self.coordinator = Coordinator(self.engine, Key.TRANSACTION, name)
+            # Known in turn only: whoever had it before may just have got another.
+            said = await self._bump(self._identity() if goes_on else NOBODY)
+        if said.answer is Answer.DONE:
+            self.parts.ended = True
+            return
+        error = fatal_error(said)
+        if said.answer is Answer.REFUSED:
+            self.operation = None
+            self.table.move(Event.NOT_INITIALIZED)
+        else:
+            self._end_the_producer(error)
+        raise error
+
+    def _knows_itself(self, name: str) -> bool:
+        """Whether to be told of another producer that took over meanwhile, in place of taking over from it."""
+        known = self.sequences.identity is not None and name == self.identified_as
+        return known and self.table.state is not State.DETACHED
+
+    async def _ask_identity(self, identity: tuple[int, int]) -> Said:
+        async def attempt(connection: Connection) -> int:
+            version = connection.versions.choose(INIT_PRODUCER_ID)
+            known = identity if version >= RECOVERS_FROM else NOBODY
+            timeout_ms = self.engine.config.transaction_timeout_ms
+            answer = await connection.request(
+                InitProducerIdRequest(self.transactional_id, timeout_ms, *known),
+                InitProducerIdResponse,
+                timeout=self.coordinator.timeout,
+                version=version,
+            )
+            if not answer.error_code:
+                self._obtained(answer.producer_id, answer.producer_epoch)
+            return answer.error_code
+
+        # Who gave up here would leave nobody to hear of the new epoch, and it would be taken for another producer's.
+        with anyio.CancelScope(shield=self.may_ask) as self.asking:
+            said = await self.coordinator.settle(Request.INIT_PRODUCER_ID, attempt)
+        return said  # noqa: RET504  # mypy takes a scope for what may swallow an error
+
+    def let_go(self) -> None:
+        """The producer ends: nobody needs a new epoch any more."""
+        self.may_ask = self.asking.shield = False
+
+    async def _bump(self, identity: tuple[int, int]) -> Said:
+        """Get a new epoch, which ends what is open; not that of another producer which has taken over."""
+        standing = None if identity == NOBODY else await standing_of(self.coordinator)
+        if standing is None:
+            return await self._ask_identity(identity)
+        if self._ended_mine(standing, identity):
+            return await self._ask_identity(_following(identity))
+        if (standing.producer_id, standing.epoch) != identity:
+            return Said(
+                self.transactional_id, Answer.SUPERSEDED, Request.INIT_PRODUCER_ID, PRODUCER_FENCED, 0
+            )
+        if standing.state == ONGOING:
+            # An answer to what had opened it may have been lost, or given up with it.
+            self.parts.opened = True
+        said = await self._ask_identity(identity)
+        if said.answer is Answer.SUPERSEDED and (said.busy or said.lost):
+            # Over an open transaction the coordinator first ends that, under an epoch that it tells nobody.
+            standing = await standing_of(self.coordinator)
+            if standing is not None and self._ended_mine(standing, identity):
+                said = await self._ask_identity(_following(identity))
+        return said
+
+    def _ended_mine(self, standing: Standing, identity: tuple[int, int]) -> bool:
+        """Whether it was the transaction of this producer that was ended there, and nobody has come since."""
+        return self._was_opened() and not self.parts.ended and standing.follows(identity, ENDED)
+
+    def _obtained(self, producer_id: int, epoch: int) -> None:
+        self.sequences.obtained(producer_id, epoch)
+        self.identified_as = self.transactional_id
+        self.used = False
+
+    async def _commit(self) -> None:
+        await self._gather()
+        if not self.parts.is_empty:
+            async with self.turn:
+                await self._end(committed=True)
+
+    async def _gather(self) -> None:
+        """All records have their outcome, and all offsets are sent."""
+        self.engine.flush()
+        await self._deliver_offsets()
+        await self._landed()
+        if self.turn.locked():
+            # What another call is just sending is not a part of it yet, and a handle may be used as soon as it is given.
+            async with self.turn:
+                pass
+
+    async def _landed(self) -> None:
+        """Everything that was accepted, or waits to be, has its outcome."""
+        while True:
+            for delivery in self.queued():
+                await delivery.wait(None)
+            await self.engine.flush()
+            if self.engine.admission.waiting:
+                await self.engine.nobody_waits()
+            elif not self.engine.unresolved():
+                return
+
+    async def _abort(self) -> None:
+        self.errand.cancel()
+        self._drop("the transaction was aborted before the record was sent", None)
+        await self._landed()
+        async with self.turn:
+            if not self._has_more_to_end():
+                # Nothing was asked of anybody, or whoever had its turn before has found that its time was over.
+                return
+            if self.parts.level == 1 and not self.parts.is_clean:
+                # What is on its way may come later than any EndTxn; only a new epoch keeps it out of the next transaction.
+                await self._require(await self._bump(self._identity()))
+                self.parts.ended = True
+            else:
+                await self._end(committed=False)
+
+    async def _end(self, *, committed: bool) -> None:
+        async def attempt(connection: Connection) -> int:
+            self.parts.asked_to_commit = committed
+            question = EndTxnRequest(self.transactional_id, *self._identity(), committed)
+            answer = await self._ask(connection, question, EndTxnResponse, END_TXN)
+            if not answer.error_code and self.parts.level > 1:
+                self._obtained(answer.producer_id, answer.producer_epoch)
+                self.respite.ended(self.loop.time())
+            return answer.error_code
+
+        said = await self.coordinator.settle(Request.COMMIT if committed else Request.ABORT, attempt)
+        if said.answer is Answer.ABORTABLE and not committed:
+            # The broker has forgotten this producer: a new epoch ends the transaction as well.
+            said = await self._bump(self._identity())
+        await self._require(said)
+        self.parts.ended = True
+        if said.lost and self.parts.level == 1:
+            # An EndTxn without an answer may come late, and would end the next transaction of the same epoch.
+            bumped = await self._bump(self._identity())
+            if committed and bumped.answer is not Answer.DONE:
+                self._end_behind_the_commit(fatal_error(bumped))
+            await self._require(bumped)
+
+    def _end_behind_the_commit(self, error: KafkaError) -> None:
+        """This producer may not go on, but what it has committed is committed, and who waits for that is told so."""
+        operation, self.operation = self.operation, None
+        if operation is not None:
+            operation.end(None)
+        self._end_the_producer(error)
+        raise error
+
+    async def _deliver_offsets(self) -> None:
+        while self.parts.recorded:
+            async with self.turn:
+                if not self.parts.recorded:
+                    return
+                name = next(iter(self.parts.recorded))
+                group, offsets = self.parts.recorded.pop(name)
+                await self._add_group(name)
+                await self._commit_offsets(group, offsets)
+
+    async def _add_group(self, name: str) -> None:
+        if self.parts.level > 1 or name in self.parts.groups:
+            self.parts.groups.add(name)
+            return
+
+        async def attempt(connection: Connection) -> int:
+            question = AddOffsetsToTxnRequest(self.transactional_id, *self._identity(), name)
+            return (await self._ask(connection, question, AddOffsetsToTxnResponse, ADD_OFFSETS)).error_code
+
+        await self._add(self.coordinator, Request.ADD_OFFSETS, attempt)
+        self.parts.groups.add(name)
+
+    async def _commit_offsets(
+        self, group: GroupMetadata, offsets: Mapping[TopicPartition, OffsetAndMetadata]
+    ) -> None:
+        left = dict(offsets)
+
+        async def attempt(connection: Connection) -> int:
+            version = version_for(connection.versions, COMMIT_OFFSETS, self.parts.level)
+            if version < MEMBERS_FROM and group != GroupMetadata(group.group_id):
+                text = "the broker cannot tell members of a group from zombies: give the group id alone"
+                raise ProtocolError(text, broker=connection.broker)
+            question = to_commit_offsets(self.transactional_id, self._identity(), group, left)
+            answer = await self._ask(connection, question, TxnOffsetCommitResponse, COMMIT_OFFSETS)
+            code, taken = taken_offsets(answer, left)
+            for place in taken:
+                del left[place]
+            return code
+
+        coordinator = self.groups.get(group.group_id)
+        if coordinator is None:
+            if len(self.groups) >= MOST_GROUPS:
+                self.groups.pop(next(iter(self.groups))).forget()
+            coordinator = self.groups[group.group_id] = Coordinator(self.engine, Key.GROUP, group.group_id)
+        await self._add(coordinator, Request.COMMIT_OFFSETS, attempt)
+
+    async def _ask(
+        self, connection: Connection, question: tuple[Any, ...], response_type: type[R], api_key: int
+    ) -> R:
+        """A question of the transaction's own level."""
+        version = version_for(connection.versions, api_key, self.parts.level)
+        return await connection.request(
+            question, response_type, timeout=self.coordinator.timeout, version=version
+        )
+
+    def _identity(self) -> tuple[int, int]:
+        assert self.sequences.identity is not None  # noqa: S101  # the table allows nothing without
+        return self.sequences.identity
+
+    # -- what fails
+
+    def _drop(self, text: str, cause: KafkaError | None) -> None:
+        """Nothing more is sent: what is not on its way ends now, and the rest when it comes back."""
+        aborted = TransactionAbortedError(text, cause=cause, retriable=cause is None or self.table.passes())
+
+        def refusal(call: Waiting) -> KafkaError:
+            return TransactionAbortedError(text, topic=call.topic, cause=cause, retriable=aborted.retriable)
+
+        def ended(batch: QueuedBatch) -> KafkaError:
+            if batch.attempts:
+                self.parts.failed = True
+            return DeliveryError(
+                text,
+                topic=batch.topic,
+                partition=batch.partition,
+                outcome=Outcome.UNKNOWN if batch.dirty else Outcome.NOT_WRITTEN,
+                attempts=batch.attempts,
+                cause=aborted,
+                retriable=aborted.retriable,
+            )
+
+        self.parts.wanted.clear()
+        self.engine.admission.refuse_all(refusal)
+        self.engine.settlement.end_all(ended, self.loop.time())
+
+    async def _require(self, said: Said) -> None:
+        """Raise what an answer means, if it is not that all went well."""
+        if said.answer is Answer.DONE:
+            return
+        if said.answer is Answer.ABORTABLE and self.table.state is not State.ABORTING:
+            self._failed(error_of(said))
+        elif said.answer is not Answer.SUPERSEDED or not await self._was_timed_out(lost=said.lost):
+            error = fatal_error(said)
+            self._end_the_producer(error)
+            raise error
+        if self.table.state is not State.ABORTING:
+            raise self.table.aborted(f"{said.request.value} is not possible")
+
+    async def _was_timed_out(self, *, lost: int) -> bool:
+        """Whether the coordinator has aborted the transaction by itself: then go on after that.
+
+        A request that got no answer may have ended it, so that another producer could begin, and be aborted.
+        """
+        identity = self._identity()
+        standing = None if lost or not self._was_opened() else await standing_of(self.coordinator)
+        if standing is None or not standing.follows(identity, ABORTED):
+            return False
+        if (await self._ask_identity(_following(identity))).answer is not Answer.DONE:
+            return False
+        self.parts.ended = True
+        self._failed(self._aborted_by_others())
+        return True
+
+    def _aborted_by_others(self) -> TransactionError:
+        limit = self.engine.config.transaction_timeout_ms / 1000
+        why = (
+            f"its time was over: it was open for more than {limit:g} s (transaction_timeout_ms)"
+            if self.loop.time() - self.began_at >= limit
+            else "somebody asked it to"
+        )
+        return TransactionError(f"the coordinator aborted the transaction: {why}", retriable=True)
+
+    def _was_opened(self) -> bool:
+        """Whether the coordinator had it open; on level 2 a leader sees to that before it takes records."""
+        return self.parts.opened or self.engine.tally.totals.acked > self.acked_before
+
+    def _end_the_producer(self, error: KafkaError) -> None:
+        self.table.refused(error)
+        self.on_door()
+        self._tell_all(error)
+        self.engine.crash(error)
+
+
+def _following(identity: tuple[int, int]) -> tuple[int, int]:
+    """The identity under which the coordinator ended what was open."""
+    producer_id, epoch = identity
+    return producer_id, epoch + 1
+
+
+def _nothing() -> None:
+    pass

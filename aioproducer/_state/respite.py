@@ -1,0 +1,61 @@
+"""How long the first records of a transaction are kept here, so that a broker does not keep them for longer.
+
+Kafka answers EndTxn before it has written the markers of the transaction. On level 2 a leader that gets the next
+transaction's records before that is done keeps them for 20 ms and looks again
+(`add.partitions.to.txn.retry.backoff.ms`). Nobody tells when the markers are there: it is learned from what happens.
+"""
+
+from __future__ import annotations
+
+from math import inf
+
+# A broker that took so much longer than it usually does has looked twice.
+KEPT = 0.018
+# Somewhat longer after each time that it did, and slowly shorter while it does not.
+LONGER, STEP, SHORTER = 1.5, 0.0005, 0.985
+# What does not help at this length does not help at all.
+MOST = 0.008
+# The first records of a transaction that came no later than this after the respite show that it is long enough.
+NEAR = 0.001
+
+
+class Respite:
+    """The time after the end of a transaction in which nothing of the next one is sent."""
+
+    def __init__(self) -> None:
+        self.seconds = 0.0
+        self._usual = inf
+        self._ended_at = -inf
+        self._is_first = True
+        self._sent_at: float | None = None
+
+    @property
+    def until(self) -> float:
+        """When the first records may leave; those behind them always may."""
+        return self._ended_at + self.seconds if self._is_first else -inf
+
+    def ended(self, now: float) -> None:
+        """The coordinator has answered EndTxn."""
+        self._ended_at = now
+        self._is_first, self._sent_at = True, None
+
+    def sent(self, now: float) -> None:
+        """Records leave."""
+        if self._is_first:
+            self._is_first, self._sent_at = False, now
+
+    def answered(self, now: float) -> None:
+        """A broker has answered for records."""
+        if self._sent_at is not None:
+            sent_at, self._sent_at = self._sent_at, None
+            self._learn(sent_at - self._ended_at, now - sent_at)
+
+    def _learn(self, lull: float, took: float) -> None:
+        if took - self._usual >= KEPT:
+            self.seconds = 0.0 if self.seconds >= MOST else min(self.seconds * LONGER + STEP, MOST)
+            # Should brokers be as slow as this from now on, that is usual in the end.
+            self._usual += (took - self._usual) / 256
+            return
+        self._usual = took if took < self._usual else self._usual + (took - self._usual) / 16
+        if lull <= self.seconds + NEAR:
+            self.seconds *= SHORTER

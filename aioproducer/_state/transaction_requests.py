@@ -1,0 +1,100 @@
+"""The requests of a transaction that name many partitions, and the one code that their answers come to."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Mapping
+
+from aioproducer._state.coordinator_verdicts import Answer, Request, judge
+from aioproducer._state.transaction_parts import Place
+from aioproducer._wire.messages.add_partitions_to_txn import (
+    AddPartitionsToTxnRequest,
+    AddPartitionsToTxnResponse,
+    AddPartitionsToTxnTopic,
+)
+from aioproducer._wire.messages.txn_offset_commit import (
+    TxnOffsetCommitRequest,
+    TxnOffsetCommitRequestPartition,
+    TxnOffsetCommitRequestTopic,
+    TxnOffsetCommitResponse,
+)
+from aioproducer.records import GroupMetadata, OffsetAndMetadata, TopicPartition
+
+UNKNOWN_SERVER_ERROR = -1
+# From the answer that ends most to the one that ends least.
+_ORDER = (
+    Answer.FATAL,
+    Answer.SUPERSEDED,
+    Answer.REFUSED,
+    Answer.ABORTABLE,
+    Answer.LOOK_UP,
+    Answer.BUSY,
+    Answer.RETRY,
+)
+
+
+def worst(request: Request, codes: Iterable[int]) -> int:
+    """The code that decides, where several were given."""
+    return min(
+        (code for code in codes if code), key=lambda code: _ORDER.index(judge(request, code)), default=0
+    )
+
+
+def to_add_partitions(
+    transactional_id: str, identity: tuple[int, int], places: Iterable[Place]
+) -> AddPartitionsToTxnRequest:
+    """Make these partitions a part of the transaction."""
+    by_topic: dict[str, list[int]] = defaultdict(list)
+    for topic, partition in places:
+        by_topic[topic].append(partition)
+    topics = [AddPartitionsToTxnTopic(topic, partitions) for topic, partitions in by_topic.items()]
+    return AddPartitionsToTxnRequest((), transactional_id, *identity, topics)
+
+
+def worst_of_partitions(answer: AddPartitionsToTxnResponse, places: Collection[Place]) -> int:
+    """What the answer comes to; a partition that it leaves out was not added."""
+    codes = {
+        (topic.name, partition.partition_index): partition.partition_error_code
+        for topic in answer.results_by_topic_v3_and_below
+        for partition in topic.results_by_partition
+    }
+    return worst(Request.ADD_PARTITIONS, (codes.get(place, UNKNOWN_SERVER_ERROR) for place in places))
+
+
+def to_commit_offsets(
+    transactional_id: str,
+    identity: tuple[int, int],
+    group: GroupMetadata,
+    offsets: Mapping[TopicPartition, OffsetAndMetadata],
+) -> TxnOffsetCommitRequest:
+    """Make these offsets a part of the transaction, with all that tells a member of the group from a zombie (KIP-447)."""
+    by_topic: dict[str, list[TxnOffsetCommitRequestPartition]] = defaultdict(list)
+    for place, offset in offsets.items():
+        by_topic[place.topic].append(
+            TxnOffsetCommitRequestPartition(
+                place.partition, offset.offset, offset.leader_epoch, offset.metadata
+            )
+        )
+    topics = [TxnOffsetCommitRequestTopic(topic, partitions) for topic, partitions in by_topic.items()]
+    return TxnOffsetCommitRequest(
+        transactional_id,
+        group.group_id,
+        *identity,
+        group.generation,
+        group.member_id,
+        group.instance_id,
+        topics,
+    )
+
+
+def taken_offsets(
+    answer: TxnOffsetCommitResponse, offsets: Mapping[TopicPartition, OffsetAndMetadata]
+) -> tuple[int, list[TopicPartition]]:
+    """What the answer comes to, and which offsets need not be sent again."""
+    codes = {
+        TopicPartition(topic.name, partition.partition_index): partition.error_code
+        for topic in answer.topics
+        for partition in topic.partitions
+    }
+    code = worst(Request.COMMIT_OFFSETS, (codes.get(place, UNKNOWN_SERVER_ERROR) for place in offsets))
+    return code, [place for place in offsets if codes.get(place) == 0]

@@ -1,0 +1,82 @@
+"""The states of a transaction, and what ending it does in each of them: the tables of Kafka's coordinator.
+
+Which table holds is said by the version of the EndTxn request, not by the cluster: up to v4 a transaction ends under the
+epoch it was written with, from v5 on (KIP-890) each end raises the epoch, so that a repetition is told from a next end.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from enum import Enum
+from types import MappingProxyType
+from typing import Final
+
+
+class State(Enum):
+    """Where a transactional id stands, under the names that ListTransactions gives."""
+
+    EMPTY = "Empty"
+    ONGOING = "Ongoing"
+    PREPARE_COMMIT = "PrepareCommit"
+    PREPARE_ABORT = "PrepareAbort"
+    COMPLETE_COMMIT = "CompleteCommit"
+    COMPLETE_ABORT = "CompleteAbort"
+    DEAD = "Dead"
+    """Only a name to ask for: no transactional id expires here."""
+    PREPARE_EPOCH_FENCE = "PrepareEpochFence"
+    """Only a name to ask for: fencing goes on to PrepareAbort at once."""
+
+
+PREPARING: Final = frozenset({State.PREPARE_COMMIT, State.PREPARE_ABORT})
+"""It was decided how the transaction ends; markers are still to be written."""
+COMPLETE: Final = frozenset({State.COMPLETE_COMMIT, State.COMPLETE_ABORT})
+
+
+class Ending(Enum):
+    """What a request to end a transaction does."""
+
+    PREPARE = "the end is decided now"
+    DONE = "it was decided so before: the same answer once more"
+    WAIT = "it was decided so, and markers are being written: CONCURRENT_TRANSACTIONS"
+    ILLEGAL = "INVALID_TXN_STATE"
+
+
+_COMMIT, _ABORT = True, False
+_FIRST, _AGAIN = False, True
+
+# (state, commit?)
+_TO_VERSION_4: Final[Mapping[tuple[State, bool], Ending]] = MappingProxyType(
+    {
+        (State.ONGOING, _COMMIT): Ending.PREPARE,
+        (State.ONGOING, _ABORT): Ending.PREPARE,
+        (State.PREPARE_COMMIT, _COMMIT): Ending.WAIT,
+        (State.PREPARE_ABORT, _ABORT): Ending.WAIT,
+        (State.COMPLETE_COMMIT, _COMMIT): Ending.DONE,
+        (State.COMPLETE_ABORT, _ABORT): Ending.DONE,
+    }
+)
+
+# (state, commit?, does it come under the epoch from before the end?)
+_FROM_VERSION_5: Final[Mapping[tuple[State, bool, bool], Ending]] = MappingProxyType(
+    {
+        (State.ONGOING, _COMMIT, _FIRST): Ending.PREPARE,
+        (State.ONGOING, _ABORT, _FIRST): Ending.PREPARE,
+        (State.EMPTY, _ABORT, _FIRST): Ending.PREPARE,
+        (State.PREPARE_COMMIT, _COMMIT, _AGAIN): Ending.WAIT,
+        (State.PREPARE_ABORT, _ABORT, _AGAIN): Ending.WAIT,
+        (State.COMPLETE_COMMIT, _COMMIT, _AGAIN): Ending.DONE,
+        (State.COMPLETE_COMMIT, _ABORT, _FIRST): Ending.PREPARE,
+        (State.COMPLETE_ABORT, _ABORT, _AGAIN): Ending.DONE,
+        (State.COMPLETE_ABORT, _ABORT, _FIRST): Ending.PREPARE,
+    }
+)
+
+
+def ending(state: State, *, commit: bool) -> Ending:
+    """What EndTxn up to v4 does."""
+    return _TO_VERSION_4.get((state, commit), Ending.ILLEGAL)
+
+
+def ending_with_bump(state: State, *, commit: bool, again: bool) -> Ending:
+    """What EndTxn from v5 on does."""
+    return _FROM_VERSION_5.get((state, commit, again), Ending.ILLEGAL)

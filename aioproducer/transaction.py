@@ -1,0 +1,231 @@
+"""Transactions as users hold them: the context manager, the handle for another process, and questions about others."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Any
+
+import attrs
+
+from aioproducer._net.foreign_transactions import end_foreign, fence_all, list_all
+from aioproducer._net.log import log
+from aioproducer._net.session import Visit
+from aioproducer._net.stable_offsets import fetch_committed
+from aioproducer._state.checking import checked_seconds
+from aioproducer._state.transaction import State
+from aioproducer.config import ProducerConfig
+from aioproducer.consumed import Offsets, group_of, next_offsets, offsets_of
+from aioproducer.errors import (
+    CommitOutcomeUnknownError,
+    KafkaError,
+    StateError,
+    TransactionAbortedError,
+    TransactionTimeoutError,
+)
+from aioproducer.records import OffsetAndMetadata, TopicPartition, TransactionListing
+
+if TYPE_CHECKING:
+    from types import TracebackType
+    from typing import Self, Unpack
+
+    from aioproducer._net.transactions import Transactions
+    from aioproducer.config import BootstrapServers, Settings
+
+__all__ = ["Transaction", "TransactionHandle", "committed_offsets", "fence", "list_transactions"]
+
+
+class Transaction:
+    """`async with producer.transaction() as tx:` begins, commits on success, and aborts on an error or cancellation."""
+
+    def __init__(self, transactions: Callable[[], Transactions], patience: float) -> None:
+        self._transactions = transactions
+        self._patience = patience
+        self._number = -1
+        self._failure: TransactionAbortedError | None = None
+
+    async def __aenter__(self) -> Self:
+        transactions = self._transactions()
+        await transactions.join_what_goes_on(self._patience)
+        await transactions.begin(self._patience)
+        self._number = transactions.number
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        try:
+            transactions = self._transactions()
+            if not self._is_open(transactions):
+                if error is None:
+                    self._refuse_to_end_well(*transactions.aborted)
+                return
+            self._failure = transactions.table.failure()
+            if error is None:
+                await self._commit(transactions)
+            else:
+                await transactions.abort(self._patience)
+        except KafkaError as failure:
+            if error is None:
+                raise
+            if isinstance(error, KafkaError) and not isinstance(failure, StateError):
+                raise failure from error
+            # The user's own error is what the user has to see, and so is one after which no abort is possible.
+            log.warning("a transaction was not aborted: %s", failure)
+
+    def _mine(self) -> Transactions:
+        transactions = self._transactions()
+        if self._number < 0:
+            raise StateError("this transaction has not begun: use `async with producer.transaction() as tx:`")
+        if transactions.number != self._number:
+            raise StateError("this transaction has ended, and another has begun")
+        return transactions
+
+    def _is_open(self, transactions: Transactions) -> bool:
+        """False after the user has ended it by hand, or detached it."""
+        ended = transactions.table.state in (State.READY, State.DETACHED)
+        return transactions.number == self._number and not ended
+
+    def _refuse_to_end_well(self, number: int, task: object) -> None:
+        if number == self._number and task is not asyncio.current_task():
+            raise TransactionAbortedError("another task called abort_transaction() before the block ended")
+
+    async def _commit(self, transactions: Transactions) -> None:
+        try:
+            await transactions.commit(self._patience)
+        except TransactionAbortedError:
+            await transactions.abort(self._patience)
+            raise
+
+    def may_run_again(self, error: Exception) -> bool:
+        """Whether the same may succeed in another transaction, after this error has ended this one."""
+        if isinstance(error, ExceptionGroup):
+            # Of a TaskGroup: what failed first is known, and the others may be its consequences, but no user's errors.
+            of_users = error.split(KafkaError)[1] is not None
+            return self._failure is not None and self._failure.retriable and not of_users
+        if not isinstance(error, KafkaError) or isinstance(
+            error, CommitOutcomeUnknownError | TransactionTimeoutError
+        ):
+            return False
+        return (self._failure or error).retriable
+
+    def send_offsets(self, offsets: Offsets, group: object) -> None:
+        """Make consumed offsets a part of the transaction: recorded now, sent with the commit.
+
+        `group` is a group id, a `GroupMetadata`, or a consumer of aiokafka or confluent-kafka.
+        """
+        self._mine().record_offsets(offsets_of(offsets), group_of(group))
+
+    def consumed(self, records: Iterable[Any], group: object) -> None:
+        """Make the offsets after these consumed records a part of the transaction."""
+        self._mine().record_offsets(next_offsets(records), group_of(group))
+
+    async def detach(self, timeout: float | None = None) -> TransactionHandle:
+        """Wait for everything that was sent, leave the transaction open, and give a handle that ends it from anywhere.
+
+        The producer takes no more transactions until `init_transactions()`. Waits at most `timeout` seconds.
+        """
+        patience = checked_seconds("timeout", timeout)
+        facts = await self._mine().detach(self._patience if patience is None else patience)
+        return TransactionHandle(*facts)
+
+
+@attrs.frozen
+class TransactionHandle:
+    """An open transaction that can be ended from another process; it can be pickled.
+
+    Repeating the same call is safe, also after an error; the other call after it is refused.
+    """
+
+    transactional_id: str
+    producer_id: int
+    epoch: int
+    version: int
+    """The protocol in which it was written (1, or 2 with KIP-890): it has to be ended in the same one."""
+    is_empty: bool = False
+    """Nothing was written: there is nothing to end."""
+
+    async def commit(
+        self,
+        bootstrap_servers: BootstrapServers,
+        *,
+        timeout: float | None = None,
+        **settings: Unpack[Settings],
+    ) -> None:
+        """Commit it, within `timeout` seconds (default: `max_block_ms`).
+
+        Raises `CommitOutcomeUnknownError` without an answer in time, `ProducerFencedError` when another producer has
+        taken over, or `TransactionAbortedError` when its time was over.
+        """
+        await self._end(bootstrap_servers, timeout, settings, committed=True)
+
+    async def abort(
+        self,
+        bootstrap_servers: BootstrapServers,
+        *,
+        timeout: float | None = None,
+        **settings: Unpack[Settings],
+    ) -> None:
+        """Abort it, within `timeout` seconds (default: `max_block_ms`). Done as well if its time was over."""
+        await self._end(bootstrap_servers, timeout, settings, committed=False)
+
+    async def _end(
+        self, servers: BootstrapServers, timeout: float | None, settings: Settings, *, committed: bool
+    ) -> None:
+        config = ProducerConfig(servers, **settings)
+        if self.is_empty:
+            return
+        async with Visit(config) as visit:
+            facts = (self.transactional_id, self.producer_id, self.epoch, self.version)
+            await end_foreign(visit, facts, _patience(config, timeout), committed=committed)
+
+
+async def fence(
+    transactional_ids: Iterable[str],
+    bootstrap_servers: BootstrapServers,
+    *,
+    timeout: float | None = None,
+    **settings: Unpack[Settings],
+) -> None:
+    """Fence the producers of these ids, whose owners are gone: what they have open is aborted, and they are refused.
+
+    Waits at most `timeout` seconds (default: `max_block_ms`) for all of them.
+    """
+    config = ProducerConfig(bootstrap_servers, **settings)
+    async with Visit(config) as visit:
+        await fence_all(visit, transactional_ids, _patience(config, timeout))
+
+
+async def list_transactions(
+    prefix: str,
+    bootstrap_servers: BootstrapServers,
+    *,
+    timeout: float | None = None,
+    **settings: Unpack[Settings],
+) -> list[TransactionListing]:
+    """The transactional ids that begin with `prefix`, as all brokers know them, with the state of each."""
+    config = ProducerConfig(bootstrap_servers, **settings)
+    async with Visit(config) as visit:
+        return await list_all(visit, prefix, _patience(config, timeout))
+
+
+async def committed_offsets(
+    group: str,
+    partitions: Iterable[Any],
+    bootstrap_servers: BootstrapServers,
+    *,
+    timeout: float | None = None,
+    **settings: Unpack[Settings],
+) -> dict[TopicPartition, OffsetAndMetadata]:
+    """The offsets that a group has committed; partitions without one are left out.
+
+    Offsets that are a part of an open transaction are waited for, at most `timeout` seconds (default: `max_block_ms`).
+    """
+    config = ProducerConfig(bootstrap_servers, **settings)
+    async with Visit(config) as visit:
+        return await fetch_committed(visit, group, partitions, _patience(config, timeout))
+
+
+def _patience(config: ProducerConfig, timeout: float | None) -> float:
+    seconds = checked_seconds("timeout", timeout)
+    return config.max_block_ms / 1000 if seconds is None else seconds

@@ -1,0 +1,18 @@
+"""The garbage collector, in tests that make and drop the same small worlds many thousand times."""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+
+@contextmanager
+def seldom() -> Iterator[None]:
+    """It comes by seldom: what it goes through is mostly what stays, a tree or a table that only grows."""
+    before = gc.get_threshold()
+    gc.set_threshold(2_000, 10, 20)
+    try:
+        yield
+    finally:
+        gc.set_threshold(*before)

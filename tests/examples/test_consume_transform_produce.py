@@ -1,0 +1,127 @@
+"""The copier that writes each invoice once: killed at every step, refused, fenced, and given what it cannot handle."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+from collections.abc import AsyncIterator
+
+import pytest
+
+from aioproducer import Producer
+from aioproducer.testing import EmbeddedKafka
+from tests.examples.programs import ended, example, started
+
+COPIER = example("consume_transform_produce.py")
+PARTITIONS = 2
+LIMIT = 20.0
+# Where the program is killed: at a request of this kind, before the broker has carried it out or after.
+MOMENTS = {
+    1: ["AddPartitionsToTxn", "AddOffsetsToTxn", "TxnOffsetCommit"],
+    2: ["InitProducerId", "TxnOffsetCommit"],
+}
+
+
+@pytest.fixture(params=[1, 2], ids=["level1", "level2"])
+async def kafka(request: pytest.FixtureRequest) -> AsyncIterator[EmbeddedKafka]:
+    """A cluster with transactions of either version, orders in two partitions, and invoices in three."""
+    async with EmbeddedKafka(transaction_version=request.param) as kafka:
+        kafka.create_topic("orders", PARTITIONS)
+        kafka.create_topic("invoices", 3)
+        yield kafka
+
+
+async def place_orders(kafka: EmbeddedKafka, numbers: range) -> None:
+    """Orders of so many apples each, with their number as the key."""
+    async with Producer(kafka.bootstrap_servers, linger_ms=0) as producer:
+        for number in numbers:
+            await producer.send("orders", b"%d apples" % number, key=b"%d" % number)
+
+
+def invoices(kafka: EmbeddedKafka) -> list[tuple[int, bytes]]:
+    """What a reader of committed records finds, by number."""
+    return sorted((int(each.key or b""), each.value or b"") for each in kafka.records("invoices"))
+
+
+def one_each(numbers: range) -> list[tuple[int, bytes]]:
+    """An invoice for each of these orders."""
+    return [(number, b"%d pence for apples" % (20 * number)) for number in numbers]
+
+
+def consumed(kafka: EmbeddedKafka) -> int:
+    """How many orders are marked as done."""
+    return sum(kafka.committed_offset("invoices", "orders", each) or 0 for each in range(PARTITIONS))
+
+
+async def finished(kafka: EmbeddedKafka) -> None:
+    """Wait until all orders are marked as done."""
+    total = len(kafka.records("orders"))
+    async with asyncio.timeout(LIMIT):
+        while consumed(kafka) < total:  # noqa: ASYNC110  # another process does it
+            await asyncio.sleep(0.01)
+
+
+async def test_killed_anywhere(kafka: EmbeddedKafka, request: pytest.FixtureRequest) -> None:
+    """Whatever request a SIGKILL comes at, and whether it was carried out or not, each order has one invoice in the end."""
+    moments = [(api, False) for api in MOMENTS[request.node.callspec.params["kafka"]]]
+    moments += [(api, before) for api in ("Produce", "EndTxn") for before in (True, False)]
+    placed = 0
+    for api, before in moments:
+        await place_orders(kafka, range(placed, placed + 10))
+        placed += 10
+        held = kafka.faults.delay(api=api, before=before)
+        async with started(kafka, COPIER, "0", "1"):
+            async with asyncio.timeout(LIMIT):
+                await held.reached()
+        held.release()
+        found = invoices(kafka)
+        assert (len(set(found)), len(found)) == (consumed(kafka), consumed(kafka))
+    async with started(kafka, COPIER, "0", "1") as copier:
+        await finished(kafka)
+        copier.send_signal(signal.SIGINT)
+        last = await ended(copier)
+    assert (last.code, last.output, last.errors) == (0, "", "")
+    assert invoices(kafka) == one_each(range(placed))
+
+
+async def test_an_abort_rewinds(kafka: EmbeddedKafka) -> None:
+    """After a refusal that aborts the transaction, the same orders are read and written again, and count once."""
+    await place_orders(kafka, range(20))
+    kafka.faults.error("UNKNOWN_PRODUCER_ID", api="Produce", topic="invoices", times=2)
+    async with started(kafka, COPIER, "0", "1") as copier:
+        await finished(kafka)
+        await place_orders(kafka, range(20, 30))
+        await finished(kafka)
+        copier.send_signal(signal.SIGINT)
+        last = await ended(copier)
+    assert (last.code, last.output) == (0, "")
+    assert "once more" in last.errors
+    assert invoices(kafka) == one_each(range(30))
+
+
+async def test_the_second_one_takes_over(kafka: EmbeddedKafka) -> None:
+    """The first one ends as fenced, also in the middle of a transaction, and each order has one invoice."""
+    await place_orders(kafka, range(10))
+    held = kafka.faults.delay(api="TxnOffsetCommit", before=True)
+    async with started(kafka, COPIER, "0", "1") as first:
+        async with asyncio.timeout(LIMIT):
+            await held.reached()
+        async with started(kafka, COPIER, "0", "1"):
+            await finished(kafka)
+            held.release()
+            outdone = await ended(first)
+    assert outdone.code == 1
+    assert "ProducerFencedError" in outdone.errors
+    assert invoices(kafka) == one_each(range(10))
+
+
+async def test_what_it_cannot_handle_ends_it(kafka: EmbeddedKafka) -> None:
+    """Nothing of the transaction is left, and the order is not passed over."""
+    await place_orders(kafka, range(5))
+    async with Producer(kafka.bootstrap_servers) as producer:
+        await producer.send_and_wait("orders", b"some apples", partition=1)
+    async with started(kafka, COPIER, "1") as copier:
+        last = await ended(copier)
+    assert last.code == 1
+    assert "ValueError" in last.errors
+    assert (invoices(kafka), kafka.committed_offset("invoices", "orders", 1)) == ([], None)

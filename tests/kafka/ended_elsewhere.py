@@ -1,0 +1,28 @@
+"""A program that ends the transactions of pickled handles, each twice: what another process does with them.
+
+Its argument is the bootstrap servers; the handles come in by its standard input, by "commit" or "abort". It prints what came
+of each call: "done", or the name of an error.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import pickle
+import sys
+
+from aioproducer import KafkaError, TransactionHandle
+
+
+async def main(servers: str, handles: dict[str, TransactionHandle]) -> None:
+    """The same call twice: repeating it does no harm."""
+    for end, handle in handles.items():
+        for _ in range(2):
+            try:
+                await (handle.commit if end == "commit" else handle.abort)(servers)
+                print("done")
+            except KafkaError as error:
+                print(type(error).__name__)
+
+
+if __name__ == "__main__":
+    asyncio.run(main(sys.argv[1], pickle.load(sys.stdin.buffer)))

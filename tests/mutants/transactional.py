@@ -1,0 +1,165 @@
+"""The mutants of transactions: commits that lie, aborts that leave something behind, producers that do not give up."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from tests.mutants.mutant import Mutant
+
+_VERDICTS: Final = "tests/state/test_coordinator_verdicts.py"
+_LIFE: Final = "tests/net/test_transactions.py"
+_DOUBT: Final = "tests/net/test_transactions_in_doubt.py"
+_OTHERS: Final = "tests/net/test_transactions_taken_over.py"
+
+
+def _mutant(name: str, file: str, line: str, instead: str, bug: str, *by: str) -> Mutant:
+    return Mutant(name, "transactions", file, line, instead, bug, by)
+
+
+TRANSACTIONAL: Final = (
+    _mutant(
+        "commit-despite-a-failed-send",
+        "_net/transactions.py",
+        "        if not self.table.failed(error):\n            return\n",
+        "        return\n",
+        "A record of the transaction failed, and the rest of it is committed (Java before KIP-654 with a callback's error).",
+        f"{_LIFE}::test_a_failed_record_refuses_the_commit",
+    ),
+    _mutant(
+        "commit-despite-a-refused-send",
+        "_net/engine.py",
+        "            self.transactions.on_refused(error)",
+        "            pass",
+        "A send() raised, its caller thought nothing of it, and the transaction is committed without the record.",
+        f"{_LIFE}::test_a_refused_send_refuses_the_commit",
+    ),
+    _mutant(
+        "unknown-error-taken-for-committed",
+        "_state/coordinator_verdicts.py",
+        "    say(_A.DONE, {0})",
+        "    say(_A.DONE, {0, -1})",
+        "EndTxn is answered with UNKNOWN_SERVER_ERROR, and the commit is said to have succeeded.",
+        _VERDICTS,
+    ),
+    _mutant(
+        "epoch-raised-inside",
+        "_state/sequences.py",
+        "        if (self.exhausted or self.transactional) and queue.identity == self.identity:",
+        "        if self.exhausted and queue.identity == self.identity:",
+        "The producer raises its epoch by itself in the middle of a transaction, which is torn by that.",
+        "tests/state/test_transactional_sequences.py",
+    ),
+    _mutant(
+        "partitions-not-added",
+        "_state/sequences.py",
+        "        return self.gate is not None and (queue.topic.name, queue.index) not in self.gate",
+        "        return False",
+        "Records leave before their partition is a part of the transaction: nobody ends it there.",
+        "tests/state/test_transactional_sequences.py",
+    ),
+    _mutant(
+        "dead-coordinator-asked-for-ever",
+        "_net/coordinator.py",
+        "            if answer is Answer.LOOK_UP:",
+        "            if False:",
+        "NOT_COORDINATOR, and the same broker is asked again (librdkafka 4277).",
+        f"{_DOUBT}::test_d15_the_coordinators_move_at_each_step",
+    ),
+    _mutant(
+        "fenced-and-retried",
+        "_state/coordinator_verdicts.py",
+        "    say(_A.SUPERSEDED, {47, 90})",
+        "    say(_A.RETRY, {47, 90})",
+        "A producer that was taken over asks again for ever.",
+        _VERDICTS,
+    ),
+    _mutant(
+        "late-end-hits-the-next",
+        "_net/transactions.py",
+        "        if said.lost and self.parts.level == 1:",
+        "        if False:",
+        "An EndTxn without an answer comes late, and ends the next transaction of the same epoch.",
+        f"{_DOUBT}::test_e02_an_end_without_an_answer_has_its_own_epoch",
+    ),
+    _mutant(
+        "abort-leaves-the-epoch",
+        "_net/transactions.py",
+        "        if self.parts.level == 1 and not self.parts.is_clean:",
+        "        if False:",
+        "A record that was on its way when its transaction was aborted arrives in the next one.",
+        f"{_DOUBT}::test_e09_an_abort_of_what_is_in_doubt_takes_a_new_epoch",
+    ),
+    _mutant(
+        "new-epoch-given-up",
+        "_net/transactions.py",
+        "        with anyio.CancelScope(shield=self.may_ask) as self.asking:",
+        "        with anyio.CancelScope() as self.asking:",
+        "Whoever asked for a new epoch gives up, nobody hears the answer, and the producer takes itself for fenced.",
+        f"{_OTHERS}::test_a_new_epoch_that_a_commit_asked_for_is_waited_for",
+    ),
+    _mutant(
+        "known-too-late",
+        "_net/transactions.py",
+        "            if self.table.state is not State.ABORTABLE or self.parts.ended:",
+        "            if self.table.state is not State.ABORTABLE:",
+        "A record that was refused as its transaction was out of time is taken for the sign of another producer.",
+        f"{_OTHERS}::test_e06_a_leader_and_the_coordinator_say_so",
+    ),
+    _mutant(
+        "zombie-ends-its-successors",
+        "_net/transactions.py",
+        "        if standing is None or not standing.follows(identity, ABORTED):",
+        "        if standing is None:",
+        "A producer that was taken over asks for the next epoch, by which Kafka ends what its successor has open.",
+        f"{_OTHERS}::test_a_zombie_leaves_its_successors_transaction_alone",
+    ),
+    _mutant(
+        "commit-before-its-offsets",
+        "_net/transactions.py",
+        "        self.engine.flush()\n        await self._deliver_offsets()",
+        "        self.engine.flush()",
+        "The transaction is committed without the offsets of what it consumed: the same is consumed again.",
+        f"{_LIFE}::test_offsets_are_committed_with_it",
+    ),
+    _mutant(
+        "commit-before-its-records",
+        "_net/transactions.py",
+        "        await self._deliver_offsets()\n        await self._landed()",
+        "        await self._deliver_offsets()",
+        "The commit does not wait for what was sent.",
+        f"{_LIFE}::test_a_transaction_commits",
+        f"{_LIFE}::test_records_that_wait_are_a_part_of_it",
+    ),
+    _mutant(
+        "versions-mixed",
+        "_state/transaction_versions.py",
+        "    if level == 1:",
+        "    if False:",
+        "Requests of KIP-890 in a transaction of before: a late record of it opens another one.",
+        f"{_LIFE}::test_the_requests_of_each_version",
+    ),
+    _mutant(
+        "batches-without-the-mark",
+        "_state/sequences.py",
+        "        stamp(batch, *queue.identity, batch.sequence, transactional=self.transactional)",
+        "        stamp(batch, *queue.identity, batch.sequence)",
+        "Batches do not say that they belong to a transaction: readers see them at once.",
+        "tests/state/test_transactional_sequences.py",
+    ),
+    _mutant(
+        "cancelling-stops-the-commit",
+        "_net/operation.py",
+        "            await asyncio.wait([self.done], timeout=patience)",
+        "            await asyncio.wait_for(self.done, patience)",
+        "The task that waits for a commit is cancelled, and the commit with it.",
+        f"{_DOUBT}::test_e13_a_cancelled_commit_goes_on",
+    ),
+    _mutant(
+        "busy-leader-fails-the-transaction",
+        "_state/sequences.py",
+        "        waits_for_another = code == OUT_OF_ORDER_SEQUENCE and (batch.dirty or queue.sent[0] is not batch)",
+        "        waits_for_another = False",
+        "A batch behind one that is sent again is refused for its number, and that fails the transaction.",
+        "tests/state/test_transactional_sequences.py",
+    ),
+)

@@ -1,0 +1,48 @@
+"""What tests of transactions of whole producers need: a cluster of either version, and what a reader of it sees."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from aioproducer import Delivery, Outcome, Producer
+from aioproducer._state.transaction import State
+from aioproducer.testing import EmbeddedKafka
+from aioproducer.testing.history import SeenRequest
+from tests.net.support import engine
+
+NAME = "orders"
+END_TXN, INIT_PRODUCER_ID = "EndTxn", "InitProducerId"
+
+
+def seen(kafka: EmbeddedKafka, partition: int | None = None, topic: str = "one") -> list[bytes | None]:
+    """The values that a reader of committed records finds."""
+    return [record.value for record in kafka.records(topic, partition)]
+
+
+def written(kafka: EmbeddedKafka, partition: int | None = None, topic: str = "one") -> list[bytes | None]:
+    """The values that are in the log, whatever became of their transactions."""
+    return [record.value for record in kafka.records(topic, partition, "read_uncommitted")]
+
+
+def state(producer: Producer[Any, Any]) -> State:
+    """Where its transactions stand."""
+    transactions = engine(producer).transactions
+    assert transactions is not None
+    return transactions.table.state
+
+
+def asked(kafka: EmbeddedKafka, api: str) -> list[SeenRequest]:
+    """The requests of this kind that brokers were sent."""
+    return [one for one in kafka.requests if one.api == api]
+
+
+async def put(
+    producer: Producer[Any, Any], *values: bytes, partition: int = 0, topic: str = "one"
+) -> list[Delivery]:
+    """Send these in the open transaction."""
+    return [await producer.send(topic, value, partition=partition) for value in values]
+
+
+def fates(deliveries: list[Delivery]) -> set[Outcome]:
+    """What became of them, now."""
+    return {one.outcome for one in deliveries}

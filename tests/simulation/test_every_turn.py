@@ -1,0 +1,178 @@
+"""A transaction is interrupted in each turn of the loop: killed, taken over, or left by the task that waits for it."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import math
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import attrs
+import pytest
+
+from aioproducer import KafkaError, Producer, ProducerFencedError, StateError, TransactionAbortedError
+from tests.effort import EVERY_TURN
+from tests.judge.transactions import Fate, Told, judge_transactions
+from tests.simulation.bookkeeping import GROUP, NAME, PARTITIONS, SOURCE, Books
+from tests.simulation.weather import TOPIC
+from tests.simulation.world import World, simulate
+
+
+class ChangedMindError(Exception):
+    """The program does not want the transaction any more."""
+
+
+@attrs.define(eq=False)
+class Script:
+    """Three transactions of one producer, the second of which is aborted: always the same."""
+
+    books: Books
+    producer: Producer[Any, Any]
+    entry: Told | None = None
+    committing: bool = False
+
+    async def play(self) -> None:
+        """One after the other."""
+        for number in range(3):
+            await self.transaction(aborts=number == 1)
+
+    async def transaction(self, *, aborts: bool = False) -> None:
+        """Some records, an offset, and the end."""
+        self.entry = None
+        try:
+            async with self.producer.transaction() as tx:
+                entry = self.entry = self.books.open("script")
+                self.committing = False
+                for _ in range(2):
+                    await self.books.send(self.producer, entry)
+                # So that what opens the transaction is on its way while nothing ends it.
+                await self.producer.flush()
+                for _ in range(2):
+                    await self.books.send(self.producer, entry)
+                tx.send_offsets({(SOURCE, 0): entry.number}, GROUP)
+                entry.offset = entry.number
+                if aborts:
+                    raise ChangedMindError
+                self.committing = True
+        except ChangedMindError:
+            entry.fate = Fate.ABORTED
+        else:
+            entry.fate = Fate.COMMITTED
+
+    def broken_off(self) -> None:
+        """It was interrupted: what was not being committed never will be."""
+        if self.entry is not None and self.entry.fate is Fate.UNKNOWN and not self.committing:
+            self.entry.fate = Fate.ABORTED
+
+
+Interruption = Callable[[World, Script, "asyncio.Task[None]"], Awaitable[None]]
+
+
+async def killed(world: World, script: Script, playing: asyncio.Task[None]) -> None:
+    """The process is gone, and another takes its place."""
+    await script.producer.close(timeout=0)
+    await asyncio.wait([playing])
+    script.broken_off()
+    await _successor(world, script.books)
+
+
+async def taken_over(world: World, script: Script, playing: asyncio.Task[None]) -> None:
+    """Another of the same name begins while this one does not know."""
+    await asyncio.gather(_successor(world, script.books), asyncio.wait([playing]))
+    script.broken_off()
+
+
+async def left(world: World, script: Script, playing: asyncio.Task[None]) -> None:
+    """The task is cancelled; the next one settles what it left, and goes on with the same producer."""
+    playing.cancel()
+    await asyncio.wait([playing])
+    entry = script.entry
+    try:
+        await script.producer.commit_transaction()
+    except StateError:
+        script.broken_off()
+    else:
+        assert entry is not None
+        entry.fate = Fate.COMMITTED
+    await script.transaction()
+
+
+async def out_of_time(world: World, script: Script, playing: asyncio.Task[None]) -> None:
+    """The cluster ends what has been open for too long; the same producer goes on with the next."""
+    transactions = world.kafka._cluster.transactions
+    known = transactions.get(NAME)
+    if known is not None:
+        known.started_at = -math.inf
+        transactions.tick()
+    await asyncio.wait([playing])
+    if isinstance(playing.exception(), TransactionAbortedError) and script.entry is not None:
+        script.entry.fate = Fate.ABORTED
+    script.broken_off()
+    await script.transaction()
+
+
+async def _successor(world: World, books: Books) -> None:
+    producer = world.producer(transactional_id=NAME)
+    await producer.start()
+    script = Script(books, producer)
+    # The other one may come last, if it had not begun.
+    with contextlib.suppress(ProducerFencedError, TransactionAbortedError):
+        await script.transaction()
+    script.broken_off()
+
+
+@pytest.mark.parametrize("interruption", [killed, taken_over, left, out_of_time])
+@pytest.mark.parametrize("version", [1, 2])
+@pytest.mark.timeout(300)
+def test_interrupted_in_each_turn(version: int, interruption: Interruption) -> None:
+    """What is there afterwards is a row of whole transactions, and what its owner was told is true."""
+    first, last = _turns(version)
+    for turn in range(first, last, EVERY_TURN):
+        books = _life(version, turn, interruption)
+        findings = judge_transactions(books.told, books.seen())
+        assert not findings, "\n".join([f"in turn {turn} of {first} to {last}:", *map(str, findings)])
+
+
+def _turns(version: int) -> tuple[int, int]:
+    """In which turns an undisturbed script begins and ends."""
+    seen: list[int] = []
+
+    async def play(world: World) -> None:
+        script = await _script(world)
+        seen.append(world.loop.turns)
+        await script.play()
+        seen.append(world.loop.turns)
+
+    simulate(play, 1, transaction_version=version)
+    return seen[0], seen[1]
+
+
+def _life(version: int, turn: int, interruption: Interruption) -> Books:
+    lived: list[Books] = []
+
+    async def play(world: World) -> None:
+        script = await _script(world)
+        lived.append(script.books)
+        now = asyncio.Event()
+        world.loop.in_turn[turn] = now.set
+        playing = asyncio.create_task(script.play())
+        coming = asyncio.create_task(now.wait())
+        await asyncio.wait([playing, coming], return_when=asyncio.FIRST_COMPLETED)
+        coming.cancel()
+        await interruption(world, script, playing)
+        if not playing.cancelled():
+            assert playing.exception() is None or isinstance(playing.exception(), KafkaError)
+
+    # Each with other partitions, and another network; they take about as long as the first.
+    simulate(play, turn, transaction_version=version)
+    return lived[0]
+
+
+async def _script(world: World) -> Script:
+    world.forgotten.update((TOPIC, SOURCE))
+    world.kafka.create_topic(TOPIC, PARTITIONS)
+    world.kafka.create_topic(SOURCE, 1)
+    producer = world.producer(transactional_id=NAME, linger_ms=0)
+    await producer.start()
+    return Script(Books(world), producer)
