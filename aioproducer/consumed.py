@@ -10,6 +10,8 @@ from collections.abc import Iterable, Mapping
 from typing import Any, TypeAlias
 
 from aioproducer.config import topic_problem
+from aioproducer.config.kinds import INT_MAX, LONG_MAX
+from aioproducer.config.names import MAX_STRING_BYTES
 from aioproducer.errors import RecordError
 from aioproducer.records import GroupMetadata, OffsetAndMetadata, TopicPartition
 
@@ -19,10 +21,6 @@ Offsets: TypeAlias = Mapping[Any, Any] | Iterable[Any]
 """Partitions (of this library, aiokafka, confluent-kafka, or pairs) and the offsets to go on from."""
 
 MOST_METADATA = 4096
-LONGEST = 32_767
-"""Bytes of a string of the protocol."""
-INT_MAX = 2**31 - 1
-LONG_MAX = 2**63 - 1
 # What librdkafka hands out for a group's member, as bytes that only it is meant to read.
 _CONFLUENT = b"CGMDv2:"
 
@@ -53,7 +51,7 @@ def _check_group(group: GroupMetadata) -> None:
     names = (group.group_id, group.member_id, "" if group.instance_id is None else group.instance_id)
     if not all(map(_is_name, names)):
         raise RecordError(
-            f"group, member and instance id must be str of at most {LONGEST} bytes: {group!r:.80}"
+            f"group, member and instance id must be str of at most {MAX_STRING_BYTES} bytes: {group!r:.80}"
         )
     if not _is_number(group.generation, -1, INT_MAX):
         raise RecordError(f"the generation of a group must be a whole number, not {group.generation!r:.60}")
@@ -61,7 +59,7 @@ def _check_group(group: GroupMetadata) -> None:
 
 def _is_name(name: object) -> bool:
     try:
-        return isinstance(name, str) and len(name.encode()) <= LONGEST
+        return isinstance(name, str) and len(name.encode()) <= MAX_STRING_BYTES
     except UnicodeEncodeError:
         return False
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
@@ -14,15 +13,10 @@ from aioproducer._net.session import Visit
 from aioproducer._net.stable_offsets import fetch_committed
 from aioproducer._state.checking import checked_seconds
 from aioproducer._state.transaction import State
+from aioproducer.blocks import may_run_again
 from aioproducer.config import ProducerConfig
 from aioproducer.consumed import Offsets, group_of, next_offsets, offsets_of
-from aioproducer.errors import (
-    CommitOutcomeUnknownError,
-    KafkaError,
-    StateError,
-    TransactionAbortedError,
-    TransactionTimeoutError,
-)
+from aioproducer.errors import KafkaError, StateError, TransactionAbortedError
 from aioproducer.records import OffsetAndMetadata, TopicPartition, TransactionListing
 
 if TYPE_CHECKING:
@@ -58,7 +52,7 @@ class Transaction:
             transactions = self._transactions()
             if not self._is_open(transactions):
                 if error is None:
-                    self._refuse_to_end_well(*transactions.aborted)
+                    transactions.last_abort.require_own(self._number)
                 return
             self._failure = transactions.table.failure()
             if error is None:
@@ -86,10 +80,6 @@ class Transaction:
         ended = transactions.table.state in (State.READY, State.DETACHED)
         return transactions.number == self._number and not ended
 
-    def _refuse_to_end_well(self, number: int, task: object) -> None:
-        if number == self._number and task is not asyncio.current_task():
-            raise TransactionAbortedError("another task called abort_transaction() before the block ended")
-
     async def _commit(self, transactions: Transactions) -> None:
         try:
             await transactions.commit(self._patience)
@@ -99,15 +89,7 @@ class Transaction:
 
     def may_run_again(self, error: Exception) -> bool:
         """Whether the same may succeed in another transaction, after this error has ended this one."""
-        if isinstance(error, ExceptionGroup):
-            # Of a TaskGroup: what failed first is known, and the others may be its consequences, but no user's errors.
-            of_users = error.split(KafkaError)[1] is not None
-            return self._failure is not None and self._failure.retriable and not of_users
-        if not isinstance(error, KafkaError) or isinstance(
-            error, CommitOutcomeUnknownError | TransactionTimeoutError
-        ):
-            return False
-        return (self._failure or error).retriable
+        return may_run_again(error, self._failure)
 
     def send_offsets(self, offsets: Offsets, group: object) -> None:
         """Make consumed offsets a part of the transaction: recorded now, sent with the commit.

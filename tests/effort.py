@@ -1,6 +1,6 @@
 """How hard the tests of the proof try, by `AIOPRODUCER_EFFORT`.
 
-`few` (the default): enough to notice what is broken, on every Python. `all`: what `make test` does once. `proof`: fifty times
+`few` (the default): enough to notice what is broken, in `make check`. `all`: what `make test` does once. `proof`: fifty times
 the seeds, every byte, ten times the kills, for `make proof`. `AIOPRODUCER_SEED=n` replays one seed.
 """
 

@@ -30,7 +30,7 @@ ROOT = Path(__file__).resolve().parent.parent
 REPORTS = ROOT / "build" / "checks"
 LIMIT_SECONDS = 1500.0
 COUNTS = ("passed", "failed", "skipped")
-# What is proven on one Python at full length, and on the others in passing; see tests/effort.py.
+# What is proven on one Python, at full length; see tests/effort.py.
 PROOF_LAYERS = ("tests/exhaustive", "tests/properties", "tests/simulation", "tests/scenarios", "tests/proxy")
 # A cluster of three nodes that are killed.
 REAL_FAULTS = tuple(f"tests/kafka/test_real_{what}.py" for what in ("copier", "coordinators", "faults"))

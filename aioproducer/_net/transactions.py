@@ -43,6 +43,7 @@ from aioproducer._wire.messages.add_partitions_to_txn import AddPartitionsToTxnR
 from aioproducer._wire.messages.end_txn import EndTxnRequest, EndTxnResponse
 from aioproducer._wire.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 from aioproducer._wire.messages.txn_offset_commit import TxnOffsetCommitResponse
+from aioproducer.blocks import LastAbort
 from aioproducer.config import checked_transactional_id
 from aioproducer.errors import (
     BrokerError,
@@ -95,8 +96,7 @@ class Transactions:
         self.respite = Respite()
         # How many transactions were begun.
         self.number = 0
-        # Which of them somebody aborted last, and the task that did.
-        self.aborted: tuple[int, asyncio.Task[Any] | None] = -1, None
+        self.last_abort = LastAbort()
         self.coordinator = Coordinator(engine, Key.TRANSACTION, transactional_id)
         # The id that was asked for last, and the one that the present producer id belongs to.
         self.sought = transactional_id
@@ -300,7 +300,7 @@ class Transactions:
     async def abort(self, patience: float) -> None:
         """Drop what was not sent, wait for what was, then have the transaction aborted; join that if it goes on already."""
         operation = self._begin_or_join(Event.ABORT, self._abort)
-        self.aborted = self.number, asyncio.current_task()
+        self.last_abort.note(self.number)
         await self._wait(
             operation, patience, "the coordinator did not abort the transaction in time", Event.ENDED
         )

@@ -7,13 +7,13 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Protocol
 
 import attrs
 
 from aioproducer.config.endpoints import Endpoint, parse_endpoints
-from aioproducer.config.names import client_id_problem, topic_problem, transactional_id_problem
+from aioproducer.config.names import topic_problem
 from aioproducer.errors import printable
 
 __all__ = [
@@ -22,15 +22,14 @@ __all__ = [
     "Acks",
     "Addresses",
     "Choice",
-    "ClientId",
     "Flag",
     "Integer",
     "Kind",
+    "Name",
     "Optional",
     "Text",
     "TopicLimits",
     "Topics",
-    "TransactionalId",
 ]
 
 INT_MAX = 2**31 - 1
@@ -155,13 +154,14 @@ class Addresses:
 
 
 @attrs.frozen
-class ClientId:
-    """A name that brokers show for this client."""
+class Name:
+    """A string of which `problem` tells what is wrong with it, or None."""
 
-    range: str = attrs.field(default="1 to 255 bytes, printable", init=False)
+    range: str
+    problem: Callable[[object], str | None]
 
     def check(self, value: Any) -> str:
-        problem = client_id_problem(value)
+        problem = self.problem(value)
         if problem:
             raise ValueError(problem)
         return str(value)
@@ -182,22 +182,6 @@ class Text:
         if not value or not value.isprintable():
             raise ValueError("must be a printable string that is not empty")
         return value
-
-    def parse(self, text: str) -> str:
-        return text
-
-
-@attrs.frozen
-class TransactionalId:
-    """The name of a piece of transactional work."""
-
-    range: str = attrs.field(default="1 to 32767 bytes, printable", init=False)
-
-    def check(self, value: Any) -> str:
-        problem = transactional_id_problem(value)
-        if problem:
-            raise ValueError(problem)
-        return str(value)
 
     def parse(self, text: str) -> str:
         return text

@@ -15,15 +15,15 @@ from aioproducer.config.kinds import (
     Acks,
     Addresses,
     Choice,
-    ClientId,
     Flag,
     Integer,
+    Name,
     Optional,
     Text,
     TopicLimits,
     Topics,
-    TransactionalId,
 )
+from aioproducer.config.names import client_id_problem, transactional_id_problem
 from aioproducer.config.pieces import Interceptors, Partitioner, Serializer
 from aioproducer.config.properties import read_properties
 from aioproducer.config.refused import refusal, unknown
@@ -62,7 +62,7 @@ class ProducerConfig:
     )
     client_id: str = setting(
         "aioproducer",
-        ClientId(),
+        Name("1 to 255 bytes, printable", client_id_problem),
         Group.CONNECTING,
         "The name under which brokers log, count and limit this client.",
         kafka_default="",
@@ -227,7 +227,7 @@ class ProducerConfig:
     # ---- transactions
     transactional_id: str | None = setting(
         None,
-        Optional(TransactionalId(), "no transactions"),
+        Optional(Name("1 to 32767 bytes, printable", transactional_id_problem), "no transactions"),
         Group.TRANSACTIONS,
         "The name under which transactions survive this process: whoever initializes it next ends what is open, and fences "
         "the one before. Records can be sent only in transactions then.",

@@ -2,22 +2,16 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
 import attrs
 
+from aioproducer.blocks import may_run_again
 from aioproducer.config import ProducerConfig
 from aioproducer.consumed import Offsets, group_of, next_offsets, offsets_of
-from aioproducer.errors import (
-    CommitOutcomeUnknownError,
-    KafkaError,
-    StateError,
-    TransactionAbortedError,
-    TransactionTimeoutError,
-)
+from aioproducer.errors import KafkaError, StateError, TransactionAbortedError
 from aioproducer.testing.mock_base import HandleBase, TransactionBase
 from aioproducer.testing.mock_checks import checked_seconds
 from aioproducer.testing.mock_transaction_table import State
@@ -57,7 +51,7 @@ class MockTransaction(TransactionBase):
             transactions = self._mock_transactions()
             if not self._is_open_in_mock(transactions):
                 if error is None:
-                    self._refuse_to_end_well(*transactions.aborted)
+                    transactions.last_abort.require_own(self._number)
                 return
             self._failure = transactions.table.failure()
             if error is None:
@@ -85,10 +79,6 @@ class MockTransaction(TransactionBase):
         ended = transactions.table.state in (State.READY, State.DETACHED)
         return transactions.number == self._number and not ended
 
-    def _refuse_to_end_well(self, number: int, task: object) -> None:
-        if number == self._number and task is not asyncio.current_task():
-            raise TransactionAbortedError("another task called abort_transaction() before the block ended")
-
     async def _commit_mock(self, transactions: MockTransactions) -> None:
         try:
             await transactions.commit(self._patience)
@@ -98,15 +88,7 @@ class MockTransaction(TransactionBase):
 
     def may_run_again(self, error: Exception) -> bool:
         """Whether the same may succeed in another transaction, after this error has ended this one."""
-        if isinstance(error, ExceptionGroup):
-            # Of a TaskGroup: what failed first is known, and the others may be its consequences, but no user's errors.
-            of_users = error.split(KafkaError)[1] is not None
-            return self._failure is not None and self._failure.retriable and not of_users
-        if not isinstance(error, KafkaError) or isinstance(
-            error, CommitOutcomeUnknownError | TransactionTimeoutError
-        ):
-            return False
-        return (self._failure or error).retriable
+        return may_run_again(error, self._failure)
 
     def send_offsets(self, offsets: Offsets, group: object) -> None:
         """Make consumed offsets a part of the transaction: recorded now, sent with the commit.

@@ -12,6 +12,7 @@ import weakref
 from collections.abc import Iterable
 from typing import Any
 
+from aioproducer.blocks import LastAbort
 from aioproducer.config import ProducerConfig, checked_transactional_id, checked_transactional_ids
 from aioproducer.consumed import group_of, partitions_of
 from aioproducer.errors import (
@@ -52,8 +53,7 @@ class MockTransactions:
         self.table = MockTable()
         # How many transactions were begun.
         self.number = 0
-        # Which transaction somebody aborted last, and the task that did.
-        self.aborted: tuple[int, asyncio.Task[Any] | None] = -1, None
+        self.last_abort = LastAbort()
         self.producer_id = next(_producer_ids)
         self.epoch = -1
         self.attempt: Attempt | None = None
@@ -198,7 +198,7 @@ class MockTransactions:
     def abort(self) -> None:
         """Drop what has no outcome, and make nothing of it visible."""
         self.table.move(Event.ABORT)
-        self.aborted = self.number, asyncio.current_task()
+        self.last_abort.note(self.number)
         attempt, self.attempt = self.attempt, None
         if attempt is not None:
             text = f"{Event.ABORT.value} was called while {attempt.event.value} went on"

@@ -151,12 +151,7 @@ def _suspects(producer: Producer[Any, Any]) -> bool:
 @pytest.mark.parametrize("then", ["abort_transaction", "init_transactions"])
 async def test_a_new_epoch_on_its_way_is_waited_for(make: Make, ledger: EmbeddedKafka, then: str) -> None:
     """Somebody looks why a record was refused, and asks for the next epoch: whoever comes then goes on with that one."""
-    clerk = make(ledger, transactional_id=NAME, transaction_timeout_ms=100)
-    await clerk.start()
-    await clerk.init_transactions()
-    await clerk.begin_transaction()
-    assert await all_acked(await put(clerk, b"a"))
-    await _ended_by_time(ledger)
+    clerk = await _out_of_time(make, ledger)
     held = ledger.faults.delay(api="InitProducerId")
     await put(clerk, b"b")
     await held.reached()
@@ -171,12 +166,7 @@ async def test_a_new_epoch_on_its_way_is_waited_for(make: Make, ledger: Embedded
 
 async def test_a_new_epoch_that_a_commit_asked_for_is_waited_for(make: Make, ledger: EmbeddedKafka) -> None:
     """init_transactions() takes the place of a commit whose time was over, and goes on with what that has asked for."""
-    clerk = make(ledger, transactional_id=NAME, transaction_timeout_ms=100)
-    await clerk.start()
-    await clerk.init_transactions()
-    await clerk.begin_transaction()
-    assert await all_acked(await put(clerk, b"a"))
-    await _ended_by_time(ledger)
+    clerk = await _out_of_time(make, ledger)
     held = ledger.faults.delay(api="InitProducerId")
     committing = asyncio.create_task(clerk.commit_transaction())
     await held.reached()
@@ -193,17 +183,23 @@ async def test_a_new_epoch_that_a_commit_asked_for_is_waited_for(make: Make, led
 
 async def test_a_new_epoch_that_never_comes_holds_up_no_close(make: Make, ledger: EmbeddedKafka) -> None:
     """The question goes on until the producer ends, and not beyond."""
+    clerk = await _out_of_time(make, ledger)
+    held = ledger.faults.delay(api="InitProducerId")
+    await put(clerk, b"b")
+    await held.reached()
+    await clerk.close(timeout=0)
+    assert not [task for task in asyncio.all_tasks() if task.get_name().startswith("aioproducer")]
+
+
+async def _out_of_time(make: Make, ledger: EmbeddedKafka) -> Producer[Any, Any]:
+    """A producer with an open transaction, of which it does not know yet that its time was over."""
     clerk = make(ledger, transactional_id=NAME, transaction_timeout_ms=100)
     await clerk.start()
     await clerk.init_transactions()
     await clerk.begin_transaction()
     assert await all_acked(await put(clerk, b"a"))
     await _ended_by_time(ledger)
-    held = ledger.faults.delay(api="InitProducerId")
-    await put(clerk, b"b")
-    await held.reached()
-    await clerk.close(timeout=0)
-    assert not [task for task in asyncio.all_tasks() if task.get_name().startswith("aioproducer")]
+    return clerk
 
 
 async def _ended_by_time(ledger: EmbeddedKafka) -> None:

@@ -68,9 +68,8 @@ class SimulatedLoop(asyncio.BaseEventLoop):
         self._set_clock()
 
     def _set_clock(self) -> None:
-        clock, now = self.clock, self._now
-        clock.monotonic = now
-        clock.wall_ms = _WALL_BEGIN_MS + round((now - _BEGIN) * 1000) + self.wall_offset_ms
+        self.clock.monotonic = self._now
+        self.clock.wall_ms = self.wall_ms()
 
     # -- turns
 
