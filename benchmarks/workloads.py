@@ -128,8 +128,9 @@ TASKS: Final = Workload(
 )
 PACES: Final = tuple(_paced(rate) for rate in (200, 2_000, 5_000))
 # A record that is alone in its transaction lingers for no other: the commit of confluent-kafka and of Java would wait.
+# Coordinators in Java are still slow after some hundred transactions: so many are a warm-up.
 TRANSACTIONS: Final = (
-    _transactions(1, 400, 200, 0),
+    _transactions(1, 1_000, 500, 0),
     _transactions(100, 150, 50, LINGER_MS),
     _transactions(10_000, 30, 8, LINGER_MS),
 )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import copy
 from typing import TYPE_CHECKING
 
@@ -11,6 +10,7 @@ import anyio
 from aioproducer.errors import KafkaError, StateError
 
 if TYPE_CHECKING:
+    import asyncio
     from collections.abc import Awaitable, Callable
 
     from aioproducer._state.transaction import Event
@@ -19,12 +19,23 @@ if TYPE_CHECKING:
 class Operation:
     """One piece of work. Whoever waits for it only looks on: that one is cancelled, or out of patience, stops nothing."""
 
-    def __init__(self, event: Event, loop: asyncio.AbstractEventLoop) -> None:
+    def __init__(
+        self, event: Event, loop: asyncio.AbstractEventLoop, on_end: Callable[[Operation], None]
+    ) -> None:
         self.event = event
-        # What it failed with, or None.
-        self.done: asyncio.Future[KafkaError | None] = loop.create_future()
-        self.waiters = 0
+        self.ended = False
+        self._loop = loop
+        self._on_end = on_end
+        # What it failed with.
+        self._error: KafkaError | None = None
+        # Woken in this order: what the first of them does then, the others find done.
+        self._waiters: list[asyncio.Future[None]] = []
         self._scope = anyio.CancelScope()
+
+    @property
+    def is_watched(self) -> bool:
+        """Whether somebody waits for it."""
+        return bool(self._waiters)
 
     async def run(self, work: Callable[[], Awaitable[None]]) -> None:
         """Do it; a `KafkaError` is its result, whatever else goes wrong ends the producer."""
@@ -36,12 +47,17 @@ class Operation:
             # What the traceback refers to would live as long as whoever keeps the error.
             self.end(error.with_traceback(None))
         finally:
-            self.end(StateError(f"the producer ended before {self.event.value} did"))
+            if not self.ended:
+                self.end(StateError(f"the producer ended before {self.event.value} did"))
 
     def end(self, error: KafkaError | None) -> None:
         """It has its result; only the first counts."""
-        if not self.done.done():
-            self.done.set_result(error)
+        if self.ended:
+            return
+        self.ended, self._error = True, error
+        for waiter in self._waiters:
+            _wake(waiter)
+        self._on_end(self)
 
     def replace(self, error: KafkaError) -> None:
         """Stop the work, and tell whoever waits why."""
@@ -50,14 +66,25 @@ class Operation:
 
     async def joined(self, patience: float) -> bool:
         """Wait for it; False when there was no result in time. Raises what it failed with."""
-        self.waiters += 1
-        try:
-            await asyncio.wait([self.done], timeout=patience)
-        finally:
-            self.waiters -= 1
-        if not self.done.done():
+        if not self.ended:
+            await self._watch(patience)
+        if not self.ended:
             return False
-        error = self.done.result()
-        if error is not None:
-            raise copy.copy(error)
+        if self._error is not None:
+            raise copy.copy(self._error)
         return True
+
+    async def _watch(self, patience: float) -> None:
+        waiter: asyncio.Future[None] = self._loop.create_future()
+        self._waiters.append(waiter)
+        timer = self._loop.call_later(patience, _wake, waiter)
+        try:
+            await waiter
+        finally:
+            timer.cancel()
+            self._waiters.remove(waiter)
+
+
+def _wake(waiter: asyncio.Future[None]) -> None:
+    if not waiter.done():
+        waiter.set_result(None)

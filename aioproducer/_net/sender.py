@@ -67,7 +67,7 @@ class Sender:
         transactions = self.engine.transactions
         if transactions is None or transactions.respite.until <= self.loop.time():
             return False
-        self.loop.call_at(transactions.respite.until, self.work.set)
+        transactions.after_respite.ring_at(transactions.respite.until, self.work.set)
         return True
 
     async def _send_next(self) -> None:

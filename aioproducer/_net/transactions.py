@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import anyio
 
 from aioproducer._net.coordinator import Coordinator, Key, Said, error_of, fatal_error
+from aioproducer._net.fine_timer import FineTimer
 from aioproducer._net.link import is_idle
 from aioproducer._net.log import log
 from aioproducer._net.operation import Operation
@@ -94,6 +95,7 @@ class Transactions:
         self.table = TransactionTable()
         self.parts = TransactionParts(level=2)
         self.respite = Respite()
+        self.after_respite = FineTimer(engine.loop)
         # How many transactions were begun.
         self.number = 0
         self.last_abort = LastAbort()
@@ -108,7 +110,7 @@ class Transactions:
         # The identity was used in transactions of level 1, which have no epoch of their own.
         self.used = False
         # One request to a coordinator at a time: the next may depend on its answer.
-        self.turn = anyio.Lock()
+        self.turn = anyio.Lock(fast_acquire=True)
         # Adding partitions to the present transaction, given up with it.
         self.errand = anyio.CancelScope()
         # Asking for an identity, given up with the producer.
@@ -334,7 +336,7 @@ class Transactions:
     async def _finished(self, patience: float) -> None:
         """Wait for what goes on, if anything is to be ended by it, or somebody waits for a handle."""
         operation = self.operation
-        if operation is None or (operation.event is Event.DETACH and not operation.waiters):
+        if operation is None or (operation.event is Event.DETACH and not operation.is_watched):
             return
         if operation.event is Event.INIT and not self._has_more_to_end():
             return
@@ -358,18 +360,18 @@ class Transactions:
             text = "the producer ended before an answer to the commit came"
             operation.end(CommitOutcomeUnknownError(text, cause=error))
         self._tell_all(error)
+        self.after_respite.close()
         for coordinator in (self.coordinator, *self.groups.values()):
             coordinator.forget()
 
     # -- operations
 
     def _start(self, event: Event, work: Callable[[], Awaitable[None]]) -> Operation:
-        operation = Operation(event, self.loop)
+        operation = Operation(event, self.loop, self.going_on.discard)
         tasks = self.engine.tasks
         if tasks is None:
             raise StateError("the producer's tasks have ended")
         self.going_on.add(operation)
-        operation.done.add_done_callback(lambda _: self.going_on.discard(operation))
         tasks.start_soon(operation.run, partial(self._work, work), name=f"aioproducer {event.value}")
         return operation
 
@@ -420,7 +422,7 @@ class Transactions:
             self.table.move(event)
 
     def _left(self, operation: Operation) -> None:
-        if self.operation is operation and not operation.waiters and not operation.done.done():
+        if self.operation is operation and not operation.is_watched and not operation.ended:
             self.table.move(Event.LEFT_ALONE)
 
     # -- what they do

@@ -61,7 +61,7 @@ def test_the_broker_hardly_keeps_records(quick: Transactions, markers: float) ->
 def test_nothing_waits_for_a_broker_that_keeps_nothing(quick: Transactions, idle: float) -> None:
     """However long they take there, as long as they always do."""
     for quick.trip in (0.001, 0.1):
-        quick.play(1000, idle)
+        quick.play(2000, idle)
         quick.play(1000, idle)
         assert quick.waited < 0.001
 

@@ -1,0 +1,88 @@
+"""A timer that is finer than the loop's: on Linux loops wake up to a millisecond late, as epoll counts in milliseconds.
+
+`timerfd` is exact. Python has it from 3.13 on; until that is the oldest, the C library is asked. Elsewhere, and on loops
+that watch no files, the loop's own timers have to do.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import os
+import sys
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import asyncio
+    from collections.abc import Callable
+
+CLOCK_MONOTONIC = 1
+NANOSECONDS = 1_000_000_000
+NOT_OPEN = -1
+
+
+class FineTimer:
+    """Rings once, for everybody who has asked since it last rang; when it rings, the last who asked has said."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._loop = loop
+        self._callbacks: list[Callable[[], object]] = []
+        # Of the kernel's timer; opened when it is needed first, as most producers never need it.
+        self._file = NOT_OPEN
+        self._may_be_fine = sys.platform == "linux"
+
+    def ring_at(self, when: float, callback: Callable[[], object]) -> None:
+        """Call back at `when`, by the loop's clock, or soon after it."""
+        if callback not in self._callbacks:
+            self._callbacks.append(callback)
+        if self._may_be_fine and (self._file != NOT_OPEN or self._open()):
+            _set(self._file, when - self._loop.time())
+        else:
+            self._loop.call_at(when, self._ring)
+
+    def close(self) -> None:
+        """Never ring again."""
+        self._callbacks.clear()
+        self._may_be_fine = False
+        if self._file != NOT_OPEN:
+            self._loop.remove_reader(self._file)
+            os.close(self._file)
+            self._file = NOT_OPEN
+
+    def _open(self) -> bool:
+        file = _libc().timerfd_create(CLOCK_MONOTONIC, os.O_NONBLOCK | os.O_CLOEXEC)
+        if file == NOT_OPEN:
+            self._may_be_fine = False
+            return False
+        try:
+            self._loop.add_reader(file, self._due)
+        except NotImplementedError:
+            os.close(file)
+            self._may_be_fine = False
+            return False
+        self._file = file
+        return True
+
+    def _due(self) -> None:
+        try:
+            os.read(self._file, 8)
+        except BlockingIOError:
+            # It was set anew after it had rung, and before anybody looked.
+            return
+        self._ring()
+
+    def _ring(self) -> None:
+        callbacks, self._callbacks = self._callbacks, []
+        for callback in callbacks:
+            callback()
+
+
+@functools.cache
+def _libc() -> ctypes.CDLL:
+    return ctypes.CDLL(None)
+
+
+def _set(file: int, seconds: float) -> None:
+    # A struct itimerspec: every so often, never here; and the first time. All zero would switch it off.
+    whole, part = divmod(max(round(seconds * NANOSECONDS), 1), NANOSECONDS)
+    _libc().timerfd_settime(file, 0, (ctypes.c_long * 4)(0, 0, whole, part), None)
