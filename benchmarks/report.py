@@ -105,8 +105,8 @@ def _method(rounds: int, load: float) -> str:
 * {machine()}; load average {load:.1f} before the run began (near 0 when nothing else runs).
 * Apache Kafka {KAFKA_VERSION}, one node unless it says otherwise, on the same machine; a new topic of 4 partitions for every run.
 * acks=all, idempotent, linger {LINGER_MS} ms, batches of {BATCH_SIZE} bytes, no compression, unless it says otherwise.
-* Medians of {rounds} interleaved rounds after some that warm the broker and are not counted (one round for what has no goal:
-  loops, codecs, three brokers). Each client runs in a process of its own and sends some records first that are not counted.
+* Medians of {rounds} interleaved rounds, each begun by another client, after some that warm the broker and are not counted (one
+  round for what has no goal: loops, codecs, three brokers). Each client runs in a process of its own and sends some records first that are not counted.
 * Every delivery is kept and checked: the clock stops when each record's partition and offset has been read, and then
   the offsets must have no gap and no repeat. aioproducer: one task that awaits each `send()`, then `flush()`, then reads every
   delivery's result. aiokafka: one task that awaits each `send()`, then every future. confluent-kafka: the synchronous

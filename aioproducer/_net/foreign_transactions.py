@@ -8,12 +8,10 @@ from typing import TYPE_CHECKING, TypeVar
 
 import anyio
 
+from aioproducer._net.asker import Asker, ask_identity
 from aioproducer._net.coordinator import Coordinator, Key, Said, error_of, fatal_error
 from aioproducer._net.standing import ABORTED, ENDED, Standing, standing_of
 from aioproducer._state.coordinator_verdicts import Answer, Request, judge
-from aioproducer._state.transaction_versions import END_TXN, INIT_PRODUCER_ID, version_for
-from aioproducer._wire.messages.end_txn import EndTxnRequest, EndTxnResponse
-from aioproducer._wire.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 from aioproducer._wire.messages.list_transactions import ListTransactionsRequest, ListTransactionsResponse
 from aioproducer._wire.messages.metadata import MetadataRequest, MetadataResponse
 from aioproducer.config import checked_transactional_ids
@@ -41,16 +39,11 @@ async def end_foreign(
     session: Session, facts: tuple[str, int, int, int], patience: float, *, committed: bool
 ) -> None:
     """Commit or abort the transaction of a handle, in the version that it was written in."""
-    name, producer_id, epoch, level = facts
-    coordinator = Coordinator(session, Key.TRANSACTION, name)
+    coordinator = Coordinator(session, Key.TRANSACTION, facts[0])
+    asker = Asker(*facts, coordinator.timeout)
 
     async def attempt(connection: Connection) -> int:
-        version = version_for(connection.versions, END_TXN, level)
-        question = EndTxnRequest(name, producer_id, epoch, committed)
-        answer = await connection.request(
-            question, EndTxnResponse, timeout=coordinator.timeout, version=version
-        )
-        return answer.error_code
+        return (await asker.end(connection, committed=committed)).error_code
 
     request = Request.COMMIT if committed else Request.ABORT
     try:
@@ -124,12 +117,8 @@ async def fence_all(session: Session, names: Iterable[str], patience: float) -> 
 
 async def _fence(session: Session, coordinator: Coordinator) -> None:
     async def attempt(connection: Connection) -> int:
-        question = InitProducerIdRequest(coordinator.name, session.config.transaction_timeout_ms)
-        version = connection.versions.choose(INIT_PRODUCER_ID)
-        answer = await connection.request(
-            question, InitProducerIdResponse, timeout=coordinator.timeout, version=version
-        )
-        return answer.error_code
+        limit_ms = session.config.transaction_timeout_ms
+        return (await ask_identity(connection, coordinator.name, limit_ms, coordinator.timeout)).error_code
 
     try:
         said = await coordinator.settle(Request.INIT_PRODUCER_ID, attempt)

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import anyio
 
+from aioproducer._net.asker import NOBODY, Asker, ask_identity
 from aioproducer._net.coordinator import Coordinator, Key, Said, error_of, fatal_error
 from aioproducer._net.fine_timer import FineTimer
 from aioproducer._net.link import is_idle
@@ -23,27 +24,10 @@ from aioproducer._net.standing import ABORTED, ENDED, ONGOING, Standing, standin
 from aioproducer._state.coordinator_verdicts import Answer, Request
 from aioproducer._state.respite import Respite
 from aioproducer._state.transaction import Event, State, TransactionTable
-from aioproducer._state.transaction_parts import Place, TransactionParts
-from aioproducer._state.transaction_requests import (
-    taken_offsets,
-    to_add_partitions,
-    to_commit_offsets,
-    worst_of_partitions,
-)
+from aioproducer._state.transaction_parts import TransactionParts
 from aioproducer._state.transaction_versions import (
-    ADD_OFFSETS,
-    ADD_PARTITIONS,
-    COMMIT_OFFSETS,
-    END_TXN,
-    INIT_PRODUCER_ID,
     level_of,
-    version_for,
 )
-from aioproducer._wire.messages.add_offsets_to_txn import AddOffsetsToTxnRequest, AddOffsetsToTxnResponse
-from aioproducer._wire.messages.add_partitions_to_txn import AddPartitionsToTxnResponse
-from aioproducer._wire.messages.end_txn import EndTxnRequest, EndTxnResponse
-from aioproducer._wire.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
-from aioproducer._wire.messages.txn_offset_commit import TxnOffsetCommitResponse
 from aioproducer.blocks import LastAbort
 from aioproducer.config import checked_transactional_id
 from aioproducer.errors import (
@@ -70,12 +54,9 @@ if TYPE_CHECKING:
 
 R = TypeVar("R", bound="tuple[Any, ...]")
 
-RECOVERS_FROM = 3
 # To the coordinators of so many groups a connection is kept.
 MOST_GROUPS = 8
-MEMBERS_FROM = 3
 PRODUCER_FENCED = 90
-NOBODY = (-1, -1)
 # Here a transaction is not over, and init_transactions() is possible all the same.
 ENDING = frozenset({State.ABORTABLE, State.ABORTING, State.UNCERTAIN})
 # A broker that says this of a batch may have ended the transaction, or given its id to another producer.
@@ -186,8 +167,11 @@ class Transactions:
             if not wanted or self.table.state in (State.ABORTABLE, State.ABORTING):
                 return
             try:
-                add = partial(self._add_partitions, wanted)
-                await self._add(self.coordinator, Request.ADD_PARTITIONS, add)
+                await self._add(
+                    self.coordinator,
+                    Request.ADD_PARTITIONS,
+                    lambda connection: self._asker().add_partitions(connection, wanted),
+                )
             except KafkaError as error:
                 log.debug("partitions were not added to the transaction: %s", error)
                 return
@@ -204,11 +188,6 @@ class Transactions:
         self.parts.in_doubt = before or (said.lost > 0 and said.answer is not Answer.DONE)
         await self._require(said)
         self.parts.opened = True
-
-    async def _add_partitions(self, wanted: Mapping[Place, PartitionQueue], connection: Connection) -> int:
-        question = to_add_partitions(self.transactional_id, self._identity(), wanted)
-        answer = await self._ask(connection, question, AddPartitionsToTxnResponse, ADD_PARTITIONS)
-        return worst_of_partitions(answer, wanted)
 
     async def _look_into_the_suspicion(self) -> None:
         suspicion, self.suspicion = self.suspicion, None
@@ -440,7 +419,7 @@ class Transactions:
             self.parts.ended = True
             return
         error = fatal_error(said)
-        if said.answer is Answer.REFUSED:
+        if said.answer in (Answer.REFUSED, Answer.ABORTABLE):
             self.operation = None
             self.table.move(Event.NOT_INITIALIZED)
         else:
@@ -454,14 +433,9 @@ class Transactions:
 
     async def _ask_identity(self, identity: tuple[int, int]) -> Said:
         async def attempt(connection: Connection) -> int:
-            version = connection.versions.choose(INIT_PRODUCER_ID)
-            known = identity if version >= RECOVERS_FROM else NOBODY
-            timeout_ms = self.engine.config.transaction_timeout_ms
-            answer = await connection.request(
-                InitProducerIdRequest(self.transactional_id, timeout_ms, *known),
-                InitProducerIdResponse,
-                timeout=self.coordinator.timeout,
-                version=version,
+            limit_ms = self.engine.config.transaction_timeout_ms
+            answer = await ask_identity(
+                connection, self.transactional_id, limit_ms, self.coordinator.timeout, identity
             )
             if not answer.error_code:
                 self._obtained(answer.producer_id, answer.producer_epoch)
@@ -552,8 +526,7 @@ class Transactions:
     async def _end(self, *, committed: bool) -> None:
         async def attempt(connection: Connection) -> int:
             self.parts.asked_to_commit = committed
-            question = EndTxnRequest(self.transactional_id, *self._identity(), committed)
-            answer = await self._ask(connection, question, EndTxnResponse, END_TXN)
+            answer = await self._asker().end(connection, committed=committed)
             if not answer.error_code and self.parts.level > 1:
                 self._obtained(answer.producer_id, answer.producer_epoch)
                 self.respite.ended(self.loop.time())
@@ -595,11 +568,11 @@ class Transactions:
             self.parts.groups.add(name)
             return
 
-        async def attempt(connection: Connection) -> int:
-            question = AddOffsetsToTxnRequest(self.transactional_id, *self._identity(), name)
-            return (await self._ask(connection, question, AddOffsetsToTxnResponse, ADD_OFFSETS)).error_code
-
-        await self._add(self.coordinator, Request.ADD_OFFSETS, attempt)
+        await self._add(
+            self.coordinator,
+            Request.ADD_OFFSETS,
+            lambda connection: self._asker().add_group(connection, name),
+        )
         self.parts.groups.add(name)
 
     async def _commit_offsets(
@@ -607,33 +580,20 @@ class Transactions:
     ) -> None:
         left = dict(offsets)
 
-        async def attempt(connection: Connection) -> int:
-            version = version_for(connection.versions, COMMIT_OFFSETS, self.parts.level)
-            if version < MEMBERS_FROM and group != GroupMetadata(group.group_id):
-                text = "the broker cannot tell members of a group from zombies: give the group id alone"
-                raise ProtocolError(text, broker=connection.broker)
-            question = to_commit_offsets(self.transactional_id, self._identity(), group, left)
-            answer = await self._ask(connection, question, TxnOffsetCommitResponse, COMMIT_OFFSETS)
-            code, taken = taken_offsets(answer, left)
-            for place in taken:
-                del left[place]
-            return code
-
         coordinator = self.groups.get(group.group_id)
         if coordinator is None:
             if len(self.groups) >= MOST_GROUPS:
                 self.groups.pop(next(iter(self.groups))).forget()
             coordinator = self.groups[group.group_id] = Coordinator(self.engine, Key.GROUP, group.group_id)
-        await self._add(coordinator, Request.COMMIT_OFFSETS, attempt)
-
-    async def _ask(
-        self, connection: Connection, question: tuple[Any, ...], response_type: type[R], api_key: int
-    ) -> R:
-        """A question of the transaction's own level."""
-        version = version_for(connection.versions, api_key, self.parts.level)
-        return await connection.request(
-            question, response_type, timeout=self.coordinator.timeout, version=version
+        await self._add(
+            coordinator,
+            Request.COMMIT_OFFSETS,
+            lambda connection: self._asker().commit_offsets(connection, group, left),
         )
+
+    def _asker(self) -> Asker:
+        """Made for each question: an answer may have changed the identity."""
+        return Asker(self.transactional_id, *self._identity(), self.parts.level, self.coordinator.timeout)
 
     def _identity(self) -> tuple[int, int]:
         assert self.sequences.identity is not None  # noqa: S101  # the table allows nothing without

@@ -431,6 +431,20 @@ async def test_a_commit_that_close_keeps_from_being_asked_for_is_not(
     assert seen(ledger) == []
 
 
+async def test_init_that_can_only_be_aborted_may_be_asked_again(make: Make, ledger: EmbeddedKafka) -> None:
+    """E05: TRANSACTION_ABORTABLE where nothing is there to be aborted: the producer lives, and asks again when it is told to."""
+    clerk = make(ledger, transactional_id=NAME)
+    await clerk.start()
+    ledger.faults.error(120, api=INIT_PRODUCER_ID, times=1)
+    with pytest.raises(TransactionError, match="TRANSACTION_ABORTABLE"):
+        await clerk.init_transactions()
+    await clerk.init_transactions()
+    await clerk.begin_transaction()
+    assert await all_acked(await put(clerk, b"a"))
+    await clerk.commit_transaction()
+    assert seen(ledger) == [b"a"]
+
+
 async def test_an_abort_that_no_epoch_was_given_for_is_not_told_as_done(
     clerk: Producer[Any, Any], ledger: EmbeddedKafka
 ) -> None:
