@@ -10,7 +10,7 @@ is part of the compiled core, and so is not called: `bind` gives None for it.
 
 from __future__ import annotations
 
-import secrets
+import os
 from collections.abc import Callable, Sequence
 from typing import Any, Protocol, TypeAlias
 
@@ -63,11 +63,16 @@ class RoundRobin:
         return candidates[turn % len(candidates)]
 
 
+def _below(limit: int) -> int:
+    # Not of `secrets`, which loads half a megabyte of cryptography.
+    return int.from_bytes(os.urandom(8)) % limit
+
+
 @attrs.frozen
 class Random:
     """Any available partition, whatever the key. `below(n)` gives a number from 0 to n - 1."""
 
-    below: Callable[[int], int] = secrets.randbelow
+    below: Callable[[int], int] = _below
 
     def __call__(
         self,

@@ -6,19 +6,22 @@ that watch no files, the loop's own timers have to do.
 
 from __future__ import annotations
 
-import ctypes
 import functools
 import os
+import struct
 import sys
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     import asyncio
+    import ctypes
     from collections.abc import Callable
 
 CLOCK_MONOTONIC = 1
 NANOSECONDS = 1_000_000_000
 NOT_OPEN = -1
+# A struct itimerspec: every so often, which is never here; and the first time, of which all zero would switch it off.
+TIMER_SPEC = struct.Struct("@4l")
 
 
 class FineTimer:
@@ -79,10 +82,11 @@ class FineTimer:
 
 @functools.cache
 def _libc() -> ctypes.CDLL:
+    import ctypes  # noqa: PLC0415  # a megabyte that most producers do not need
+
     return ctypes.CDLL(None)
 
 
 def _set(file: int, seconds: float) -> None:
-    # A struct itimerspec: every so often, never here; and the first time. All zero would switch it off.
     whole, part = divmod(max(round(seconds * NANOSECONDS), 1), NANOSECONDS)
-    _libc().timerfd_settime(file, 0, (ctypes.c_long * 4)(0, 0, whole, part), None)
+    _libc().timerfd_settime(file, 0, TIMER_SPEC.pack(0, 0, whole, part), None)

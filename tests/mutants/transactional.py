@@ -149,8 +149,8 @@ TRANSACTIONAL: Final = (
     _mutant(
         "cancelling-stops-the-commit",
         "_net/operation.py",
-        "            await asyncio.wait([self.done], timeout=patience)",
-        "            await asyncio.wait_for(self.done, patience)",
+        "            self._waiters.remove(waiter)",
+        "            self._waiters.remove(waiter)\n            self._scope.cancel()",
         "The task that waits for a commit is cancelled, and the commit with it.",
         f"{_DOUBT}::test_e13_a_cancelled_commit_goes_on",
     ),
