@@ -32,12 +32,15 @@ LIMIT_SECONDS = 1500.0
 COUNTS = ("passed", "failed", "skipped")
 # What is proven on one Python, at full length; see tests/effort.py.
 PROOF_LAYERS = ("tests/exhaustive", "tests/properties", "tests/simulation", "tests/scenarios", "tests/proxy")
+# They share a Spark.
+SPARK = ("tests/spark",)
 # A cluster of three nodes that are killed.
 REAL_FAULTS = tuple(f"tests/kafka/test_real_{what}.py" for what in ("copier", "coordinators", "faults"))
 # What is hardly about the Python that it runs on: tools, programs, the embedded Kafka, words and pure logic.
 ON_ONE_PYTHON = (
     "tests/cli", "tests/contract", "tests/examples", "tests/exhaustive", "tests/golden", "tests/judge", "tests/kafka",
-    "tests/mutants", "tests/properties", "tests/proxy", "tests/repo", "tests/scenarios", "tests/simulation", "tests/soak", "tests/state",
+    "tests/mutants", "tests/properties", "tests/proxy", "tests/repo", "tests/scenarios", "tests/simulation", "tests/soak", "tests/spark",
+    "tests/state",
     "tests/testing", "tests/vocabulary", "tests/wire",
 )  # fmt: skip
 # By pytest-xdist. Many tests wait more than they compute, so these are more than there are processors on a small machine.
@@ -242,10 +245,13 @@ def everything() -> list[Turn]:
     preparations = side_by_side(fetch, *(environment_elsewhere(*found) for found in others), *linters())
     here = without(core_suite(this_python(), sys.executable), PROOF_LAYERS)
     elsewhere = [suite_elsewhere(version) for version, _ in others]
-    kafka = without(suite(f"with Kafka, Python {this_python()}", sys.executable, "-m", "kafka"), REAL_FAULTS)
+    kafka = suite(f"with Kafka, Python {this_python()}", sys.executable, "-m", "kafka")
+    kafka = without(kafka, REAL_FAULTS + SPARK)
+    spark = suite(f"with Spark, Python {this_python()}", sys.executable, "-m", "kafka", *SPARK)
     packaging = suite(f"distribution, Python {this_python()}", sys.executable, "-m", "packaging")
     in_turn = [side_by_side(check) for check in (here, proof_layers("all"))]
-    return [preparations, *in_turn, [[kafka], [packaging, *elsewhere]], side_by_side(real_faults("all"))]
+    beside = [[kafka], [packaging, *elsewhere], [spark]]
+    return [preparations, *in_turn, beside, side_by_side(real_faults("all"))]
 
 
 def proof() -> list[Turn]:

@@ -30,7 +30,7 @@ DOCUMENTS = (
 )
 # What a fence may say besides `python`.
 LANGUAGES = {"sh": "COMMANDS", "text": "PLAIN", "properties": "PLAIN", "": "PLAIN"}
-LIBRARIES = {"aiokafka", "confluent-kafka", "kafka-python"}
+LIBRARIES = {"aiokafka", "confluent-kafka", "kafka-python", "pyspark"}
 PIECE = re.compile(
     r"^(?P<fence>```+)(?P<info>[^`\n]*)\n(?P<body>.*?)^(?P=fence)[ ]*$"
     r"|^<!-- (?:given|then)\n(?P<unseen>.*?)^-->$"

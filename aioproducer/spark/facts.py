@@ -1,0 +1,55 @@
+"""What a task knows of itself: which partition of which epoch of which query it writes."""
+
+from __future__ import annotations
+
+from typing import Final, Self
+
+import attrs
+from pyspark import TaskContext
+
+from aioproducer import ConfigurationError, StateError
+
+__all__ = ["TaskFacts"]
+
+EPOCH: Final = "streaming.sql.batchId"
+QUERY: Final = "sql.streaming.queryId"
+SPECULATION: Final = "spark.speculation"
+
+
+@attrs.frozen
+class TaskFacts:
+    """As Spark tells them."""
+
+    partition: int
+    epoch: int | None
+    query: str | None
+    is_speculative: bool
+
+    @classmethod
+    def here(cls) -> Self:
+        """Of the task that runs in this process."""
+        context = TaskContext.get()
+        if context is None:
+            raise StateError("this has to run in a task of Spark")
+        epoch = context.getLocalProperty(EPOCH)
+        return cls(
+            partition=context.partitionId(),
+            epoch=None if epoch is None else int(epoch),
+            query=context.getLocalProperty(QUERY),
+            is_speculative=context.getLocalProperty(SPECULATION) == "true",
+        )
+
+    def require_one_attempt_at_a_time(self) -> None:
+        """Two attempts of a task that run at once fence each other, and may use up all attempts that a task has."""
+        if self.is_speculative:
+            raise ConfigurationError("delivery=exactly-once needs spark.speculation=false")
+
+    def sink_and_epoch(self, sink_id: str | None) -> tuple[str, int]:
+        """What names the work of this task for ever: the same after a restart from the same checkpoint."""
+        name = sink_id or self.query
+        if self.epoch is None or name is None:
+            raise StateError(
+                "Spark does not tell which query and epoch this is, and without them nothing can be written exactly once: "
+                "use delivery=at-least-once, or aioproducer.spark.foreach_batch()"
+            )
+        return name, self.epoch

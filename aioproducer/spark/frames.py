@@ -1,0 +1,128 @@
+"""DataFrames written through `mapInArrow`: for Sparks without data sources in Python, and inside of `foreachBatch`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final
+
+import attrs
+import pyarrow as pa
+
+from aioproducer import StateError
+from aioproducer.spark.columns import Layout
+from aioproducer.spark.epochs import write_epoch
+from aioproducer.spark.facts import QUERY, TaskFacts
+from aioproducer.spark.jobs import Job, LeftOpen, write_and_leave_open
+from aioproducer.spark.markers import Place, transactional_name
+from aioproducer.spark.options import SinkOptions, read_options
+from aioproducer.spark.preflight import check_kafka
+from aioproducer.spark.shipment import Written
+from aioproducer.spark.summary import tell
+from aioproducer.spark.tasks import write_at_least_once
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.streaming.readwriter import DataStreamWriter
+
+__all__ = ["foreach_batch", "write"]
+
+RESULT: Final = "result string"
+
+
+@attrs.frozen
+class Plan:
+    """What each task is told: how to write, and what its work is called if it is to be done exactly once."""
+
+    options: SinkOptions
+    layout: Layout
+    job: Job | None = None
+    # Name and number of what is written, in a stream.
+    epoch: tuple[str, int] | None = None
+
+    def done(self, batches: Iterator[Any]) -> LeftOpen:
+        """Write the rows of the task that this runs in."""
+        if not self.options.is_exactly_once:
+            return LeftOpen(write_at_least_once(batches, self.layout, self.options))
+        facts = TaskFacts.here()
+        facts.require_one_attempt_at_a_time()
+        if self.job is not None:
+            return write_and_leave_open(batches, self.layout, self.job, facts.partition)
+        assert self.epoch is not None  # noqa: S101  # it is one or the other
+        assert self.options.marker_topic is not None  # noqa: S101  # the options were checked
+        name, number = self.epoch
+        place = Place(f"{transactional_name(name)}-{facts.partition}", self.options.marker_topic)
+        return LeftOpen(write_epoch(batches, self.layout, self.options, place, number))
+
+
+def write(df: DataFrame, options: Mapping[str, str], *, epoch: tuple[str, int] | None = None) -> Written:
+    """Write a DataFrame into Kafka, with the options of `format("aioproducer")`; on Spark 3.5 and later.
+
+    With delivery=exactly-once all rows become visible together, or none. `epoch` is for `foreachBatch`: what names the
+    query for ever, and the number of the epoch; each task's rows become visible once then, however often it is repeated.
+    """
+    read = read_options({str(name): str(value) for name, value in options.items()})
+    layout = Layout.of(df.schema, read)
+    check_kafka(read)
+    if not read.is_exactly_once or epoch is not None:
+        results = _run(df, Plan(read, layout, epoch=epoch))
+        total = _added_up(results)
+        tell("wrote", total, len(results))
+        return total
+    return _write_job(df, read, layout)
+
+
+def _write_job(df: DataFrame, options: SinkOptions, layout: Layout) -> Written:
+    job = Job.of(options)
+    job.begin()
+    try:
+        results = _run(df, Plan(options, layout, job=job))
+    except BaseException:
+        job.abort()
+        raise
+    job.commit([result.handle for result in results if result.handle is not None])
+    total = _added_up(results)
+    tell("committed", total, len(results))
+    return total
+
+
+def _run(df: DataFrame, plan: Plan) -> list[LeftOpen]:
+    rows = df.mapInArrow(partial(_task, plan), RESULT).collect()
+    return [LeftOpen.of_text(row[0]) for row in rows]
+
+
+def _task(plan: Plan, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    yield pa.RecordBatch.from_pydict({"result": pa.array([plan.done(batches).as_text()])})
+
+
+def _added_up(results: list[LeftOpen]) -> Written:
+    total = Written()
+    for result in results:
+        total.add(result.written)
+    return total
+
+
+def foreach_batch(spark: SparkSession, df: DataFrame, options: Mapping[str, str]) -> DataStreamWriter:
+    """A `writeStream` of this DataFrame that goes to Kafka, for what the format itself is refused: outputMode("update").
+
+    Set trigger, output mode and checkpoint on what is returned, and start it.
+    """
+    read = read_options({str(name): str(value) for name, value in options.items()})
+    Layout.of(df.schema, read)
+    return df.writeStream.foreachBatch(_writer(spark, dict(options)))
+
+
+def _writer(spark: SparkSession, options: dict[str, str]) -> Callable[[DataFrame, int], None]:
+    def write_batch(df: DataFrame, number: int) -> None:
+        name = options.get("sink.id") or _query_of(spark)
+        if name is None and options.get("delivery") == "exactly-once":
+            raise StateError("Spark does not tell which query this is: set the option 'sink.id'")
+        write(df, options, epoch=None if name is None else (name, number))
+
+    return write_batch
+
+
+def _query_of(spark: SparkSession) -> str | None:
+    """The id of the query that this is a batch of; Spark Connect does not tell it here."""
+    context = getattr(spark, "sparkContext", None)
+    return None if context is None else context.getLocalProperty(QUERY)

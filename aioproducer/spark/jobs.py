@@ -1,0 +1,221 @@
+"""Exactly once, in a batch: tasks write and leave their transactions open, and the driver commits all of them, or none."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import uuid
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from contextlib import AsyncExitStack
+from typing import Any, Final, Self
+
+import anyio
+import attrs
+
+from aioproducer import (
+    CommitOutcomeUnknownError,
+    KafkaError,
+    OffsetAndMetadata,
+    Producer,
+    ProducerConfig,
+    TopicPartition,
+    Transaction,
+    TransactionAbortedError,
+    TransactionError,
+    TransactionHandle,
+    fence,
+    list_transactions,
+)
+from aioproducer.spark.columns import Layout
+from aioproducer.spark.epochs import counted
+from aioproducer.spark.fingerprint import Fingerprint
+from aioproducer.spark.markers import Mark, Place, transactional_name
+from aioproducer.spark.options import SinkOptions, with_time_for_a_job
+from aioproducer.spark.shipment import Shipment, Written
+from aioproducer.spark.tasks import feed
+from aioproducer.spark.worker import this_worker
+
+__all__ = ["Job", "LeftOpen", "write_and_leave_open"]
+
+# A job that can be repeated is one epoch, the first and the last.
+THE_ONLY: Final = 0
+AT_ONCE: Final = 20
+# Commits that nobody answers are repeated, as long as a cluster may take to come back.
+COMMIT_ATTEMPTS: Final = 3
+
+
+@attrs.define
+class LeftOpen:
+    """What a task has written, and what ends its transaction; nothing, if it was committed by an earlier run."""
+
+    written: Written
+    handle: TransactionHandle | None = None
+
+    def as_text(self) -> str:
+        """For the way to the driver, where it is a row like others."""
+        written = attrs.asdict(self.written) | {
+            "places": [[*at, rows] for at, rows in self.written.places.items()]
+        }
+        handle = None if self.handle is None else attrs.asdict(self.handle)
+        return json.dumps({"written": written, "handle": handle})
+
+    @classmethod
+    def of_text(cls, text: str) -> Self:
+        """What `as_text` has made a text of."""
+        facts = json.loads(text)
+        places = Counter(
+            {(topic, partition): rows for topic, partition, rows in facts["written"].pop("places")}
+        )
+        handle = facts["handle"]
+        return cls(
+            Written(**facts["written"], places=places),
+            None if handle is None else TransactionHandle(**handle),
+        )
+
+
+def write_and_leave_open(batches: Iterable[Any], layout: Layout, job: Job, partition: int) -> LeftOpen:
+    """Write the rows of a task into a transaction that the driver ends."""
+    worker = this_worker()
+    place, options = job.place(partition), job.options
+    stack = AsyncExitStack()
+    seen = Fingerprint()
+
+    async def taken_over() -> tuple[Producer[Any, Any], Mark | None]:
+        producer = await worker.producer(options.producer)
+        await producer.init_transactions(place.transactional_id)
+        await job.require_going_on(producer)
+        return producer, await place.read(producer) if options.write_id else None
+
+    async def begin() -> tuple[Transaction, Shipment]:
+        return await stack.enter_async_context(producer.transaction()), Shipment(producer, layout, options)
+
+    async def leave_open() -> LeftOpen:
+        written = await shipment.finish()
+        if options.write_id:
+            transaction.send_offsets(place.offsets(Mark(THE_ONLY, str(seen))), place.transactional_id)
+        return LeftOpen(written, await transaction.detach())
+
+    try:
+        producer, mark = worker.run(taken_over())
+        if mark is not None:
+            for _ in counted(batches, layout, seen):
+                pass
+            mark.require_same(seen, place)
+            return LeftOpen(Written(skipped=seen.rows))
+        transaction, shipment = worker.run(begin())
+        feed(worker, shipment, counted(batches, layout, seen) if options.write_id else batches)
+        return worker.run(leave_open())
+    except BaseException:
+        worker.run(worker.forget(options.producer))
+        raise
+
+
+@attrs.frozen
+class Job:
+    """All transactions of one batch write, as the driver sees them."""
+
+    name: str
+    options: SinkOptions
+    # Tells this run of the job from others of the same name.
+    run: str
+
+    @classmethod
+    def of(cls, options: SinkOptions) -> Self:
+        """A job that is about to begin."""
+        run = uuid.uuid4().hex
+        return cls(transactional_name(options.write_id or run), with_time_for_a_job(options), run)
+
+    def place(self, partition: int) -> Place:
+        """Where the marks of a task are."""
+        assert self.options.marker_topic is not None  # noqa: S101  # the options were checked
+        return Place(f"{self.name}-{partition}", self.options.marker_topic)
+
+    def begin(self) -> None:
+        """Before any task: whatever an earlier run has left open is aborted, and its tasks can do nothing any more."""
+        this_worker().run(self._fence_known())
+
+    def commit(self, handles: Sequence[TransactionHandle]) -> None:
+        """Commit what the tasks have left open; raises if one of them is not certainly committed."""
+        this_worker().run(self._commit(handles))
+
+    def abort(self) -> None:
+        """Abort everything, also of tasks that have told nothing: what stays open would hide all that is written behind it."""
+        this_worker().run(self._abort())
+
+    async def require_going_on(self, producer: Producer[Any, Any]) -> None:
+        """Raise in a task that begins behind the driver's abort; it has its transactional id now, and does nothing with it."""
+        group, where = self._verdict
+        found = (await producer.committed_offsets(group, [where])).get(where)
+        if found is not None and found.metadata == self.run:
+            raise TransactionAbortedError(
+                "the driver has aborted the job that this task belongs to", retriable=False
+            )
+
+    @property
+    def _verdict(self) -> tuple[str, TopicPartition]:
+        # The number of no task: it is fenced by nobody but the driver of another run.
+        return f"{self.name}-driver", TopicPartition(self.place(0).topic, 0)
+
+    async def _abort(self) -> None:
+        group, where = self._verdict
+        config = self.options.producer.evolve(transactional_id=group)
+        # In this order: a task that takes its id after the fence finds the verdict, and one that has it already is fenced.
+        async with Producer.from_config(config) as producer, producer.transaction() as transaction:
+            transaction.send_offsets({where: OffsetAndMetadata(0, self.run)}, group)
+        await self._fence_known()
+
+    async def _fence_known(self) -> None:
+        config = self.options.producer
+        listings = await list_transactions(f"{self.name}-", config.bootstrap_servers, **_settings(config))
+        numbers = {_number(listing.transactional_id, f"{self.name}-") for listing in listings}
+        # The first one in any case: a broker that does not allow it, or so long a time, says so before there are tasks.
+        partitions = {0, *(number for number in numbers if number is not None)}
+        names = [self.place(partition).transactional_id for partition in partitions]
+        await fence(names, config.bootstrap_servers, **_settings(config))
+
+    async def _commit(self, handles: Sequence[TransactionHandle]) -> None:
+        limiter = anyio.CapacityLimiter(AT_ONCE)
+
+        async def commit_one(handle: TransactionHandle) -> None:
+            async with limiter:
+                await _committed(handle, self.options.producer)
+
+        outcomes = await asyncio.gather(*map(commit_one, handles), return_exceptions=True)
+        failed = {
+            handle.transactional_id: outcome
+            for handle, outcome in zip(handles, outcomes, strict=True)
+            if isinstance(outcome, BaseException)
+        }
+        if failed:
+            name, error = next(iter(failed.items()))
+            raise TransactionError(
+                f"{len(failed)} of {len(handles)} tasks were not committed, {name!r} for one; {self._remedy()}",
+                cause=error if isinstance(error, KafkaError) else None,
+            ) from error
+
+    def _remedy(self) -> str:
+        if self.options.write_id:
+            return "run the job again with the same write.id: what is committed is not written again"
+        return "the others are committed: with a write.id the job could be run again without doubling them"
+
+
+async def _committed(handle: TransactionHandle, config: ProducerConfig) -> None:
+    for attempt in range(1, COMMIT_ATTEMPTS + 1):
+        try:
+            await handle.commit(config.bootstrap_servers, **_settings(config))
+        except CommitOutcomeUnknownError:
+            if attempt == COMMIT_ATTEMPTS:
+                raise
+        else:
+            return
+
+
+def _settings(config: ProducerConfig) -> dict[str, Any]:
+    return {name: getattr(config, name) for name in config.given if name != "bootstrap_servers"}
+
+
+def _number(transactional_id: str, prefix: str) -> int | None:
+    """Which task it belongs to; None for that of another job whose name begins in the same way."""
+    rest = transactional_id.removeprefix(prefix)
+    return int(rest) if rest.isdecimal() else None

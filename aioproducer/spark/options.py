@@ -1,0 +1,174 @@
+"""The sink's options, as Spark hands them over: names in lower case, values as text; all that is wrong is told at once."""
+
+from __future__ import annotations
+
+import difflib
+import enum
+from collections.abc import Mapping
+from typing import Final, TypeVar
+
+import attrs
+
+from aioproducer.config import ProducerConfig, topic_problem
+from aioproducer.errors import ConfigurationError, printable
+
+__all__ = ["Guarantee", "SinkOptions", "read_options", "with_time_for_a_job"]
+
+T = TypeVar("T")
+
+PREFIX: Final = "kafka."
+FAIL: Final = "fail"
+# Spark's own, which arrives with the others.
+OF_SPARK: Final = frozenset({"checkpointlocation"})
+OURS: Final = ("topic", "includeheaders", "delivery", "sink.id", "write.id", "marker.topic", "on.error")
+# As users write them; Spark makes them lower case.
+SPELT: Final[Mapping[str, str]] = {
+    "includeheaders": "includeHeaders",
+    "checkpointlocation": "checkpointLocation",
+}
+INSTEAD: Final[Mapping[str, str]] = {
+    "path": "the topic is given by the option 'topic', or by the column of that name: call save() or start() without a path",
+    "transactional_id": "'kafka.transactional.id' is chosen by the sink: ask for delivery=exactly-once, and pin it by sink.id or write.id",
+    "bootstrap.servers": "did you mean 'kafka.bootstrap.servers'?",
+}
+LONGEST_ID: Final = 200
+# As long as brokers allow it by default: a task has it open until the driver has heard of all of them.
+# Each task gets one of its own before it does anything.
+NOBODY_YET: Final = "aioproducer-spark"
+JOB_TIMEOUT_MS: Final = 900_000
+
+
+class Guarantee(enum.Enum):
+    """What a reader of committed records finds."""
+
+    AT_LEAST_ONCE = "at-least-once"
+    EXACTLY_ONCE = "exactly-once"
+
+
+@attrs.frozen
+class SinkOptions:
+    """What the user asked for, checked; it travels to the executors as it is, and its repr shows no secret."""
+
+    producer: ProducerConfig
+    topic: str | None = None
+    includes_headers: bool = True
+    guarantee: Guarantee = Guarantee.AT_LEAST_ONCE
+    sink_id: str | None = None
+    write_id: str | None = None
+    # To which the offsets belong that are the marks of committed work.
+    marker_topic: str | None = None
+    # Where records go that can never be written as they are; None: they fail the write.
+    dead_letters: str | None = None
+
+    @property
+    def is_exactly_once(self) -> bool:
+        """Whether records go through transactions."""
+        return self.guarantee is Guarantee.EXACTLY_ONCE
+
+
+def read_options(given: Mapping[str, str]) -> SinkOptions:
+    """What these options ask for; ConfigurationError with every problem and its remedy, and without any value of Kafka's."""
+    problems: list[str] = []
+    options = _read({name.lower(): value for name, value in given.items()}, problems)
+    # Nothing that holds a password may be in a frame that an error passes through: Spark can be told to print locals.
+    del given
+    if options is None or problems:
+        raise ConfigurationError("; ".join(problems))
+    return options
+
+
+def with_time_for_a_job(options: SinkOptions) -> SinkOptions:
+    """The same with the longest transactions that brokers allow by default, unless the user has said how long they may be."""
+    if "transaction_timeout_ms" in options.producer.given:
+        return options
+    return attrs.evolve(options, producer=options.producer.evolve(transaction_timeout_ms=JOB_TIMEOUT_MS))
+
+
+def _read(given: dict[str, str], problems: list[str]) -> SinkOptions | None:
+    ours = {name: value for name, value in given.items() if not name.startswith(PREFIX)}
+    problems += [_unknown(name) for name in ours if name not in OURS and name not in OF_SPARK]
+    guarantee = _one_of(
+        "delivery", ours, {each.value: each for each in Guarantee}, Guarantee.AT_LEAST_ONCE, problems
+    )
+    kafkas = {name.removeprefix(PREFIX): value for name, value in given.items() if name not in ours}
+    producer = _producer(kafkas, guarantee, problems)
+    headers = _one_of("includeheaders", ours, {"true": True, "false": False}, True, problems)
+    on_error = ours.get("on.error", FAIL)
+    dead_letters = None if on_error == FAIL else _topic("on.error", on_error, problems)
+    topic = _topic("topic", ours["topic"], problems) if "topic" in ours else None
+    ids = {name: _id(name, ours[name], problems) for name in ("sink.id", "write.id") if name in ours}
+    if ids and guarantee is not Guarantee.EXACTLY_ONCE:
+        problems.append(f"{' and '.join(ids)} need delivery=exactly-once")
+    if topic is not None and topic == dead_letters:
+        problems.append(
+            "on.error names the topic that is written to: what was refused there would be refused again"
+        )
+    marker_topic = _topic("marker.topic", ours["marker.topic"], problems) if "marker.topic" in ours else topic
+    if guarantee is Guarantee.EXACTLY_ONCE and marker_topic is None:
+        problems.append(
+            "delivery=exactly-once marks what is done by offsets of a topic: set the option 'topic', or 'marker.topic'"
+        )
+    if producer is None:
+        return None
+    return SinkOptions(
+        producer,
+        topic,
+        headers,
+        guarantee,
+        ids.get("sink.id"),
+        ids.get("write.id"),
+        marker_topic,
+        dead_letters,
+    )
+
+
+def _unknown(name: str) -> str:
+    if name in INSTEAD:
+        return f"unknown option {name!r}: {INSTEAD[name]}"
+    near = difflib.get_close_matches(name, [*OURS, PREFIX + "bootstrap.servers"], n=1)
+    hint = f"did you mean {SPELT.get(near[0], near[0])!r}?" if near else "Kafka's own begin with 'kafka.'"
+    return f"unknown option {printable(name)!r}: {hint}"
+
+
+def _producer(properties: dict[str, str], guarantee: Guarantee, problems: list[str]) -> ProducerConfig | None:
+    if properties.pop("transactional.id", None) is not None:
+        problems.append(INSTEAD["transactional_id"])
+    if guarantee is Guarantee.EXACTLY_ONCE:
+        properties["transactional.id"] = NOBODY_YET
+    try:
+        config = ProducerConfig.from_properties(properties)
+    except ConfigurationError as error:
+        problems.append(f"of the options that begin with 'kafka.': {error}")
+        return None
+    if config.acks != -1 or not config.enable_idempotence:
+        problems.append(
+            "the sink promises that every row is written: remove kafka.acks and kafka.enable.idempotence, or set them to all and true"
+        )
+    return config
+
+
+def _one_of(
+    name: str, ours: Mapping[str, str], choices: Mapping[str, T], default: T, problems: list[str]
+) -> T:
+    text = ours.get(name)
+    if text is None:
+        return default
+    if text.strip().lower() not in choices:
+        problems.append(f"{SPELT.get(name, name)}={printable(text)!r}: must be {' or '.join(choices)}")
+        return default
+    return choices[text.strip().lower()]
+
+
+def _topic(name: str, text: str, problems: list[str]) -> str:
+    problem = topic_problem(text)
+    if problem:
+        problems.append(f"{name}: {problem}")
+    return text
+
+
+def _id(name: str, text: str, problems: list[str]) -> str:
+    if not text.strip() or not text.isprintable() or len(text.encode(errors="replace")) > LONGEST_ID:
+        problems.append(
+            f"{name}: must be 1 to {LONGEST_ID} printable bytes, as it becomes a part of transactional ids"
+        )
+    return text

@@ -1,0 +1,153 @@
+"""The data source that Spark finds by the name 'aioproducer': it checks on the driver, and makes the writers that run in tasks."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any, Final, NoReturn
+
+from pyspark.sql.datasource import (
+    DataSource,
+    DataSourceArrowWriter,
+    DataSourceStreamArrowWriter,
+    WriterCommitMessage,
+)
+from pyspark.sql.types import StructType
+
+from aioproducer import ConfigurationError, TransactionHandle
+from aioproducer.spark.columns import Layout
+from aioproducer.spark.epochs import write_epoch
+from aioproducer.spark.facts import TaskFacts
+from aioproducer.spark.jobs import Job, write_and_leave_open
+from aioproducer.spark.markers import Place, transactional_name
+from aioproducer.spark.options import SinkOptions, read_options
+from aioproducer.spark.preflight import check_kafka
+from aioproducer.spark.shipment import Written
+from aioproducer.spark.summary import tell
+from aioproducer.spark.tasks import write_at_least_once
+
+__all__ = ["KafkaSink"]
+
+WRITES_ONLY: Final = "'aioproducer' only writes: read from Kafka with spark.read.format('kafka')"
+
+
+class Message(WriterCommitMessage):
+    """What a task tells the driver once all of its rows are written."""
+
+    def __init__(self, written: Written, handle: TransactionHandle | None = None) -> None:
+        self.written = written
+        self.handle = handle
+
+
+class KafkaSink(DataSource):
+    """`df.write.format("aioproducer")`, and `df.writeStream` alike."""
+
+    @classmethod
+    def name(cls) -> str:
+        return "aioproducer"
+
+    def writer(self, schema: StructType, overwrite: bool) -> DataSourceArrowWriter:
+        if overwrite:
+            raise ConfigurationError("rows can only be added to a topic: write with .mode('append')")
+        options, layout = self._checked(schema)
+        check_kafka(options)
+        if not options.is_exactly_once:
+            return BatchWriter(options, layout)
+        job = Job.of(options)
+        job.begin()
+        return JobWriter(layout, job)
+
+    def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamArrowWriter:  # noqa: N802  # Spark's
+        options, layout = self._checked(schema)
+        check_kafka(options)
+        return StreamWriter(options, layout)
+
+    def _checked(self, schema: StructType) -> tuple[SinkOptions, Layout]:
+        options = read_options(self.options)
+        return options, Layout.of(schema, options)
+
+    def schema(self) -> NoReturn:
+        raise ConfigurationError(WRITES_ONLY)
+
+    def reader(self, schema: StructType) -> NoReturn:
+        raise ConfigurationError(WRITES_ONLY)
+
+    def streamReader(self, schema: StructType) -> NoReturn:  # noqa: N802  # Spark's
+        raise ConfigurationError(WRITES_ONLY)
+
+
+class BatchWriter(DataSourceArrowWriter):
+    """Writes the rows of one job."""
+
+    def __init__(self, options: SinkOptions, layout: Layout) -> None:
+        self._options = options
+        self._layout = layout
+
+    def write(self, iterator: Iterator[Any]) -> WriterCommitMessage:
+        return Message(write_at_least_once(iterator, self._layout, self._options))
+
+    def commit(self, messages: Sequence[WriterCommitMessage | None]) -> None:
+        tell("wrote", _added_up(messages), len(messages))
+
+    def abort(self, messages: Sequence[WriterCommitMessage | None]) -> None:
+        tell("failed after it wrote", _added_up(messages), len(messages))
+
+
+class JobWriter(DataSourceArrowWriter):
+    """Writes the rows of one job, all of them or none."""
+
+    def __init__(self, layout: Layout, job: Job) -> None:
+        self._layout = layout
+        self._job = job
+
+    def write(self, iterator: Iterator[Any]) -> WriterCommitMessage:
+        facts = TaskFacts.here()
+        facts.require_one_attempt_at_a_time()
+        left = write_and_leave_open(iterator, self._layout, self._job, facts.partition)
+        return Message(left.written, left.handle)
+
+    def commit(self, messages: Sequence[WriterCommitMessage | None]) -> None:
+        self._job.commit(
+            [one.handle for one in messages if isinstance(one, Message) and one.handle is not None]
+        )
+        tell("committed", _added_up(messages), len(messages))
+
+    def abort(self, messages: Sequence[WriterCommitMessage | None]) -> None:
+        self._job.abort()
+        tell("aborted", _added_up(messages), len(messages))
+
+
+class StreamWriter(DataSourceStreamArrowWriter):
+    """Writes the rows of one micro-batch; there is another one for the next."""
+
+    def __init__(self, options: SinkOptions, layout: Layout) -> None:
+        self._options = options
+        self._layout = layout
+
+    def write(self, iterator: Iterator[Any]) -> WriterCommitMessage:
+        if not self._options.is_exactly_once:
+            return Message(write_at_least_once(iterator, self._layout, self._options))
+        facts = TaskFacts.here()
+        facts.require_one_attempt_at_a_time()
+        name, epoch = facts.sink_and_epoch(self._options.sink_id)
+        assert self._options.marker_topic is not None  # noqa: S101  # the options were checked
+        place = Place(f"{transactional_name(name)}-{facts.partition}", self._options.marker_topic)
+        return Message(write_epoch(iterator, self._layout, self._options, place, epoch))
+
+    def commit(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803  # Spark's
+        if None in messages:
+            # Spark starts such a query, and goes on for ever without asking for a single row to be written.
+            raise ConfigurationError(
+                "trigger(continuous=…) writes nothing: use processingTime or availableNow"
+            )
+        tell(f"epoch {batchId}: wrote", _added_up(messages), len(messages))
+
+    def abort(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803  # Spark's
+        tell(f"epoch {batchId}: failed after it wrote", _added_up(messages), len(messages))
+
+
+def _added_up(messages: Sequence[WriterCommitMessage | None]) -> Written:
+    total = Written()
+    for message in messages:
+        if isinstance(message, Message):
+            total.add(message.written)
+    return total

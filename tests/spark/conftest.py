@@ -1,0 +1,79 @@
+"""One Spark for all tests of the sink, on this machine's processors, and topics of a real Kafka."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import sys
+import tempfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+import pytest
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from tools.kafka_cluster import KafkaCluster
+
+ROOT: Final = Path(__file__).parents[2]
+ATTEMPTS: Final = 4
+_numbers = itertools.count()
+
+MakeTopic = Callable[..., str]
+
+
+@pytest.fixture(scope="session")
+def spark() -> Iterator[SparkSession]:
+    """A session with two threads, in which a task may fail three times."""
+    from pyspark.sql import SparkSession
+
+    # The workers import what the tests do.
+    os.environ["PYTHONPATH"] = str(ROOT)
+    os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
+    with tempfile.TemporaryDirectory() as folder:
+        session = (
+            SparkSession.builder.master(f"local[2,{ATTEMPTS}]")
+            .appName("aioproducer")
+            .config("spark.ui.enabled", "false")
+            .config("spark.driver.bindAddress", "127.0.0.1")
+            .config("spark.driver.host", "127.0.0.1")
+            .config("spark.sql.shuffle.partitions", "2")
+            .config("spark.sql.warehouse.dir", folder)
+            .config("spark.log.level", "ERROR")
+            .getOrCreate()
+        )
+        yield session
+        session.stop()
+
+
+@pytest.fixture(autouse=True)
+def no_query_goes_on(request: pytest.FixtureRequest) -> Iterator[None]:
+    """A test that failed leaves nothing running, which would keep the session from ending."""
+    yield
+    if "spark" in request.fixturenames:
+        for query in request.getfixturevalue("spark").streams.active:
+            query.stop()
+
+
+@pytest.fixture
+def make_topic(real_kafka: KafkaCluster) -> MakeTopic:
+    """Makes topics of four partitions, or of as many as are asked for."""
+
+    def make(partitions: int = 4) -> str:
+        return real_kafka.create_topic(f"spark-{next(_numbers)}", partitions)
+
+    return make
+
+
+@pytest.fixture
+def topic(make_topic: MakeTopic) -> str:
+    """A topic of four partitions."""
+    return make_topic()
+
+
+@pytest.fixture
+def options(real_kafka: KafkaCluster, topic: str) -> dict[str, str]:
+    """What every write is told."""
+    return {"kafka.bootstrap.servers": real_kafka.bootstrap_servers, "topic": topic}

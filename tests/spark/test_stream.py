@@ -1,0 +1,160 @@
+"""Streams into a real Kafka: each epoch once, whatever is repeated, and loudly where that cannot be."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from pyspark.errors import StreamingQueryException
+
+from aioproducer.spark import foreach_batch
+from tests.spark.faulty import LostBehindSink
+from tests.spark.rows import committed, numbers, once
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+pytestmark = [pytest.mark.kafka]
+
+EXACTLY = {"delivery": "exactly-once"}
+FILES, ROWS = 3, 1_000
+
+
+@pytest.fixture
+def source(tmp_path: Path) -> Path:
+    """A folder of files, each of which becomes an epoch; all together are the numbers from 0 on."""
+    folder = tmp_path / "source"
+    folder.mkdir()
+    for file in range(FILES):
+        lines = (f"{number}\n" for number in range(file * ROWS, (file + 1) * ROWS))
+        (folder / f"{file}.txt").write_text("".join(lines))
+    return folder
+
+
+def stream(spark: SparkSession, source: Path) -> DataFrame:
+    """A file an epoch, in two tasks."""
+    lines = spark.readStream.format("text").option("maxFilesPerTrigger", 1).load(str(source))
+    return lines.repartition(2, "value").selectExpr("value as key", "value")
+
+
+def run(df: DataFrame, options: dict[str, str], checkpoint: Path, name: str = "aioproducer") -> Any:
+    """Write all that is there, and give the query back once it has ended."""
+    writing = df.writeStream.format(name).options(**options).option("checkpointLocation", str(checkpoint))
+    query = writing.trigger(availableNow=True).start()
+    query.awaitTermination()
+    return query
+
+
+@pytest.mark.parametrize("delivery", ["at-least-once", "exactly-once"])
+def test_a_stream(
+    spark: SparkSession, options: dict[str, str], source: Path, tmp_path: Path, delivery: str
+) -> None:
+    """Every row of every epoch, and Spark knows how many they were."""
+    query = run(stream(spark, source), options | {"delivery": delivery}, tmp_path / "checkpoint")
+    assert numbers(committed(options)) == once(FILES * ROWS)
+    assert [progress.sink.numOutputRows for progress in query.recentProgress] == [ROWS] * FILES
+
+
+@pytest.mark.parametrize(("delivery", "copies"), [("at-least-once", 2), ("exactly-once", 1)])
+def test_tasks_that_are_lost_behind_their_work(
+    spark: SparkSession, options: dict[str, str], source: Path, tmp_path: Path, delivery: str, copies: int
+) -> None:
+    """Each is repeated though all of its rows were written: exactly once finds its mark, at least once doubles them."""
+    spark.dataSource.register(LostBehindSink)
+    run(stream(spark, source), options | {"delivery": delivery}, tmp_path / "checkpoint", "lost-behind")
+    found = numbers(committed(options))
+    assert set(found.values()) == {copies}
+    assert set(found) == set(range(FILES * ROWS))
+
+
+def forget_last_commit(checkpoint: Path) -> None:
+    """As if the driver had died before it wrote down that the last epoch was done."""
+    (last,) = sorted(checkpoint.glob("commits/[0-9]*"), key=lambda file: int(file.name))[-1:]
+    last.unlink()
+    (last.parent / f".{last.name}.crc").unlink(missing_ok=True)
+
+
+def test_an_epoch_that_is_repeated_adds_nothing(
+    spark: SparkSession, options: dict[str, str], source: Path, tmp_path: Path
+) -> None:
+    """The query is started again from a checkpoint that does not know of its last epoch."""
+    for _ in range(2):
+        run(stream(spark, source), options | EXACTLY, tmp_path / "checkpoint")
+        forget_last_commit(tmp_path / "checkpoint")
+    run(stream(spark, source), options | EXACTLY, tmp_path / "checkpoint")
+    assert numbers(committed(options)) == once(FILES * ROWS)
+
+
+def test_an_epoch_that_is_repeated_with_other_rows_is_refused(
+    spark: SparkSession, options: dict[str, str], source: Path, tmp_path: Path
+) -> None:
+    """A plan that puts rows into other tasks than before: nothing is lost or doubled, and the error says why."""
+    run(stream(spark, source), options | EXACTLY, tmp_path / "checkpoint")
+    forget_last_commit(tmp_path / "checkpoint")
+    other = stream(spark, source).selectExpr("key", "concat(value, cast(rand() as string)) as value")
+    with pytest.raises(StreamingQueryException, match="not deterministic"):
+        run(other, options | EXACTLY, tmp_path / "checkpoint")
+    assert numbers(committed(options)) == once(FILES * ROWS)
+
+
+def test_a_checkpoint_that_was_set_back_is_refused(
+    spark: SparkSession, options: dict[str, str], source: Path, tmp_path: Path
+) -> None:
+    """With a sink.id a new checkpoint begins at epoch 0 again, of which the topic has had later ones."""
+    pinned = options | EXACTLY | {"sink.id": options["topic"]}
+    run(stream(spark, source), pinned, tmp_path / "one")
+    with pytest.raises(StreamingQueryException, match="set back"):
+        run(stream(spark, source), pinned, tmp_path / "two")
+    assert numbers(committed(options)) == once(FILES * ROWS)
+
+
+def test_a_continuous_trigger_commits_nothing(
+    spark: SparkSession, options: dict[str, str], tmp_path: Path
+) -> None:
+    """Spark asks for no row to be written then, and would call one epoch after the other done: the sink refuses that."""
+    df = spark.readStream.format("rate").load().selectExpr("cast(value as string) as value")
+    writing = (
+        df.writeStream.format("aioproducer").options(**options).option("checkpointLocation", str(tmp_path))
+    )
+    query = writing.trigger(continuous="1 second").start()
+    # It does not end, as Spark keeps the refusal to its log; with a sink that says nothing there are commits after this time.
+    assert not query.awaitTermination(8)
+    query.stop()
+    assert list(tmp_path.glob("offsets/[0-9]*"))
+    assert not list(tmp_path.glob("commits/[0-9]*"))
+
+
+@pytest.mark.parametrize("delivery", ["at-least-once", "exactly-once"])
+def test_updates_through_foreach_batch(
+    spark: SparkSession, options: dict[str, str], source: Path, tmp_path: Path, delivery: str
+) -> None:
+    """What the format itself is refused; with exactly-once a repeated epoch adds nothing."""
+    counts = (
+        spark.readStream.format("text")
+        .option("maxFilesPerTrigger", 1)
+        .load(str(source))
+        .groupBy("value")
+        .count()
+        .selectExpr("value as key", "value")
+    )
+    for _ in range(2):
+        query = (
+            foreach_batch(spark, counts, options | {"delivery": delivery})
+            .outputMode("update")
+            .trigger(availableNow=True)
+            .option("checkpointLocation", str(tmp_path / "checkpoint"))
+            .start()
+        )
+        query.awaitTermination()
+        forget_last_commit(tmp_path / "checkpoint")
+    found = numbers(committed(options))
+    repeated = (
+        once(FILES * ROWS) if delivery == "exactly-once" else once(FILES * ROWS) + numbers_of_last_file()
+    )
+    assert found == repeated
+
+
+def numbers_of_last_file() -> Any:
+    """What the last epoch adds."""
+    return once(FILES * ROWS) - once((FILES - 1) * ROWS)
