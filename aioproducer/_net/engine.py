@@ -140,7 +140,7 @@ class Engine:
         """The effects of the machines, and what carries them out."""
         self.accumulator.signal = self._has_work
         self.accumulator.wake_by = self.wakeup.by
-        self.settlement.on_room = self.admission.room
+        self.settlement.on_room = self.accumulator.on_room = self.admission.room
         self.settlement.on_flushed = self._flushed
         self.settlement.on_stale_metadata = self.cluster.stale
         self.settlement.trouble_with = self._trouble_with

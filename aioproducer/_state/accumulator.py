@@ -75,6 +75,10 @@ def _nothing_lost(batch: QueuedBatch, index: int) -> None:
     del batch, index
 
 
+def _nobody_waits(lane: Lane) -> None:
+    del lane
+
+
 def _no_wake(deadline: float) -> None:
     del deadline
 
@@ -131,6 +135,8 @@ class Accumulator:
         self.wake_by: Callable[[float], None] = _no_wake
         self.compress: Callable[[QueuedBatch], None] | None = None
         self.withdraw: Callable[[QueuedBatch, int], bool] = _never
+        # A request took less memory than what it was made of.
+        self.on_room: Callable[[Lane], None] = _nobody_waits
         # In transactions: a batch was opened for this partition.
         self.on_opened: Callable[[PartitionQueue], None] | None = None
         # In gapless mode: when a record was last lost, and how to fail one that was sent before that and placed after.
@@ -474,7 +480,7 @@ class Accumulator:
     def drain(self, node: NodeQueue, now: float) -> list[QueuedBatch]:
         """The batches of one request: one per ready partition, in turn, up to `max_request_size`."""
         taken: list[QueuedBatch] = []
-        size = 0
+        size, used = 0, node.lane.used
         for _ in range(len(node.ready)):
             queue = node.ready[0]
             batch = self._head_to_send(queue, now)
@@ -486,6 +492,9 @@ class Accumulator:
                 size += batch.size
             self._unready(queue, now)
         node.waiting_since = now
+        if node.lane.used < used:
+            # Records that were withdrawn are left out only now.
+            self.on_room(node.lane)
         return taken
 
     def _head_to_send(self, queue: PartitionQueue, now: float) -> QueuedBatch | None:

@@ -178,7 +178,7 @@ class Machines:
         self.admission = Admission(self.accumulator, self.path)
         self.accumulator.signal = self.signals.append
         self.accumulator.wake_by = self.alarms.append
-        self.settlement.on_room = self.admission.room
+        self.settlement.on_room = self.accumulator.on_room = self.admission.room
         self.settlement.on_flushed = self.flushed.append
         self.settlement.on_stale_metadata = self.stale.append
         self.admission.on_wanted = self.wanted.append

@@ -37,6 +37,19 @@ def release(m: Machines) -> None:
     m.acknowledge(next(iter(m.accumulator.live)))
 
 
+def test_what_a_withdrawn_record_took_is_given_on_when_its_batch_leaves() -> None:
+    """The batch is written without it, and only then is smaller: who waits for that need not wait for the answer."""
+    m = Machines(attrs.evolve(LIMITS, batch_size=400), memory=600).introduced(1)
+    large = m.append(bytes(200), partition=0)
+    m.append(bytes(100), partition=0)
+    call = m.call(bytes(160), partition=0)
+    assert call.delivery is None
+    assert large.try_cancel()
+    assert call.delivery is None
+    assert len(m.drain()) == 1
+    assert call.delivery is not None
+
+
 # -- the line of a topic
 
 
