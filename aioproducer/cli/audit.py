@@ -1,95 +1,118 @@
-"""Comparing what was sent, what the deliveries said, and what the log holds."""
+"""`aioproducer audit`: reads topics back with Spark, and proves what is there."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from typing import Protocol
+import importlib.util
+from pathlib import Path
 
-import attrs
+import click
 
-from aioproducer import Delivery, Outcome
+from aioproducer.cli.numbers import Whole
 
-SHOWN = 10
-
-
-class Stored(Protocol):
-    """A record as it was read back."""
-
-    @property
-    def partition(self) -> int:
-        """Where it was read."""
-        ...
-
-    @property
-    def offset(self) -> int:
-        """Its place in the partition."""
-        ...
-
-    @property
-    def key(self) -> bytes | None:
-        """As it was written."""
-        ...
-
-    @property
-    def value(self) -> bytes | None:
-        """As it was written."""
-        ...
+NEEDED = ("pyspark", "confluent_kafka", "matplotlib")
 
 
-@attrs.define
-class Audit:
-    """What was found of the records that were sent."""
-
-    acked: int = 0
-    found: int = 0
-    wrong: int = 0
-    complaints: list[str] = attrs.Factory(list)
-
-    @property
-    def is_good(self) -> bool:
-        """Nothing is missing, doubled, foreign, misplaced or out of order."""
-        return self.wrong == 0
-
-    def complain(self, text: str) -> None:
-        """Count what is wrong and keep the first few."""
-        self.wrong += 1
-        if len(self.complaints) < SHOWN:
-            self.complaints.append(text)
+def _numbered(_: click.Context, option: click.Parameter, given: tuple[str, ...]) -> dict[str, int]:
+    found = {}
+    for text in given:
+        source, _equals, number = text.rpartition("=")
+        if not source or not number.isdecimal():
+            raise click.BadParameter(f"{text!r} is not SOURCE=NUMBER", param=option)
+        found[source] = int(number)
+    return found
 
 
-def audit(sent: Mapping[bytes, Delivery], log: Iterable[Stored]) -> Audit:
-    """Compare. `sent` has the deliveries by unique value, those of one key in the order of their sends."""
-    result = Audit()
-    place_in_order = {value: place for place, value in enumerate(sent)}
-    newest: dict[tuple[bytes | None, int], int] = {}
-    missing = dict(sent)
-    for record in log:
-        value = record.value or b""
-        delivery = missing.pop(value, None)
-        if delivery is None:
-            result.complain(f"{_where(record)}: {value[:20]!r} was read twice or never sent")
-            continue
-        result.found += 1
-        _check_place(result, delivery, record)
-        lane = (record.key, record.partition)
-        if place_in_order[value] < newest.get(lane, -1):
-            result.complain(f"{_where(record)}: {value[:20]!r} comes after a later record of its key")
-        newest[lane] = place_in_order[value]
-    for value in missing:
-        result.complain(f"{value[:20]!r} is not in the log")
-    return result
+@click.command(
+    epilog="\b\nExamples:\n  aioproducer audit -b localhost:9092 -t orders --expect shop-1=1000000\n"
+    "  aioproducer audit -b localhost:9092 -t orders --json verdict.json --picture verdict.png"
+)
+@click.option("-b", "--bootstrap-server", required=True, metavar="HOST:PORT,…", help="Where Kafka is.")
+@click.option(
+    "-t",
+    "--topic",
+    "topics",
+    required=True,
+    multiple=True,
+    metavar="NAME",
+    help="What to read; may be repeated.",
+)
+@click.option(
+    "--expect",
+    multiple=True,
+    callback=_numbered,
+    metavar="SOURCE=NUMBER",
+    help="How many records a source has sent; may be repeated. Of others, the last that is there is taken for the last.",
+)
+@click.option(
+    "--isolation",
+    type=click.Choice(["read_committed", "read_uncommitted"]),
+    default="read_committed",
+    show_default=True,
+    help="Whether records of aborted transactions are read.",
+)
+@click.option("--any-partition", is_flag=True, help="Keys do not say in which partition a record belongs.")
+@click.option("--master", default="local[2]", show_default=True, metavar="URL", help="The Spark that reads.")
+@click.option(
+    "--split", type=Whole(1), default=500_000, show_default=True, metavar="N", help="Offsets of one task."
+)
+@click.option(
+    "--json",
+    "json_file",
+    type=click.Path(dir_okay=False, path_type=Path),
+    metavar="FILE",
+    help="Write the verdict there.",
+)
+@click.option(
+    "--picture",
+    type=click.Path(dir_okay=False, path_type=Path),
+    metavar="FILE",
+    help="Draw it: .png or .svg.",
+)
+def command(
+    bootstrap_server: str,
+    topics: tuple[str, ...],
+    expect: dict[str, int],
+    isolation: str,
+    any_partition: bool,
+    master: str,
+    split: int,
+    json_file: Path | None,
+    picture: Path | None,
+) -> int:
+    """Prove that every record of a topic is there once, in order, unaltered and where it belongs.
 
+    For records whose values begin with `source:sequence:crc32 of the rest:`. Exits with 1 if anything is wrong.
+    """
+    missing = [name for name in NEEDED if importlib.util.find_spec(name) is None]
+    if missing:
+        raise click.UsageError(f"it needs {', '.join(missing)}: pip install 'aioproducer[cli,spark]'")
+    from pyspark.sql import SparkSession  # noqa: PLC0415  # for this command only
 
-def _check_place(result: Audit, delivery: Delivery, record: Stored) -> None:
-    if delivery.outcome is not Outcome.ACKED:
-        result.complain(f"{_where(record)}: is in the log, but its delivery says {delivery.outcome.value}")
-        return
-    result.acked += 1
-    metadata = delivery.result()
-    if (metadata.partition, metadata.offset) != (record.partition, record.offset):
-        told = f"partition {metadata.partition} offset {metadata.offset}"
-        result.complain(f"{_where(record)}: its delivery says {told}")
+    from aioproducer.spark import audit  # noqa: PLC0415  # as above
+    from aioproducer.spark.auditing.picture import draw  # noqa: PLC0415  # as above
 
-
-def _where(record: Stored) -> str:
-    return f"partition {record.partition} offset {record.offset}"
+    spark = (
+        SparkSession.builder.master(master)
+        .appName("aioproducer audit")
+        .config("spark.ui.enabled", "false")
+        .config("spark.log.level", "ERROR")
+        .getOrCreate()
+    )
+    try:
+        verdict = audit(
+            spark,
+            bootstrap_server,
+            topics,
+            expected=expect,
+            isolation=isolation,
+            keyed=not any_partition,
+            split=split,
+        )
+    finally:
+        spark.stop()
+    click.echo(verdict.as_table())
+    if json_file is not None:
+        json_file.write_text(verdict.as_json() + "\n")
+    if picture is not None:
+        draw(picture, verdict, verdict.pieces)
+    return 0 if verdict.is_clean else 1

@@ -11,7 +11,7 @@ import click
 from rich.table import Table
 
 from aioproducer import Delivery, Producer
-from aioproducer.cli.audit import Audit, audit
+from aioproducer.cli.comparing import Audit, audit
 from aioproducer.cli.latencies import histogram, quantile
 from aioproducer.cli.numbers import Whole
 from aioproducer.cli.running import every, run_to_end

@@ -18,6 +18,7 @@ COMMANDS = {
     "produce": "Send the lines of files or of standard input.",
     "perf": "Measure throughput and latency, with the flags of Kafka's own tool.",
     "broker": "Run an embedded Kafka for local development.",
+    "audit": "Prove with Spark what is in a topic.",
 }
 
 

@@ -1,11 +1,13 @@
 """DataFrames into Kafka through PySpark: `df.write.format("aioproducer")`, and `df.writeStream` alike.
 
 Where the library is installed, Spark 4.1 and later find the format by its name; elsewhere `register(spark)` makes it known.
+`audit()` reads topics back and proves what is there.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 from aioproducer.spark.frames import foreach_batch as foreach_batch
 from aioproducer.spark.frames import write as write
@@ -14,7 +16,9 @@ from aioproducer.spark.shipment import Written as Written
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-__all__ = ["Written", "foreach_batch", "register", "write"]
+    from aioproducer.spark.auditing import Verdict
+
+__all__ = ["Written", "audit", "foreach_batch", "register", "write"]
 
 
 def register(spark: SparkSession) -> None:
@@ -22,3 +26,36 @@ def register(spark: SparkSession) -> None:
     from aioproducer.spark.source import KafkaSink  # noqa: PLC0415  # older Sparks have no data sources in Python
 
     spark.dataSource.register(KafkaSink)
+
+
+def audit(
+    spark: SparkSession,
+    bootstrap_servers: str,
+    topics: Sequence[str],
+    *,
+    expected: Mapping[str, int] | None = None,
+    isolation: str = "read_committed",
+    keyed: bool = True,
+    settings: Mapping[str, Any] | None = None,
+    split: int = 500_000,
+) -> Verdict:
+    """Whether every record is there once, in order, unaltered, and in the partition where its key belongs.
+
+    For records whose values begin with `source:sequence:crc32 of the rest:`, as `auditing.marked()` makes them.
+    `expected`: how many records each source has sent, numbered from 0; of others, the last that is there is taken for the
+    last. `keyed`: whether keys say where records belong, which they do unless a partition or another partitioner was given.
+    `settings`: of confluent-kafka's consumer, which reads. `split`: how many offsets one task reads.
+    """
+    # It reads with a client that writing does not need.
+    from aioproducer.spark.auditing import audit_topics  # noqa: PLC0415
+
+    return audit_topics(
+        spark,
+        bootstrap_servers,
+        topics,
+        expected or {},
+        isolation,
+        keyed=keyed,
+        settings=settings or {},
+        split=split,
+    )

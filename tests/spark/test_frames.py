@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from pyspark.errors import PySparkException
@@ -66,7 +66,13 @@ def test_the_code_of_the_page(
         .selectExpr("value as customer", "value")
     )
     counts = lines.groupBy("value").count().selectExpr("value as key", "value")
-    names = {"df": df, "spark": spark, "counts": counts, "path": str(tmp_path / "counts"), "write": write}
+    names: dict[str, Any] = {
+        "df": df,
+        "spark": spark,
+        "counts": counts,
+        "path": str(tmp_path / "counts"),
+        "write": write,
+    }
     for number, block in enumerate(blocks(ROOT / "docs" / "spark.md")):
         if ".write" not in block.source and "write(" not in block.source:
             continue
@@ -79,5 +85,6 @@ def test_the_code_of_the_page(
     for query in spark.streams.active:
         query.processAllAvailable()
         query.stop()
-    assert len(committed(options)) == 10 + 2 + 10 + 2
+    assert len(committed(options)) == 10 + 2 + 10 + 2 + 10
+    assert names["verdict"].records >= 30
     assert foreach_batch is names["foreach_batch"]

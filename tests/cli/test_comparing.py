@@ -8,7 +8,7 @@ import attrs
 import pytest
 
 from aioproducer import Outcome
-from aioproducer.cli.audit import audit
+from aioproducer.cli.comparing import audit
 
 
 @attrs.frozen

@@ -1,0 +1,98 @@
+"""The second method: Spark itself takes the values apart, groups them, and looks for what is missing and what is there twice."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Final
+
+import attrs
+from pyspark.sql import functions as f
+
+from aioproducer.spark.auditing.seen import SHOWN
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+__all__ = ["Counted", "count_all"]
+
+# More than this of one source are not looked for one by one.
+MOST_EXPECTED: Final = 50_000_000
+INT_MAX: Final = 2**31 - 1
+
+
+@attrs.define
+class Counted:
+    """Of one source."""
+
+    records: int
+    distinct: int
+    most: int
+    altered: int
+    lost: list[int] = attrs.Factory(list)
+    # Sequences that are there more than once, and how often.
+    doubled: dict[int, int] = attrs.Factory(dict)
+
+
+def count_all(spark: SparkSession, records: DataFrame, expected: Mapping[str, int]) -> dict[str, Counted]:
+    """What is there of each source; `expected` says how many sequences some of them should have."""
+    copies = (
+        _parsed(records)
+        .groupBy("source", "sequence")
+        .agg(f.count("*").alias("copies"), f.sum(f.col("altered").cast("int")).alias("altered"))
+        .persist()
+    )
+    try:
+        rows = (
+            copies.groupBy("source")
+            .agg(
+                f.sum("copies").alias("records"),
+                f.count("*").alias("distinct"),
+                f.max("sequence").alias("most"),
+                f.sum("altered").alias("altered"),
+            )
+            .collect()
+        )
+        found = {row.source: Counted(row.records, row.distinct, row.most, row.altered) for row in rows}
+        for source, number in expected.items():
+            found.setdefault(source, Counted(0, 0, -1, 0))
+            _name_the_lost(spark, copies, source, number, found[source])
+        for source, counted in found.items():
+            _name_the_doubled(copies, source, counted)
+        return found
+    finally:
+        copies.unpersist()
+
+
+def _parsed(records: DataFrame) -> DataFrame:
+    parts = f.split(f.col("value").cast("string"), ":", 4)
+    source, sequence, check = (f.get(parts, f.lit(at)) for at in range(3))
+    # The checksum is of bytes, which a text may not be.
+    begin = f.octet_length(source) + f.octet_length(sequence) + f.octet_length(check) + 4
+    rest = f.col("value").substr(begin, f.lit(INT_MAX))
+    return records.select(
+        source.alias("source"),
+        sequence.try_cast("bigint").alias("sequence"),
+        (f.lpad(f.lower(f.hex(f.crc32(rest))), 8, "0") != check).alias("altered"),
+    ).where("sequence is not null and altered is not null")
+
+
+def _name_the_lost(
+    spark: SparkSession, copies: DataFrame, source: str, number: int, counted: Counted
+) -> None:
+    if counted.distinct >= number or number > MOST_EXPECTED:
+        return
+    there = copies.where(f.col("source") == source).select(f.col("sequence").alias("id"))
+    lost = spark.range(number).join(there, "id", "left_anti").orderBy("id").limit(SHOWN).collect()
+    counted.lost = [row.id for row in lost]
+
+
+def _name_the_doubled(copies: DataFrame, source: str, counted: Counted) -> None:
+    if counted.records == counted.distinct:
+        return
+    rows = (
+        copies.where((f.col("source") == source) & (f.col("copies") > 1))
+        .orderBy("sequence")
+        .limit(SHOWN)
+        .collect()
+    )
+    counted.doubled = {row.sequence: row.copies for row in rows}

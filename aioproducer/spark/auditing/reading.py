@@ -1,0 +1,88 @@
+"""Reads splits in tasks of Spark, by a client that shares no code with the producer."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final
+
+import pyarrow as pa
+from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
+
+from aioproducer.spark.auditing.splits import Split, consumer_of
+
+__all__ = ["SCHEMA", "read"]
+
+SCHEMA: Final = (
+    "topic string, partition int, split int, offset bigint, timestamp bigint, key binary, value binary"
+)
+AT_ONCE: Final = 10_000
+# A broker that gives nothing for so long will not give the rest.
+SILENCE: Final = 60.0
+
+
+def read(
+    settings: Mapping[str, Any], splits: Sequence[Split], numbers: Iterator[Any]
+) -> Iterator[pa.RecordBatch]:
+    """The records of those splits whose numbers these batches hold; for `mapInArrow`."""
+    wanted = [number for batch in numbers for number in batch.column(0).to_pylist()]
+    if not wanted:
+        return
+    consumer = consumer_of(settings)
+    try:
+        for number in wanted:
+            yield from _read_one(consumer, splits[number], number)
+    finally:
+        consumer.close()
+
+
+def _read_one(consumer: Consumer, split: Split, number: int) -> Iterator[pa.RecordBatch]:
+    consumer.assign([TopicPartition(split.topic, split.partition, split.begin)])
+    heard = time.monotonic()
+    while True:
+        messages = consumer.consume(AT_ONCE, timeout=0.2)
+        rows, is_over = _within(messages, split)
+        if rows:
+            heard = time.monotonic()
+            yield _batch(rows, split, number)
+        if is_over or _position(consumer, split) >= split.end:
+            return
+        if time.monotonic() - heard > SILENCE:
+            raise TimeoutError(f"{split} was not read: nothing came for {SILENCE:g} s")
+
+
+def _within(messages: list[Any], split: Split) -> tuple[list[Any], bool]:
+    """The records that belong to the split, and whether it has ended."""
+    rows: list[Any] = []
+    for message in messages:
+        error = message.error()
+        if error is not None:
+            if error.code() == KafkaError._PARTITION_EOF:  # noqa: SLF001  # its name in that library
+                return rows, True
+            raise KafkaException(error)
+        if message.offset() >= split.end:
+            return rows, True
+        rows.append(message)
+    return rows, False
+
+
+def _position(consumer: Consumer, split: Split) -> int:
+    # Control records have offsets too, and are not handed out.
+    (where,) = consumer.position([TopicPartition(split.topic, split.partition)])
+    return int(where.offset)
+
+
+def _batch(rows: list[Any], split: Split, number: int) -> pa.RecordBatch:
+    count = len(rows)
+    return pa.RecordBatch.from_arrays(
+        [
+            pa.repeat(split.topic, count),
+            pa.repeat(pa.scalar(split.partition, pa.int32()), count),
+            pa.repeat(pa.scalar(number, pa.int32()), count),
+            pa.array([row.offset() for row in rows], pa.int64()),
+            pa.array([row.timestamp()[1] for row in rows], pa.int64()),
+            pa.array([row.key() for row in rows], pa.binary()),
+            pa.array([row.value() for row in rows], pa.binary()),
+        ],
+        names=["topic", "partition", "split", "offset", "timestamp", "key", "value"],
+    )

@@ -1,0 +1,70 @@
+"""Which offsets of which partitions an audit reads: pieces of about the same size, for as many tasks."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any, Final
+
+import attrs
+from confluent_kafka import Consumer, TopicPartition
+
+__all__ = ["Split", "consumer_of", "partitions_of_topics", "splits_of"]
+
+SECONDS_TO_ANSWER: Final = 30.0
+
+
+@attrs.frozen
+class Split:
+    """Offsets `begin` up to, not including, `end`."""
+
+    topic: str
+    partition: int
+    begin: int
+    end: int
+
+
+def consumer_of(settings: Mapping[str, Any]) -> Consumer:
+    """A consumer that belongs to no group, checks every checksum, and reads what it is told to."""
+    own = {
+        "group.id": "aioproducer-audit",
+        "enable.auto.commit": False,
+        "enable.partition.eof": True,
+        "check.crcs": True,
+        "fetch.wait.max.ms": 20,
+        "queued.max.messages.kbytes": 65_536,
+    }
+    return Consumer({**own, **settings})
+
+
+def splits_of(settings: Mapping[str, Any], topics: Iterable[str], size: int) -> list[Split]:
+    """All that the topics hold now, in pieces of at most so many offsets."""
+    consumer = consumer_of(settings)
+    try:
+        return [split for topic in topics for split in _of_topic(consumer, topic, size)]
+    finally:
+        consumer.close()
+
+
+def partitions_of_topics(settings: Mapping[str, Any], topics: Iterable[str]) -> dict[str, int]:
+    """How many each of them has."""
+    consumer = consumer_of(settings)
+    try:
+        return {topic: len(_partitions(consumer, topic)) for topic in topics}
+    finally:
+        consumer.close()
+
+
+def _partitions(consumer: Consumer, topic: str) -> list[int]:
+    metadata = consumer.list_topics(topic, timeout=SECONDS_TO_ANSWER).topics[topic]
+    if metadata.error is not None:
+        raise LookupError(f"topic {topic!r} cannot be read: {metadata.error}")
+    return sorted(metadata.partitions)
+
+
+def _of_topic(consumer: Consumer, topic: str, size: int) -> list[Split]:
+    found = []
+    for partition in _partitions(consumer, topic):
+        where = TopicPartition(topic, partition)
+        first, last = consumer.get_watermark_offsets(where, timeout=SECONDS_TO_ANSWER)
+        found += [Split(topic, partition, at, min(at + size, last)) for at in range(first, last, size)]
+    return found

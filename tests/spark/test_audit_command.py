@@ -1,0 +1,42 @@
+"""`aioproducer audit`: a table, files, and an exit code."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from aioproducer import Producer
+
+pytestmark = [pytest.mark.kafka]
+
+
+def run(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
+    """The command, in a process of its own: it starts a Spark."""
+    command = [sys.executable, "-m", "aioproducer", "audit", *map(str, arguments)]
+    return subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)
+
+
+async def test_the_command(options: dict[str, str], tmp_path: Path) -> None:
+    """One record of three is missing: it is named, and the exit code says so."""
+    servers, topic = options["kafka.bootstrap.servers"], options["topic"]
+    async with Producer(servers) as producer:
+        for sequence in (0, 2):
+            await producer.send(topic, f"shop:{sequence}:8cdc1683:x".encode(), key=b"shop")
+    files = tmp_path / "verdict.json", tmp_path / "verdict.png"
+    done = run("-b", servers, "-t", topic, "--expect", "shop=3", "--json", files[0], "--picture", files[1])
+    assert done.returncode == 1, done.stderr
+    assert "1 of 3 lost: sequences 1" in done.stdout
+    facts = json.loads(files[0].read_text())
+    assert (facts["records"], facts["lost"], facts["is_clean"]) == (2, 1, False)
+    assert files[1].read_bytes().startswith(b"\x89PNG")
+
+
+def test_wrong_flags() -> None:
+    """A line that says what is wrong."""
+    done = run("-b", "localhost:1", "-t", "t", "--expect", "shop")
+    assert done.returncode == 2
+    assert "'shop' is not SOURCE=NUMBER" in done.stderr
