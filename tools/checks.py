@@ -249,8 +249,9 @@ def everything() -> list[Turn]:
     kafka = without(kafka, REAL_FAULTS + SPARK)
     spark = suite(f"with Spark, Python {this_python()}", sys.executable, "-m", "kafka", *SPARK)
     packaging = suite(f"distribution, Python {this_python()}", sys.executable, "-m", "packaging")
-    in_turn = [side_by_side(check) for check in (here, proof_layers("all"))]
-    beside = [[kafka], [packaging, *elsewhere], [spark]]
+    # Tests with short limits of time have the machine to themselves.
+    in_turn = [side_by_side(check) for check in (here, *elsewhere, proof_layers("all"))]
+    beside = [[kafka], [packaging, spark]]
     return [preparations, *in_turn, beside, side_by_side(real_faults("all"))]
 
 

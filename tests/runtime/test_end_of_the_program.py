@@ -16,6 +16,9 @@ from tests.net.conftest import QUICK
 from tests.net.support import LIMIT, turns, until, warm
 from tests.runtime.support import no_task_left, run_program, tasks_of_the_library
 
+BUSY_MACHINE = 2.0
+"""Seconds that it may take to end an interpreter beside other tests, where it takes a tenth of one alone."""
+
 # -- F10: dropped
 
 
@@ -132,7 +135,7 @@ def test_f11_unsent_records_at_the_end(how: str) -> None:
     last, end = ENDS[how]
     done = run_program(PROGRAM.format(last=last, end=end))
     ended = time.time()
-    assert ended - float(done.stdout.split()[0]) < 1.0 + 0.5
+    assert ended - float(done.stdout.split()[0]) < 1.0 + BUSY_MACHINE
     told = [line for line in done.stderr.splitlines() if "records" in line and "7" in line]
     assert len(told) == 1, done.stderr
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -28,7 +29,10 @@ def source(tmp_path: Path) -> Path:
     folder.mkdir()
     for file in range(FILES):
         lines = (f"{number}\n" for number in range(file * ROWS, (file + 1) * ROWS))
-        (folder / f"{file}.txt").write_text("".join(lines))
+        path = folder / f"{file}.txt"
+        path.write_text("".join(lines))
+        # Spark reads the oldest first.
+        os.utime(path, (file, file))
     return folder
 
 
