@@ -1,6 +1,6 @@
 # Two commands do all of their own set-up: `make demo` and `make test`. See `make help`.
 .DEFAULT_GOAL := help
-.PHONY: help demo check lint format test proof mutants soak bench floors clean
+.PHONY: help demo demo-spark check lint format test proof mutants soak bench bench-spark floors clean
 MINUTES ?= 60
 SHELL := /bin/bash
 MAKEFLAGS += --no-print-directory
@@ -13,10 +13,13 @@ dev  := python=$$(tools/setup_machine.sh dev) && "$$python"
 full := python=$$(tools/setup_machine.sh test) && "$$python"
 
 help: ## this list
-	@sed -n 's/^\([a-z]*\):.* ## \(.*\)/make \1#\2/p' Makefile | column -t -s '#'
+	@sed -n 's/^\([a-z-]*\):.* ## \(.*\)/make \1#\2/p' Makefile | column -t -s '#'
 
 demo: ## 200,000 records into an embedded Kafka, read back and verified
 	@$(run) -m aioproducer demo
+
+demo-spark: ## DataFrames into an embedded Kafka through Spark, exactly once, audited: a table and a picture
+	@mkdir -p build && $(full) examples/spark_pipeline.py build/spark-report.png
 
 check: ## all that needs no Java, for every edit: lint, and the core suite
 	@$(dev) tools/checks.py check
@@ -41,6 +44,9 @@ soak: ## real sockets and a fault every 10 s, for MINUTES=60: does anything leak
 
 bench: ## measure against other clients on a real Kafka, and write the figures down
 	@$(full) -m benchmarks && "$$python" tools/readme_figures.py
+
+bench-spark: ## measure DataFrames into Kafka: this sink, Spark's own connector, other clients in the same writer
+	@$(full) -m benchmarks.spark
 
 floors: ## the core suite with the lowest versions of the dependencies
 	@$(dev) tools/checks.py floors

@@ -50,6 +50,7 @@ from aioproducer.stats import ConnectionStats as ConnectionStats
 from aioproducer.stats import Health as Health
 from aioproducer.stats import Histogram as Histogram
 from aioproducer.stats import Stats as Stats
+from aioproducer.topics import check_topics as check_topics
 from aioproducer.transaction import Transaction as Transaction
 from aioproducer.transaction import TransactionHandle as TransactionHandle
 from aioproducer.transaction import committed_offsets as committed_offsets
@@ -103,6 +104,7 @@ __all__ = [
     "TransactionListing",
     "TransactionTimeoutError",
     "__version__",
+    "check_topics",
     "committed_offsets",
     "fence",
     "list_transactions",

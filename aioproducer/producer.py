@@ -607,7 +607,8 @@ class Producer(SendPath[K, V], Generic[K, V]):
     ) -> None:
         """Get a producer id for the transactional id, end what is open under it, and fence whoever used it before.
 
-        Another `transactional_id` than the present one changes the producer over to it. Waits at most `timeout` seconds
+        With a `transactional_id` the producer changes over to it, and takes it from whoever had it last; without, it asks
+        for its own again, and is told if another producer has taken over meanwhile. Waits at most `timeout` seconds
         (default: `max_block_ms`).
         """
         await self._transactions().init(transactional_id, self._patience(timeout))

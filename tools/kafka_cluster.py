@@ -16,7 +16,7 @@ from typing import Final, Self
 import attrs
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.admin._metadata import ClusterMetadata
-from confluent_kafka.cimpl import KafkaException, NewTopic
+from confluent_kafka.cimpl import Consumer, KafkaException, NewTopic, TopicPartition
 
 from tools.kafka_jars import KAFKA_VERSION, KafkaUnavailableError
 from tools.kafka_leaders import elect_preferred, prefer
@@ -122,6 +122,17 @@ class KafkaCluster:
 
         self._wait(listed, _TOPIC_LIMIT, f"nobody told the leaders of topic {topic}")
         return found
+
+    def end_offsets(self, topic: str) -> list[int]:
+        """The offset that each partition's next record will have."""
+        # Of the log, whatever is still open in it.
+        own = {"group.id": "end-offsets", "isolation.level": "read_uncommitted"}
+        consumer = Consumer({"bootstrap.servers": self.bootstrap_servers, **own})
+        try:
+            partitions = [TopicPartition(topic, number) for number in range(len(self.leaders(topic)))]
+            return [consumer.get_watermark_offsets(one, timeout=_ANSWER_LIMIT)[1] for one in partitions]
+        finally:
+            consumer.close()
 
     def move_leaders(self, topic: str, leaders: Mapping[int, int]) -> int:
         """Give these partitions these leaders, each of them a replica in sync; how many leaderships moved."""

@@ -1,4 +1,4 @@
-"""The jars of a released Kafka, fetched once a machine through Maven."""
+"""The jars of a released Kafka, and others that tests and benchmarks need, fetched once a machine through Maven."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import os
 import shutil
 import subprocess
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
@@ -13,28 +14,28 @@ KAFKA_VERSION: Final = "4.3.1"
 # The last line before 4: the wire's contract and the producer are tested on it as well.
 OLD_KAFKA_VERSION: Final = "3.9.1"
 
+# Group, name and version.
+Artifact = tuple[str, str, str]
+
 _POM: Final = """\
 <project xmlns="http://maven.apache.org/POM/4.0.0">
   <modelVersion>4.0.0</modelVersion>
   <groupId>aioproducer</groupId>
-  <artifactId>kafka-for-tests</artifactId>
+  <artifactId>jars-for-tests</artifactId>
   <version>1</version>
   <dependencies>
-    <dependency>
-      <groupId>org.apache.kafka</groupId><artifactId>kafka_2.13</artifactId><version>{version}</version>
-    </dependency>
-    <dependency>
-      <groupId>org.apache.kafka</groupId><artifactId>kafka-tools</artifactId><version>{version}</version>
-    </dependency>
-    <dependency>
-      <groupId>org.apache.logging.log4j</groupId><artifactId>log4j-core</artifactId><version>2.24.3</version>
-    </dependency>
-    <dependency>
-      <groupId>org.apache.logging.log4j</groupId><artifactId>log4j-slf4j-impl</artifactId><version>2.24.3</version>
-    </dependency>
+{dependencies}
   </dependencies>
 </project>
 """
+_DEPENDENCY: Final = """\
+    <dependency>
+      <groupId>{group}</groupId><artifactId>{name}</artifactId><version>{version}</version>{more}
+    </dependency>"""
+_ALONE: Final = (
+    "<exclusions><exclusion><groupId>*</groupId><artifactId>*</artifactId></exclusion></exclusions>"
+)
+_LOG4J: Final = "2.24.3"
 _PACKAGES: Final = {"mvn": "maven", "java": "openjdk-17-jre-headless"}
 
 
@@ -55,9 +56,16 @@ def program(name: str) -> str:
 
 def jar_folder(version: str = KAFKA_VERSION) -> Path:
     """The folder with all jars of Kafka `version`; fetches them when this machine has none yet."""
-    lib = _cache() / f"kafka-{version}" / "lib"
+    kafka = [("org.apache.kafka", name, version) for name in ("kafka_2.13", "kafka-tools")]
+    log4j = [("org.apache.logging.log4j", name, _LOG4J) for name in ("log4j-core", "log4j-slf4j-impl")]
+    return fetched(f"kafka-{version}", [*kafka, *log4j], transitive=True)
+
+
+def fetched(name: str, artifacts: Sequence[Artifact], *, transitive: bool) -> Path:
+    """The folder of this name with these jars, and with what they need if that is wanted; fetched when it is not there."""
+    lib = _cache() / name / "lib"
     if not lib.is_dir():
-        _fetch(version, lib)
+        _fetch(name, _pom(artifacts, "" if transitive else _ALONE), lib)
     return lib
 
 
@@ -71,31 +79,37 @@ def _cache() -> Path:
     return (Path(root) if root else Path.home() / ".cache") / "aioproducer"
 
 
-def _fetch(version: str, lib: Path) -> None:
+def _pom(artifacts: Sequence[Artifact], more: str) -> str:
+    dependencies = [
+        _DEPENDENCY.format(group=group, name=name, version=version, more=more)
+        for group, name, version in artifacts
+    ]
+    return _POM.format(dependencies="\n".join(dependencies))
+
+
+def _fetch(name: str, pom: str, lib: Path) -> None:
     lib.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix="fetching-", dir=lib.parent) as scratch:
-        fetched = _run_maven(version, Path(scratch))
-        _publish(fetched, lib)
+        _run_maven(name, pom, Path(scratch))
+        _publish(Path(scratch) / "lib", lib)
 
 
-def _publish(fetched: Path, lib: Path) -> None:
+def _publish(found: Path, lib: Path) -> None:
     """Rename, so that the folder exists only when it is whole, whoever else is fetching it too."""
     try:
-        fetched.rename(lib)
+        found.rename(lib)
     except OSError:
         if not lib.is_dir():
             raise
 
 
-def _run_maven(version: str, scratch: Path) -> Path:
+def _run_maven(name: str, pom: str, scratch: Path) -> None:
     program("java")
-    (scratch / "pom.xml").write_text(_POM.format(version=version), encoding="utf-8")
+    (scratch / "pom.xml").write_text(pom, encoding="utf-8")
     command = [program("mvn"), "-q", "-B", "dependency:copy-dependencies"]
     command += ["-DoutputDirectory=lib", "-DincludeScope=runtime"]
     done = subprocess.run(command, cwd=scratch, capture_output=True, text=True, check=False)
     if done.returncode != 0:
         raise KafkaUnavailableError(
-            f"Maven could not fetch Kafka {version} (exit code {done.returncode}):\n"
-            f"{(done.stdout + done.stderr)[-4000:]}"
+            f"Maven could not fetch {name} (exit code {done.returncode}):\n{(done.stdout + done.stderr)[-4000:]}"
         )
-    return scratch / "lib"

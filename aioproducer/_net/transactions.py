@@ -209,7 +209,9 @@ class Transactions:
         self.table.check(Event.INIT)
         if name != self.sought:
             self._go_over_to(name)
-        work = partial(self._initialize, name, goes_on=self._knows_itself(name))
+        # Whoever names the id wants to have it, from whomever; without a name the question is whether it is still ours.
+        goes_on = transactional_id is None and self._knows_itself(name)
+        work = partial(self._initialize, name, goes_on=goes_on)
         operation = self._begin_or_join(Event.INIT, work)
         await self._wait(operation, patience, "the coordinator gave no producer id in time")
 

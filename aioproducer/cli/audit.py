@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import importlib.util
+import os
+import sys
 from pathlib import Path
 
 import click
@@ -91,10 +93,13 @@ def command(
     from aioproducer.spark import audit  # noqa: PLC0415  # as above
     from aioproducer.spark.auditing.picture import draw  # noqa: PLC0415  # as above
 
+    # Spark would take whatever is called python3.
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     spark = (
         SparkSession.builder.master(master)
         .appName("aioproducer audit")
         .config("spark.ui.enabled", "false")
+        .config("spark.ui.showConsoleProgress", "false")
         .config("spark.log.level", "ERROR")
         .getOrCreate()
     )

@@ -31,7 +31,7 @@ from aioproducer.spark.columns import Layout
 from aioproducer.spark.epochs import counted
 from aioproducer.spark.fingerprint import Fingerprint
 from aioproducer.spark.markers import Mark, Place, transactional_name
-from aioproducer.spark.options import SinkOptions, with_time_for_a_job
+from aioproducer.spark.options import SinkOptions, settings_of, with_time_for_a_job
 from aioproducer.spark.shipment import Shipment, Written
 from aioproducer.spark.tasks import feed
 from aioproducer.spark.worker import this_worker
@@ -167,12 +167,12 @@ class Job:
 
     async def _fence_known(self) -> None:
         config = self.options.producer
-        listings = await list_transactions(f"{self.name}-", config.bootstrap_servers, **_settings(config))
+        listings = await list_transactions(f"{self.name}-", config.bootstrap_servers, **settings_of(config))
         numbers = {_number(listing.transactional_id, f"{self.name}-") for listing in listings}
         # The first one in any case: a broker that does not allow it, or so long a time, says so before there are tasks.
         partitions = {0, *(number for number in numbers if number is not None)}
         names = [self.place(partition).transactional_id for partition in partitions]
-        await fence(names, config.bootstrap_servers, **_settings(config))
+        await fence(names, config.bootstrap_servers, **settings_of(config))
 
     async def _commit(self, handles: Sequence[TransactionHandle]) -> None:
         limiter = anyio.CapacityLimiter(AT_ONCE)
@@ -203,16 +203,12 @@ class Job:
 async def _committed(handle: TransactionHandle, config: ProducerConfig) -> None:
     for attempt in range(1, COMMIT_ATTEMPTS + 1):
         try:
-            await handle.commit(config.bootstrap_servers, **_settings(config))
+            await handle.commit(config.bootstrap_servers, **settings_of(config))
         except CommitOutcomeUnknownError:
             if attempt == COMMIT_ATTEMPTS:
                 raise
         else:
             return
-
-
-def _settings(config: ProducerConfig) -> dict[str, Any]:
-    return {name: getattr(config, name) for name in config.given if name != "bootstrap_servers"}
 
 
 def _number(transactional_id: str, prefix: str) -> int | None:

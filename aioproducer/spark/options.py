@@ -5,14 +5,14 @@ from __future__ import annotations
 import difflib
 import enum
 from collections.abc import Mapping
-from typing import Final, TypeVar
+from typing import Any, Final, TypeVar
 
 import attrs
 
 from aioproducer.config import ProducerConfig, topic_problem
 from aioproducer.errors import ConfigurationError, printable
 
-__all__ = ["Guarantee", "SinkOptions", "read_options", "with_time_for_a_job"]
+__all__ = ["Guarantee", "SinkOptions", "read_options", "settings_of", "with_time_for_a_job"]
 
 T = TypeVar("T")
 
@@ -32,9 +32,9 @@ INSTEAD: Final[Mapping[str, str]] = {
     "bootstrap.servers": "did you mean 'kafka.bootstrap.servers'?",
 }
 LONGEST_ID: Final = 200
-# As long as brokers allow it by default: a task has it open until the driver has heard of all of them.
 # Each task gets one of its own before it does anything.
 NOBODY_YET: Final = "aioproducer-spark"
+# As long as brokers allow it by default: a task has it open until the driver has heard of all of them.
 JOB_TIMEOUT_MS: Final = 900_000
 
 
@@ -82,6 +82,11 @@ def with_time_for_a_job(options: SinkOptions) -> SinkOptions:
     if "transaction_timeout_ms" in options.producer.given:
         return options
     return attrs.evolve(options, producer=options.producer.evolve(transaction_timeout_ms=JOB_TIMEOUT_MS))
+
+
+def settings_of(config: ProducerConfig) -> dict[str, Any]:
+    """What was given besides the servers: for calls that need no producer."""
+    return {name: getattr(config, name) for name in config.given if name != "bootstrap_servers"}
 
 
 def _read(given: dict[str, str], problems: list[str]) -> SinkOptions | None:

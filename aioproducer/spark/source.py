@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Sequence
 from typing import Any, Final, NoReturn
 
@@ -20,13 +21,14 @@ from aioproducer.spark.facts import TaskFacts
 from aioproducer.spark.jobs import Job, write_and_leave_open
 from aioproducer.spark.markers import Place, transactional_name
 from aioproducer.spark.options import SinkOptions, read_options
-from aioproducer.spark.preflight import check_kafka
+from aioproducer.spark.preflight import check_kafka, check_kafka_once
 from aioproducer.spark.shipment import Written
 from aioproducer.spark.summary import tell
 from aioproducer.spark.tasks import write_at_least_once
 
 __all__ = ["KafkaSink"]
 
+PRINTS_LOCALS: Final = "SPARK_TRACEBACK_WITH_LOCALS"
 WRITES_ONLY: Final = "'aioproducer' only writes: read from Kafka with spark.read.format('kafka')"
 
 
@@ -40,6 +42,12 @@ class Message(WriterCommitMessage):
 
 class KafkaSink(DataSource):
     """`df.write.format("aioproducer")`, and `df.writeStream` alike."""
+
+    def __init__(self, options: dict[str, str]) -> None:
+        # The options are in frames of Spark's own, of the process that this is made in on the driver: whatever fails there
+        # must not print them, though Spark was told to print locals (…udf.tracebackWithLocals.enabled, for tasks).
+        os.environ.pop(PRINTS_LOCALS, None)
+        super().__init__(options)
 
     @classmethod
     def name(cls) -> str:
@@ -58,7 +66,7 @@ class KafkaSink(DataSource):
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamArrowWriter:  # noqa: N802  # Spark's
         options, layout = self._checked(schema)
-        check_kafka(options)
+        check_kafka_once(options, options.sink_id)
         return StreamWriter(options, layout)
 
     def _checked(self, schema: StructType) -> tuple[SinkOptions, Layout]:

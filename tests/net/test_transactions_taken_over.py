@@ -90,6 +90,23 @@ async def test_e07_every_later_call_says_so(
     assert await clerk.close() is not None
 
 
+async def test_an_id_that_is_named_is_taken_from_whoever_has_it(
+    clerk: Producer[Any, Any], make: Make, ledger: EmbeddedKafka
+) -> None:
+    """By its name also from a successor, who is fenced then; without, the producer is told that there is one."""
+    async with clerk.transaction():
+        await put(clerk, b"a")
+    other = await successor(make, ledger)
+    async with other.transaction():
+        await put(other, b"b")
+    await clerk.init_transactions(NAME)
+    async with clerk.transaction():
+        await put(clerk, b"c")
+    assert seen(ledger) == [b"a", b"b", b"c"]
+    with pytest.raises(ProducerFencedError):
+        await other.init_transactions()
+
+
 async def test_e06_its_time_is_over(make: Make, ledger: EmbeddedKafka) -> None:
     """E06: the coordinator aborts it; the commit says why, nothing is visible, and the next transaction works."""
     clerk = make(ledger, transactional_id=NAME, transaction_timeout_ms=100)

@@ -34,13 +34,31 @@ async def test_murmur2_is_kafkas() -> None:
 
 
 @pytest.mark.parametrize(
-    "strange", [b"", None, b"no marks", b"a:b:c:d", b"a:1", b"a:99999999999999999999:0:x"]
+    "strange",
+    [
+        b"",
+        None,
+        b"no marks",
+        b"a:b:c:d",
+        b"a:1",
+        b"a:99999999999999999999:00000000:x",
+        b"a:0x5:8cdc1683:x",
+        b"a:\xff:8cdc1683:x",
+    ],
 )
 def test_values_without_marks_are_told_apart(strange: bytes | None) -> None:
     """They do not keep others from being read."""
     marks = marks_of(pa.array([b"s:5:8cdc1683:x", strange], pa.binary()))
     assert marks.sources.to_pylist() == ["s", ""]
     assert marks.sequences.tolist() == [5, -1]
+    assert marks.intact.tolist() == [True, False]
+
+
+@pytest.mark.parametrize("check", [b"8cdc1682", b"8CDC1683", b"8cdc168", b"0x8cdc16", b"8cdc1683 "])
+def test_a_checksum_is_compared_byte_by_byte(check: bytes) -> None:
+    """Whatever else it could be read as."""
+    marks = marks_of(pa.array([b"s:5:8cdc1683:x", b"s:6:" + check + b":x"], pa.binary()))
+    assert marks.sequences.tolist() == [5, 6]
     assert marks.intact.tolist() == [True, False]
 
 

@@ -135,7 +135,7 @@ WRONG: list[tuple[dict[str, Any], str]] = [
     ({"topic": "missing"}, "create it first"),
     ({"on.error": "missing"}, "create it first"),
     ({"includeHeaders": "maybe"}, "includeHeaders"),
-    ({"kafka.bootstrap.servers": "127.0.0.1:1"}, "127.0.0.1:1"),
+    ({"kafka.bootstrap.servers": "127.0.0.1:1", "kafka.max.block.ms": "500"}, "127.0.0.1:1"),
 ]
 
 

@@ -15,7 +15,7 @@ from aioproducer.spark.auditing.onepass import SCHEMA as PIECE
 from aioproducer.spark.auditing.onepass import Piece, pieces
 from aioproducer.spark.auditing.reading import SCHEMA as RECORD
 from aioproducer.spark.auditing.reading import read
-from aioproducer.spark.auditing.splits import partitions_of_topics, splits_of
+from aioproducer.spark.auditing.splits import Split, partitions_of_topics, splits_of
 from aioproducer.spark.auditing.verdict import Verdict as Verdict
 from aioproducer.spark.auditing.verdict import judge
 
@@ -25,11 +25,8 @@ if TYPE_CHECKING:
 __all__ = ["Verdict", "audit_topics", "marked", "records_of"]
 
 
-def records_of(
-    spark: SparkSession, topics: Sequence[str], settings: Mapping[str, Any], split: int
-) -> DataFrame:
-    """All that the topics hold now: topic, partition, split, offset, timestamp, key, value."""
-    splits = splits_of(settings, topics, split)
+def records_of(spark: SparkSession, splits: Sequence[Split], settings: Mapping[str, Any]) -> DataFrame:
+    """All that these hold: topic, partition, split, offset, timestamp, key, value."""
     numbers = spark.range(0, len(splits), numPartitions=max(len(splits), 1))
     return numbers.mapInArrow(partial(read, settings, splits), RECORD)
 
@@ -48,9 +45,10 @@ def audit_topics(
     """What `aioproducer.spark.audit` gives."""
     began = time.monotonic()
     given = {**settings, "bootstrap.servers": bootstrap_servers, "isolation.level": isolation}
-    records = records_of(spark, topics, given, split)
+    splits = splits_of(given, topics, split)
+    records = records_of(spark, splits, given)
     partitions = partitions_of_topics(given, topics) if keyed else dict.fromkeys(topics)
     rows = records.mapInArrow(partial(pieces, partitions), PIECE).collect()
-    counted = count_all(spark, records, expected)
+    counted = count_all(spark, records, expected, tasks=max(len(splits), 1))
     verdict = judge([Piece.of_text(row.piece) for row in rows], counted, expected, topics, isolation)
     return attrs.evolve(verdict, seconds=time.monotonic() - began)

@@ -33,10 +33,16 @@ class Counted:
     doubled: dict[int, int] = attrs.Factory(dict)
 
 
-def count_all(spark: SparkSession, records: DataFrame, expected: Mapping[str, int]) -> dict[str, Counted]:
-    """What is there of each source; `expected` says how many sequences some of them should have."""
+def count_all(
+    spark: SparkSession, records: DataFrame, expected: Mapping[str, int], tasks: int
+) -> dict[str, Counted]:
+    """What is there of each source; `expected` says how many sequences some of them should have.
+
+    They are grouped by so many tasks: Spark's default of 200 is meant for more than one machine.
+    """
     copies = (
         _parsed(records)
+        .repartition(tasks, "source", "sequence")
         .groupBy("source", "sequence")
         .agg(f.count("*").alias("copies"), f.sum(f.col("altered").cast("int")).alias("altered"))
         .persist()
@@ -65,14 +71,16 @@ def count_all(spark: SparkSession, records: DataFrame, expected: Mapping[str, in
 
 def _parsed(records: DataFrame) -> DataFrame:
     parts = f.split(f.col("value").cast("string"), ":", 4)
-    source, sequence, check = (f.get(parts, f.lit(at)) for at in range(3))
+    names = ("source", "number", "check")
+    apart = records.select("value", *(f.get(parts, f.lit(at)).alias(name) for at, name in enumerate(names)))
     # The checksum is of bytes, which a text may not be.
-    begin = f.octet_length(source) + f.octet_length(sequence) + f.octet_length(check) + 4
+    begin = f.octet_length("source") + f.octet_length("number") + f.octet_length("check") + 4
     rest = f.col("value").substr(begin, f.lit(INT_MAX))
-    return records.select(
-        source.alias("source"),
-        sequence.try_cast("bigint").alias("sequence"),
-        (f.lpad(f.lower(f.hex(f.crc32(rest))), 8, "0") != check).alias("altered"),
+    return apart.select(
+        "source",
+        # Columns have a try_cast() from Spark 4.0 on, SQL has it in 3.5 as well.
+        f.expr("try_cast(number as bigint)").alias("sequence"),
+        (f.lpad(f.lower(f.hex(f.crc32(rest))), 8, "0") != f.col("check")).alias("altered"),
     ).where("sequence is not null and altered is not null")
 
 

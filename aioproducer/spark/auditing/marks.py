@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 __all__ = ["Marks", "marked", "marks_of"]
 
 NO_SOURCE: Final = ""
+LENGTH_OF_A_CHECK: Final = 8
 
 
 class Marks(NamedTuple):
@@ -39,29 +40,33 @@ def marked(source: str, sequence: str, rest: str) -> Column:
 def marks_of(values: pa.Array) -> Marks:
     """Taken off the values."""
     parts = pc.split_pattern(values.fill_null(b""), b":", max_splits=3)
-    counts = np.asarray(pc.list_value_length(parts))
-    if (counts == 4).all():
-        return _of_parts(parts)
-    return _one_by_one(values)
+    if len(values) and (np.asarray(pc.list_value_length(parts)) == 4).all():
+        try:
+            return _at_once(parts)
+        except ValueError:
+            pass
+    return _one_by_one(values.to_pylist())
 
 
-def _of_parts(parts: pa.Array) -> Marks:
+def _at_once(parts: pa.Array) -> Marks:
+    """Of values that look as they should; ValueError if one of them does not."""
     fields = parts.flatten()
-    sources, sequences, checks, rests = (fields.take(pa.array(range(at, len(fields), 4))) for at in range(4))
-    if not pc.all(pc.match_substring_regex(sequences, rb"^[0-9]{1,18}$")).as_py():
-        return _joined([b":".join(part) for part in parts.to_pylist()])
-    told = checks.to_pylist()
-    intact = np.fromiter(
-        (b"%08x" % zlib.crc32(rest) == one for rest, one in zip(rests.to_pylist(), told, strict=True)), bool
+    sources, numbers, checks, rests = (
+        fields.take(pa.array(np.arange(at, len(fields), 4))) for at in range(4)
     )
-    return Marks(sources.cast(pa.string()), np.asarray(sequences.cast(pa.string()).cast(pa.int64())), intact)
+    texts = numbers.cast(pa.string())
+    if not pc.all(pc.ascii_is_decimal(texts)).as_py():
+        raise ValueError("a sequence is not a number")
+    if not pc.all(pc.equal(pc.binary_length(checks), LENGTH_OF_A_CHECK)).as_py():
+        raise ValueError("a checksum is not one")
+    crcs = np.fromiter(map(zlib.crc32, rests.to_pylist()), ">u4", len(rests))
+    # Eight digits are compared as one number.
+    found = np.frombuffer(crcs.tobytes().hex().encode(), np.uint64)
+    told = np.frombuffer(b"".join(checks.to_pylist()), np.uint64)
+    return Marks(sources.cast(pa.string()), np.asarray(texts.cast(pa.int64())), found == told)
 
 
-def _one_by_one(values: pa.Array) -> Marks:
-    return _joined(values.to_pylist())
-
-
-def _joined(values: list[bytes | None]) -> Marks:
+def _one_by_one(values: list[bytes | None]) -> Marks:
     sources, sequences, intact = [], [], []
     for value in values:
         parts = (value or b"").split(b":", 3)

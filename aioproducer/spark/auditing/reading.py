@@ -17,6 +17,7 @@ SCHEMA: Final = (
     "topic string, partition int, split int, offset bigint, timestamp bigint, key binary, value binary"
 )
 AT_ONCE: Final = 10_000
+WAIT: Final = 0.05
 # A broker that gives nothing for so long will not give the rest.
 SILENCE: Final = 60.0
 
@@ -38,14 +39,15 @@ def read(
 
 def _read_one(consumer: Consumer, split: Split, number: int) -> Iterator[pa.RecordBatch]:
     consumer.assign([TopicPartition(split.topic, split.partition, split.begin)])
-    heard = time.monotonic()
+    at, heard = split.begin, time.monotonic()
     while True:
-        messages = consumer.consume(AT_ONCE, timeout=0.2)
+        # It waits until it has as many as it was asked for, or its time is over.
+        messages = consumer.consume(min(AT_ONCE, split.end - at), timeout=WAIT)
         rows, is_over = _within(messages, split)
         if rows:
             heard = time.monotonic()
             yield _batch(rows, split, number)
-        if is_over or _position(consumer, split) >= split.end:
+        if is_over or (at := _position(consumer, split)) >= split.end:
             return
         if time.monotonic() - heard > SILENCE:
             raise TimeoutError(f"{split} was not read: nothing came for {SILENCE:g} s")
@@ -53,17 +55,14 @@ def _read_one(consumer: Consumer, split: Split, number: int) -> Iterator[pa.Reco
 
 def _within(messages: list[Any], split: Split) -> tuple[list[Any], bool]:
     """The records that belong to the split, and whether it has ended."""
-    rows: list[Any] = []
-    for message in messages:
-        error = message.error()
-        if error is not None:
-            if error.code() == KafkaError._PARTITION_EOF:  # noqa: SLF001  # its name in that library
-                return rows, True
+    errors = [error for message in messages if (error := message.error()) is not None]
+    for error in errors:
+        if error.code() != KafkaError._PARTITION_EOF:  # noqa: SLF001  # its name in that library
             raise KafkaException(error)
-        if message.offset() >= split.end:
-            return rows, True
-        rows.append(message)
-    return rows, False
+    rows = [message for message in messages if message.error() is None] if errors else messages
+    if rows and rows[-1].offset() >= split.end:
+        return [message for message in rows if message.offset() < split.end], True
+    return rows, bool(errors)
 
 
 def _position(consumer: Consumer, split: Split) -> int:

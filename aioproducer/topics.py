@@ -1,0 +1,37 @@
+"""Questions about topics before anything is written."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+from aioproducer._net.session import Visit
+from aioproducer._net.topic_checks import check_all
+from aioproducer._state.checking import checked_seconds
+from aioproducer.config import ProducerConfig
+
+if TYPE_CHECKING:
+    from typing import Unpack
+
+    from aioproducer.config import BootstrapServers, Settings
+
+__all__ = ["check_topics"]
+
+
+async def check_topics(
+    topics: Iterable[str],
+    /,
+    bootstrap_servers: BootstrapServers,
+    *,
+    timeout: float | None = None,
+    **settings: Unpack[Settings],
+) -> dict[str, int]:
+    """How many partitions each of these topics has, if all of them are there and may be written; raises if not.
+
+    For a start that should fail early, with `AuthorizationError` or `MetadataTimeoutError`. Waits at most `timeout` seconds
+    (default: `max_block_ms`) for brokers that answer, and a moment for topics that were made just now. None is created.
+    """
+    config = ProducerConfig(bootstrap_servers, **settings)
+    patience = checked_seconds("timeout", timeout)
+    async with Visit(config) as visit:
+        return await check_all(visit, topics, config.max_block_ms / 1000 if patience is None else patience)

@@ -1,0 +1,65 @@
+"""`check_topics()`: what would fail later is told before anything is sent."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from aioproducer import (
+    AuthorizationError,
+    BrokerUnavailableError,
+    MetadataTimeoutError,
+    RecordError,
+    check_topics,
+)
+from aioproducer.testing import EmbeddedKafka
+
+
+async def test_partitions_of_all(kafka: EmbeddedKafka) -> None:
+    """Each name once, whatever was given."""
+    found = await check_topics(["four", "one", "four"], kafka.bootstrap_servers)
+    assert found == {"one": 1, "four": 4}
+    assert await check_topics([], kafka.bootstrap_servers) == {}
+
+
+async def test_a_topic_that_is_not_there(kafka: EmbeddedKafka) -> None:
+    """It is named, and not created; the others do not help."""
+    with pytest.raises(MetadataTimeoutError, match="the topic is not there, nor are 1 more") as caught:
+        await check_topics(["one", "none", "neither"], kafka.bootstrap_servers, timeout=0.2)
+    assert caught.value.topic == "none"
+    assert "none" not in kafka.topics
+
+
+async def test_a_topic_that_is_made_in_this_moment(kafka: EmbeddedKafka) -> None:
+    """It is waited for."""
+    hold = kafka.faults.delay(api="Metadata")
+    waiting = asyncio.ensure_future(check_topics(["late"], kafka.bootstrap_servers, retry_backoff_ms=5))
+    await hold.reached()
+    kafka.create_topic("late", 2)
+    hold.release()
+    assert await waiting == {"late": 2}
+
+
+async def test_what_may_not_be_seen(kafka: EmbeddedKafka) -> None:
+    """It is not waited for."""
+    kafka.faults.error("TOPIC_AUTHORIZATION_FAILED", api="Metadata", topic="one", times=None)
+    with pytest.raises(AuthorizationError) as caught:
+        await check_topics(["one"], kafka.bootstrap_servers)
+    assert caught.value.topic == "one"
+
+
+async def test_nobody_answers(kafka: EmbeddedKafka) -> None:
+    """The error has what was wrong with the last broker."""
+    servers = kafka.bootstrap_servers
+    await kafka.stop()
+    with pytest.raises(MetadataTimeoutError) as caught:
+        await check_topics(["one"], servers, timeout=0.2, retry_backoff_ms=5)
+    assert isinstance(caught.value.cause, BrokerUnavailableError)
+    assert caught.value.topic is None
+
+
+async def test_names_that_cannot_be(kafka: EmbeddedKafka) -> None:
+    """They are not asked for."""
+    with pytest.raises(RecordError):
+        await check_topics(["a b"], kafka.bootstrap_servers)

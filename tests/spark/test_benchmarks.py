@@ -1,0 +1,26 @@
+"""`make bench-spark`, for a moment: every sink writes every row, and the report has a figure for each."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+from tests.repo.source import ROOT
+
+pytestmark = [pytest.mark.kafka]
+
+SINKS = 6
+GOALS = 6
+
+
+def test_all_of_it() -> None:
+    """In a process of its own, with a Kafka and a Spark of its own."""
+    command = [sys.executable, "-m", "benchmarks.spark", "--rounds", "1", "--scale", "0.005", "--no-write"]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False, timeout=85)
+    assert done.returncode == 0, done.stderr[-2000:]
+    batch = done.stdout.partition("## A batch")[2].partition("##")[0]
+    assert len(batch.strip().splitlines()) == 2 + SINKS
+    goals = done.stdout.partition("## Goals")[2]
+    assert goals.count("met") + goals.count("missed") == GOALS

@@ -1,0 +1,73 @@
+"""What is given as a password shows nowhere: not in errors, not in tracebacks with locals, not in what the driver prints."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+from pyspark.errors import PySparkException, StreamingQueryException
+
+from tests.spark.rows import failing, numbered
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = [pytest.mark.kafka]
+
+CANARY = "canary-5e3cr3t"
+LOCALS = "spark.sql.execution.pyspark.udf.tracebackWithLocals.enabled"
+# Refused, whatever they say; the first and the last of the options, for Spark's frames have the one it read last.
+PASSWORDS = {"aa": CANARY, "kafka.sasl.password": CANARY, "kafka.ssl.key.password": CANARY, "zz": CANARY}
+
+
+@pytest.fixture(autouse=True)
+def printing_locals(spark: SparkSession) -> Iterator[None]:
+    """Spark prints the locals of every frame that an error passes through."""
+    spark.conf.set(LOCALS, "true")
+    yield
+    spark.conf.unset(LOCALS)
+
+
+def told(error: BaseException) -> str:
+    """All that can be printed of an error of Spark's."""
+    return f"{error}\n{error!r}\n{error.__cause__}\n{error.args}"
+
+
+@pytest.mark.parametrize("password", sorted(PASSWORDS))
+def test_options_that_are_refused_by_the_driver(
+    spark: SparkSession, options: dict[str, str], password: str, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """The name is told, and what to do; the value is not."""
+    writing = numbered(spark, 10).write.format("aioproducer").options(**options, **{password: CANARY})
+    with pytest.raises(PySparkException) as caught:
+        writing.mode("append").save()
+    assert password.removeprefix("kafka.") in str(caught.value)
+    assert CANARY not in told(caught.value)
+    assert CANARY not in "".join(capfd.readouterr())
+
+
+def test_a_task_that_fails_prints_locals_without_options(
+    spark: SparkSession, options: dict[str, str], capfd: pytest.CaptureFixture[str]
+) -> None:
+    """Its frames have the rows and the sink, whose options do not show what was given."""
+    given = options | {"kafka.client.id": CANARY}
+    writing = failing(numbered(spark, 10), attempts=9).write.format("aioproducer").options(**given)
+    with pytest.raises(PySparkException, match="context = ") as caught:
+        writing.mode("append").save()
+    assert CANARY not in told(caught.value)
+    assert CANARY not in "".join(capfd.readouterr())
+
+
+def test_a_stream(
+    spark: SparkSession, options: dict[str, str], tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """Its options are read in other processes again and again."""
+    df = spark.readStream.format("rate-micro-batch").option("rowsPerBatch", 10).load()
+    writing = df.selectExpr("cast(value as string) as value").writeStream.format("aioproducer")
+    query = writing.options(**options, **PASSWORDS).option("checkpointLocation", str(tmp_path)).start()
+    with pytest.raises(StreamingQueryException) as caught:
+        query.awaitTermination(60)
+    assert CANARY not in told(caught.value)
+    assert CANARY not in "".join(capfd.readouterr())
