@@ -34,6 +34,20 @@ COUNTS = ("passed", "failed", "skipped")
 PROOF_LAYERS = ("tests/exhaustive", "tests/properties", "tests/simulation", "tests/scenarios", "tests/proxy")
 # They share a Spark.
 SPARK = ("tests/spark",)
+# Masters, workers, servers and drivers of their own.
+SPARK_CLUSTERS = ("tests/spark/clusters",)
+SPARK_FAULTS = ("tests/spark/faults",)
+OLD_SPARK = "3.5"
+# What there is on it: `write()` and `foreach_batch()`, which need no data sources in Python, and the audit.
+ON_OLD_SPARK = (
+    "tests/spark/older", "tests/spark/test_frames.py", "tests/spark/test_updates.py",
+    "tests/spark/test_audit.py::test_what_is_sound_is_clean",
+    "tests/spark/test_audit.py::test_strangers_and_records_in_the_wrong_place",
+)  # fmt: skip
+# It uses what Python 3.12 has not any more, and leaves its sockets to the garbage collector.
+WARNINGS_OF_OLD_SPARK = (
+    "-W", "ignore:distutils Version classes:DeprecationWarning", "-W", "ignore:unclosed <socket:ResourceWarning",
+)  # fmt: skip
 # A cluster of three nodes that are killed.
 REAL_FAULTS = tuple(f"tests/kafka/test_real_{what}.py" for what in ("copier", "coordinators", "faults"))
 # What is hardly about the Python that it runs on: tools, programs, the embedded Kafka, words and pure logic.
@@ -232,6 +246,23 @@ def environment_elsewhere(version: str, interpreter: str) -> Check:
     return environment(f"Python {version}", "core", folder_of(version), interpreter)
 
 
+def spark_suite(name: str, paths: tuple[str, ...]) -> Check:
+    """Tests of the sink that need a Spark."""
+    return suite(f"{name}, Python {this_python()}", sys.executable, "-m", "kafka", *paths)
+
+
+def environment_of_old_spark() -> Check:
+    """Make that of an older Spark, with this Python."""
+    name = f"spark-{OLD_SPARK}"
+    return environment(f"Spark {OLD_SPARK}", name, folder_of(name), sys.executable)
+
+
+def suite_on_old_spark() -> Check:
+    """What of the sink works there."""
+    python = f"{folder_of(f'spark-{OLD_SPARK}')}/bin/python"
+    return suite(f"with Spark {OLD_SPARK}", python, *WARNINGS_OF_OLD_SPARK, *ON_OLD_SPARK)
+
+
 def suite_elsewhere(version: str) -> Check:
     """The core suite on another Python, in an environment of its own."""
     return without(core_suite(version, f"{folder_of(version)}/bin/python"), ON_ONE_PYTHON)
@@ -242,16 +273,20 @@ def everything() -> list[Turn]:
     fetch = Check("fetch Kafka", [sys.executable, "tools/fetch_kafka.py"])
     others = other_pythons()
     # Much of what the environments take is waiting for packages.
-    preparations = side_by_side(fetch, *(environment_elsewhere(*found) for found in others), *linters())
+    environments = [*(environment_elsewhere(*found) for found in others), environment_of_old_spark()]
+    preparations = side_by_side(fetch, *environments, *linters())
     here = without(core_suite(this_python(), sys.executable), PROOF_LAYERS)
     elsewhere = [suite_elsewhere(version) for version, _ in others]
     kafka = suite(f"with Kafka, Python {this_python()}", sys.executable, "-m", "kafka")
     kafka = without(kafka, REAL_FAULTS + SPARK)
-    spark = suite(f"with Spark, Python {this_python()}", sys.executable, "-m", "kafka", *SPARK)
+    spark = without(spark_suite("with Spark", SPARK), SPARK_CLUSTERS)
     packaging = suite(f"distribution, Python {this_python()}", sys.executable, "-m", "packaging")
     # Tests with short limits of time have the machine to themselves.
     in_turn = [side_by_side(check) for check in (here, *elsewhere, proof_layers("all"))]
-    beside = [[kafka], [packaging, spark]]
+    beside = [
+        [kafka, spark_suite("Spark clusters", SPARK_CLUSTERS)],
+        [packaging, suite_on_old_spark(), spark],
+    ]
     return [preparations, *in_turn, beside, side_by_side(real_faults("all"))]
 
 
@@ -263,11 +298,11 @@ def proof() -> list[Turn]:
         f"properties, Python {this_python()}", sys.executable, "-m", "hypothesis and not kafka",
         "--hypothesis-profile=proof", *(f"--ignore={folder}" for folder in PROOF_LAYERS),
     )  # fmt: skip
-    kafka = real_faults("proof")
-    for check in (layers, properties, kafka):
+    kafka, spark = real_faults("proof"), spark_suite("Spark faults", SPARK_FAULTS)
+    for check in (layers, properties, kafka, spark):
         check.effort, check.limit = "proof", 12 * 3600.0
         check.command.append("--timeout=7200")
-    return [side_by_side(check) for check in (fetch, properties, layers, kafka)]
+    return [side_by_side(check) for check in (fetch, properties, layers, kafka, spark)]
 
 
 def floors() -> list[Turn]:

@@ -4,6 +4,7 @@
     python tools/setup_venv.py dev                 ... and the development tools
     python tools/setup_venv.py core --dir DIR      ... or only what the tests need that run on every Python, in another folder
     python tools/setup_venv.py floors --dir DIR    ... with every run-time dependency at its lowest named version
+    python tools/setup_venv.py spark-3.5 --dir DIR what the tests of the sink need with Spark 3.5, but not the package itself
 
 Runs on the standard library alone and prints the path of the environment's Python; pip uses what this machine is
 configured with. The package is installed in place (editable), so that the tree itself is what runs.
@@ -30,6 +31,8 @@ if TYPE_CHECKING:
 ROOT = Path(__file__).resolve().parent.parent
 OWN_FOLDER = ".venv-aioproducer"
 MINIMUM = (3, 11)
+# Environments of the Python that this is, beside the main one: the tree itself is what they import, compiled already.
+WITHOUT_THE_PACKAGE = {"spark-3.5"}
 
 PROBE = """
 import sys, sysconfig, json
@@ -83,7 +86,8 @@ def requirements(level: str) -> list[str]:
     basis = project()["build-system"]["requires"] + project()["project"]["dependencies"]
     if level != "core":
         basis += project()["project"]["optional-dependencies"]["cli"]
-    extra = {"run": [], "dev": group("dev"), "core": group("core"), "floors": group("test")}[level]
+    groups = {"dev": "dev", "core": "core", "floors": "test", "spark-3.5": "spark-3.5"}
+    extra = group(groups[level]) if level in groups else []
     return [at_floor(each) for each in basis] + extra if level == "floors" else basis + extra
 
 
@@ -223,16 +227,17 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("level", choices=["run", "dev", "test", "core", "floors"])
+    parser.add_argument("level", choices=["run", "dev", "test", "core", "floors", "spark-3.5"])
     parser.add_argument("--dir", type=Path, help="the environment's folder (made or made again as needed)")
     arguments = parser.parse_args()
     level = "dev" if arguments.level == "test" else arguments.level
     folder = ensure(ROOT / arguments.dir) if arguments.dir else choose_folder()
     with locked(folder):
         install_requirements(folder, level)
-        # What is compiled stands in the tree, which other environments use as well.
-        with locked(ROOT / "build"):
-            install_package(folder)
+        if level not in WITHOUT_THE_PACKAGE:
+            # What is compiled stands in the tree, which other environments use as well.
+            with locked(ROOT / "build"):
+                install_package(folder)
     print(python_of(folder))
 
 

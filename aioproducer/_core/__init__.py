@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import aioproducer._core.unzipped  # noqa: F401  # before it is said that there are no such modules
 from aioproducer._core.accept import APPENDED as APPENDED
 from aioproducer._core.accept import NO_ROOM_NOW as NO_ROOM_NOW
 from aioproducer._core.accept import PARTITION_UNKNOWN as PARTITION_UNKNOWN

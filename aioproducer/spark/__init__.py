@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from aioproducer.spark.frames import foreach_batch as foreach_batch
 from aioproducer.spark.frames import write as write
+from aioproducer.spark.older import require_formats
 from aioproducer.spark.shipment import Written as Written
 
 if TYPE_CHECKING:
@@ -22,7 +23,8 @@ __all__ = ["Written", "audit", "foreach_batch", "register", "write"]
 
 
 def register(spark: SparkSession) -> None:
-    """Make `format("aioproducer")` known to this session."""
+    """Make `format("aioproducer")` known to this session; ConfigurationError on a Spark that has no such formats."""
+    require_formats()
     from aioproducer.spark.source import KafkaSink  # noqa: PLC0415  # older Sparks have no data sources in Python
 
     spark.dataSource.register(KafkaSink)

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 import attrs
 import pyarrow as pa
 
-from aioproducer import StateError
+from aioproducer import ConfigurationError, StateError
 from aioproducer.spark.columns import Layout
 from aioproducer.spark.epochs import write_epoch
 from aioproducer.spark.facts import QUERY, TaskFacts
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 __all__ = ["foreach_batch", "write"]
 
 RESULT: Final = "result string"
+NAMELESS: Final = "delivery=exactly-once in foreachBatch needs the option 'sink.id' here"
 
 
 @attrs.frozen
@@ -107,22 +108,28 @@ def foreach_batch(spark: SparkSession, df: DataFrame, options: Mapping[str, str]
 
     Set trigger, output mode and checkpoint on what is returned, and start it.
     """
-    read = read_options({str(name): str(value) for name, value in options.items()})
+    given = {str(name): str(value) for name, value in options.items()}
+    read = read_options(given)
     Layout.of(df.schema, read)
-    return df.writeStream.foreachBatch(_writer(spark, dict(options)))
+    if read.is_exactly_once and read.sink_id is None and not _tells_queries(spark):
+        raise ConfigurationError(f"{NAMELESS}: Spark Connect does not tell which query it is")
+    return df.writeStream.foreachBatch(partial(_write_epoch, given))
 
 
-def _writer(spark: SparkSession, options: dict[str, str]) -> Callable[[DataFrame, int], None]:
-    def write_batch(df: DataFrame, number: int) -> None:
-        name = options.get("sink.id") or _query_of(spark)
-        if name is None and options.get("delivery") == "exactly-once":
-            raise StateError("Spark does not tell which query this is: set the option 'sink.id'")
-        write(df, options, epoch=None if name is None else (name, number))
+def _write_epoch(options: dict[str, str], df: DataFrame, number: int) -> None:
+    """What Spark calls for each epoch; with Spark Connect in another process, where the first session is not."""
+    read = read_options(options)
+    name = read.sink_id or _query_of(df.sparkSession)
+    if name is None and read.is_exactly_once:
+        raise StateError(f"{NAMELESS}: Spark does not tell which query this is")
+    write(df, options, epoch=None if name is None else (name, number))
 
-    return write_batch
+
+def _tells_queries(spark: SparkSession) -> bool:
+    # Sessions of Spark Connect have no context.
+    return hasattr(spark, "sparkContext")
 
 
 def _query_of(spark: SparkSession) -> str | None:
-    """The id of the query that this is a batch of; Spark Connect does not tell it here."""
-    context = getattr(spark, "sparkContext", None)
-    return None if context is None else context.getLocalProperty(QUERY)
+    """The id of the query that this is a batch of."""
+    return spark.sparkContext.getLocalProperty(QUERY) if _tells_queries(spark) else None

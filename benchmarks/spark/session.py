@@ -44,6 +44,8 @@ def session(master: str = "local[2]") -> Iterator[SparkSession]:
             .config("spark.ui.enabled", "false")
             .config("spark.log.level", "ERROR")
             .config("spark.sql.shuffle.partitions", "2")
+            # Else each task waits 40 ms for a delayed acknowledgement of TCP before it gets its first rows.
+            .config("spark.python.unix.domain.socket.enabled", "true")
             .config("spark.sql.streaming.numRecentProgressUpdates", EPOCHS_REMEMBERED)
             .config("spark.sql.warehouse.dir", folder)
             .getOrCreate()

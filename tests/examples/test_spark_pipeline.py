@@ -18,7 +18,13 @@ pytestmark = [pytest.mark.kafka]
 def test_spark_pipeline(tmp_path: Path) -> None:
     """200,000 rows of a batch that is run twice, and as many of a stream: each is there once, and there is a picture."""
     report = tmp_path / "report.png"
-    command = [sys.executable, "-W", "error", ROOT / "examples" / "spark_pipeline.py", report]
+    command: list[str | Path] = [
+        sys.executable,
+        "-W",
+        "error",
+        ROOT / "examples" / "spark_pipeline.py",
+        report,
+    ]
     environment = {name: value for name, value in os.environ.items() if name != "KAFKA"}
     done = subprocess.run(
         command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False, timeout=85

@@ -22,6 +22,7 @@ from confluent_kafka import (
 from tests.judge.history import Found, found
 
 _LIMIT: Final = 60.0
+_TIME_TO_SHOW: Final = 3.0
 _TIMESTAMP_TYPES: Final = {TIMESTAMP_CREATE_TIME: "CreateTime", TIMESTAMP_LOG_APPEND_TIME: "LogAppendTime"}
 
 
@@ -52,7 +53,12 @@ def read_found(bootstrap_servers: str, topic: str) -> list[Found]:
 def messages(
     bootstrap_servers: str, topic: str, isolation: str = "read_uncommitted", limit: float = _LIMIT
 ) -> Iterator[Message]:
-    """The topic from its beginning to its end, in each partition in the order of its offsets."""
+    """The topic from its beginning to its end, in each partition in the order of its offsets.
+
+    A commit is answered before its records can be seen: committed records are waited for, as long as that may take; what
+    is hidden for longer belongs to a transaction that is open.
+    """
+    ends = _ends(bootstrap_servers, topic)
     consumer = Consumer(
         {
             "bootstrap.servers": bootstrap_servers,
@@ -66,7 +72,7 @@ def messages(
         }
     )
     try:
-        yield from _to_the_end(consumer, topic, limit)
+        yield from _to_the_end(consumer, topic, ends, limit)
     finally:
         consumer.close()
 
@@ -79,19 +85,34 @@ def by_partition(records: list[ReadRecord]) -> dict[int, list[ReadRecord]]:
     return dict(grouped)
 
 
-def _to_the_end(consumer: Consumer, topic: str, limit: float) -> Iterator[Message]:
-    unfinished = set(consumer.list_topics(topic, timeout=30.0).topics[topic].partitions)
+def _ends(bootstrap_servers: str, topic: str) -> dict[int, int]:
+    own = {"group.id": f"ends-{uuid.uuid4()}", "isolation.level": "read_uncommitted"}
+    consumer = Consumer({"bootstrap.servers": bootstrap_servers, **own})
+    try:
+        partitions = consumer.list_topics(topic, timeout=30.0).topics[topic].partitions
+        wheres = [TopicPartition(topic, partition) for partition in partitions]
+        return {where.partition: consumer.get_watermark_offsets(where, timeout=30.0)[1] for where in wheres}
+    finally:
+        consumer.close()
+
+
+def _to_the_end(consumer: Consumer, topic: str, ends: dict[int, int], limit: float) -> Iterator[Message]:
+    unfinished, came_to_an_end = set(ends), set()
     consumer.assign([TopicPartition(topic, partition, 0) for partition in unfinished])
-    deadline = time.monotonic() + limit
+    deadline, shown_by = time.monotonic() + limit, time.monotonic() + _TIME_TO_SHOW
     while unfinished:
         for message in consumer.consume(5_000, timeout=0.1):
             error = message.error()
             if error is None:
                 yield message
             elif error.code() == KafkaError._PARTITION_EOF:
-                unfinished.discard(_known(message.partition()))
+                came_to_an_end.add(_known(message.partition()))
+                if _known(message.offset()) >= ends[_known(message.partition())]:
+                    unfinished.discard(_known(message.partition()))
             else:
                 raise KafkaException(error)
+        if unfinished <= came_to_an_end and time.monotonic() > shown_by:
+            return
         if time.monotonic() > deadline:
             raise TimeoutError(f"{topic}: partitions {sorted(unfinished)} were not read within {limit:g} s")
 

@@ -22,7 +22,7 @@ from tools import readme_figures
 LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
 COMMAND = re.compile(r"`((?:python -m )?aioproducer [^`]+|make [^`]+|pip install [^`]+)`")
 # Commands of a shell block that are nobody's to check: how they are called is no matter of this project.
-OF_THE_SYSTEM = {"cat", "seq", "tail"}
+OF_THE_SYSTEM = {"cat", "seq", "spark-submit", "tail", "tar"}
 
 
 def anchors(document: Path) -> set[str]:

@@ -5,11 +5,13 @@ from __future__ import annotations
 import os
 from collections import Counter
 from collections.abc import Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 from pyspark import TaskContext
 
+from aioproducer.spark.auditing import marked
 from tests.kafka.reading import ReadRecord, read_all
 
 if TYPE_CHECKING:
@@ -52,3 +54,37 @@ def failing(df: DataFrame, *, attempts: int, at_task: int = 1, dies: bool = Fals
             raise RuntimeError("a failure of the test")
 
     return df.mapInArrow(fail, SCHEMA)
+
+
+# A source has a key of its own, so that its rows stay in one task and in one partition of the topic.
+SOURCES_OF_A_STREAM = 12
+
+
+def marked_stream(spark: SparkSession, rows: int, tasks: int, epochs: int) -> DataFrame:
+    """So many rows in each of the first epochs, the same whenever they are read, and none after them."""
+    numbers = (
+        spark.readStream.format("rate-micro-batch")
+        .option("rowsPerBatch", rows)
+        .option("numPartitions", tasks)
+        .option("startTimestamp", 1_700_000_000_000)
+        .option("advanceMillisPerBatch", 1_000)
+        .load()
+        .where(f"value < {rows * epochs}")
+    )
+    source = f"concat('source ', value % {SOURCES_OF_A_STREAM})"
+    value = marked(source, f"value div {SOURCES_OF_A_STREAM}", "repeat('é', int(value % 50))")
+    return numbers.selectExpr(f"{source} as key", "value").select("key", value.alias("value"))
+
+
+def expected_of_a_stream(rows: int, epochs: int) -> dict[str, int]:
+    """How many rows of each source the epochs have together."""
+    total = rows * epochs
+    assert rows % SOURCES_OF_A_STREAM == 0, "each epoch has as many of each"
+    return {f"source {number}": total // SOURCES_OF_A_STREAM for number in range(SOURCES_OF_A_STREAM)}
+
+
+def forget_last_commit(checkpoint: Path) -> None:
+    """As if the driver had died before it wrote down that the last epoch was done."""
+    (last,) = sorted(checkpoint.glob("commits/[0-9]*"), key=lambda file: int(file.name))[-1:]
+    last.unlink()
+    (last.parent / f".{last.name}.crc").unlink(missing_ok=True)

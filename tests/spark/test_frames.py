@@ -1,16 +1,13 @@
-"""`write()`, which needs no data source, and the code of docs/spark.md."""
+"""`write()`, which needs no data source: also on Sparks that have none in Python."""
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 from pyspark.errors import PySparkException
 
-from aioproducer.spark import foreach_batch, write
-from tests.repo.document_code import blocks
-from tests.repo.source import ROOT
+from aioproducer.spark import write
 from tests.spark.rows import committed, failing, numbered, numbers, once
 
 if TYPE_CHECKING:
@@ -43,6 +40,17 @@ def test_nothing_of_a_write_that_fails_is_visible(spark: SparkSession, options: 
     assert numbers(committed(options)) == once(10)
 
 
+@pytest.mark.parametrize("dies", [False, True])
+def test_a_task_that_is_repeated_is_there_once(
+    spark: SparkSession, options: dict[str, str], dies: bool
+) -> None:
+    """Its first two attempts had handed out all rows: nobody sees those, in a job or in an epoch."""
+    rows = failing(numbered(spark, COUNT), attempts=2, dies=dies)
+    write(rows, options | EXACTLY)
+    write(rows, options | EXACTLY, epoch=(f"of {options['topic']}", 0))
+    assert numbers(committed(options)) == once(COUNT) + once(COUNT)
+
+
 def test_a_write_with_an_id_or_an_epoch_is_done_once(spark: SparkSession, options: dict[str, str]) -> None:
     """The job by its write.id, the epoch by its name and number."""
     for _ in range(2):
@@ -51,40 +59,3 @@ def test_a_write_with_an_id_or_an_epoch_is_done_once(spark: SparkSession, option
     for epoch in (0, 1, 1):
         write(numbered(spark, COUNT), options | EXACTLY, epoch=(f"of {options['topic']}", epoch))
     assert set(numbers(committed(options)).values()) == {3}
-
-
-def test_the_code_of_the_page(
-    spark: SparkSession, options: dict[str, str], make_topic: object, tmp_path: Path
-) -> None:
-    """What docs/spark.md shows runs as it stands there, but for the names of the server, the topic and the folder."""
-    df = numbered(spark, 10).selectExpr("key as customer", "value")
-    (tmp_path / "source").mkdir()
-    (tmp_path / "source" / "a.txt").write_text("1\n2\n")
-    lines = (
-        spark.readStream.format("text")
-        .load(str(tmp_path / "source"))
-        .selectExpr("value as customer", "value")
-    )
-    counts = lines.groupBy("value").count().selectExpr("value as key", "value")
-    names: dict[str, Any] = {
-        "df": df,
-        "spark": spark,
-        "counts": counts,
-        "path": str(tmp_path / "counts"),
-        "write": write,
-    }
-    for number, block in enumerate(blocks(ROOT / "docs" / "spark.md")):
-        if ".write" not in block.source and "write(" not in block.source:
-            continue
-        source = block.source.replace("localhost:9092", options["kafka.bootstrap.servers"])
-        source = source.replace('"orders"', repr(options["topic"])).replace("/data/", f"{tmp_path}/")
-        names["df"] = (
-            lines if "writeStream" in source else df.selectExpr("customer as key", "value", "customer")
-        )
-        exec(compile(source, f"docs/spark.md, block {number}", "exec"), names)
-    for query in spark.streams.active:
-        query.processAllAvailable()
-        query.stop()
-    assert len(committed(options)) == 10 + 2 + 10 + 2 + 10
-    assert names["verdict"].records >= 30
-    assert foreach_batch is names["foreach_batch"]

@@ -23,6 +23,8 @@ def test_the_defaults() -> None:
     )
     assert (options.dead_letters, options.sink_id, options.write_id) == (None, None, None)
     assert options.producer.transactional_id is None
+    assert options.producer.send_buffer_bytes == -1
+    assert read_options(SERVER | {"kafka.send.buffer.bytes": "4096"}).producer.send_buffer_bytes == 4096
 
 
 def test_kafkas_own() -> None:

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from pyspark.errors import StreamingQueryException
 
-from aioproducer.spark import foreach_batch
+from tests.spark.epochs import FILES, ROWS, folder_of_epochs
 from tests.spark.faulty import LostBehindSink
-from tests.spark.rows import committed, numbers, once
+from tests.spark.rows import committed, forget_last_commit, numbers, once
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -19,21 +18,12 @@ if TYPE_CHECKING:
 pytestmark = [pytest.mark.kafka]
 
 EXACTLY = {"delivery": "exactly-once"}
-FILES, ROWS = 3, 1_000
 
 
 @pytest.fixture
 def source(tmp_path: Path) -> Path:
-    """A folder of files, each of which becomes an epoch; all together are the numbers from 0 on."""
-    folder = tmp_path / "source"
-    folder.mkdir()
-    for file in range(FILES):
-        lines = (f"{number}\n" for number in range(file * ROWS, (file + 1) * ROWS))
-        path = folder / f"{file}.txt"
-        path.write_text("".join(lines))
-        # Spark reads the oldest first.
-        os.utime(path, (file, file))
-    return folder
+    """A folder of files, each of which becomes an epoch."""
+    return folder_of_epochs(tmp_path / "source")
 
 
 def stream(spark: SparkSession, source: Path) -> DataFrame:
@@ -70,13 +60,6 @@ def test_tasks_that_are_lost_behind_their_work(
     found = numbers(committed(options))
     assert set(found.values()) == {copies}
     assert set(found) == set(range(FILES * ROWS))
-
-
-def forget_last_commit(checkpoint: Path) -> None:
-    """As if the driver had died before it wrote down that the last epoch was done."""
-    (last,) = sorted(checkpoint.glob("commits/[0-9]*"), key=lambda file: int(file.name))[-1:]
-    last.unlink()
-    (last.parent / f".{last.name}.crc").unlink(missing_ok=True)
 
 
 def test_an_epoch_that_is_repeated_adds_nothing(
@@ -127,38 +110,3 @@ def test_a_continuous_trigger_commits_nothing(
     query.stop()
     assert list(tmp_path.glob("offsets/[0-9]*"))
     assert not list(tmp_path.glob("commits/[0-9]*"))
-
-
-@pytest.mark.parametrize("delivery", ["at-least-once", "exactly-once"])
-def test_updates_through_foreach_batch(
-    spark: SparkSession, options: dict[str, str], source: Path, tmp_path: Path, delivery: str
-) -> None:
-    """What the format itself is refused; with exactly-once a repeated epoch adds nothing."""
-    counts = (
-        spark.readStream.format("text")
-        .option("maxFilesPerTrigger", 1)
-        .load(str(source))
-        .groupBy("value")
-        .count()
-        .selectExpr("value as key", "value")
-    )
-    for _ in range(2):
-        query = (
-            foreach_batch(spark, counts, options | {"delivery": delivery})
-            .outputMode("update")
-            .trigger(availableNow=True)
-            .option("checkpointLocation", str(tmp_path / "checkpoint"))
-            .start()
-        )
-        query.awaitTermination()
-        forget_last_commit(tmp_path / "checkpoint")
-    found = numbers(committed(options))
-    repeated = (
-        once(FILES * ROWS) if delivery == "exactly-once" else once(FILES * ROWS) + numbers_of_last_file()
-    )
-    assert found == repeated
-
-
-def numbers_of_last_file() -> Any:
-    """What the last epoch adds."""
-    return once(FILES * ROWS) - once((FILES - 1) * ROWS)

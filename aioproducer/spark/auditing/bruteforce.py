@@ -45,28 +45,40 @@ def count_all(
         .repartition(tasks, "source", "sequence")
         .groupBy("source", "sequence")
         .agg(f.count("*").alias("copies"), f.sum(f.col("altered").cast("int")).alias("altered"))
-        .persist()
     )
-    try:
-        rows = (
-            copies.groupBy("source")
-            .agg(
-                f.sum("copies").alias("records"),
-                f.count("*").alias("distinct"),
-                f.max("sequence").alias("most"),
-                f.sum("altered").alias("altered"),
-            )
-            .collect()
+    rows = (
+        copies.groupBy("source")
+        .agg(
+            f.sum("copies").alias("records"),
+            f.count("*").alias("distinct"),
+            f.max("sequence").alias("most"),
+            f.sum("altered").alias("altered"),
         )
-        found = {row.source: Counted(row.records, row.distinct, row.most, row.altered) for row in rows}
-        for source, number in expected.items():
-            found.setdefault(source, Counted(0, 0, -1, 0))
-            _name_the_lost(spark, copies, source, number, found[source])
-        for source, counted in found.items():
-            _name_the_doubled(copies, source, counted)
-        return found
+        .collect()
+    )
+    found = {row.source: Counted(row.records, row.distinct, row.most, row.altered) for row in rows}
+    for source in expected:
+        found.setdefault(source, Counted(0, 0, -1, 0))
+    _name_what_is_wrong(spark, copies, found, expected)
+    return found
+
+
+def _name_what_is_wrong(
+    spark: SparkSession, copies: DataFrame, found: dict[str, Counted], expected: Mapping[str, int]
+) -> None:
+    """The first sequences of each kind; only then is all of it read once more."""
+    losers = {source: number for source, number in expected.items() if found[source].distinct < number}
+    doublers = [source for source, one in found.items() if one.records > one.distinct]
+    if not losers and not doublers:
+        return
+    theirs = copies.where(f.col("source").isin([*losers, *doublers])).persist()
+    try:
+        for source, number in losers.items():
+            _name_the_lost(spark, theirs, source, number, found[source])
+        for source in doublers:
+            _name_the_doubled(theirs, source, found[source])
     finally:
-        copies.unpersist()
+        theirs.unpersist()
 
 
 def _parsed(records: DataFrame) -> DataFrame:
@@ -87,7 +99,7 @@ def _parsed(records: DataFrame) -> DataFrame:
 def _name_the_lost(
     spark: SparkSession, copies: DataFrame, source: str, number: int, counted: Counted
 ) -> None:
-    if counted.distinct >= number or number > MOST_EXPECTED:
+    if number > MOST_EXPECTED:
         return
     there = copies.where(f.col("source") == source).select(f.col("sequence").alias("id"))
     lost = spark.range(number).join(there, "id", "left_anti").orderBy("id").limit(SHOWN).collect()
@@ -95,8 +107,6 @@ def _name_the_lost(
 
 
 def _name_the_doubled(copies: DataFrame, source: str, counted: Counted) -> None:
-    if counted.records == counted.distinct:
-        return
     rows = (
         copies.where((f.col("source") == source) & (f.col("copies") > 1))
         .orderBy("sequence")

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any, Final
 
 import pyarrow as pa
@@ -11,9 +12,12 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
 from aioproducer.spark.auditing.splits import Split, consumer_of
 
-__all__ = ["SCHEMA", "read"]
+__all__ = ["VALUES", "WHOLE", "read", "values_only", "whole_records"]
 
-SCHEMA: Final = (
+# What becomes of the records of a split.
+Columns = Callable[[Split, int, list[Any]], pa.RecordBatch]
+VALUES: Final = "value binary"
+WHOLE: Final = (
     "topic string, partition int, split int, offset bigint, timestamp bigint, key binary, value binary"
 )
 AT_ONCE: Final = 10_000
@@ -23,7 +27,7 @@ SILENCE: Final = 60.0
 
 
 def read(
-    settings: Mapping[str, Any], splits: Sequence[Split], numbers: Iterator[Any]
+    settings: Mapping[str, Any], splits: Sequence[Split], columns: Columns, numbers: Iterator[Any]
 ) -> Iterator[pa.RecordBatch]:
     """The records of those splits whose numbers these batches hold; for `mapInArrow`."""
     wanted = [number for batch in numbers for number in batch.column(0).to_pylist()]
@@ -32,12 +36,14 @@ def read(
     consumer = consumer_of(settings)
     try:
         for number in wanted:
-            yield from _read_one(consumer, splits[number], number)
+            yield from _read_one(consumer, splits[number], partial(columns, splits[number], number))
     finally:
         consumer.close()
 
 
-def _read_one(consumer: Consumer, split: Split, number: int) -> Iterator[pa.RecordBatch]:
+def _read_one(
+    consumer: Consumer, split: Split, columns: Callable[[list[Any]], pa.RecordBatch]
+) -> Iterator[pa.RecordBatch]:
     consumer.assign([TopicPartition(split.topic, split.partition, split.begin)])
     at, heard = split.begin, time.monotonic()
     while True:
@@ -46,23 +52,27 @@ def _read_one(consumer: Consumer, split: Split, number: int) -> Iterator[pa.Reco
         rows, is_over = _within(messages, split)
         if rows:
             heard = time.monotonic()
-            yield _batch(rows, split, number)
+            yield columns(rows)
         if is_over or (at := _position(consumer, split)) >= split.end:
             return
         if time.monotonic() - heard > SILENCE:
-            raise TimeoutError(f"{split} was not read: nothing came for {SILENCE:g} s")
+            raise TimeoutError(
+                f"{split} was not read to its end: nothing came for {SILENCE:g} s. Its broker is gone, or a transaction is "
+                "open there, behind which nothing can be read before it ends"
+            )
 
 
 def _within(messages: list[Any], split: Split) -> tuple[list[Any], bool]:
     """The records that belong to the split, and whether it has ended."""
-    errors = [error for message in messages if (error := message.error()) is not None]
-    for error in errors:
-        if error.code() != KafkaError._PARTITION_EOF:  # noqa: SLF001  # its name in that library
-            raise KafkaException(error)
-    rows = [message for message in messages if message.error() is None] if errors else messages
+    told = [message for message in messages if message.error() is not None]
+    for message in told:
+        if message.error().code() != KafkaError._PARTITION_EOF:  # noqa: SLF001  # its name in that library
+            raise KafkaException(message.error())
+    rows = [message for message in messages if message.error() is None] if told else messages
     if rows and rows[-1].offset() >= split.end:
         return [message for message in rows if message.offset() < split.end], True
-    return rows, bool(errors)
+    # The end of what is committed may come before the end of the split, and move.
+    return rows, any(message.offset() >= split.end for message in told)
 
 
 def _position(consumer: Consumer, split: Split) -> int:
@@ -71,7 +81,8 @@ def _position(consumer: Consumer, split: Split) -> int:
     return int(where.offset)
 
 
-def _batch(rows: list[Any], split: Split, number: int) -> pa.RecordBatch:
+def whole_records(split: Split, number: int, rows: list[Any]) -> pa.RecordBatch:
+    """All that is known of each: WHOLE."""
     count = len(rows)
     return pa.RecordBatch.from_arrays(
         [
@@ -85,3 +96,8 @@ def _batch(rows: list[Any], split: Split, number: int) -> pa.RecordBatch:
         ],
         names=["topic", "partition", "split", "offset", "timestamp", "key", "value"],
     )
+
+
+def values_only(_split: Split, _number: int, rows: list[Any]) -> pa.RecordBatch:
+    """What the second method needs: VALUES."""
+    return pa.RecordBatch.from_arrays([pa.array([row.value() for row in rows], pa.binary())], names=["value"])

@@ -31,14 +31,18 @@ def consumer_of(settings: Mapping[str, Any]) -> Consumer:
         "enable.partition.eof": True,
         "check.crcs": True,
         "fetch.wait.max.ms": 20,
+        # A task reads one partition, and by default waits for a second whenever it has 100,000 records in store.
+        "fetch.message.max.bytes": 8_388_608,
+        "fetch.queue.backoff.ms": 2,
         "queued.max.messages.kbytes": 65_536,
     }
     return Consumer({**own, **settings})
 
 
 def splits_of(settings: Mapping[str, Any], topics: Iterable[str], size: int) -> list[Split]:
-    """All that the topics hold now, in pieces of at most so many offsets."""
-    consumer = consumer_of(settings)
+    """All that the topics hold now, in pieces of at most so many offsets; what is not committed yet is waited for later."""
+    # A commit is told before it can be seen in every partition: where committed records end now says too little.
+    consumer = consumer_of({**settings, "isolation.level": "read_uncommitted"})
     try:
         return [split for topic in topics for split in _of_topic(consumer, topic, size)]
     finally:

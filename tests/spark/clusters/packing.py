@@ -1,0 +1,68 @@
+"""An environment that can be shipped: a virtual one of this Python with the library and what it needs, in one archive."""
+
+from __future__ import annotations
+
+import sys
+import sysconfig
+import tarfile
+import zipfile
+from collections.abc import Iterator
+from importlib.metadata import Distribution, distribution, requires
+from pathlib import Path
+from typing import Final
+from venv import EnvBuilder
+
+from packaging.requirements import Requirement
+
+from tests.repo.source import PACKAGE, ROOT
+
+__all__ = ["pack_environment", "zip_package"]
+
+# As docs/spark-clusters.md says; Spark brings its own pyspark.
+BESIDE: Final = ("pyarrow",)
+LIBRARIES: Final = f"lib/python{sys.version_info.major}.{sys.version_info.minor}/site-packages"
+
+
+def pack_environment(archive: Path, folder: Path) -> None:
+    """What `python -m venv`, `pip install` and `tar` make, without installing anything anew."""
+    EnvBuilder(symlinks=True).create(folder)
+    with tarfile.open(archive, "w:gz", compresslevel=1) as tar:
+        tar.add(folder, arcname=".")
+        for name, path in _files():
+            tar.add(path, arcname=f"./{LIBRARIES}/{name}")
+
+
+def zip_package(archive: Path) -> None:
+    """What people make for --py-files."""
+    with zipfile.ZipFile(archive, "w") as package:
+        for name, path in _files_of_the_package():
+            package.write(path, name)
+
+
+def _files() -> Iterator[tuple[str, Path]]:
+    for each in _needed():
+        for file in each.files or ():
+            path = Path(str(file.locate()))
+            # Not programs, which stand elsewhere.
+            if ".." not in file.parts and path.suffix != ".pyc" and path.exists():
+                yield str(file), path
+    yield from _files_of_the_package()
+
+
+def _files_of_the_package() -> Iterator[tuple[str, Path]]:
+    """Of the tree; it may be installed in place."""
+    compiled = sysconfig.get_config_var("EXT_SUFFIX")
+    for path in [ROOT / "pyspark_aioproducer.py", *PACKAGE.rglob("*.py"), *PACKAGE.rglob(f"*{compiled}")]:
+        yield str(path.relative_to(ROOT)), path
+
+
+def _needed() -> list[Distribution]:
+    """What the library and its company require, and what that requires."""
+    wanted, found = [*map(Requirement, requires("aioproducer") or ()), *map(Requirement, BESIDE)], {}
+    while wanted:
+        requirement = wanted.pop()
+        is_asked_for = requirement.marker is None or requirement.marker.evaluate({"extra": ""})
+        if is_asked_for and requirement.name not in found:
+            found[requirement.name] = distribution(requirement.name)
+            wanted += map(Requirement, found[requirement.name].requires or ())
+    return list(found.values())

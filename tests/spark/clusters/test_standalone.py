@@ -1,0 +1,90 @@
+"""A standalone cluster and `spark-submit`: the library installed on the workers, shipped to them, or shipped in vain."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.spark.clusters.packing import pack_environment, zip_package
+from tests.spark.clusters.page import ROWS, write_program
+from tests.spark.clusters.standalone import StandaloneCluster
+from tests.spark.epochs import ROWS as ROWS_OF_A_FILE
+from tests.spark.epochs import folder_of_epochs
+from tests.spark.rows import committed, numbers, once
+
+if TYPE_CHECKING:
+    from tests.spark.conftest import MakeTopic
+
+pytestmark = [pytest.mark.kafka, pytest.mark.timeout(300)]
+
+PROGRAM = Path(__file__).parent / "programs" / "batch_and_stream.py"
+COUNT = 20_000
+FILES = 2
+
+
+@pytest.fixture(scope="module")
+def packed(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with an environment that has the library, and the same in an archive."""
+    folder = tmp_path_factory.mktemp("packed")
+    pack_environment(folder / "env.tar.gz", folder / "made")
+    (folder / "env").mkdir()
+    subprocess.run(["tar", "-xzf", "env.tar.gz", "-C", "env"], cwd=folder, check=True)
+    return folder
+
+
+def test_installed_where_the_workers_are(
+    cluster: StandaloneCluster,
+    options: dict[str, str],
+    make_topic: MakeTopic,
+    packed: Path,
+    tmp_path: Path,
+) -> None:
+    """Spark finds the format by its name; a batch and a stream are there once."""
+    batch, stream = make_topic(), make_topic()
+    source = folder_of_epochs(tmp_path / "source", FILES)
+    told = cluster.submit(
+        PROGRAM,
+        options["kafka.bootstrap.servers"],
+        batch,
+        stream,
+        str(source),
+        str(tmp_path / "checkpoint"),
+        str(COUNT),
+        folder=tmp_path,
+        PYSPARK_PYTHON=str(packed / "env" / "bin" / "python"),
+    ).require_success()
+    assert numbers(committed(options, batch)) == once(COUNT)
+    assert numbers(committed(options, stream)) == once(FILES * ROWS_OF_A_FILE)
+    (place,) = json.loads(told)
+    assert Path(place).is_relative_to(packed / "env")
+
+
+def test_shipped_in_an_archive(
+    cluster: StandaloneCluster, options: dict[str, str], packed: Path, tmp_path: Path
+) -> None:
+    """The program of the page, by a Python that is in the archive for the tasks, and beside the driver."""
+    program = write_program(0, tmp_path / "orders.py", options)
+    shipping = ["--archives", "env.tar.gz#env"]
+    for who in ("python", "driver.python"):
+        shipping += ["--conf", f"spark.pyspark.{who}=./env/bin/python"]
+    cluster.submit(program, folder=packed, options=shipping).require_success()
+    assert numbers(committed(options)) == once(ROWS)
+    assert "Unpacking an archive" in cluster.logs_of_executors()
+
+
+def test_a_zip_is_refused_with_what_to_do(cluster: StandaloneCluster, tmp_path: Path) -> None:
+    """What is compiled cannot be imported from it: the error says so, and names --archives."""
+    zip_package(tmp_path / "library.zip")
+    program = tmp_path / "imports.py"
+    program.write_text("import aioproducer.spark\n")
+    told = cluster.submit(
+        program, folder=tmp_path, options=["--py-files", "library.zip"], PYSPARK_PYTHON=sys.executable
+    )
+    assert told.exit_code != 0
+    assert "ImportError: aioproducer is compiled, and cannot be imported from the zip" in told.printed
+    assert "--archives" in told.printed

@@ -1,0 +1,296 @@
+"""The sink, with faults: tasks that die before, in and behind their commits, or wait there, and drivers that die in theirs."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import signal
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+import anyio
+from pyspark import TaskContext
+from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowWriter, WriterCommitMessage
+from pyspark.sql.types import StructType
+
+from aioproducer import ProducerConfig, TransactionHandle
+from aioproducer.spark import jobs
+from aioproducer.spark.facts import TaskFacts
+from aioproducer.spark.source import KafkaSink, Message
+from aioproducer.spark.worker import this_worker
+from tests.spark.faults.diary import Diary, Entry
+from tests.spark.faults.injected import Fault, Faults
+from tests.spark.faulty import first_time
+
+__all__ = [
+    "AT_LEAST_ONCE",
+    "COMMIT_FAILS",
+    "EXACTLY_ONCE",
+    "FAULTS",
+    "FOLDER",
+    "KILLED_AFTER",
+    "FaultyStreams",
+    "HeldBatches",
+    "KilledBatches",
+    "diary_in",
+    "go_on",
+    "hold",
+]
+
+EXACTLY_ONCE: Final = "exactly-once"
+AT_LEAST_ONCE: Final = "at-least-once"
+# Options of these sinks.
+FAULTS: Final = "test.faults"
+FOLDER: Final = "test.folder"
+KILLED_AFTER: Final = "test.killed.after"
+
+COMMIT_FAILS: Final = "a commit() that the test has fail"
+# Nobody is held for ever, if the test has ended meanwhile.
+LONGEST_HOLD: Final = 120.0
+
+
+def diary_in(folder: str | Path) -> Diary:
+    """The one of the run that has this folder."""
+    return Diary(Path(folder) / "diary")
+
+
+def hold(folder: str | Path) -> Path:
+    """While this file is there, a task has to take it away, and to wait before it commits."""
+    return Path(folder) / "hold"
+
+
+def go_on(folder: str | Path, epoch: int = 0) -> Path:
+    """Who is held in this epoch goes on when this file is there."""
+    return Path(folder) / f"go on in {epoch}"
+
+
+def wait_for(file: Path) -> None:
+    """Until the test lets this process go on."""
+    deadline = time.monotonic() + LONGEST_HOLD
+    while not file.exists() and time.monotonic() < deadline:
+        time.sleep(0.005)
+
+
+def executor() -> int:
+    """The process id of the Java that this worker belongs to: the parent of the daemon it was forked from."""
+    stat = Path(f"/proc/{os.getppid()}/stat").read_text()
+    return int(stat.rpartition(")")[2].split()[1])
+
+
+def attempt_number() -> int:
+    """Of the task that runs here."""
+    context = TaskContext.get()
+    assert context is not None
+    return context.attemptNumber()
+
+
+# ------------------------------------------------------------------------------------------- streams
+class FaultyStreams(KafkaSink):
+    """`faulty-streams`: its tasks and commits fail as the option `test.faults` says."""
+
+    @classmethod
+    def name(cls) -> str:
+        return "faulty-streams"
+
+    def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamArrowWriter:  # noqa: N802  # Spark's
+        faults = Faults.read(self.options.pop(FAULTS))
+        return FaultyStreamWriter(super().streamWriter(schema, overwrite), faults)
+
+
+class FaultyStreamWriter(DataSourceStreamArrowWriter):
+    """Of one micro-batch."""
+
+    def __init__(self, writer: DataSourceStreamArrowWriter, faults: Faults) -> None:
+        self._writer = writer
+        self._faults = faults
+
+    def write(self, iterator: Iterator[Any]) -> WriterCommitMessage:
+        return FaultyAttempt(self._faults).write(self._writer.write, iterator)
+
+    def commit(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803  # Spark's
+        diary = diary_in(self._faults.folder)
+        diary.tell(Entry("committing", self._faults.query, batchId))
+        name = f"commit {self._faults.query} {batchId}"
+        if batchId in self._faults.commits and first_time(self._faults.folder, name):
+            diary.tell(Entry("commit() raised", self._faults.query, batchId))
+            raise RuntimeError(COMMIT_FAILS)
+        self._writer.commit(list(messages), batchId)
+
+    def abort(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803  # Spark's
+        self._writer.abort(list(messages), batchId)
+
+
+class FaultyAttempt:
+    """One attempt of a task, which tells how far it comes."""
+
+    def __init__(self, faults: Faults) -> None:
+        facts = TaskFacts.here()
+        assert facts.epoch is not None
+        self._faults = faults
+        self._task = (facts.epoch, facts.partition)
+        self._attempt = attempt_number()
+        self._fault = faults.of(*self._task, self._attempt)
+        self._about_the_commit = threading.Timer(faults.seconds_about_the_commit(*self._task), os._exit, (1,))
+
+    def write(
+        self, write: Callable[[Iterator[Any]], WriterCommitMessage], batches: Iterator[Any]
+    ) -> WriterCommitMessage:
+        """As the sink does, with this attempt's fault."""
+        try:
+            message = write(self._handed_out(batches))
+        except Exception as error:
+            self._tell("failed", f"{type(error).__name__}: {error}"[:300])
+            raise
+        assert isinstance(message, Message)
+        self._tell("skipped" if message.written.skipped else "wrote", str(message.written.rows))
+        self._behind()
+        return message
+
+    def _handed_out(self, batches: Iterable[Any]) -> Iterator[Any]:
+        """The rows; a sink that writes exactly once asks for the first when it has fenced those before it."""
+        self._tell("began")
+        for number, batch in enumerate(batches):
+            if number == 2 and self._fault is Fault.EXITS_IN_THE_MIDDLE:
+                self._exit()
+            yield batch
+        self._before()
+
+    def _before(self) -> None:
+        """All rows are handed out, and nothing is committed."""
+        if self._is_held():
+            self._tell("holding", str(executor()))
+            wait_for(go_on(self._faults.folder, self._task[0]))
+        match self._fault:
+            case Fault.RAISES_BEFORE:
+                self._tell(Fault.RAISES_BEFORE.value)
+                raise RuntimeError("a failure of the test")
+            case Fault.EXITS_IN_THE_MIDDLE:  # it had no more than two Arrow batches
+                self._exit()
+            case Fault.EXITS_WITH_ALL_SENT:
+                _flush_all()
+                self._exit()
+            case Fault.EXITS_ABOUT_THE_COMMIT:
+                self._tell(Fault.EXITS_ABOUT_THE_COMMIT.value)
+                self._about_the_commit.start()
+
+    def _is_held(self) -> bool:
+        """Only who has no other fault, and once in an epoch: the test watches what becomes of it."""
+        if self._faults.query != EXACTLY_ONCE or self._fault is not None or self._attempt > 0:
+            return False
+        try:
+            hold(self._faults.folder).unlink()
+        except FileNotFoundError:
+            return False
+        return True
+
+    def _behind(self) -> None:
+        match self._fault:
+            case Fault.EXITS_ABOUT_THE_COMMIT:
+                self._about_the_commit.join()
+            case Fault.EXITS_BEHIND:
+                self._exit()
+            case Fault.RAISES_BEHIND:
+                self._tell(Fault.RAISES_BEHIND.value)
+                raise RuntimeError("a failure of the test")
+
+    def _exit(self) -> None:
+        assert self._fault is not None
+        self._tell(self._fault.value)
+        os._exit(1)
+
+    def _tell(self, what: str, detail: str = "") -> None:
+        entry = Entry(what, self._faults.query, *self._task, self._attempt, detail)
+        diary_in(self._faults.folder).tell(entry)
+
+
+def _flush_all() -> None:
+    """The broker has all of it."""
+    worker = this_worker()
+
+    async def flush() -> None:
+        for producer in worker._producers.values():
+            await producer.flush()
+
+    worker.run(flush())
+
+
+# ------------------------------------------------------------------------------------------- batches
+class HeldBatches(KafkaSink):
+    """`held-batches`: the first attempt of the first task waits with all of its rows written and its transaction open."""
+
+    @classmethod
+    def name(cls) -> str:
+        return "held-batches"
+
+    def writer(self, schema: StructType, overwrite: bool) -> DataSourceArrowWriter:
+        folder = self.options.pop(FOLDER)
+        return HeldWriter(super().writer(schema, overwrite), folder)
+
+
+class HeldWriter(DataSourceArrowWriter):
+    """Of one job."""
+
+    def __init__(self, writer: DataSourceArrowWriter, folder: str) -> None:
+        self._writer = writer
+        self._folder = folder
+
+    def write(self, iterator: Iterator[Any]) -> WriterCommitMessage:
+        message = self._writer.write(iterator)
+        partition, attempt = TaskFacts.here().partition, attempt_number()
+        if (partition, attempt) == (0, 0):
+            diary_in(self._folder).tell(Entry("holding", "job", 0, partition, attempt, str(executor())))
+            wait_for(go_on(self._folder))
+        return message
+
+    def commit(self, messages: Sequence[WriterCommitMessage | None]) -> None:
+        self._writer.commit(list(messages))
+
+    def abort(self, messages: Sequence[WriterCommitMessage | None]) -> None:
+        self._writer.abort(list(messages))
+
+
+class KilledBatches(KafkaSink):
+    """`killed-batches`: the driver dies when it has committed as many tasks as `test.killed.after` says."""
+
+    @classmethod
+    def name(cls) -> str:
+        return "killed-batches"
+
+    def writer(self, schema: StructType, overwrite: bool) -> DataSourceArrowWriter:
+        after, driver = map(int, self.options.pop(KILLED_AFTER).split(":"))
+        return KilledWriter(super().writer(schema, overwrite), after, driver)
+
+
+class KilledWriter(DataSourceArrowWriter):
+    """Of one job."""
+
+    def __init__(self, writer: DataSourceArrowWriter, after: int, driver: int) -> None:
+        self._writer = writer
+        self._after = after
+        # Its group of processes: Python, Java, and that which commits.
+        self._driver = driver
+
+    def write(self, iterator: Iterator[Any]) -> WriterCommitMessage:
+        return self._writer.write(iterator)
+
+    def commit(self, messages: Sequence[WriterCommitMessage | None]) -> None:
+        if self._after == 0:
+            self._die()
+        committed, numbers, done = jobs._committed, itertools.count(), itertools.count(1)
+
+        async def some_committed(handle: TransactionHandle, config: ProducerConfig) -> None:
+            if next(numbers) >= self._after:
+                await anyio.sleep_forever()
+            await committed(handle, config)
+            if next(done) == self._after:
+                self._die()
+
+        jobs._committed = some_committed
+        self._writer.commit(list(messages))
+
+    def _die(self) -> None:
+        os.killpg(self._driver, signal.SIGKILL)
+        os._exit(1)

@@ -1,0 +1,121 @@
+"""A program that writes the same stream in two ways, exactly once and at least once, until both are done or somebody ends it.
+
+Its only argument is an `Order` as JSON. It begins where the checkpoints say, and starts a query again that a failing
+commit() has ended.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import attrs
+from pyspark.errors import StreamingQueryException
+
+from tests.spark.faults.injected import Faults
+from tests.spark.faults.processes import session_of
+from tests.spark.faults.sinks import COMMIT_FAILS, FAULTS, FaultyStreams
+from tests.spark.rows import marked_stream
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+__all__ = ["Order"]
+
+BATCHES_OF_A_TASK: Final = 4
+
+
+@attrs.frozen
+class Order:
+    """What is to be written, and what is to go wrong meanwhile."""
+
+    servers: str
+    # For checkpoints, the diary and all that Spark writes.
+    folder: str
+    # The topic of each guarantee.
+    topics: dict[str, str]
+    master: str
+    seed: int
+    epochs: int
+    # Of an epoch.
+    rows: int
+    tasks: int
+    likely: float
+    commits: tuple[int, ...]
+
+    def write(self) -> str:
+        """As an argument."""
+        return json.dumps(attrs.asdict(self))
+
+    @classmethod
+    def read(cls, argument: str) -> Order:
+        """Of an argument."""
+        facts = json.loads(argument)
+        return cls(**facts | {"commits": tuple(facts["commits"])})
+
+    def faults(self, delivery: str) -> Faults:
+        """The same for both."""
+        return Faults(self.seed, delivery, self.folder, self.tasks, self.epochs, self.likely, self.commits)
+
+    def checkpoint(self, delivery: str) -> Path:
+        """Of a query."""
+        return Path(self.folder) / f"checkpoint, {delivery}"
+
+    def is_done(self, delivery: str) -> bool:
+        """Whether Spark has written down that the last epoch with rows is committed."""
+        return (self.checkpoint(delivery) / "commits" / str(self.epochs - 1)).exists()
+
+
+def start(spark: SparkSession, order: Order, delivery: str) -> Any:
+    """A query that goes on where its checkpoint has come to."""
+    rows = marked_stream(spark, order.rows, order.tasks, order.epochs)
+    options = {
+        "kafka.bootstrap.servers": order.servers,
+        "topic": order.topics[delivery],
+        "delivery": delivery,
+        "checkpointLocation": str(order.checkpoint(delivery)),
+        FAULTS: order.faults(delivery).write(),
+    }
+    return rows.writeStream.format(FaultyStreams.name()).options(**options).start()
+
+
+def went_on(spark: SparkSession, order: Order, delivery: str, query: Any) -> Any:
+    """The query, or another one in its place when the test has made it fail; None when all is done."""
+    if order.is_done(delivery):
+        if query is not None:
+            query.stop()
+        return None
+    if query is None:
+        return start(spark, order, delivery)
+    try:
+        ended = query.awaitTermination(0.05)
+    except StreamingQueryException as error:
+        if COMMIT_FAILS not in str(error):
+            raise
+        ended = True
+    return start(spark, order, delivery) if ended else query
+
+
+def main(order: Order) -> None:
+    """Until both are done."""
+    each = max(order.rows // order.tasks // BATCHES_OF_A_TASK, 1)
+    spark = session_of(
+        order.master, order.folder, **{"spark.sql.execution.arrow.maxRecordsPerBatch": str(each)}
+    )
+    spark.dataSource.register(FaultyStreams)
+    queries: dict[str, Any] = dict.fromkeys(order.topics)
+    while not all(map(order.is_done, order.topics)):
+        for delivery in order.topics:
+            queries[delivery] = went_on(spark, order, delivery, queries[delivery])
+        # Spark tells nobody in Python that a query has got on.
+        time.sleep(0.05)
+    for query in filter(None, queries.values()):
+        query.stop()
+    spark.stop()
+
+
+if __name__ == "__main__":
+    main(Order.read(sys.argv[1]))

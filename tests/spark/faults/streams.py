@@ -1,0 +1,248 @@
+"""Streams under faults: a driver that writes them, which is killed and started again, and an audit of what they have written."""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import time
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, Self
+
+import attrs
+
+from aioproducer.spark import audit
+from tests.spark.faults.diary import Diary, Entry
+from tests.spark.faults.injected import Fault
+from tests.spark.faults.processes import Driver
+from tests.spark.faults.sinks import AT_LEAST_ONCE, EXACTLY_ONCE, diary_in, go_on, hold
+from tests.spark.faults.streaming import Order
+from tests.spark.rows import expected_of_a_stream
+from tools.kafka_cluster import KafkaCluster
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from aioproducer.spark.auditing import Verdict
+
+__all__ = ["Incident", "Streams", "incidents"]
+
+# Within which whatever is waited for must have happened.
+LIMIT: Final = 120.0
+# A driver is killed when it has come so far in an epoch.
+MOMENTS: Final = ("began", "wrote", "committing")
+PROGRAM: Final = "tests.spark.faults.streaming"
+
+
+@attrs.frozen
+class Incident:
+    """What happens in an epoch to a whole process, and not to one attempt of a task."""
+
+    epoch: int
+    what: str
+
+
+def incidents(seed: int, epochs: int, wanted: Counter[str]) -> list[Incident]:
+    """All that is wanted, in an order that the seed decides, with some epochs between one and the next."""
+    rng = random.Random(f"{seed} incidents")
+    kinds = sorted(wanted.elements())
+    rng.shuffle(kinds)
+    gap = (epochs - 3) // max(len(kinds), 1)
+    assert gap >= 2 or not kinds, "they would be too close to each other"
+    return [Incident(2 + number * gap + rng.randrange(gap - 1), what) for number, what in enumerate(kinds)]
+
+
+@attrs.define(eq=False)
+class Streams:
+    """`with Streams(...) as streams: streams.run(incidents)`; then look at what was written."""
+
+    kafka: KafkaCluster
+    order: Order
+    driver: Driver = attrs.field(init=False)
+    diary: Diary = attrs.field(init=False)
+    counts: Counter[str] = attrs.field(factory=Counter, init=False)
+    rng: random.Random = attrs.field(init=False)
+    began: float = attrs.field(factory=time.monotonic, init=False)
+    seconds: float = attrs.field(default=0.0, init=False)
+    _drivers: list[Driver] = attrs.field(factory=list, init=False)
+    # What the diary told before is of no interest.
+    _since: int = attrs.field(default=0, init=False)
+
+    def __attrs_post_init__(self) -> None:
+        self.diary = diary_in(self.order.folder)
+        self.rng = random.Random(f"{self.order.seed} moments")
+
+    def __enter__(self) -> Self:
+        self._start()
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        for driver in self._drivers:
+            driver.close()
+        for node in self.kafka.nodes:
+            if not node.running:
+                node.start()
+        self.kafka.wait_ready()
+
+    # -- at work
+
+    def run(self, incidents: list[Incident]) -> None:
+        """Let all of them happen, and the streams come to their ends."""
+        for incident in incidents:
+            self._since = len(self.diary.entries())
+            self._make(incident)
+            self.counts[incident.what] += 1
+        self.until(lambda: not self.driver.running, "the end of both streams", 10 * LIMIT)
+        assert self.driver.process.returncode == 0, self.situation()
+        self.seconds = time.monotonic() - self.began
+
+    def until(self, condition: Callable[[], Any], what: str, limit: float = LIMIT) -> Any:
+        """Wait until it is so: other processes tell nothing that could be waited for."""
+        deadline = time.monotonic() + limit
+        while not (found := condition()):
+            assert time.monotonic() < deadline, f"{what}: not within {limit:g} s\n{self.situation()}"
+            time.sleep(0.005)
+        return found
+
+    def told(self, what: str, epoch: int) -> Entry:
+        """Wait until a task of that epoch, or the driver, tells this; or of a later epoch."""
+        return self._first(lambda entry: entry.what == what and entry.epoch >= epoch, f"{what!r} of {epoch}")
+
+    def _first(self, fits: Callable[[Entry], bool], what: str) -> Entry:
+        """Wait for this, of the query that is to write exactly once."""
+
+        def find() -> Entry | None:
+            assert self.driver.running, f"{what}: the driver has ended\n{self.situation()}"
+            entries = self.diary.entries()[self._since :]
+            return next((entry for entry in entries if entry.query == EXACTLY_ONCE and fits(entry)), None)
+
+        found: Entry = self.until(find, what)
+        return found
+
+    def situation(self) -> str:
+        """What is known, for who reads of a failure."""
+        last = "\n".join(map(str, self.diary.entries()[-40:]))
+        return f"{dict(self.counts)}\n{last}\n{self.driver.log_tail()}"
+
+    def _start(self) -> None:
+        self.driver = Driver.start(PROGRAM, self.order.write(), Path(self.order.folder))
+        self._drivers.append(self.driver)
+
+    # -- what happens to whole processes
+
+    def _make(self, incident: Incident) -> None:
+        match incident.what:
+            case "drivers killed":
+                self.told(self.rng.choice(MOMENTS), incident.epoch)
+                self.driver.kill()
+                self._start()
+            case "brokers killed":
+                self._kill_a_broker(incident.epoch)
+            case "executors killed":
+                held = self._hold(incident.epoch)
+                os.kill(int(held.detail), signal.SIGKILL)
+                self._repeated(held, "wrote")
+            case "zombies that came first":
+                self._freeze(incident.epoch, comes_first=True)
+            case "zombies that came too late":
+                self._freeze(incident.epoch, comes_first=False)
+
+    def _kill_a_broker(self, epoch: int) -> None:
+        self.told("began", epoch)
+        node = self.rng.choice(self.kafka.nodes)
+        node.kill()
+        if len(self.kafka.nodes) > 1:
+            # The others take over.
+            self.told("wrote", epoch + 2)
+        node.start()
+        self.kafka.wait_ready()
+
+    def _freeze(self, epoch: int, *, comes_first: bool) -> None:
+        """Java stands still and its Python lives: for Spark the executor is lost, and its task goes to another."""
+        held = self._hold(epoch)
+        java = int(held.detail)
+        os.kill(java, signal.SIGSTOP)
+        try:
+            if comes_first:
+                self._let_go_on(held)
+                self._own(held, "wrote")
+                self._repeated(held, "skipped")
+            else:
+                # It has taken the transactional id by now.
+                self._repeated(held, "began")
+                self._let_go_on(held)
+                refusal = self._own(held, "failed")
+                assert "Fenced" in refusal.detail, refusal
+                self._repeated(held, "wrote")
+        finally:
+            _wake(java)
+
+    def _hold(self, epoch: int) -> Entry:
+        """Have a task of this epoch, or of a later one, wait with all of its rows sent."""
+        self.told("began", epoch)
+        hold(self.order.folder).touch()
+        return self.told("holding", epoch)
+
+    def _let_go_on(self, held: Entry) -> None:
+        go_on(self.order.folder, held.epoch).touch()
+
+    def _own(self, held: Entry, what: str) -> Entry:
+        """Wait until the attempt that was held tells this."""
+        return self._first(lambda entry: entry[:5] == (what, *held[1:5]), f"{what!r} by what was held")
+
+    def _repeated(self, held: Entry, what: str) -> Entry:
+        """Wait until a later attempt of the same task tells this."""
+        return self._first(
+            lambda entry: entry[:4] == (what, *held[1:4]) and entry.attempt > held.attempt,
+            f"{what!r} by who repeats what was held",
+        )
+
+    # -- what came of it
+
+    def verdict(self, spark: SparkSession, delivery: str, isolation: str = "read_committed") -> Verdict:
+        """On what is in the topic of a query, of which every row was to be written."""
+        expected = expected_of_a_stream(self.order.rows, self.order.epochs)
+        topics = [self.order.topics[delivery]]
+        return audit(spark, self.kafka.bootstrap_servers, topics, expected=expected, isolation=isolation)
+
+    def faults(self, query: str) -> Counter[str]:
+        """How many attempts and commits have failed, and in what way."""
+        kinds = {*(fault.value for fault in Fault), "commit() raised"}
+        return Counter(
+            entry.what for entry in self.diary.entries() if entry.query == query and entry.what in kinds
+        )
+
+    def skips(self) -> int:
+        """How many attempts have found their rows written, by an earlier one."""
+        return sum(1 for entry in self.diary.entries() if entry.what == "skipped")
+
+    def summary(self, exactly: Verdict, uncommitted: Verdict, at_least: Verdict) -> str:
+        """In a line."""
+        order = self.order
+        nodes = {1: "one node", 3: "three nodes"}[len(self.kafka.nodes)]
+        happened = ", ".join(f"{what} {count}" for what, count in sorted(self.counts.items()))
+        faults = self.faults(EXACTLY_ONCE)
+        tasks = ", ".join(f"{what} {count}" for what, count in sorted(faults.items()))
+        return (
+            f"seed {order.seed}, {order.master}, {nodes}: {order.epochs} epochs, {order.epochs * order.rows:,} rows, "
+            f"{self.seconds:.0f} s; tasks and commits {faults.total()} ({tasks}); {happened}; "
+            f"{self.skips()} tasks found their marks; exactly once: {_told(exactly)}, "
+            f"{uncommitted.doubled:,} aborted copies for uncommitted readers; "
+            f"at least once, {self.faults(AT_LEAST_ONCE).total()} faults: {_told(at_least)}"
+        )
+
+
+def _told(verdict: Verdict) -> str:
+    return (
+        f"lost {verdict.lost:,}, doubled {verdict.doubled:,}, out of order {verdict.out_of_order:,}"
+        f"{', clean' if verdict.is_clean else ''}"
+    )
+
+
+def _wake(java: int) -> None:
+    try:
+        os.kill(java, signal.SIGCONT)
+    except ProcessLookupError:
+        return

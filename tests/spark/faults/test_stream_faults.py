@@ -1,0 +1,118 @@
+"""Streams on a real Kafka while tasks, workers, executors, drivers and brokers die: exactly once is that, at least once is not.
+
+Two queries write the same rows and suffer the same faults, drawn from a seed. What they have written is read back by a foreign
+client and judged by two methods. A dozen epochs in `make test`; more than a hundred, on one node and on three, with
+`AIOPRODUCER_EFFORT=proof`.
+"""
+
+from __future__ import annotations
+
+import itertools
+import os
+import random
+from collections import Counter
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+import attrs
+import pytest
+
+from tests.effort import PROOF, SEED_VARIABLE
+from tests.spark.faults.processes import CLUSTER
+from tests.spark.faults.sinks import AT_LEAST_ONCE, EXACTLY_ONCE
+from tests.spark.faults.streaming import Order
+from tests.spark.faults.streams import Streams, incidents
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from tools.kafka_cluster import KafkaCluster
+
+pytestmark = [pytest.mark.kafka, pytest.mark.timeout(3600 if PROOF else 600)]
+
+_SEED: Final = int(os.environ.get(SEED_VARIABLE) or random.SystemRandom().randrange(2**31))
+ROWS, TASKS, PARTITIONS = 3_000, 3, 6
+_numbers = itertools.count()
+
+
+@attrs.frozen
+class Plan:
+    """On what cluster the streams are, how long, and what happens to whole processes meanwhile."""
+
+    name: str
+    # The fixture of the cluster.
+    nodes: str
+    epochs: int
+    wanted: Counter[str]
+
+
+ONE_OF_EACH: Final = Counter(
+    {
+        "drivers killed": 1,
+        "brokers killed": 1,
+        "executors killed": 1,
+        "zombies that came first": 1,
+        "zombies that came too late": 1,
+    }
+)
+MANY: Final = ONE_OF_EACH + Counter(
+    {
+        "drivers killed": 5,
+        "brokers killed": 2,
+        "executors killed": 2,
+        "zombies that came first": 1,
+        "zombies that came too late": 1,
+    }
+)
+SHORT: Final = (Plan("one-node", "one_node", 14, ONE_OF_EACH),)
+LONG: Final = (
+    Plan("one-node", "one_node", 110, MANY),
+    Plan("three-nodes", "three_nodes", 110, MANY),
+)
+
+
+@pytest.mark.parametrize("plan", LONG if PROOF else SHORT, ids=lambda plan: plan.name)
+def test_each_row_once_and_in_order(
+    spark: SparkSession, plan: Plan, request: pytest.FixtureRequest, tmp_path: Path
+) -> None:
+    """Nothing is lost, doubled or out of order, whatever dies; without transactions the same faults double rows."""
+    print(f"replay these faults with {SEED_VARIABLE}={_SEED}")
+    kafka: KafkaCluster = request.getfixturevalue(plan.nodes)
+    number = next(_numbers)
+    topics = {
+        delivery: kafka.create_topic(f"stream-{number}-{delivery}", PARTITIONS)
+        for delivery in (EXACTLY_ONCE, AT_LEAST_ONCE)
+    }
+    order = Order(
+        kafka.bootstrap_servers,
+        str(tmp_path),
+        topics,
+        CLUSTER,
+        _SEED,
+        plan.epochs,
+        ROWS,
+        TASKS,
+        likely=0.1,
+        commits=tuple(random.Random(f"{_SEED} commits").sample(range(1, plan.epochs), plan.epochs // 10)),
+    )
+    with Streams(kafka, order) as streams:
+        streams.run(incidents(_SEED, plan.epochs, plan.wanted))
+        exactly = streams.verdict(spark, EXACTLY_ONCE)
+        uncommitted = streams.verdict(spark, EXACTLY_ONCE, "read_uncommitted")
+        at_least = streams.verdict(spark, AT_LEAST_ONCE)
+        _report(request, streams.summary(exactly, uncommitted, at_least))
+    assert exactly.problems == ()
+    assert exactly.records == plan.epochs * ROWS
+    assert at_least.lost == 0
+    assert at_least.doubled > 0, "these faults prove nothing"
+    assert uncommitted.doubled > 0, "no attempt has left anything"
+    assert streams.skips() > 0, "no task was repeated behind its commit"
+    assert streams.counts == plan.wanted
+    assert streams.faults(EXACTLY_ONCE).total() >= plan.epochs
+
+
+def _report(request: pytest.FixtureRequest, text: str) -> None:
+    capture = request.config.pluginmanager.get_plugin("capturemanager")
+    assert capture is not None
+    with capture.global_and_fixture_disabled():
+        print(f"\n{request.node.name}: {text}")
