@@ -388,6 +388,9 @@ class Settlement:
             self._end_overdue(batch, indexes, now)
         if not batch.settled:
             self.accumulator.watch_rest(batch)
+            if batch.queue.open is batch:
+                # A record that is accepted from now on may be due before all that are left.
+                self.accumulator.watch(batch, now + batch.delivery_timeout)
 
     def _end_overdue(self, batch: QueuedBatch, indexes: list[int], now: float) -> None:
         whole = len(indexes) == batch.pending

@@ -47,9 +47,9 @@ async def test_f01_calls_that_wait_while_the_loop_is_blocked(make: Make) -> None
     with KafkaElsewhere("one") as kafka:
         producer = await warm(make(kafka.bootstrap_servers, buffer_memory=1_000, batch_size=1), "one")
         first = await producer.send("one", bytes(700))
-        waiting = asyncio.ensure_future(producer.send("one", bytes(700), max_block=0.1))
+        waiting = asyncio.ensure_future(producer.send("one", bytes(700), max_block=1.0))
         await until(lambda: producer.stats().requests == 1)
-        asyncio.get_running_loop().call_soon(time.sleep, 0.5)
+        asyncio.get_running_loop().call_soon(time.sleep, 1.5)
         assert await outcomes([first, await waiting]) == [Outcome.ACKED] * 2
         await producer.close()
 

@@ -267,6 +267,24 @@ def test_a_record_with_a_timeout_ends_alone(m: Machines) -> None:
     assert outcomes([long, short]) == [Outcome.PENDING, Outcome.NOT_WRITTEN]
 
 
+def test_a_record_that_comes_behind_longer_ones_ends_in_its_time(m: Machines) -> None:
+    """Accepted when the batch is only watched for one with more time: its own end, which is earlier, is not missed."""
+    m = Machines(
+        Limits(linger=2.0, batch_size=1000, max_request_size=4000, delivery_timeout=DELIVERY_TIMEOUT)
+    )
+    m.learn(-1)
+    short, long = m.append(b"short", timeout=1.0), m.append(b"long", timeout=DELIVERY_TIMEOUT * 2)
+    m.later(1.0)
+    late = m.append(b"late")
+    assert m.next_alarm() == pytest.approx(m.now + 1.0), "the end of the linger"
+    m.later(1.0)
+    due = m.next_alarm()
+    assert due is not None
+    assert due <= m.now + DELIVERY_TIMEOUT - 1.0
+    m.later(DELIVERY_TIMEOUT - 1.0)
+    assert outcomes([short, long, late]) == [Outcome.NOT_WRITTEN, Outcome.PENDING, Outcome.NOT_WRITTEN]
+
+
 def test_a_longer_timeout_outlives_the_batch(m: Machines) -> None:
     """A record may have more time than the delivery timeout; the alarm is set for the time that is left."""
     m.lead(m.queue(), -1)
