@@ -36,14 +36,11 @@ PROOF_LAYERS = ("tests/exhaustive", "tests/properties", "tests/simulation", "tes
 SPARK = ("tests/spark",)
 # Masters, workers, servers and drivers of their own.
 SPARK_CLUSTERS = ("tests/spark/clusters",)
-SPARK_FAULTS = ("tests/spark/faults",)
+# Too long for every run: `make proof` has them.
+LONG_SPARK = ("tests/spark/faults", "tests/spark/test_benchmarks.py")
 OLD_SPARK = "3.5"
-# What there is on it: `write()` and `foreach_batch()`, which need no data sources in Python, and the audit.
-ON_OLD_SPARK = (
-    "tests/spark/older", "tests/spark/test_frames.py", "tests/spark/test_updates.py",
-    "tests/spark/test_audit.py::test_what_is_sound_is_clean",
-    "tests/spark/test_audit.py::test_strangers_and_records_in_the_wrong_place",
-)  # fmt: skip
+# What there is on it: `write()` and `foreach_batch()`, which need no data sources in Python, and the audit, tried by hand.
+ON_OLD_SPARK = ("tests/spark/older", "tests/spark/test_frames.py", "tests/spark/test_updates.py")
 # It uses what Python 3.12 has not any more, and leaves its sockets to the garbage collector.
 WARNINGS_OF_OLD_SPARK = (
     "-W", "ignore:distutils Version classes:DeprecationWarning", "-W", "ignore:unclosed <socket:ResourceWarning",
@@ -279,7 +276,7 @@ def everything() -> list[Turn]:
     elsewhere = [suite_elsewhere(version) for version, _ in others]
     kafka = suite(f"with Kafka, Python {this_python()}", sys.executable, "-m", "kafka")
     kafka = without(kafka, REAL_FAULTS + SPARK)
-    spark = without(spark_suite("with Spark", SPARK), SPARK_CLUSTERS)
+    spark = without(spark_suite("with Spark", SPARK), SPARK_CLUSTERS + LONG_SPARK)
     packaging = suite(f"distribution, Python {this_python()}", sys.executable, "-m", "packaging")
     # Tests with short limits of time have the machine to themselves.
     in_turn = [side_by_side(check) for check in (here, *elsewhere, proof_layers("all"))]
@@ -298,7 +295,7 @@ def proof() -> list[Turn]:
         f"properties, Python {this_python()}", sys.executable, "-m", "hypothesis and not kafka",
         "--hypothesis-profile=proof", *(f"--ignore={folder}" for folder in PROOF_LAYERS),
     )  # fmt: skip
-    kafka, spark = real_faults("proof"), spark_suite("Spark faults", SPARK_FAULTS)
+    kafka, spark = real_faults("proof"), spark_suite("Spark at length", LONG_SPARK)
     for check in (layers, properties, kafka, spark):
         check.effort, check.limit = "proof", 12 * 3600.0
         check.command.append("--timeout=7200")

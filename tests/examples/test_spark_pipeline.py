@@ -12,7 +12,7 @@ import pytest
 from tests.repo.source import ROOT
 
 # It needs Java.
-pytestmark = [pytest.mark.kafka]
+pytestmark = [pytest.mark.kafka, pytest.mark.timeout(180)]
 
 
 def test_spark_pipeline(tmp_path: Path) -> None:
@@ -27,7 +27,7 @@ def test_spark_pipeline(tmp_path: Path) -> None:
     ]
     environment = {name: value for name, value in os.environ.items() if name != "KAFKA"}
     done = subprocess.run(
-        command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False, timeout=85
+        command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False, timeout=170
     )
     assert done.returncode == 0, done.stdout + done.stderr
     told = dict(line.split(maxsplit=1) for line in done.stdout.splitlines() if line)

@@ -9,7 +9,7 @@ import pytest
 
 from tests.repo.source import ROOT
 
-pytestmark = [pytest.mark.kafka]
+pytestmark = [pytest.mark.kafka, pytest.mark.timeout(300)]
 
 SINKS = 6
 GOALS = 6
@@ -18,7 +18,7 @@ GOALS = 6
 def test_all_of_it() -> None:
     """In a process of its own, with a Kafka and a Spark of its own."""
     command = [sys.executable, "-m", "benchmarks.spark", "--rounds", "1", "--scale", "0.005", "--no-write"]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False, timeout=85)
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False, timeout=290)
     assert done.returncode == 0, done.stderr[-2000:]
     batch = done.stdout.partition("## A batch")[2].partition("##")[0]
     assert len(batch.strip().splitlines()) == 2 + SINKS
