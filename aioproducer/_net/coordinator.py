@@ -49,7 +49,7 @@ class Key(enum.Enum):
 class Said(NamedTuple):
     """How a question about `name` ended: what the answer means, and its code.
 
-    `lost`: how many attempts before it got no answer; `busy`: how many were told that a transaction is being ended.
+    `lost`: how many attempts before it got no answer.
     """
 
     name: str
@@ -57,7 +57,6 @@ class Said(NamedTuple):
     request: Request
     code: int
     lost: int
-    busy: int = 0
 
 
 class _NotFound(Exception):  # noqa: N818  # a message to settle(), not an error
@@ -118,7 +117,7 @@ class Coordinator:
             else:
                 assert code is not None  # noqa: S101  # without an answer it is asked again
                 self.trouble = None
-                return Said(self.name, answer, asked, code, lost, busy)
+                return Said(self.name, answer, asked, code, lost)
 
     def _backoff(self) -> Backoff:
         config = self.session.config

@@ -180,7 +180,7 @@ class Engine:
                     await self._look_on(tasks)
                 finally:
                     if self.transactions is not None:
-                        self.transactions.let_go()
+                        self.transactions.renewal.let_go()
                 tasks.cancel_scope.cancel()
         except BaseException as error:  # noqa: BLE001  # the last words of the producer: told to every delivery below
             cause = error

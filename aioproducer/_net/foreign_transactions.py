@@ -10,8 +10,9 @@ import anyio
 
 from aioproducer._net.asker import Asker, ask_identity
 from aioproducer._net.coordinator import Coordinator, Key, Said, error_of, fatal_error
-from aioproducer._net.standing import ABORTED, ENDED, Standing, standing_of
+from aioproducer._net.standing import standing_of
 from aioproducer._state.coordinator_verdicts import Answer, Request, judge
+from aioproducer._state.standing import ABORTED, ENDED, Standing
 from aioproducer._wire.messages.list_transactions import ListTransactionsRequest, ListTransactionsResponse
 from aioproducer._wire.messages.metadata import MetadataRequest, MetadataResponse
 from aioproducer.config import checked_transactional_ids

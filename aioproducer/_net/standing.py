@@ -1,14 +1,11 @@
-"""How a transactional id stands at its coordinator: asked before anything that would end another producer's transaction.
-
-Kafka ends what is open under a producer id as soon as anybody asks for its next epoch, also somebody whose own epoch is long
-over and who is refused afterwards. So whoever does not know whether another producer has taken over looks first.
-"""
+"""How a transactional id stands: asked of its coordinator before anything that could end another producer's transaction."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING
 
 from aioproducer._state.coordinator_verdicts import Answer, Request
+from aioproducer._state.standing import Standing
 from aioproducer._wire.messages.describe_transactions import (
     DescribeTransactionsRequest,
     DescribeTransactionsResponse,
@@ -20,42 +17,26 @@ if TYPE_CHECKING:
 
 DESCRIBE_TRANSACTIONS = 65
 UNSUPPORTED_VERSION = 35
-ONGOING: Final = "Ongoing"
-ABORTED: Final = frozenset({"PrepareAbort", "CompleteAbort", "PrepareEpochFence"})
-ENDED: Final = ABORTED | {"PrepareCommit", "CompleteCommit"}
-
-
-class Standing(NamedTuple):
-    """What the coordinator knows."""
-
-    producer_id: int
-    epoch: int
-    state: str
-
-    def follows(self, identity: tuple[int, int], states: frozenset[str]) -> bool:
-        """Whether the transaction that this identity had open was ended like that, and nothing has happened since.
-
-        Its end raised the epoch by one. Another producer's taking over would have raised it once more.
-        """
-        producer_id, epoch = identity
-        return (self.producer_id, self.epoch) == (producer_id, epoch + 1) and self.state in states
 
 
 async def standing_of(coordinator: Coordinator) -> Standing | None:
-    """Ask; None where brokers cannot tell (before Kafka 3.0), or may not."""
+    """Ask until it is known; None where brokers cannot tell (before Kafka 3.0), or may not."""
     found: list[Standing] = []
 
     async def attempt(connection: Connection) -> int:
-        if DESCRIBE_TRANSACTIONS not in connection.versions.chosen:
-            return UNSUPPORTED_VERSION
-        answer = await connection.request(
-            DescribeTransactionsRequest([coordinator.name]),
-            DescribeTransactionsResponse,
-            timeout=coordinator.timeout,
-        )
-        state = answer.transaction_states[0]
-        found[:] = [Standing(state.producer_id, state.producer_epoch, state.transaction_state)]
-        return state.error_code
+        code, standing = await look(connection, coordinator)
+        found[:] = [standing]
+        return code
 
     said = await coordinator.settle(Request.DESCRIBE, attempt)
     return found[0] if said.answer is Answer.DONE else None
+
+
+async def look(connection: Connection, coordinator: Coordinator) -> tuple[int, Standing]:
+    """Ask once: a code, and what it stands for if that is 0."""
+    if DESCRIBE_TRANSACTIONS not in connection.versions.chosen:
+        return UNSUPPORTED_VERSION, Standing(-1, -1, "")
+    question = DescribeTransactionsRequest([coordinator.name])
+    answer = await connection.request(question, DescribeTransactionsResponse, timeout=coordinator.timeout)
+    state = answer.transaction_states[0]
+    return state.error_code, Standing(state.producer_id, state.producer_epoch, state.transaction_state)

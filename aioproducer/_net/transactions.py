@@ -14,20 +14,20 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import anyio
 
-from aioproducer._net.asker import NOBODY, Asker, ask_identity
+from aioproducer._net.asker import Asker
 from aioproducer._net.coordinator import Coordinator, Key, Said, error_of, fatal_error
 from aioproducer._net.fine_timer import FineTimer
 from aioproducer._net.link import is_idle
 from aioproducer._net.log import log
 from aioproducer._net.operation import Operation
-from aioproducer._net.standing import ABORTED, ENDED, ONGOING, Standing, standing_of
+from aioproducer._net.renewal import Renewal
+from aioproducer._net.standing import standing_of
 from aioproducer._state.coordinator_verdicts import Answer, Request
 from aioproducer._state.respite import Respite
+from aioproducer._state.standing import ABORTED, Identity
 from aioproducer._state.transaction import Event, State, TransactionTable
 from aioproducer._state.transaction_parts import TransactionParts
-from aioproducer._state.transaction_versions import (
-    level_of,
-)
+from aioproducer._state.transaction_versions import level_of
 from aioproducer.blocks import LastAbort
 from aioproducer.config import checked_transactional_id
 from aioproducer.errors import (
@@ -56,7 +56,6 @@ R = TypeVar("R", bound="tuple[Any, ...]")
 
 # To the coordinators of so many groups a connection is kept.
 MOST_GROUPS = 8
-PRODUCER_FENCED = 90
 # Here a transaction is not over, and init_transactions() is possible all the same.
 ENDING = frozenset({State.ABORTABLE, State.ABORTING, State.UNCERTAIN})
 # A broker that says this of a batch may have ended the transaction, or given its id to another producer.
@@ -74,7 +73,9 @@ class Transactions:
         self.loop = engine.loop
         self.sequences = engine.sequences
         self.table = TransactionTable()
-        self.parts = TransactionParts(level=2)
+        # Of none that was begun: the level is not known before.
+        self.parts = TransactionParts(level=1)
+        self.renewal = Renewal(self)
         self.respite = Respite()
         self.after_respite = FineTimer(engine.loop)
         # How many transactions were begun.
@@ -94,9 +95,6 @@ class Transactions:
         self.turn = anyio.Lock(fast_acquire=True)
         # Adding partitions to the present transaction, given up with it.
         self.errand = anyio.CancelScope()
-        # Asking for an identity, given up with the producer.
-        self.asking = anyio.CancelScope()
-        self.may_ask = True
         self.news = asyncio.Event()
         self.suspicion: KafkaError | None = None
         self.acked_before = 0
@@ -133,7 +131,7 @@ class Transactions:
             self._end_the_producer(
                 TransactionError("a broker does not take records of this producer", cause=error)
             )
-        elif code in SUSPICIOUS and (code != INVALID_TXN_STATE or self._was_opened()):
+        elif code in SUSPICIOUS and (code != INVALID_TXN_STATE or self.was_opened()):
             self.suspicion = error
         self._failed(error)
 
@@ -198,7 +196,8 @@ class Transactions:
             # That its time was over may be known meanwhile, and explains what was refused.
             if self.table.state is not State.ABORTABLE or self.parts.ended:
                 return
-            if not await self._was_timed_out(lost=0):
+            renewed = await self._renewed_after_its_time()
+            if renewed is None or renewed.answer is not Answer.DONE:
                 self._end_the_producer(ProducerFencedError(cause=suspicion))
 
     # -- the calls
@@ -416,7 +415,7 @@ class Transactions:
                 self.coordinator.forget()
                 self.coordinator = Coordinator(self.engine, Key.TRANSACTION, name)
             # Known in turn only: whoever had it before may just have got another.
-            said = await self._bump(self._identity() if goes_on else NOBODY)
+            said = await (self.renewal.renew(self._identity()) if goes_on else self.renewal.take_over())
         if said.answer is Answer.DONE:
             self.parts.ended = True
             return
@@ -433,52 +432,8 @@ class Transactions:
         known = self.sequences.identity is not None and name == self.identified_as
         return known and self.table.state is not State.DETACHED
 
-    async def _ask_identity(self, identity: tuple[int, int]) -> Said:
-        async def attempt(connection: Connection) -> int:
-            limit_ms = self.engine.config.transaction_timeout_ms
-            answer = await ask_identity(
-                connection, self.transactional_id, limit_ms, self.coordinator.timeout, identity
-            )
-            if not answer.error_code:
-                self._obtained(answer.producer_id, answer.producer_epoch)
-            return answer.error_code
-
-        # Who gave up here would leave nobody to hear of the new epoch, and it would be taken for another producer's.
-        with anyio.CancelScope(shield=self.may_ask) as self.asking:
-            said = await self.coordinator.settle(Request.INIT_PRODUCER_ID, attempt)
-        return said  # noqa: RET504  # mypy takes a scope for what may swallow an error
-
-    def let_go(self) -> None:
-        """The producer ends: nobody needs a new epoch any more."""
-        self.may_ask = self.asking.shield = False
-
-    async def _bump(self, identity: tuple[int, int]) -> Said:
-        """Get a new epoch, which ends what is open; not that of another producer which has taken over."""
-        standing = None if identity == NOBODY else await standing_of(self.coordinator)
-        if standing is None:
-            return await self._ask_identity(identity)
-        if self._ended_mine(standing, identity):
-            return await self._ask_identity(_following(identity))
-        if (standing.producer_id, standing.epoch) != identity:
-            return Said(
-                self.transactional_id, Answer.SUPERSEDED, Request.INIT_PRODUCER_ID, PRODUCER_FENCED, 0
-            )
-        if standing.state == ONGOING:
-            # An answer to what had opened it may have been lost, or given up with it.
-            self.parts.opened = True
-        said = await self._ask_identity(identity)
-        if said.answer is Answer.SUPERSEDED and (said.busy or said.lost):
-            # Over an open transaction the coordinator first ends that, under an epoch that it tells nobody.
-            standing = await standing_of(self.coordinator)
-            if standing is not None and self._ended_mine(standing, identity):
-                said = await self._ask_identity(_following(identity))
-        return said
-
-    def _ended_mine(self, standing: Standing, identity: tuple[int, int]) -> bool:
-        """Whether it was the transaction of this producer that was ended there, and nobody has come since."""
-        return self._was_opened() and not self.parts.ended and standing.follows(identity, ENDED)
-
-    def _obtained(self, producer_id: int, epoch: int) -> None:
+    def obtained(self, producer_id: int, epoch: int) -> None:
+        """This is the identity from now on."""
         self.sequences.obtained(producer_id, epoch)
         self.identified_as = self.transactional_id
         self.used = False
@@ -520,7 +475,7 @@ class Transactions:
                 return
             if self.parts.level == 1 and not self.parts.is_clean:
                 # What is on its way may come later than any EndTxn; only a new epoch keeps it out of the next transaction.
-                await self._require(await self._bump(self._identity()))
+                await self._require(await self.renewal.renew(self._identity()))
                 self.parts.ended = True
             else:
                 await self._end(committed=False)
@@ -530,19 +485,19 @@ class Transactions:
             self.parts.asked_to_commit = committed
             answer = await self._asker().end(connection, committed=committed)
             if not answer.error_code and self.parts.level > 1:
-                self._obtained(answer.producer_id, answer.producer_epoch)
+                self.obtained(answer.producer_id, answer.producer_epoch)
                 self.respite.ended(self.loop.time())
             return answer.error_code
 
         said = await self.coordinator.settle(Request.COMMIT if committed else Request.ABORT, attempt)
         if said.answer is Answer.ABORTABLE and not committed:
             # The broker has forgotten this producer: a new epoch ends the transaction as well.
-            said = await self._bump(self._identity())
+            said = await self.renewal.renew(self._identity())
         await self._require(said)
         self.parts.ended = True
         if said.lost and self.parts.level == 1:
             # An EndTxn without an answer may come late, and would end the next transaction of the same epoch.
-            bumped = await self._bump(self._identity())
+            bumped = await self.renewal.renew(self._identity())
             if committed and bumped.answer is not Answer.DONE:
                 self._end_behind_the_commit(fatal_error(bumped))
             await self._require(bumped)
@@ -597,7 +552,7 @@ class Transactions:
         """Made for each question: an answer may have changed the identity."""
         return Asker(self.transactional_id, *self._identity(), self.parts.level, self.coordinator.timeout)
 
-    def _identity(self) -> tuple[int, int]:
+    def _identity(self) -> Identity:
         assert self.sequences.identity is not None  # noqa: S101  # the table allows nothing without
         return self.sequences.identity
 
@@ -633,27 +588,31 @@ class Transactions:
             return
         if said.answer is Answer.ABORTABLE and self.table.state is not State.ABORTING:
             self._failed(error_of(said))
-        elif said.answer is not Answer.SUPERSEDED or not await self._was_timed_out(lost=said.lost):
-            error = fatal_error(said)
-            self._end_the_producer(error)
-            raise error
+        else:
+            last = said
+            if said.answer is Answer.SUPERSEDED:
+                last = await self._renewed_after_its_time(said.lost) or said
+            if last.answer is not Answer.DONE:
+                error = fatal_error(last)
+                self._end_the_producer(error)
+                raise error
         if self.table.state is not State.ABORTING:
             raise self.table.aborted(f"{said.request.value} is not possible")
 
-    async def _was_timed_out(self, *, lost: int) -> bool:
-        """Whether the coordinator has aborted the transaction by itself: then go on after that.
-
-        A request that got no answer may have ended it, so that another producer could begin, and be aborted.
-        """
+    async def _renewed_after_its_time(self, lost: int = 0) -> Said | None:
+        """What asking for the next epoch came to; None if it was not the coordinator that aborted the transaction by itself."""
+        if lost and self.parts.level == 1:
+            # What got no answer may have ended it without a trace, so that another producer could begin, and be aborted.
+            return None
         identity = self._identity()
-        standing = None if lost or not self._was_opened() else await standing_of(self.coordinator)
+        standing = await standing_of(self.coordinator) if self.was_opened() else None
         if standing is None or not standing.follows(identity, ABORTED):
-            return False
-        if (await self._ask_identity(_following(identity))).answer is not Answer.DONE:
-            return False
-        self.parts.ended = True
-        self._failed(self._aborted_by_others())
-        return True
+            return None
+        said = await self.renewal.renew(identity)
+        if said.answer is Answer.DONE:
+            self.parts.ended = True
+            self._failed(self._aborted_by_others())
+        return said
 
     def _aborted_by_others(self) -> TransactionError:
         limit = self.engine.config.transaction_timeout_ms / 1000
@@ -664,7 +623,7 @@ class Transactions:
         )
         return TransactionError(f"the coordinator aborted the transaction: {why}", retriable=True)
 
-    def _was_opened(self) -> bool:
+    def was_opened(self) -> bool:
         """Whether the coordinator had it open; on level 2 a leader sees to that before it takes records."""
         return self.parts.opened or self.engine.tally.totals.acked > self.acked_before
 
@@ -673,12 +632,6 @@ class Transactions:
         self.on_door()
         self._tell_all(error)
         self.engine.crash(error)
-
-
-def _following(identity: tuple[int, int]) -> tuple[int, int]:
-    """The identity under which the coordinator ended what was open."""
-    producer_id, epoch = identity
-    return producer_id, epoch + 1
 
 
 def _nothing() -> None:

@@ -145,7 +145,10 @@ async def test_refused_commit_is_told(kafka: EmbeddedKafka) -> None:
 async def test_fencing_is_told(kafka: EmbeddedKafka) -> None:
     """When another takes over the id, that is what stderr says, also if a record was refused first; exit code 1."""
     process = await under_way(kafka)
+    # Who looks while the other still waits for its epoch finds that somebody had the transaction aborted, no more.
+    held = kafka.faults.delay(api="DescribeTransactions", before=True)
     await fence(["perf"], kafka.bootstrap_servers)
+    held.release()
     done = await ended(process)
     assert (done.code, committed(done)) == (1, 0)
     last = done.err.splitlines()[-1]

@@ -14,7 +14,7 @@ from blockbuster import blockbuster_ctx
 from aioproducer import Producer
 from aioproducer.testing import EmbeddedKafka
 from tests.net.support import Make, timers_of_the_library, turns
-from tests.net.transactional import NAME
+from tests.net.transactional import END_TXN, INIT_PRODUCER_ID, NAME
 
 LIMIT_OF_A_TEST = 20
 
@@ -85,6 +85,12 @@ async def ledger(request: pytest.FixtureRequest, nothing_left: None) -> AsyncIte
         for topic, partitions in (("one", 1), ("four", 4), ("source", 4)):
             kafka.create_topic(topic, partitions)
         yield kafka
+
+
+@pytest.fixture
+def renewing(request: pytest.FixtureRequest, ledger: EmbeddedKafka) -> str:
+    """The request by which a producer that knows itself gets its next epoch from the `ledger`."""
+    return INIT_PRODUCER_ID if request.node.callspec.params["ledger"] == 1 else END_TXN
 
 
 @pytest.fixture

@@ -401,7 +401,7 @@ async def test_init_again_changes_the_name(clerk: Producer[Any, Any], ledger: Em
 
 @pytest.mark.parametrize("is_open", [True, False])
 async def test_init_under_another_name_does_not_join_the_first(
-    make: Make, ledger: EmbeddedKafka, *, is_open: bool
+    make: Make, ledger: EmbeddedKafka, renewing: str, *, is_open: bool
 ) -> None:
     """It would get the producer id of another; what is to be ended under the first name is ended before."""
     producer = make(ledger, transactional_id=NAME)
@@ -412,7 +412,7 @@ async def test_init_under_another_name_does_not_join_the_first(
         assert await all_acked(await put(producer, b"lost"))
         with pytest.raises(RecordTooLargeError):
             await producer.send("one", bytes(2_000_000))
-    held = ledger.faults.delay(api="InitProducerId", before=True)
+    held = ledger.faults.delay(api=renewing if is_open else "InitProducerId", before=True)
     first = asyncio.create_task(producer.init_transactions())
     await held.reached()
     second = asyncio.create_task(producer.init_transactions("another"))

@@ -60,9 +60,11 @@ async def test_e01_init_settles_it(
     await put(clerk, b"a")
     with pytest.raises(CommitOutcomeUnknownError):
         await clerk.commit_transaction(timeout=SOON * 4)
+    settling = asyncio.create_task(clerk.init_transactions())
+    await asyncio.sleep(0)
     # Not before init: a commit that is still being repeated could come first.
-    await clerk.init_transactions()
     fault.heal()
+    await settling
     async with clerk.transaction():
         await put(clerk, b"b")
     assert seen(ledger) == ([b"a", b"b"] if had_committed else [b"b"])
@@ -452,7 +454,7 @@ async def test_an_abort_that_no_epoch_was_given_for_is_not_told_as_done(
     """The broker has forgotten the producer, and gives no new epoch either: what was written is open still."""
     await clerk.begin_transaction()
     assert await all_acked(await put(clerk, b"a"))
-    ledger.faults.error(59, api=END_TXN, times=1)
+    ledger.faults.error(59, api=END_TXN, times=None)
     ledger.faults.error(120, api=INIT_PRODUCER_ID, times=1)
     with pytest.raises(TransactionError, match="TRANSACTION_ABORTABLE"):
         await clerk.abort_transaction()

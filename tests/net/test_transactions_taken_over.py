@@ -28,7 +28,7 @@ from aioproducer import (
 )
 from aioproducer.testing import EmbeddedKafka
 from tests.net.support import LIMIT, Make, all_acked, engine, outcomes, turns, until
-from tests.net.transactional import NAME, asked, put, seen, written
+from tests.net.transactional import END_TXN, NAME, asked, put, seen, written
 
 
 async def successor(make: Make, ledger: EmbeddedKafka) -> Producer[Any, Any]:
@@ -165,11 +165,28 @@ def _suspects(producer: Producer[Any, Any]) -> bool:
     return transactions.suspicion is not None or transactions.turn.locked()
 
 
+async def test_e06_its_time_is_over_and_an_answer_is_lost(
+    make: Make, ledger: EmbeddedKafka, renewing: str
+) -> None:
+    """On level 2 the epochs tell all the same that nothing was committed; on level 1 they do not, and it may be fencing."""
+    clerk = await _out_of_time(make, ledger)
+    ledger.faults.cut(api="EndTxn", before=True, times=1)
+    with pytest.raises(TransactionAbortedError if renewing == END_TXN else ProducerFencedError):
+        await clerk.commit_transaction()
+    if renewing == END_TXN:
+        await clerk.abort_transaction()
+        async with clerk.transaction():
+            await put(clerk, b"b")
+        assert seen(ledger) == [b"b"]
+
+
 @pytest.mark.parametrize("then", ["abort_transaction", "init_transactions"])
-async def test_a_new_epoch_on_its_way_is_waited_for(make: Make, ledger: EmbeddedKafka, then: str) -> None:
+async def test_a_new_epoch_on_its_way_is_waited_for(
+    make: Make, ledger: EmbeddedKafka, renewing: str, then: str
+) -> None:
     """Somebody looks why a record was refused, and asks for the next epoch: whoever comes then goes on with that one."""
     clerk = await _out_of_time(make, ledger)
-    held = ledger.faults.delay(api="InitProducerId")
+    held = ledger.faults.delay(api=renewing)
     await put(clerk, b"b")
     await held.reached()
     going_on = asyncio.create_task(getattr(clerk, then)())
@@ -181,10 +198,12 @@ async def test_a_new_epoch_on_its_way_is_waited_for(make: Make, ledger: Embedded
     assert seen(ledger) == [b"c"]
 
 
-async def test_a_new_epoch_that_a_commit_asked_for_is_waited_for(make: Make, ledger: EmbeddedKafka) -> None:
+async def test_a_new_epoch_that_a_commit_asked_for_is_waited_for(
+    make: Make, ledger: EmbeddedKafka, renewing: str
+) -> None:
     """init_transactions() takes the place of a commit whose time was over, and goes on with what that has asked for."""
     clerk = await _out_of_time(make, ledger)
-    held = ledger.faults.delay(api="InitProducerId")
+    held = ledger.faults.delay(api=renewing, skip=1 if renewing == END_TXN else 0)
     committing = asyncio.create_task(clerk.commit_transaction())
     await held.reached()
     committing.cancel()
@@ -198,10 +217,12 @@ async def test_a_new_epoch_that_a_commit_asked_for_is_waited_for(make: Make, led
     assert seen(ledger) == [b"b"]
 
 
-async def test_a_new_epoch_that_never_comes_holds_up_no_close(make: Make, ledger: EmbeddedKafka) -> None:
+async def test_a_new_epoch_that_never_comes_holds_up_no_close(
+    make: Make, ledger: EmbeddedKafka, renewing: str
+) -> None:
     """The question goes on until the producer ends, and not beyond."""
     clerk = await _out_of_time(make, ledger)
-    held = ledger.faults.delay(api="InitProducerId")
+    held = ledger.faults.delay(api=renewing)
     await put(clerk, b"b")
     await held.reached()
     await clerk.close(timeout=0)
@@ -532,6 +553,32 @@ async def test_a_zombie_leaves_its_successors_transaction_alone(
     with pytest.raises((ProducerFencedError, TransactionAbortedError)):
         await getattr(clerk, end)()
     await outcomes(await put(other, b"b"))
+    await other.commit_transaction()
+    assert seen(ledger) == [b"a", b"b"]
+
+
+async def test_a_zombie_that_looks_while_it_is_taken_over_leaves_its_successor_alone(
+    clerk: Producer[Any, Any], make: Make, ledger: EmbeddedKafka, renewing: str
+) -> None:
+    """Its transaction is being aborted, which looks like its time; by when it asks again, another has the id."""
+    await clerk.begin_transaction()
+    assert await all_acked(await put(clerk, b"zombie"))
+    markers = ledger.faults.delay_markers(api="InitProducerId")
+    taking_over = asyncio.create_task(successor(make, ledger))
+    await markers.reached()
+    committing = asyncio.create_task(clerk.commit_transaction())
+    question = END_TXN if renewing == END_TXN else "DescribeTransactions"
+    await until(lambda: len(asked(ledger, question)) > 2)
+    held = ledger.faults.delay(api=question, before=True, times=1)
+    await held.reached()
+    markers.release()
+    other = await taking_over
+    await other.begin_transaction()
+    assert await all_acked(await put(other, b"a"))
+    held.release()
+    with pytest.raises(ProducerFencedError):
+        await committing
+    assert await all_acked(await put(other, b"b"))
     await other.commit_transaction()
     assert seen(ledger) == [b"a", b"b"]
 

@@ -1,0 +1,61 @@
+"""How a transactional id stands at its coordinator, and what its producer may conclude from that."""
+
+from __future__ import annotations
+
+import enum
+from typing import Final, NamedTuple
+
+Identity = tuple[int, int]
+"""A producer id and epoch."""
+
+EMPTY: Final = "Empty"
+ONGOING: Final = "Ongoing"
+ABORTED: Final = frozenset({"PrepareAbort", "CompleteAbort", "PrepareEpochFence"})
+COMMITTED: Final = frozenset({"PrepareCommit", "CompleteCommit"})
+ENDED: Final = ABORTED | COMMITTED
+PREPARING: Final = frozenset({"PrepareAbort", "PrepareCommit", "PrepareEpochFence"})
+# Behind this epoch comes another producer id.
+LAST_EPOCH: Final = 32766
+
+
+class Standing(NamedTuple):
+    """What the coordinator knows."""
+
+    producer_id: int
+    epoch: int
+    state: str
+
+    def follows(self, identity: Identity, states: frozenset[str]) -> bool:
+        """Whether the transaction that this identity had open was ended like that, and nothing has happened since.
+
+        Its end raised the epoch by one. Another producer's taking over would have raised it once more.
+        """
+        return (self.producer_id, self.epoch) == following(identity) and self.state in states
+
+
+class Move(enum.Enum):
+    """What a producer does that wants its next epoch."""
+
+    ASK = "as whom it is"
+    ASK_AS_FOLLOWING = "as whom its transaction was ended"
+    WAIT = "the transaction is being ended"
+    GIVE_WAY = "another producer has taken over"
+
+
+def following(identity: Identity) -> Identity:
+    """The identity under which a coordinator ends by itself what was open."""
+    producer_id, epoch = identity
+    return producer_id, epoch + 1
+
+
+def next_move(standing: Standing, identity: Identity, *, was_open: bool) -> Move:
+    """How to ask for the next epoch and end nobody else's transaction; `was_open`: this identity had one, and has not ended it."""
+    if (standing.producer_id, standing.epoch) == identity:
+        return Move.WAIT if standing.state in PREPARING else Move.ASK
+    if was_open and standing.follows(identity, ENDED):
+        return Move.WAIT if standing.state in PREPARING else Move.ASK_AS_FOLLOWING
+    # Nothing is open: the epoch may be the answer to this very question, which was lost, and the coordinator knows.
+    repeats = standing.follows(identity, frozenset({EMPTY})) or (
+        identity[1] >= LAST_EPOCH and (standing.epoch, standing.state) == (0, EMPTY)
+    )
+    return Move.ASK if repeats else Move.GIVE_WAY
