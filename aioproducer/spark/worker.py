@@ -21,6 +21,7 @@ T = TypeVar("T")
 
 # A worker that serves many sinks keeps the connections of so many; tasks come one at a time.
 MOST_PRODUCERS = 4
+SECONDS_TO_ABORT = 5.0
 
 
 class Worker:
@@ -59,9 +60,8 @@ class Worker:
         """A task has failed: what it has left in its producer must not become a part of the next one's."""
         found = self._producers.pop(config, None)
         if found is not None:
-            # Without aborting what is open: the next attempt does that when it takes the id, or the driver when the job has
-            # failed. They may have done so already, and an abort that comes then can hit the transaction of the next attempt.
-            await found.close(timeout=0)
+            # It aborts what is open: nobody who reads committed records should have to wait until its time is over.
+            await found.close(timeout=0 if config.transactional_id is None else SECONDS_TO_ABORT)
 
 
 _worker: Worker | None = None
