@@ -3,22 +3,23 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import attrs
 
-from aioproducer.spark.auditing.bruteforce import count_all
+from aioproducer.spark.auditing.bruteforce import count_all, taken_apart
 from aioproducer.spark.auditing.marks import marked as marked
-from aioproducer.spark.auditing.onepass import SCHEMA as PIECE
-from aioproducer.spark.auditing.onepass import Piece, pieces
-from aioproducer.spark.auditing.reading import VALUES, WHOLE, read, values_only, whole_records
-from aioproducer.spark.auditing.splits import partitions_of_topics, splits_of
+from aioproducer.spark.auditing.onepass import SCHEMA as LOOKED
+from aioproducer.spark.auditing.onepass import Piece, look
+from aioproducer.spark.auditing.reading import read
+from aioproducer.spark.auditing.splits import Split, partitions_of_topics, splits_of
 from aioproducer.spark.auditing.verdict import Verdict as Verdict
 from aioproducer.spark.auditing.verdict import judge
 
 if TYPE_CHECKING:
+    import pyarrow as pa
     from pyspark.sql import SparkSession
 
 __all__ = ["Verdict", "audit_topics", "marked"]
@@ -40,10 +41,23 @@ def audit_topics(
     given = {**settings, "bootstrap.servers": bootstrap_servers, "isolation.level": isolation}
     splits = splits_of(given, topics, split)
     numbers = spark.range(0, len(splits), numPartitions=max(len(splits), 1))
-    records = numbers.mapInArrow(partial(read, given, splits, whole_records), WHOLE)
-    values = numbers.mapInArrow(partial(read, given, splits, values_only), VALUES)
     partitions = partitions_of_topics(given, topics) if keyed else dict.fromkeys(topics)
-    rows = records.mapInArrow(partial(pieces, partitions), PIECE).collect()
-    counted = count_all(spark, values, expected, tasks=max(len(splits), 1))
+    looked = taken_apart(numbers.mapInArrow(partial(_read_and_look, given, splits, partitions), LOOKED))
+    # Both methods have this one reading: what the second needs of a record is small.
+    looked.persist()
+    try:
+        counted = count_all(spark, looked, expected, tasks=max(len(splits), 1))
+        rows = looked.where("piece is not null").select("piece").collect()
+    finally:
+        looked.unpersist()
     verdict = judge([Piece.of_text(row.piece) for row in rows], counted, expected, topics, isolation)
     return attrs.evolve(verdict, seconds=time.monotonic() - began)
+
+
+def _read_and_look(
+    settings: Mapping[str, Any],
+    splits: Sequence[Split],
+    partitions: Mapping[str, int | None],
+    numbers: Iterator[pa.RecordBatch],
+) -> Iterator[pa.RecordBatch]:
+    yield from look(partitions, read(settings, splits, numbers))

@@ -13,7 +13,7 @@ from aioproducer.spark.auditing.seen import SHOWN
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-__all__ = ["Counted", "count_all"]
+__all__ = ["Counted", "count_all", "taken_apart"]
 
 # More than this of one source are not looked for one by one.
 MOST_EXPECTED: Final = 50_000_000
@@ -34,14 +34,14 @@ class Counted:
 
 
 def count_all(
-    spark: SparkSession, records: DataFrame, expected: Mapping[str, int], tasks: int
+    spark: SparkSession, marks: DataFrame, expected: Mapping[str, int], tasks: int
 ) -> dict[str, Counted]:
     """What is there of each source; `expected` says how many sequences some of them should have.
 
     They are grouped by so many tasks: Spark's default of 200 is meant for more than one machine.
     """
     copies = (
-        _parsed(records)
+        marks.where("sequence is not null and altered is not null")
         .repartition(tasks, "source", "sequence")
         .groupBy("source", "sequence")
         .agg(f.count("*").alias("copies"), f.sum(f.col("altered").cast("int")).alias("altered"))
@@ -66,7 +66,7 @@ def count_all(
 def _name_what_is_wrong(
     spark: SparkSession, copies: DataFrame, found: dict[str, Counted], expected: Mapping[str, int]
 ) -> None:
-    """The first sequences of each kind; only then is all of it read once more."""
+    """The first sequences of each kind."""
     losers = {source: number for source, number in expected.items() if found[source].distinct < number}
     doublers = [source for source, one in found.items() if one.records > one.distinct]
     if not losers and not doublers:
@@ -81,19 +81,22 @@ def _name_what_is_wrong(
         theirs.unpersist()
 
 
-def _parsed(records: DataFrame) -> DataFrame:
+def taken_apart(records: DataFrame) -> DataFrame:
+    """What the marks in their values say, in place of the values; nulls where there is none."""
     parts = f.split(f.col("value").cast("string"), ":", 4)
     names = ("source", "number", "check")
-    apart = records.select("value", *(f.get(parts, f.lit(at)).alias(name) for at, name in enumerate(names)))
+    apart = records.select("*", *(f.get(parts, f.lit(at)).alias(name) for at, name in enumerate(names)))
     # The checksum is of bytes, which a text may not be.
     begin = f.octet_length("source") + f.octet_length("number") + f.octet_length("check") + 4
     rest = f.col("value").substr(begin, f.lit(INT_MAX))
+    others = [name for name in records.columns if name != "value"]
     return apart.select(
+        *others,
         "source",
         # Columns have a try_cast() from Spark 4.0 on, SQL has it in 3.5 as well.
         f.expr("try_cast(number as bigint)").alias("sequence"),
         (f.lpad(f.lower(f.hex(f.crc32(rest))), 8, "0") != f.col("check")).alias("altered"),
-    ).where("sequence is not null and altered is not null")
+    )
 
 
 def _name_the_lost(

@@ -16,9 +16,10 @@ from aioproducer.spark.auditing.marks import NO_SOURCE, marks_of
 from aioproducer.spark.auditing.murmur import partitions_of
 from aioproducer.spark.auditing.seen import SHOWN, Seen
 
-__all__ = ["SCHEMA", "Piece", "pieces"]
+__all__ = ["SCHEMA", "Piece", "look"]
 
-SCHEMA: Final = "piece string"
+# Each row has one of the two.
+SCHEMA: Final = "value binary, piece string"
 
 
 @attrs.define
@@ -86,10 +87,8 @@ class Piece:
         return cls(**facts, sources=sources)
 
 
-def pieces(
-    partitions: Mapping[str, int | None], batches: Iterable[pa.RecordBatch]
-) -> Iterator[pa.RecordBatch]:
-    """A piece for each split that these batches hold one after the other; for `mapInArrow`."""
+def look(partitions: Mapping[str, int | None], batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """The values of these records as they come, and the piece of each split behind its last."""
     piece: Piece | None = None
     for batch in batches:
         split = batch.column("split")[0].as_py()
@@ -99,12 +98,17 @@ def pieces(
             topic, partition = batch.column("topic")[0].as_py(), batch.column("partition")[0].as_py()
             piece = Piece(topic, partition, split, batch.column("offset")[0].as_py())
         piece.add(batch, partitions[piece.topic])
+        yield pa.RecordBatch.from_arrays(
+            [batch.column("value"), pa.nulls(len(batch), pa.string())], names=["value", "piece"]
+        )
     if piece is not None:
         yield _row(piece)
 
 
 def _row(piece: Piece) -> pa.RecordBatch:
-    return pa.RecordBatch.from_pydict({"piece": pa.array([piece.as_text()])})
+    return pa.RecordBatch.from_arrays(
+        [pa.nulls(1, pa.binary()), pa.array([piece.as_text()], pa.string())], names=["value", "piece"]
+    )
 
 
 def put_together(found: Iterable[Piece]) -> dict[str, Seen]:

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from functools import partial
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
 import pyarrow as pa
@@ -12,14 +11,8 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
 from aioproducer.spark.auditing.splits import Split, consumer_of
 
-__all__ = ["VALUES", "WHOLE", "read", "values_only", "whole_records"]
+__all__ = ["read"]
 
-# What becomes of the records of a split.
-Columns = Callable[[Split, int, list[Any]], pa.RecordBatch]
-VALUES: Final = "value binary"
-WHOLE: Final = (
-    "topic string, partition int, split int, offset bigint, timestamp bigint, key binary, value binary"
-)
 AT_ONCE: Final = 10_000
 WAIT: Final = 0.05
 # A broker that gives nothing for so long will not give the rest.
@@ -27,23 +20,21 @@ SILENCE: Final = 60.0
 
 
 def read(
-    settings: Mapping[str, Any], splits: Sequence[Split], columns: Columns, numbers: Iterator[Any]
+    settings: Mapping[str, Any], splits: Sequence[Split], numbers: Iterator[pa.RecordBatch]
 ) -> Iterator[pa.RecordBatch]:
-    """The records of those splits whose numbers these batches hold; for `mapInArrow`."""
+    """The records of those splits whose numbers these batches hold, one split after the other."""
     wanted = [number for batch in numbers for number in batch.column(0).to_pylist()]
     if not wanted:
         return
     consumer = consumer_of(settings)
     try:
         for number in wanted:
-            yield from _read_one(consumer, splits[number], partial(columns, splits[number], number))
+            yield from _read_one(consumer, splits[number], number)
     finally:
         consumer.close()
 
 
-def _read_one(
-    consumer: Consumer, split: Split, columns: Callable[[list[Any]], pa.RecordBatch]
-) -> Iterator[pa.RecordBatch]:
+def _read_one(consumer: Consumer, split: Split, number: int) -> Iterator[pa.RecordBatch]:
     consumer.assign([TopicPartition(split.topic, split.partition, split.begin)])
     at, heard = split.begin, time.monotonic()
     while True:
@@ -52,7 +43,7 @@ def _read_one(
         rows, is_over = _within(messages, split)
         if rows:
             heard = time.monotonic()
-            yield columns(rows)
+            yield _records(split, number, rows)
         if is_over or (at := _position(consumer, split)) >= split.end:
             return
         if time.monotonic() - heard > SILENCE:
@@ -81,23 +72,17 @@ def _position(consumer: Consumer, split: Split) -> int:
     return int(where.offset)
 
 
-def whole_records(split: Split, number: int, rows: list[Any]) -> pa.RecordBatch:
-    """All that is known of each: WHOLE."""
-    count = len(rows)
+def _records(split: Split, number: int, messages: list[Any]) -> pa.RecordBatch:
+    count = len(messages)
     return pa.RecordBatch.from_arrays(
         [
             pa.repeat(split.topic, count),
             pa.repeat(pa.scalar(split.partition, pa.int32()), count),
             pa.repeat(pa.scalar(number, pa.int32()), count),
-            pa.array([row.offset() for row in rows], pa.int64()),
-            pa.array([row.timestamp()[1] for row in rows], pa.int64()),
-            pa.array([row.key() for row in rows], pa.binary()),
-            pa.array([row.value() for row in rows], pa.binary()),
+            pa.array([message.offset() for message in messages], pa.int64()),
+            pa.array([message.timestamp()[1] for message in messages], pa.int64()),
+            pa.array([message.key() for message in messages], pa.binary()),
+            pa.array([message.value() for message in messages], pa.binary()),
         ],
         names=["topic", "partition", "split", "offset", "timestamp", "key", "value"],
     )
-
-
-def values_only(_split: Split, _number: int, rows: list[Any]) -> pa.RecordBatch:
-    """What the second method needs: VALUES."""
-    return pa.RecordBatch.from_arrays([pa.array([row.value() for row in rows], pa.binary())], names=["value"])
