@@ -16,7 +16,7 @@ from aioproducer.spark.facts import QUERY, TaskFacts
 from aioproducer.spark.jobs import Job, LeftOpen, write_and_leave_open
 from aioproducer.spark.markers import Place, transactional_name
 from aioproducer.spark.options import SinkOptions, read_options
-from aioproducer.spark.preflight import check_kafka
+from aioproducer.spark.preflight import check_kafka, check_kafka_once
 from aioproducer.spark.shipment import Written
 from aioproducer.spark.summary import tell
 from aioproducer.spark.tasks import write_at_least_once
@@ -64,7 +64,10 @@ def write(df: DataFrame, options: Mapping[str, str], *, epoch: tuple[str, int] |
     """
     read = read_options({str(name): str(value) for name, value in options.items()})
     layout = Layout.of(df.schema, read)
-    check_kafka(read)
+    if epoch is None:
+        check_kafka(read)
+    else:
+        check_kafka_once(read, epoch[0])
     if not read.is_exactly_once or epoch is not None:
         results = _run(df, Plan(read, layout, epoch=epoch))
         total = _added_up(results)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import TYPE_CHECKING
 
 import pytest
 from pyspark.errors import PySparkException
 
+from aioproducer import list_transactions
 from aioproducer.spark import write
 from tests.spark.rows import committed, failing, numbered, numbers, once
 
@@ -59,3 +61,15 @@ def test_a_write_with_an_id_or_an_epoch_is_done_once(spark: SparkSession, option
     for epoch in (0, 1, 1):
         write(numbered(spark, COUNT), options | EXACTLY, epoch=(f"of {options['topic']}", epoch))
     assert set(numbers(committed(options)).values()) == {3}
+
+
+def test_the_driver_tries_whether_an_epochs_ids_may_be_used(
+    spark: SparkSession, options: dict[str, str]
+) -> None:
+    """With one that no task has: a principal without a right to them is told before there are tasks."""
+    name = f"of {options['topic']}"
+    write(numbered(spark, 10), options | EXACTLY, epoch=(name, 0))
+    prefix, servers = f"aioproducer-spark-{name}-", options["kafka.bootstrap.servers"]
+    ids = {one.transactional_id for one in asyncio.run(list_transactions(prefix, servers))}
+    assert f"{prefix}driver" in ids
+    assert f"{prefix}0" in ids
