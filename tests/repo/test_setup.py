@@ -76,12 +76,16 @@ def test_floors_are_exact_versions() -> None:
 
 
 def test_every_level_brings_what_it_is_for() -> None:
-    """Tools come with dev, what all tests import with it and the floors, what some import with core, and none of it with run."""
+    """Tools come with dev, what all tests import with it and the floors, what some import with core, and none of it with run.
+
+    The old Spark has an environment of its own.
+    """
     levels = {
         "dev": "ruff pytest kio",
         "floors": "pytest kio",
         "core": "pytest pyarrow",
         "run": "anyio click",
+        "spark-3.5": "pytest pyspark==3.5 confluent-kafka",
     }
     for level, names in levels.items():
         assert all(any(each.startswith(name) for each in requirements(level)) for name in names.split())
