@@ -61,8 +61,9 @@ async def test_e01_init_settles_it(
     with pytest.raises(CommitOutcomeUnknownError):
         await clerk.commit_transaction(timeout=SOON * 4)
     settling = asyncio.create_task(clerk.init_transactions())
-    await asyncio.sleep(0)
-    # Not before init: a commit that is still being repeated could come first.
+    # Not before init has asked, behind a commit that may still be on its way: that could come first.
+    before = len(asked(ledger, END_TXN))
+    await until(lambda: settling.done() or len(asked(ledger, END_TXN)) > before + 2)
     fault.heal()
     await settling
     async with clerk.transaction():
