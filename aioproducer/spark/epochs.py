@@ -11,7 +11,7 @@ from aioproducer.spark.fingerprint import Fingerprint
 from aioproducer.spark.markers import Mark, Place
 from aioproducer.spark.options import SinkOptions
 from aioproducer.spark.shipment import Shipment, Written
-from aioproducer.spark.tasks import feed
+from aioproducer.spark.tasks import begun, feed
 from aioproducer.spark.worker import this_worker
 
 __all__ = ["counted", "write_epoch"]
@@ -22,16 +22,17 @@ def write_epoch(
 ) -> Written:
     """Commit the rows of a task with their mark, or find that an earlier attempt has."""
     worker = this_worker()
+    batches = begun(batches)
 
     async def taken_over() -> tuple[Producer[Any, Any], Mark | None]:
         producer = await worker.producer(options.producer)
         # First of all: it aborts what an earlier attempt has left open, and keeps that from committing it.
-        await producer.init_transactions(place.transactional_id)
+        await producer.init_transactions(place.name)
         return producer, await place.read(producer)
 
     async def commit(shipment: Shipment, mark: Mark) -> Written:
         written = await shipment.finish()
-        await producer.send_offsets_to_transaction(place.offsets(mark), place.transactional_id)
+        await producer.send_offsets_to_transaction(place.offsets(mark), place.name)
         await producer.commit_transaction()
         return written
 
@@ -56,7 +57,7 @@ def _found(batches: Iterable[Any], layout: Layout, place: Place, epoch: int, mar
     """Nothing is written again; but these have to be the rows that were."""
     if mark.epoch > epoch:
         raise StateError(
-            f"epoch {epoch} is to be written, but {place.transactional_id!r} has committed epoch {mark.epoch}: the checkpoint was "
+            f"epoch {epoch} is to be written, but {place.name!r} has committed epoch {mark.epoch}: the checkpoint was "
             "set back, or two queries have the same sink.id. Nothing was written; see docs/spark.md"
         )
     seen = Fingerprint()

@@ -1,4 +1,4 @@
-"""What a task knows of itself: which partition of which epoch of which query it writes."""
+"""What a task knows of itself: which partition of which epoch of which query it writes, and in which attempt."""
 
 from __future__ import annotations
 
@@ -21,6 +21,8 @@ class TaskFacts:
     """As Spark tells them."""
 
     partition: int
+    # Unlike that of any other attempt of the same driver's, and higher than those before.
+    attempt: int
     epoch: int | None
     query: str | None
     is_speculative: bool
@@ -34,6 +36,7 @@ class TaskFacts:
         epoch = context.getLocalProperty(EPOCH)
         return cls(
             partition=context.partitionId(),
+            attempt=int(context.taskAttemptId()),
             epoch=None if epoch is None else int(epoch),
             query=context.getLocalProperty(QUERY),
             is_speculative=context.getLocalProperty(SPECULATION) == "true",

@@ -48,7 +48,7 @@ class Plan:
         facts = TaskFacts.here()
         facts.require_one_attempt_at_a_time()
         if self.job is not None:
-            return write_and_leave_open(batches, self.layout, self.job, facts.partition)
+            return write_and_leave_open(batches, self.layout, self.job, facts)
         assert self.epoch is not None  # noqa: S101  # it is one or the other
         assert self.options.marker_topic is not None  # noqa: S101  # the options were checked
         name, number = self.epoch

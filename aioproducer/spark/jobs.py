@@ -1,9 +1,14 @@
-"""Exactly once, in a batch: tasks write and leave their transactions open, and the driver commits all of them, or none."""
+"""Exactly once, in a batch: tasks write and leave their transactions open, and the driver commits all of them, or none.
+
+Each attempt of a task has a transactional id of its own. An attempt that Spark has given up may start after its successor
+has ended: under the same id it would abort what the driver is about to commit.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import json
+import re
 import uuid
 from collections import Counter
 from collections.abc import Iterable, Sequence
@@ -29,10 +34,12 @@ from aioproducer import (
 )
 from aioproducer.spark.columns import Layout
 from aioproducer.spark.epochs import counted
+from aioproducer.spark.facts import TaskFacts
 from aioproducer.spark.fingerprint import Fingerprint
 from aioproducer.spark.markers import Mark, Place, transactional_name
 from aioproducer.spark.options import SinkOptions, settings_of, with_time_for_a_job
 from aioproducer.spark.shipment import Shipment, Written
+from aioproducer.spark.summary import log
 from aioproducer.spark.tasks import feed
 from aioproducer.spark.worker import this_worker
 
@@ -43,6 +50,10 @@ THE_ONLY: Final = 0
 AT_ONCE: Final = 20
 # Commits that nobody answers are repeated, as long as a cluster may take to come back.
 COMMIT_ATTEMPTS: Final = 3
+# Of the name of a run.
+DIGITS: Final = 12
+# An attempt writes in one transaction. Once that has ended, it does nothing any more.
+MAY_WRITE: Final = frozenset({"Empty", "Ongoing"})
 
 
 @attrs.define
@@ -74,18 +85,22 @@ class LeftOpen:
         )
 
 
-def write_and_leave_open(batches: Iterable[Any], layout: Layout, job: Job, partition: int) -> LeftOpen:
+def write_and_leave_open(batches: Iterable[Any], layout: Layout, job: Job, task: TaskFacts) -> LeftOpen:
     """Write the rows of a task into a transaction that the driver ends."""
     worker = this_worker()
-    place, options = job.place(partition), job.options
+    place, options = job.place(task.partition), job.options
     stack = AsyncExitStack()
     seen = Fingerprint()
 
-    async def taken_over() -> tuple[Producer[Any, Any], Mark | None]:
+    async def prepared() -> tuple[Producer[Any, Any], Mark | None]:
         producer = await worker.producer(options.producer)
-        await producer.init_transactions(place.transactional_id)
+        await producer.init_transactions(job.transactional_id(task.partition, task.attempt))
         await job.require_going_on(producer)
-        return producer, await place.read(producer) if options.write_id else None
+        if not options.write_id:
+            return producer, None
+        # A mark that one of them has left open would be waited for.
+        await job.end_attempts(producer, task.partition, before=task.attempt)
+        return producer, await place.read(producer)
 
     async def begin() -> tuple[Transaction, Shipment]:
         return await stack.enter_async_context(producer.transaction()), Shipment(producer, layout, options)
@@ -93,11 +108,11 @@ def write_and_leave_open(batches: Iterable[Any], layout: Layout, job: Job, parti
     async def leave_open() -> LeftOpen:
         written = await shipment.finish()
         if options.write_id:
-            transaction.send_offsets(place.offsets(Mark(THE_ONLY, str(seen))), place.transactional_id)
+            transaction.send_offsets(place.offsets(Mark(THE_ONLY, str(seen))), place.name)
         return LeftOpen(written, await transaction.detach())
 
     try:
-        producer, mark = worker.run(taken_over())
+        producer, mark = worker.run(prepared())
         if mark is not None:
             for _ in counted(batches, layout, seen):
                 pass
@@ -123,17 +138,21 @@ class Job:
     @classmethod
     def of(cls, options: SinkOptions) -> Self:
         """A job that is about to begin."""
-        run = uuid.uuid4().hex
-        return cls(transactional_name(options.write_id or run), with_time_for_a_job(options), run)
+        name = options.write_id or uuid.uuid4().hex
+        return cls(transactional_name(name), with_time_for_a_job(options), uuid.uuid4().hex[:DIGITS])
 
     def place(self, partition: int) -> Place:
         """Where the marks of a task are."""
         assert self.options.marker_topic is not None  # noqa: S101  # the options were checked
         return Place(f"{self.name}-{partition}", self.options.marker_topic)
 
+    def transactional_id(self, partition: int, attempt: int | str) -> str:
+        """What an attempt of a task writes under."""
+        return f"{self.name}-{partition}-{self.run}.{attempt}"
+
     def begin(self) -> None:
         """Before any task: whatever an earlier run has left open is aborted, and its tasks can do nothing any more."""
-        this_worker().run(self._fence_known())
+        this_worker().run(self._begin())
 
     def commit(self, handles: Sequence[TransactionHandle]) -> None:
         """Commit what the tasks have left open; raises if one of them is not certainly committed."""
@@ -152,6 +171,16 @@ class Job:
                 "the driver has aborted the job that this task belongs to", retriable=False
             )
 
+    async def end_attempts(self, producer: Producer[Any, Any], partition: int, *, before: int) -> None:
+        """Abort what attempts of a task that came before this one have left open."""
+        prefix = self.transactional_id(partition, "")
+        names = [
+            listing.transactional_id
+            for listing in await producer.list_transactions(prefix)
+            if listing.state in MAY_WRITE
+        ]
+        await producer.fence([name for name in names if int(name.removeprefix(prefix)) < before])
+
     @property
     def _verdict(self) -> tuple[str, TopicPartition]:
         # The number of no task: it is fenced by nobody but the driver of another run.
@@ -163,18 +192,38 @@ class Job:
         # In this order: a task that takes its id after the fence finds the verdict, and one that has it already is fenced.
         async with Producer.from_config(config) as producer, producer.transaction() as transaction:
             transaction.send_offsets({where: OffsetAndMetadata(0, self.run)}, group)
-        await self._fence_known()
+        await self._end_all_attempts()
 
-    async def _fence_known(self) -> None:
+    async def _begin(self) -> None:
+        config = self.options.producer
+        # That of no attempt: a broker that does not allow it, or so long a time, says so before there are tasks.
+        await fence([self.place(0).name], config.bootstrap_servers, **settings_of(config))
+        await self._end_all_attempts()
+
+    async def _end_all_attempts(self) -> None:
         config = self.options.producer
         listings = await list_transactions(f"{self.name}-", config.bootstrap_servers, **settings_of(config))
-        numbers = {_number(listing.transactional_id, f"{self.name}-") for listing in listings}
-        # The first one in any case: a broker that does not allow it, or so long a time, says so before there are tasks.
-        partitions = {0, *(number for number in numbers if number is not None)}
-        names = [self.place(partition).transactional_id for partition in partitions]
+        # There may be other jobs whose names begin with this one's.
+        mine = re.compile(rf"{re.escape(self.name)}-\d+-[0-9a-f]{{{DIGITS}}}\.\d+")
+        names = [
+            listing.transactional_id
+            for listing in listings
+            if listing.state in MAY_WRITE and mine.fullmatch(listing.transactional_id)
+        ]
         await fence(names, config.bootstrap_servers, **settings_of(config))
 
     async def _commit(self, handles: Sequence[TransactionHandle]) -> None:
+        await self._commit_all(handles)
+        try:
+            await self._end_all_attempts()
+        except KafkaError:
+            log.warning(
+                "a task that was repeated may have left a transaction open, which could not be aborted: readers of committed "
+                "records wait until its time is over",
+                exc_info=True,
+            )
+
+    async def _commit_all(self, handles: Sequence[TransactionHandle]) -> None:
         limiter = anyio.CapacityLimiter(AT_ONCE)
 
         async def commit_one(handle: TransactionHandle) -> None:
@@ -209,9 +258,3 @@ async def _committed(handle: TransactionHandle, config: ProducerConfig) -> None:
                 raise
         else:
             return
-
-
-def _number(transactional_id: str, prefix: str) -> int | None:
-    """Which task it belongs to; None for that of another job whose name begins in the same way."""
-    rest = transactional_id.removeprefix(prefix)
-    return int(rest) if rest.isdecimal() else None

@@ -34,15 +34,15 @@ def transactional_name(name: str) -> str:
 
 @attrs.frozen
 class Place:
-    """Where the marks of one task are: its transactional id is the name of the group as well."""
+    """Where the marks of one task are: a group, whose name is the task's transactional id as well if it is one of a stream."""
 
-    transactional_id: str
+    name: str
     topic: str
 
     async def read(self, producer: Producer[Any, Any]) -> Mark | None:
-        """The last mark; only after `init_transactions()`, which leaves nobody who could make another one."""
+        """The last mark; to be asked for when nobody is left who could make another one."""
         where = TopicPartition(self.topic, 0)
-        found = (await producer.committed_offsets(self.transactional_id, [where])).get(where)
+        found = (await producer.committed_offsets(self.name, [where])).get(where)
         return None if found is None else Mark.of(found)
 
     def offsets(self, mark: Mark) -> dict[TopicPartition, OffsetAndMetadata]:
@@ -74,7 +74,7 @@ class Mark:
         """Raise unless these are the rows that were committed."""
         if str(found) != self.fingerprint:
             raise OtherRowsError(
-                f"epoch {self.epoch} of {place.transactional_id!r} has committed rows with the fingerprint {self.fingerprint}, "
+                f"epoch {self.epoch} of {place.name!r} has committed rows with the fingerprint {self.fingerprint}, "
                 f"and was repeated with {found}: the source or the plan is not deterministic, or was changed (its partitions, a "
                 "column like rand() or current_timestamp()). What is committed stays. See 'other rows' in docs/spark.md"
             )

@@ -110,7 +110,7 @@ class JobWriter(DataSourceArrowWriter):
     def write(self, iterator: Iterator[Any]) -> WriterCommitMessage:
         facts = TaskFacts.here()
         facts.require_one_attempt_at_a_time()
-        left = write_and_leave_open(iterator, self._layout, self._job, facts.partition)
+        left = write_and_leave_open(iterator, self._layout, self._job, facts)
         return Message(left.written, left.handle)
 
     def commit(self, messages: Sequence[WriterCommitMessage | None]) -> None:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from concurrent.futures import Future
+from itertools import chain, islice
 from typing import Any
 
 from aioproducer.spark.columns import Layout
@@ -11,7 +12,7 @@ from aioproducer.spark.options import SinkOptions
 from aioproducer.spark.shipment import Shipment, Written
 from aioproducer.spark.worker import Worker, this_worker
 
-__all__ = ["feed", "write_at_least_once"]
+__all__ = ["begun", "feed", "write_at_least_once"]
 
 
 def write_at_least_once(batches: Iterable[Any], layout: Layout, options: SinkOptions) -> Written:
@@ -28,6 +29,15 @@ def write_at_least_once(batches: Iterable[Any], layout: Layout, options: SinkOpt
     except BaseException:
         worker.run(worker.forget(options.producer))
         raise
+
+
+def begun(batches: Iterable[Any]) -> Iterator[Any]:
+    """The same batches, of which the first has come: before that a task takes nothing from another attempt.
+
+    When the input of a task fails early, Spark may start its worker all the same, and later than that of the next attempt.
+    """
+    rest = iter(batches)
+    return chain(list(islice(rest, 1)), rest)
 
 
 def feed(worker: Worker, shipment: Shipment, batches: Iterable[Any]) -> None:

@@ -70,7 +70,7 @@ async def states(given: dict[str, str]) -> Counter[str]:
     return Counter(
         each.state.removeprefix("Prepare").removeprefix("Complete")
         for each in listed
-        if each.transactional_id.removeprefix(prefix).isdecimal()
+        if "." in each.transactional_id.removeprefix(prefix)
     )
 
 

@@ -1,0 +1,145 @@
+"""Attempts of tasks that Spark has given up, and that start or go on all the same: none of them harms its successor."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Iterator
+
+import pyarrow as pa
+import pytest
+from pyspark.sql.types import BinaryType, StructField, StructType
+
+from aioproducer import TransactionAbortedError, TransactionHandle, list_transactions
+from aioproducer.spark.columns import Layout
+from aioproducer.spark.epochs import write_epoch
+from aioproducer.spark.facts import TaskFacts
+from aioproducer.spark.jobs import Job, LeftOpen, write_and_leave_open
+from aioproducer.spark.markers import Place
+from aioproducer.spark.options import SinkOptions, read_options
+from aioproducer.spark.worker import this_worker
+from aioproducer.testing import EmbeddedKafka
+
+SCHEMA = StructType([StructField("value", BinaryType())])
+TOPIC = "orders"
+
+
+@pytest.fixture
+async def kafka() -> AsyncIterator[EmbeddedKafka]:
+    """A cluster of two brokers, and nothing of this process left in it."""
+    async with EmbeddedKafka(2) as kafka:
+        kafka.create_topic(TOPIC, 1)
+        yield kafka
+
+
+def options_for(kafka: EmbeddedKafka, **more: str) -> SinkOptions:
+    return read_options(
+        {
+            "kafka.bootstrap.servers": kafka.bootstrap_servers,
+            "topic": TOPIC,
+            "delivery": "exactly-once",
+            **more,
+        }
+    )
+
+
+def rows(*values: bytes) -> Iterator[pa.RecordBatch]:
+    return iter([pa.RecordBatch.from_pydict({"value": pa.array(values, pa.binary())})])
+
+
+async def written(job: Job, attempt: int, *values: bytes, partition: int = 0) -> LeftOpen:
+    """What an attempt leaves open."""
+    task = TaskFacts(partition, attempt, None, None, is_speculative=False)
+    layout = Layout.of(SCHEMA, job.options)
+    return await asyncio.to_thread(write_and_leave_open, rows(*values), layout, job, task)
+
+
+def handles(*left: LeftOpen) -> list[TransactionHandle]:
+    """What the driver gets."""
+    return [one.handle for one in left if one.handle is not None]
+
+
+async def forgotten(options: SinkOptions) -> None:
+    """The worker of this process has nothing to do with what comes next."""
+    await asyncio.to_thread(lambda: this_worker().run(this_worker().forget(options.producer)))
+
+
+def seen(kafka: EmbeddedKafka) -> list[bytes | None]:
+    return [record.value for record in kafka.records(TOPIC)]
+
+
+async def states(kafka: EmbeddedKafka) -> set[str]:
+    return {one.state for one in await list_transactions("aioproducer-spark-", kafka.bootstrap_servers)}
+
+
+@pytest.mark.parametrize("name", [{}, {"write.id": "nightly"}], ids=["nameless", "with an id"])
+async def test_an_attempt_that_starts_behind_its_successors_end(
+    kafka: EmbeddedKafka, name: dict[str, str]
+) -> None:
+    """Spark is told of one of them: its rows are there, once, and nothing stays open of the other."""
+    job = Job.of(options_for(kafka, **name))
+    await asyncio.to_thread(job.begin)
+    left = await written(job, 8, b"a")
+    late = asyncio.create_task(written(job, 7, b"a"))
+    if name:
+        # It waits to know what is committed.
+        await asyncio.to_thread(job.commit, handles(left))
+        assert (await late).written.skipped == 1
+    else:
+        await late
+        await asyncio.to_thread(job.commit, handles(left))
+    assert seen(kafka) == [b"a"]
+    assert "Ongoing" not in await states(kafka)
+    await forgotten(job.options)
+
+
+async def test_what_an_earlier_attempt_left_open_is_not_waited_for(kafka: EmbeddedKafka) -> None:
+    """Its mark would be waited for until its time is over."""
+    job = Job.of(options_for(kafka, **{"write.id": "nightly"}))
+    await asyncio.to_thread(job.begin)
+    await written(job, 7, b"lost")
+    left = await written(job, 8, b"a")
+    await asyncio.to_thread(job.commit, handles(left))
+    assert seen(kafka) == [b"a"]
+    await forgotten(job.options)
+
+
+async def test_an_attempt_that_starts_behind_the_end_of_a_job(kafka: EmbeddedKafka) -> None:
+    """It finds that the job was aborted, and leaves nothing open."""
+    job = Job.of(options_for(kafka))
+    await asyncio.to_thread(job.begin)
+    await written(job, 7, b"a")
+    await asyncio.to_thread(job.abort)
+    with pytest.raises(TransactionAbortedError, match="the driver has aborted"):
+        await written(job, 8, b"a")
+    assert seen(kafka) == []
+    assert "Ongoing" not in await states(kafka)
+
+
+async def test_a_job_leaves_others_alone_whose_names_begin_like_its_own(kafka: EmbeddedKafka) -> None:
+    """`daily` and `daily-2` may go on at the same time."""
+    first, other = (Job.of(options_for(kafka, **{"write.id": name})) for name in ("daily", "daily-2"))
+    await asyncio.to_thread(other.begin)
+    left = await written(other, 3, b"other")
+    await asyncio.to_thread(first.begin)
+    await asyncio.to_thread(first.abort)
+    await asyncio.to_thread(other.commit, handles(left))
+    assert seen(kafka) == [b"other"]
+    for job in (first, other):
+        await forgotten(job.options)
+
+
+async def test_an_attempt_without_input_takes_nothing_over(kafka: EmbeddedKafka) -> None:
+    """In a stream, where attempts share an id: one whose input ends at once leaves its successor alone."""
+    options = options_for(kafka)
+    place = Place("aioproducer-spark-query-0", TOPIC)
+
+    def gone() -> pa.RecordBatch:
+        raise EOFError
+
+    with pytest.raises(EOFError):
+        await asyncio.to_thread(write_epoch, iter(gone, None), Layout.of(SCHEMA, options), options, place, 0)
+    assert await states(kafka) == set()
+    await asyncio.to_thread(write_epoch, rows(b"a"), Layout.of(SCHEMA, options), options, place, 0)
+    await asyncio.to_thread(write_epoch, rows(b"a"), Layout.of(SCHEMA, options), options, place, 0)
+    assert seen(kafka) == [b"a"]
+    await forgotten(options)
