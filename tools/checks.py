@@ -38,6 +38,8 @@ SPARK = ("tests/spark",)
 SPARK_CLUSTERS = ("tests/spark/clusters",)
 # Too long for every run: `make proof` has them.
 LONG_SPARK = ("tests/spark/faults", "tests/spark/test_benchmarks.py")
+# Ready sooner, and never as fast.
+QUICK_SPARK = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 OLD_SPARK = "3.5"
 # What there is on it: `write()` and `foreach_batch()`, which need no data sources in Python, and the audit, tried by hand.
 ON_OLD_SPARK = ("tests/spark/older", "tests/spark/test_frames.py", "tests/spark/test_updates.py")
@@ -92,7 +94,11 @@ class Check:
 
     def _exit_code(self, output: IO[bytes] | None) -> int:
         limit = LIMIT_SECONDS if self.limit is None else self.limit
-        environment = os.environ | {"PYTHONPATH": str(self.tree), "AIOPRODUCER_EFFORT": self.effort}
+        environment = os.environ | {
+            "PYTHONPATH": str(self.tree),
+            "AIOPRODUCER_EFFORT": self.effort,
+            "SPARK_SUBMIT_OPTS": QUICK_SPARK,
+        }
         # A group of its own, so that ending it also ends what it has started.
         with subprocess.Popen(
             self.command,
