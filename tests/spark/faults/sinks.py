@@ -150,12 +150,13 @@ class FaultyAttempt:
         return message
 
     def _handed_out(self, batches: Iterable[Any]) -> Iterator[Any]:
-        """The rows; a sink that writes exactly once asks for the first when it has fenced those before it."""
-        self._tell("began")
+        """The rows; a sink that writes exactly once asks for more than the first when it has fenced those before it."""
         for number, batch in enumerate(batches):
             if number == 2 and self._fault is Fault.EXITS_IN_THE_MIDDLE:
                 self._exit()
             yield batch
+            if number == 0:
+                self._tell("began")
         self._before()
 
     def _before(self) -> None:
