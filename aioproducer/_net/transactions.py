@@ -419,6 +419,9 @@ class Transactions:
         if said.answer is Answer.DONE:
             self.parts.ended = True
             return
+        if self.parts.asked_to_commit and not self.parts.ended:
+            # The commit in whose place this came has no answer, and never will: it may have been done.
+            said = said._replace(lost=said.lost + 1)
         error = fatal_error(said)
         if said.answer in (Answer.REFUSED, Answer.ABORTABLE):
             self.operation = None

@@ -13,6 +13,7 @@ from aioproducer import (
     DeliveryError,
     Outcome,
     Producer,
+    ProducerFencedError,
     StateError,
     TransactionAbortedError,
     TransactionError,
@@ -69,6 +70,27 @@ async def test_e01_init_settles_it(
     async with clerk.transaction():
         await put(clerk, b"b")
     assert seen(ledger) == ([b"a", b"b"] if had_committed else [b"b"])
+
+
+async def test_e01_init_does_not_settle_what_another_has_taken_over(
+    clerk: Producer[Any, Any], make: Make, ledger: EmbeddedKafka
+) -> None:
+    """It was committed, as it happens; the error does not claim to know."""
+    held = ledger.faults.delay(api=END_TXN)
+    await clerk.begin_transaction()
+    await put(clerk, b"a")
+    committing = asyncio.create_task(clerk.commit_transaction())
+    await held.reached()
+    committing.cancel()
+    await asyncio.wait([committing])
+    other = make(ledger, transactional_id=NAME)
+    await other.start()
+    await other.init_transactions()
+    with pytest.raises(ProducerFencedError) as caught:
+        await clerk.init_transactions()
+    assert caught.value.outcome is Outcome.UNKNOWN
+    held.release()
+    assert seen(ledger) == [b"a"]
 
 
 async def test_e02_an_end_without_an_answer_has_its_own_epoch(
