@@ -65,7 +65,9 @@ class Renewal:
             if code != INVALID_TXN_STATE or known != identity or not self._was_open:
                 return code
             # A commit that got no answer came first: it ended the transaction under the epoch that its answer had.
-            _, standing = await look(connection, self._transactions.coordinator)
+            looked, standing = await look(connection, self._transactions.coordinator)
+            if _passes(looked):
+                return looked
             if not standing.follows(identity, COMMITTED):
                 return code
             if standing.state not in PREPARING:
@@ -81,7 +83,7 @@ class Renewal:
         async def attempt(connection: Connection) -> int:
             nonlocal known
             code, standing = await look(connection, self._transactions.coordinator)
-            if judge(Request.DESCRIBE, code) in (Answer.RETRY, Answer.LOOK_UP):
+            if _passes(code):
                 return code
             move = Move.ASK if code else next_move(standing, known, was_open=self._was_open)
             if move is Move.GIVE_WAY:
@@ -123,3 +125,8 @@ class Renewal:
         with anyio.CancelScope(shield=self._may_ask) as self._asking:
             said = await self._transactions.coordinator.settle(request, attempt)
         return said  # noqa: RET504  # mypy takes a scope for what may swallow an error
+
+
+def _passes(looked: int) -> bool:
+    """Whether the coordinator will tell later, or another one, how the id stands."""
+    return judge(Request.DESCRIBE, looked) in (Answer.RETRY, Answer.LOOK_UP)

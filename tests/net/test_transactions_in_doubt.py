@@ -72,6 +72,26 @@ async def test_e01_init_settles_it(
     assert seen(ledger) == ([b"a", b"b"] if had_committed else [b"b"])
 
 
+@pytest.mark.parametrize("code", [14, 15, 16])
+async def test_e01_init_settles_it_with_a_coordinator_that_cannot_tell_yet(
+    clerk: Producer[Any, Any], ledger: EmbeddedKafka, code: int
+) -> None:
+    """How the id stands is asked again when it loads or has moved; that it was committed stays as it is."""
+    held = ledger.faults.delay(api=END_TXN)
+    await clerk.begin_transaction()
+    await put(clerk, b"a")
+    committing = asyncio.create_task(clerk.commit_transaction())
+    await held.reached()
+    committing.cancel()
+    await asyncio.wait([committing])
+    ledger.faults.error(code, api="DescribeTransactions", times=2)
+    await clerk.init_transactions()
+    held.release()
+    async with clerk.transaction():
+        await put(clerk, b"b")
+    assert seen(ledger) == [b"a", b"b"]
+
+
 async def test_e01_init_does_not_settle_what_another_has_taken_over(
     clerk: Producer[Any, Any], make: Make, ledger: EmbeddedKafka
 ) -> None:
