@@ -29,6 +29,7 @@ from aioproducer import (
     TransactionAbortedError,
     TransactionError,
     TransactionHandle,
+    TransactionListing,
     fence,
     list_transactions,
 )
@@ -174,11 +175,7 @@ class Job:
     async def end_attempts(self, producer: Producer[Any, Any], partition: int, *, before: int) -> None:
         """Abort what attempts of a task that came before this one have left open."""
         prefix = self.transactional_id(partition, "")
-        names = [
-            listing.transactional_id
-            for listing in await producer.list_transactions(prefix)
-            if listing.state in MAY_WRITE
-        ]
+        names = _may_write(await producer.list_transactions(prefix))
         await producer.fence([name for name in names if int(name.removeprefix(prefix)) < before])
 
     @property
@@ -195,21 +192,21 @@ class Job:
         await self._end_all_attempts()
 
     async def _begin(self) -> None:
-        config = self.options.producer
-        # That of no attempt: a broker that does not allow it, or so long a time, says so before there are tasks.
-        await fence([self.place(0).name], config.bootstrap_servers, **settings_of(config))
-        await self._end_all_attempts()
+        # One that is of no attempt, in any case: a broker that does not allow it, or so long a time, says so before there are tasks.
+        await self._fence([self.place(0).name, *await self._attempts()])
 
     async def _end_all_attempts(self) -> None:
+        await self._fence(await self._attempts())
+
+    async def _attempts(self) -> list[str]:
         config = self.options.producer
         listings = await list_transactions(f"{self.name}-", config.bootstrap_servers, **settings_of(config))
         # There may be other jobs whose names begin with this one's.
         mine = re.compile(rf"{re.escape(self.name)}-\d+-[0-9a-f]{{{DIGITS}}}\.\d+")
-        names = [
-            listing.transactional_id
-            for listing in listings
-            if listing.state in MAY_WRITE and mine.fullmatch(listing.transactional_id)
-        ]
+        return [name for name in _may_write(listings) if mine.fullmatch(name)]
+
+    async def _fence(self, names: Sequence[str]) -> None:
+        config = self.options.producer
         await fence(names, config.bootstrap_servers, **settings_of(config))
 
     async def _commit(self, handles: Sequence[TransactionHandle]) -> None:
@@ -258,3 +255,7 @@ async def _committed(handle: TransactionHandle, config: ProducerConfig) -> None:
                 raise
         else:
             return
+
+
+def _may_write(listings: Iterable[TransactionListing]) -> list[str]:
+    return [listing.transactional_id for listing in listings if listing.state in MAY_WRITE]
