@@ -33,10 +33,12 @@ class Conditions:
     pace: float = 0.0
     """Seconds from one piece to the next."""
     window: int = 256 * 1024
+    slowed: list[float] = attrs.Factory(list)
+    """In place of the slowest: what each of the slow times that overlap now says, of which the last counts."""
 
     def latency(self) -> float:
         """Seconds until what leaves now arrives."""
-        return self.rng.uniform(self.fastest, self.slowest)
+        return self.rng.uniform(self.fastest, self.slowed[-1] if self.slowed else self.slowest)
 
     def piece(self) -> int:
         """How many bytes arrive together at most."""

@@ -145,11 +145,10 @@ async def trickle(storm: Storm) -> None:
 
 async def slow_network(storm: Storm) -> None:
     """Every byte takes its time."""
-    conditions = storm.network.conditions
-    before = conditions.slowest
-    conditions.slowest = storm.world.rng.uniform(0.01, 3.0)
+    slow = storm.world.rng.uniform(0.01, 3.0)
+    storm.network.conditions.slowed.append(slow)
     await storm.a_while()
-    conditions.slowest = before
+    storm.network.conditions.slowed.remove(slow)
 
 
 # -- answers
