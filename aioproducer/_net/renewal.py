@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import anyio
 
-from aioproducer._net.asker import NOBODY, Asker, ask_identity
+from aioproducer._net.asker import NOBODY, ask_identity
 from aioproducer._net.standing import look
 from aioproducer._state.coordinator_verdicts import Answer, Request, judge
 from aioproducer._state.standing import COMMITTED, ONGOING, PREPARING, Identity, Move, following, next_move
@@ -61,7 +61,7 @@ class Renewal:
 
         async def attempt(connection: Connection) -> int:
             nonlocal known
-            code = await self._end(connection, known)
+            code = await self._transactions.ask_to_end(connection, known, committed=False)
             if code != INVALID_TXN_STATE or known != identity or not self._was_open:
                 return code
             # A commit that got no answer came first: it ended the transaction under the epoch that its answer had.
@@ -102,14 +102,6 @@ class Renewal:
     @property
     def _was_open(self) -> bool:
         return self._transactions.was_opened() and not self._transactions.parts.ended
-
-    async def _end(self, connection: Connection, identity: Identity) -> int:
-        coordinator = self._transactions.coordinator
-        asker = Asker(coordinator.name, *identity, LEVEL_OF_EPOCHS, coordinator.timeout)
-        answer = await asker.end(connection, committed=False)
-        if not answer.error_code:
-            self._transactions.obtained(answer.producer_id, answer.producer_epoch)
-        return answer.error_code
 
     async def _ask(self, connection: Connection, identity: Identity) -> int:
         transactions = self._transactions

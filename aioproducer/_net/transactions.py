@@ -168,7 +168,7 @@ class Transactions:
                 await self._add(
                     self.coordinator,
                     Request.ADD_PARTITIONS,
-                    lambda connection: self._asker().add_partitions(connection, wanted),
+                    lambda connection: self._asker(self._identity()).add_partitions(connection, wanted),
                 )
             except KafkaError as error:
                 log.debug("partitions were not added to the transaction: %s", error)
@@ -486,11 +486,7 @@ class Transactions:
     async def _end(self, *, committed: bool) -> None:
         async def attempt(connection: Connection) -> int:
             self.parts.asked_to_commit = committed
-            answer = await self._asker().end(connection, committed=committed)
-            if not answer.error_code and self.parts.level > 1:
-                self.obtained(answer.producer_id, answer.producer_epoch)
-                self.respite.ended(self.loop.time())
-            return answer.error_code
+            return await self.ask_to_end(connection, self._identity(), committed=committed)
 
         said = await self.coordinator.settle(Request.COMMIT if committed else Request.ABORT, attempt)
         if said.answer is Answer.ABORTABLE and not committed:
@@ -504,6 +500,14 @@ class Transactions:
             if committed and bumped.answer is not Answer.DONE:
                 self._end_behind_the_commit(fatal_error(bumped))
             await self._require(bumped)
+
+    async def ask_to_end(self, connection: Connection, identity: Identity, *, committed: bool) -> int:
+        """Ask once for the end of what is open; on level 2 the answer has the identity from then on."""
+        answer = await self._asker(identity).end(connection, committed=committed)
+        if not answer.error_code and self.parts.level > 1:
+            self.obtained(answer.producer_id, answer.producer_epoch)
+            self.respite.ended(self.loop.time())
+        return answer.error_code
 
     def _end_behind_the_commit(self, error: KafkaError) -> None:
         """This producer may not go on, but what it has committed is committed, and who waits for that is told so."""
@@ -531,7 +535,7 @@ class Transactions:
         await self._add(
             self.coordinator,
             Request.ADD_OFFSETS,
-            lambda connection: self._asker().add_group(connection, name),
+            lambda connection: self._asker(self._identity()).add_group(connection, name),
         )
         self.parts.groups.add(name)
 
@@ -548,12 +552,12 @@ class Transactions:
         await self._add(
             coordinator,
             Request.COMMIT_OFFSETS,
-            lambda connection: self._asker().commit_offsets(connection, group, left),
+            lambda connection: self._asker(self._identity()).commit_offsets(connection, group, left),
         )
 
-    def _asker(self) -> Asker:
+    def _asker(self, identity: Identity) -> Asker:
         """Made for each question: an answer may have changed the identity."""
-        return Asker(self.transactional_id, *self._identity(), self.parts.level, self.coordinator.timeout)
+        return Asker(self.transactional_id, *identity, self.parts.level, self.coordinator.timeout)
 
     def _identity(self) -> Identity:
         assert self.sequences.identity is not None  # noqa: S101  # the table allows nothing without

@@ -10,6 +10,7 @@ from tests.simulation.weather import TOPIC
 from tests.simulation.world import World, simulate
 
 MARKERS, KEPT = 0.002, 0.020
+UNKNOWN_PRODUCER_ID = 59
 LEARNING, MEASURED = 120, 100
 
 
@@ -21,8 +22,12 @@ def _written(fault: Fault) -> None:
 
 @pytest.mark.parametrize("seed", seeds(SCENARIO_VARIANT))
 @pytest.mark.parametrize("version", [1, 2])
-def test_records_are_sent_when_the_leader_takes_them(seed: int, version: int) -> None:
-    """After some transactions hardly any is kept there, and none waits for long here; version 1 has nothing to wait for."""
+@pytest.mark.parametrize("renewed", [False, True])
+def test_records_are_sent_when_the_leader_takes_them(seed: int, version: int, *, renewed: bool) -> None:
+    """After some transactions hardly any is kept there, and none waits for long here; version 1 has nothing to wait for.
+
+    It is the same where aborts are refused, and the next epoch ends the transaction.
+    """
     kept: list[bool] = []
     took: list[float] = []
 
@@ -31,17 +36,23 @@ def test_records_are_sent_when_the_leader_takes_them(seed: int, version: int) ->
         world.forgotten.add(TOPIC)
         producer = world.producer(transactional_id="orders", linger_ms=0)
         await producer.start()
+        await producer.init_transactions()
         for _ in range(LEARNING + MEASURED):
             began = world.now
             fault = world.kafka.faults.delay(KEPT, before=True, api="Produce")
             if version == 1:
                 fault.heal()
             world.loop.call_at(began + MARKERS, _written, fault)
-            async with producer.transaction():
-                await producer.send(TOPIC, b"x")
+            await producer.begin_transaction()
+            await (await producer.send(TOPIC, b"x"))
+            if renewed:
+                world.kafka.faults.error(UNKNOWN_PRODUCER_ID, api="EndTxn", times=1)
+                await producer.abort_transaction()
+            else:
+                await producer.commit_transaction()
             kept.append(fault.hits > 0)
             took.append(world.now - began)
-        assert len(world.kafka.records(TOPIC)) == LEARNING + MEASURED
+        assert len(world.kafka.records(TOPIC)) == (0 if renewed else LEARNING + MEASURED)
 
     simulate(play, seed, transaction_version=version)
     assert sum(kept[LEARNING:]) <= MEASURED * 0.05
