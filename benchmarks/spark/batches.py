@@ -23,7 +23,6 @@ CONNECTOR: Final = "Spark's own connector"
 CONFLUENT: Final = "confluent-kafka in an Arrow writer"
 AIOKAFKA: Final = "aiokafka's batches in an Arrow writer"
 NOTHING: Final = "noop"
-HOP: Final = "an Arrow writer that writes nothing"
 
 
 @attrs.frozen

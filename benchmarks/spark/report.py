@@ -147,6 +147,6 @@ Written by `make bench-spark` on {datetime.now(UTC):%Y-%m-%d}. Compare ratios; a
 * Epochs: Spark's `rate-micro-batch` source, 2 tasks, as fast as they come; `triggerExecution` of Spark's progress, {rounds} rounds,
   those that warm a query up not counted. What a task's Python side takes is what `write()` took.
 * Spark runs with `spark.python.unix.domain.socket.enabled=true`: without it every task of a Python sink waits 40 ms for its first rows
-  (a delayed acknowledgement of TCP). What is left of the price of Python in small epochs is shown by the writer that writes nothing.
+  (a delayed acknowledgement of TCP).
 * CPU: user and system time of all threads of the worker during `write()`, reading from Spark included.
 """

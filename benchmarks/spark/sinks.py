@@ -83,34 +83,6 @@ class Ours(KafkaSink):
         return WatchedStream(super().streamWriter(schema, overwrite))
 
 
-class HopWriter(DataSourceStreamArrowWriter):
-    """Takes rows, and does nothing with them."""
-
-    def write(self, iterator: Iterator[Any]) -> WriterCommitMessage:
-        with Watch() as watch:
-            for _ in _counted(iterator, watch):
-                pass
-        return WriterCommitMessage()
-
-    def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803  # Spark's
-        """There is nothing to do."""
-
-    def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803  # Spark's
-        """Nor here."""
-
-
-@sink
-class Hop(DataSource):
-    """`hop`: what it costs that a sink is written in Python."""
-
-    @classmethod
-    def name(cls) -> str:
-        return "hop"
-
-    def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamArrowWriter:  # noqa: N802  # Spark's
-        return HopWriter()
-
-
 class OtherWriter(DataSourceArrowWriter):
     """Another client's; `send` is told the server, the topic and the rows, and returns when all of them are acknowledged."""
 

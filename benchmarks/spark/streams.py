@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import attrs
 
-from benchmarks.spark.batches import CONNECTOR, ENTRANTS, EXACTLY, HOP, NOTHING, OURS, Entrant
+from benchmarks.spark.batches import CONNECTOR, ENTRANTS, EXACTLY, NOTHING, OURS
 from benchmarks.spark.contest import PARTITIONS, TaskTime, told_by_tasks
 from benchmarks.spark.session import columns
 
@@ -42,7 +42,7 @@ class Kind:
 
 
 SMALL_ROWS: Final = 100
-SMALL: Final = Kind(SMALL_ROWS, 40, 10, (NOTHING, CONNECTOR, HOP, OURS, EXACTLY))
+SMALL: Final = Kind(SMALL_ROWS, 40, 10, (NOTHING, CONNECTOR, OURS, EXACTLY))
 LARGE: Final = Kind(1_000_000, 5, 2, (OURS, EXACTLY))
 
 
@@ -84,7 +84,7 @@ def _run(
     spark: SparkSession, kafka: KafkaCluster, name: str, kind: Kind
 ) -> tuple[list[float], list[TaskTime]]:
     topic = kafka.create_topic(f"epochs-{time.monotonic_ns()}", PARTITIONS)
-    entrant = {**ENTRANTS, HOP: Entrant("hop")}[name]
+    entrant = ENTRANTS[name]
     source = spark.readStream.format("rate-micro-batch").option("rowsPerBatch", kind.rows)
     df = source.option("numPartitions", 2).load().selectExpr(*columns("value"))
     told_by_tasks()
