@@ -27,6 +27,12 @@ COUNT = 20_000
 FILES = 2
 
 
+@pytest.fixture
+def given(options: dict[str, str]) -> tuple[str, str]:
+    """Where the rows are to go: the servers, and a topic."""
+    return options["kafka.bootstrap.servers"], options["topic"]
+
+
 @pytest.fixture(scope="module")
 def packed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with an environment that has the library, and the same in an archive."""
@@ -77,13 +83,31 @@ def test_shipped_in_an_archive(
     assert "Unpacking an archive" in cluster.logs_of_executors()
 
 
-def test_a_zip_is_refused_with_what_to_do(cluster: StandaloneCluster, tmp_path: Path) -> None:
+ADDED_LATER = """
+import sys
+import aioproducer.spark
+from pyspark.sql import SparkSession
+spark = SparkSession.builder.getOrCreate()
+spark.sparkContext.addPyFile(sys.argv[1])
+df = spark.range(3).selectExpr("cast(id as string) as value")
+aioproducer.spark.write(df, {"kafka.bootstrap.servers": sys.argv[2], "topic": sys.argv[3]})
+"""
+
+
+@pytest.mark.parametrize(
+    ("program", "flags"),
+    [("import aioproducer.spark\n", ["--py-files", "library.zip"]), (ADDED_LATER, ["--conf", "spark.task.maxFailures=1"])],
+    ids=["at once", "behind the import of the driver"],
+)
+def test_a_zip_is_refused_with_what_to_do(
+    cluster: StandaloneCluster, program: str, flags: list[str], given: tuple[str, str], tmp_path: Path
+) -> None:
     """What is compiled cannot be imported from it: the error says so, and names --archives."""
     zip_package(tmp_path / "library.zip")
-    program = tmp_path / "imports.py"
-    program.write_text("import aioproducer.spark\n")
+    file = tmp_path / "imports.py"
+    file.write_text(program)
     told = cluster.submit(
-        program, folder=tmp_path, options=["--py-files", "library.zip"], PYSPARK_PYTHON=sys.executable
+        file, "library.zip", *given, folder=tmp_path, options=flags, PYSPARK_PYTHON=sys.executable
     )
     assert told.exit_code != 0
     assert "ImportError: aioproducer is compiled, and cannot be imported from the zip" in told.printed
