@@ -36,8 +36,10 @@ PROOF_LAYERS = ("tests/exhaustive", "tests/properties", "tests/simulation", "tes
 SPARK = ("tests/spark",)
 # Masters, workers, servers and drivers of their own.
 SPARK_CLUSTERS = ("tests/spark/clusters",)
-# Too long for every run: `make proof` has them.
-LONG_SPARK = ("tests/spark/faults", "tests/spark/test_benchmarks.py")
+# Drivers, executors and brokers that are killed: shortly in each run, at length in `make proof`.
+SPARK_FAULTS = ("tests/spark/faults",)
+SHORT_SPARK_FAULTS = ("tests/spark/faults/test_stream_faults.py",)
+SPARK_BENCHMARKS = ("tests/spark/test_benchmarks.py",)
 # Ready sooner, and never as fast.
 QUICK_SPARK = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 OLD_SPARK = "3.5"
@@ -282,13 +284,13 @@ def everything() -> list[Turn]:
     elsewhere = [suite_elsewhere(version) for version, _ in others]
     kafka = suite(f"with Kafka, Python {this_python()}", sys.executable, "-m", "kafka")
     kafka = without(kafka, REAL_FAULTS + SPARK)
-    spark = without(spark_suite("with Spark", SPARK), SPARK_CLUSTERS + LONG_SPARK)
+    spark = without(spark_suite("with Spark", SPARK), SPARK_CLUSTERS + SPARK_FAULTS + SPARK_BENCHMARKS)
     packaging = suite(f"distribution, Python {this_python()}", sys.executable, "-m", "packaging")
     # Tests with short limits of time have the machine to themselves.
     in_turn = [side_by_side(check) for check in (here, *elsewhere, proof_layers("all"))]
     beside = [
-        [kafka, spark_suite("Spark clusters", SPARK_CLUSTERS)],
-        [packaging, suite_on_old_spark(), spark],
+        [kafka, suite_on_old_spark(), spark_suite("Spark under faults", SHORT_SPARK_FAULTS)],
+        [packaging, spark_suite("Spark clusters", SPARK_CLUSTERS), spark],
     ]
     return [preparations, *in_turn, beside, side_by_side(real_faults("all"))]
 
@@ -301,7 +303,7 @@ def proof() -> list[Turn]:
         f"properties, Python {this_python()}", sys.executable, "-m", "hypothesis and not kafka",
         "--hypothesis-profile=proof", *(f"--ignore={folder}" for folder in PROOF_LAYERS),
     )  # fmt: skip
-    kafka, spark = real_faults("proof"), spark_suite("Spark at length", LONG_SPARK)
+    kafka, spark = real_faults("proof"), spark_suite("Spark at length", SPARK_FAULTS + SPARK_BENCHMARKS)
     for check in (layers, properties, kafka, spark):
         check.effort, check.limit = "proof", 12 * 3600.0
         check.command.append("--timeout=7200")

@@ -10,8 +10,8 @@ from tests.repo.source import PACKAGE, ROOT, imported, nodes, parsed, place, pyt
 UNSAFE_MODULES = {"pickle", "cPickle", "marshal", "shelve", "dill", "yaml"}
 UNSAFE_CALLS = {"eval", "exec", "compile", "__import__"}
 ENVIRONMENT = {"environ", "environb", "getenv", "getenvb"}
-# They set what Spark, and not the library, goes by: which Python its workers run, and whether it prints locals.
-SET_FOR_SPARK = {PACKAGE / "cli" / "audit.py", PACKAGE / "spark" / "source.py"}
+# What Spark, and not the library, goes by: which Python its workers run, whether it prints locals and uses a worker again.
+SPARKS_OWN = {PACKAGE / "cli" / "audit.py", PACKAGE / "spark" / "source.py", PACKAGE / "spark" / "worker.py"}
 SKIPS = {"skip", "skipif", "importorskip", "xfail"}
 
 
@@ -67,7 +67,7 @@ def test_compiled_core_never_runs_or_unpickles_data() -> None:
 def test_package_reads_no_environment_variable() -> None:
     """Settings come from the caller, never from the environment (S27)."""
     found = []
-    for path in set(python_files(PACKAGE)) - SET_FOR_SPARK:
+    for path in set(python_files(PACKAGE)) - SPARKS_OWN:
         for node in nodes(path):
             name = node.attr if isinstance(node, ast.Attribute) else getattr(node, "id", None)
             if name in ENVIRONMENT:

@@ -128,6 +128,7 @@ def test_register_is_for_where_it_is_not_installed(spark: SparkSession, options:
     assert numbers(committed(options)) == once(10)
 
 
+IMPATIENT = {"kafka.max.block.ms": "500"}
 WRONG: list[tuple[dict[str, Any], str]] = [
     ({"topicc": "x"}, "did you mean 'topic'"),
     ({"kafka.acks": "1"}, "acks"),
@@ -136,10 +137,10 @@ WRONG: list[tuple[dict[str, Any], str]] = [
     ({"delivery": "perhaps"}, "at-least-once or exactly-once"),
     ({"write.id": "x"}, "need delivery=exactly-once"),
     ({"topic": "there is none"}, "topic"),
-    ({"topic": "missing"}, "create it first"),
-    ({"on.error": "missing"}, "create it first"),
+    ({"topic": "missing", **IMPATIENT}, "create it first"),
+    ({"on.error": "missing", **IMPATIENT}, "create it first"),
     ({"includeHeaders": "maybe"}, "includeHeaders"),
-    ({"kafka.bootstrap.servers": "127.0.0.1:1", "kafka.max.block.ms": "500"}, "127.0.0.1:1"),
+    ({"kafka.bootstrap.servers": "127.0.0.1:1", **IMPATIENT}, "127.0.0.1:1"),
 ]
 
 

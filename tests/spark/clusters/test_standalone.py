@@ -96,7 +96,10 @@ aioproducer.spark.write(df, {"kafka.bootstrap.servers": sys.argv[2], "topic": sy
 
 @pytest.mark.parametrize(
     ("program", "flags"),
-    [("import aioproducer.spark\n", ["--py-files", "library.zip"]), (ADDED_LATER, ["--conf", "spark.task.maxFailures=1"])],
+    [
+        ("import aioproducer.spark\n", ["--py-files", "library.zip"]),
+        (ADDED_LATER, ["--conf", "spark.task.maxFailures=1"]),
+    ],
     ids=["at once", "behind the import of the driver"],
 )
 def test_a_zip_is_refused_with_what_to_do(

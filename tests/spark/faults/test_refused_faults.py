@@ -1,24 +1,15 @@
-"""What cannot be written exactly once is refused, and says so: a replay in other tasks, and attempts that run at once."""
+"""A replay that Spark makes in other tasks cannot be written exactly once: it is refused, and nothing is lost."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
-from pyspark.errors import PySparkException, StreamingQueryException
+from pyspark.errors import StreamingQueryException
 
 from aioproducer.spark import audit
-from tests.spark.rows import (
-    committed,
-    expected_of_a_stream,
-    forget_last_commit,
-    marked_stream,
-    numbered,
-    numbers,
-    once,
-)
+from tests.spark.rows import expected_of_a_stream, forget_last_commit, marked_stream
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -84,43 +75,3 @@ def test_at_least_once_takes_them(spark: SparkSession, options: dict[str, str], 
     write_epoch(spark, options, tmp_path, 2)
     found = verdict(spark, options, 3)
     assert (found.lost, found.doubled) == (0, ROWS)
-
-
-# --------------------------------------------------------------------------------------- speculation
-@pytest.fixture
-def speculative(spark: SparkSession) -> Iterator[SparkSession]:
-    """A session that says that slow tasks may be attempted a second time meanwhile."""
-    session: Any = spark.newSession()
-    # Else Spark wants to be told before it starts.
-    session.conf.set("spark.sql.legacy.setCommandRejectsSparkCoreConfs", "false")
-    session.conf.set("spark.speculation", "true")
-    yield session
-    for query in session.streams.active:
-        query.stop()
-
-
-def test_speculation_is_refused_for_batches(speculative: SparkSession, options: dict[str, str]) -> None:
-    """By the tasks, before they write."""
-    writing = numbered(speculative, 1_000).write.format("aioproducer").options(**options)
-    with pytest.raises(PySparkException, match=r"exactly-once needs spark\.speculation=false"):
-        writing.option("delivery", "exactly-once").mode("append").save()
-    assert committed(options) == []
-
-
-def test_speculation_is_refused_for_streams(
-    speculative: SparkSession, options: dict[str, str], tmp_path: Path
-) -> None:
-    """Likewise."""
-    with pytest.raises(StreamingQueryException, match=r"exactly-once needs spark\.speculation=false"):
-        write_epoch(speculative, options | {"delivery": "exactly-once"}, tmp_path)
-    assert committed(options) == []
-
-
-def test_speculation_is_allowed_at_least_once(
-    speculative: SparkSession, options: dict[str, str], tmp_path: Path
-) -> None:
-    """Batches and streams: whoever allows that rows are there twice may write them twice."""
-    numbered(speculative, 1_000).write.format("aioproducer").options(**options).mode("append").save()
-    assert numbers(committed(options)) == once(1_000)
-    write_epoch(speculative, options, tmp_path)
-    assert len(committed(options)) == 1_000 + ROWS

@@ -1,0 +1,66 @@
+"""Attempts of one task that run at once, which Spark may be told to start: exactly once refuses them, at least once does not."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from pyspark.errors import PySparkException, StreamingQueryException
+
+from tests.spark.rows import committed, marked_stream, numbered, numbers, once
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = [pytest.mark.kafka]
+
+EXACTLY = {"delivery": "exactly-once"}
+ROWS = 3_000
+
+
+def write_stream(spark: SparkSession, options: dict[str, str], checkpoint: Path) -> None:
+    """One epoch."""
+    writing = marked_stream(spark, ROWS, 3, 1).writeStream.format("aioproducer").options(**options)
+    query = writing.option("checkpointLocation", str(checkpoint)).trigger(availableNow=True).start()
+    query.awaitTermination()
+
+
+@pytest.fixture
+def speculative(spark: SparkSession) -> Iterator[SparkSession]:
+    """A session that says that slow tasks may be attempted a second time meanwhile."""
+    session: Any = spark.newSession()
+    # Else Spark wants to be told before it starts.
+    session.conf.set("spark.sql.legacy.setCommandRejectsSparkCoreConfs", "false")
+    session.conf.set("spark.speculation", "true")
+    yield session
+    for query in session.streams.active:
+        query.stop()
+
+
+def test_speculation_is_refused_for_batches(speculative: SparkSession, options: dict[str, str]) -> None:
+    """By the tasks, before they write."""
+    writing = numbered(speculative, 1_000).write.format("aioproducer").options(**options)
+    with pytest.raises(PySparkException, match=r"exactly-once needs spark\.speculation=false"):
+        writing.options(**EXACTLY).mode("append").save()
+    assert committed(options) == []
+
+
+def test_speculation_is_refused_for_streams(
+    speculative: SparkSession, options: dict[str, str], tmp_path: Path
+) -> None:
+    """Likewise."""
+    with pytest.raises(StreamingQueryException, match=r"exactly-once needs spark\.speculation=false"):
+        write_stream(speculative, options | EXACTLY, tmp_path)
+    assert committed(options) == []
+
+
+def test_speculation_is_allowed_at_least_once(
+    speculative: SparkSession, options: dict[str, str], tmp_path: Path
+) -> None:
+    """Batches and streams: whoever allows that rows are there twice may write them twice."""
+    numbered(speculative, 1_000).write.format("aioproducer").options(**options).mode("append").save()
+    assert numbers(committed(options)) == once(1_000)
+    write_stream(speculative, options, tmp_path)
+    assert len(committed(options)) == 1_000 + ROWS
