@@ -20,11 +20,23 @@ from aioproducer import (
     TransactionTimeoutError,
 )
 from aioproducer._state.transaction import State
-from aioproducer.testing import EmbeddedKafka
+from aioproducer.testing import EmbeddedKafka, Fault
 from tests.net.support import LIMIT, Make, all_acked, engine, outcomes, until
 from tests.net.transactional import END_TXN, INIT_PRODUCER_ID, NAME, asked, put, seen, state, written
 
 SOON = 0.05
+
+
+async def left_alone(clerk: Producer[Any, Any], ledger: EmbeddedKafka) -> Fault:
+    """A commit of b"a" that was done and that nobody waits for; its answer is on its way until it is released."""
+    held = ledger.faults.delay(api=END_TXN)
+    await clerk.begin_transaction()
+    await put(clerk, b"a")
+    committing = asyncio.create_task(clerk.commit_transaction())
+    await held.reached()
+    committing.cancel()
+    await asyncio.wait([committing])
+    return held
 
 
 @pytest.mark.parametrize("had_committed", [False, True])
@@ -77,13 +89,7 @@ async def test_e01_init_settles_it_with_a_coordinator_that_cannot_tell_yet(
     clerk: Producer[Any, Any], ledger: EmbeddedKafka, code: int
 ) -> None:
     """How the id stands is asked again when it loads or has moved; that it was committed stays as it is."""
-    held = ledger.faults.delay(api=END_TXN)
-    await clerk.begin_transaction()
-    await put(clerk, b"a")
-    committing = asyncio.create_task(clerk.commit_transaction())
-    await held.reached()
-    committing.cancel()
-    await asyncio.wait([committing])
+    held = await left_alone(clerk, ledger)
     ledger.faults.error(code, api="DescribeTransactions", times=2)
     await clerk.init_transactions()
     held.release()
@@ -96,13 +102,7 @@ async def test_e01_init_does_not_settle_what_another_has_taken_over(
     clerk: Producer[Any, Any], make: Make, ledger: EmbeddedKafka
 ) -> None:
     """It was committed, as it happens; the error does not claim to know."""
-    held = ledger.faults.delay(api=END_TXN)
-    await clerk.begin_transaction()
-    await put(clerk, b"a")
-    committing = asyncio.create_task(clerk.commit_transaction())
-    await held.reached()
-    committing.cancel()
-    await asyncio.wait([committing])
+    held = await left_alone(clerk, ledger)
     other = make(ledger, transactional_id=NAME)
     await other.start()
     await other.init_transactions()

@@ -10,7 +10,6 @@ from tests.simulation.weather import TOPIC
 from tests.simulation.world import World, simulate
 
 MARKERS, KEPT = 0.002, 0.020
-UNKNOWN_PRODUCER_ID = 59
 LEARNING, MEASURED = 120, 100
 
 
@@ -46,7 +45,7 @@ def test_records_are_sent_when_the_leader_takes_them(seed: int, version: int, *,
             await producer.begin_transaction()
             await (await producer.send(TOPIC, b"x"))
             if renewed:
-                world.kafka.faults.error(UNKNOWN_PRODUCER_ID, api="EndTxn", times=1)
+                world.kafka.faults.error("UNKNOWN_PRODUCER_ID", api="EndTxn", times=1)
                 await producer.abort_transaction()
             else:
                 await producer.commit_transaction()

@@ -16,6 +16,7 @@ from tests.kafka.reading import ReadRecord, read_all
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.streaming.query import StreamingQuery
 
 SCHEMA = "key string, value string"
 
@@ -74,6 +75,16 @@ def marked_stream(spark: SparkSession, rows: int, tasks: int, epochs: int) -> Da
     source = f"concat('source ', value % {SOURCES_OF_A_STREAM})"
     value = marked(source, f"value div {SOURCES_OF_A_STREAM}", "repeat('é', int(value % 50))")
     return numbers.selectExpr(f"{source} as key", "value").select("key", value.alias("value"))
+
+
+def write_stream(
+    df: DataFrame, options: dict[str, str], checkpoint: Path, name: str = "aioproducer"
+) -> StreamingQuery:
+    """Write all that is there by the sink of this name, and give the query back once it has ended."""
+    writing = df.writeStream.format(name).options(**options).option("checkpointLocation", str(checkpoint))
+    query = writing.trigger(availableNow=True).start()
+    query.awaitTermination()
+    return query
 
 
 def expected_of_a_stream(rows: int, epochs: int) -> dict[str, int]:

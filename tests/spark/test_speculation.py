@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from pyspark.errors import PySparkException, StreamingQueryException
 
-from tests.spark.rows import committed, marked_stream, numbered, numbers, once
+from tests.spark.rows import committed, marked_stream, numbered, numbers, once, write_stream
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -18,13 +18,6 @@ pytestmark = [pytest.mark.kafka]
 
 EXACTLY = {"delivery": "exactly-once"}
 ROWS = 3_000
-
-
-def write_stream(spark: SparkSession, options: dict[str, str], checkpoint: Path) -> None:
-    """One epoch."""
-    writing = marked_stream(spark, ROWS, 3, 1).writeStream.format("aioproducer").options(**options)
-    query = writing.option("checkpointLocation", str(checkpoint)).trigger(availableNow=True).start()
-    query.awaitTermination()
 
 
 @pytest.fixture
@@ -52,7 +45,7 @@ def test_speculation_is_refused_for_streams(
 ) -> None:
     """Likewise."""
     with pytest.raises(StreamingQueryException, match=r"exactly-once needs spark\.speculation=false"):
-        write_stream(speculative, options | EXACTLY, tmp_path)
+        write_stream(marked_stream(speculative, ROWS, 3, 1), options | EXACTLY, tmp_path)
     assert committed(options) == []
 
 
@@ -62,5 +55,5 @@ def test_speculation_is_allowed_at_least_once(
     """Batches and streams: whoever allows that rows are there twice may write them twice."""
     numbered(speculative, 1_000).write.format("aioproducer").options(**options).mode("append").save()
     assert numbers(committed(options)) == once(1_000)
-    write_stream(speculative, options, tmp_path)
+    write_stream(marked_stream(speculative, ROWS, 3, 1), options, tmp_path)
     assert len(committed(options)) == 1_000 + ROWS

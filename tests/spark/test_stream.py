@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 from pyspark.errors import StreamingQueryException
 
 from tests.spark.epochs import FILES, ROWS, folder_of_epochs
 from tests.spark.faulty import LostBehindSink
-from tests.spark.rows import committed, forget_last_commit, numbers, once
+from tests.spark.rows import committed, forget_last_commit, numbers, once, write_stream
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -32,20 +32,12 @@ def stream(spark: SparkSession, source: Path) -> DataFrame:
     return lines.repartition(2, "value").selectExpr("value as key", "value")
 
 
-def run(df: DataFrame, options: dict[str, str], checkpoint: Path, name: str = "aioproducer") -> Any:
-    """Write all that is there, and give the query back once it has ended."""
-    writing = df.writeStream.format(name).options(**options).option("checkpointLocation", str(checkpoint))
-    query = writing.trigger(availableNow=True).start()
-    query.awaitTermination()
-    return query
-
-
 @pytest.mark.parametrize("delivery", ["at-least-once", "exactly-once"])
 def test_a_stream(
     spark: SparkSession, options: dict[str, str], source: Path, tmp_path: Path, delivery: str
 ) -> None:
     """Every row of every epoch, and Spark knows how many they were."""
-    query = run(stream(spark, source), options | {"delivery": delivery}, tmp_path / "checkpoint")
+    query = write_stream(stream(spark, source), options | {"delivery": delivery}, tmp_path / "checkpoint")
     assert numbers(committed(options)) == once(FILES * ROWS)
     assert [progress.sink.numOutputRows for progress in query.recentProgress] == [ROWS] * FILES
 
@@ -56,7 +48,9 @@ def test_tasks_that_are_lost_behind_their_work(
 ) -> None:
     """Each is repeated though all of its rows were written: exactly once finds its mark, at least once doubles them."""
     spark.dataSource.register(LostBehindSink)
-    run(stream(spark, source), options | {"delivery": delivery}, tmp_path / "checkpoint", "lost-behind")
+    write_stream(
+        stream(spark, source), options | {"delivery": delivery}, tmp_path / "checkpoint", "lost-behind"
+    )
     found = numbers(committed(options))
     assert set(found.values()) == {copies}
     assert set(found) == set(range(FILES * ROWS))
@@ -67,9 +61,9 @@ def test_an_epoch_that_is_repeated_adds_nothing(
 ) -> None:
     """The query is started again from a checkpoint that does not know of its last epoch."""
     for _ in range(2):
-        run(stream(spark, source), options | EXACTLY, tmp_path / "checkpoint")
+        write_stream(stream(spark, source), options | EXACTLY, tmp_path / "checkpoint")
         forget_last_commit(tmp_path / "checkpoint")
-    run(stream(spark, source), options | EXACTLY, tmp_path / "checkpoint")
+    write_stream(stream(spark, source), options | EXACTLY, tmp_path / "checkpoint")
     assert numbers(committed(options)) == once(FILES * ROWS)
 
 
@@ -77,11 +71,11 @@ def test_an_epoch_that_is_repeated_with_other_rows_is_refused(
     spark: SparkSession, options: dict[str, str], source: Path, tmp_path: Path
 ) -> None:
     """A plan that puts rows into other tasks than before: nothing is lost or doubled, and the error says why."""
-    run(stream(spark, source), options | EXACTLY, tmp_path / "checkpoint")
+    write_stream(stream(spark, source), options | EXACTLY, tmp_path / "checkpoint")
     forget_last_commit(tmp_path / "checkpoint")
     other = stream(spark, source).selectExpr("key", "concat(value, cast(rand() as string)) as value")
     with pytest.raises(StreamingQueryException, match="not deterministic"):
-        run(other, options | EXACTLY, tmp_path / "checkpoint")
+        write_stream(other, options | EXACTLY, tmp_path / "checkpoint")
     assert numbers(committed(options)) == once(FILES * ROWS)
 
 
@@ -90,9 +84,9 @@ def test_a_checkpoint_that_was_set_back_is_refused(
 ) -> None:
     """With a sink.id a new checkpoint begins at epoch 0 again, of which the topic has had later ones."""
     pinned = options | EXACTLY | {"sink.id": options["topic"]}
-    run(stream(spark, source), pinned, tmp_path / "one")
+    write_stream(stream(spark, source), pinned, tmp_path / "one")
     with pytest.raises(StreamingQueryException, match="set back"):
-        run(stream(spark, source), pinned, tmp_path / "two")
+        write_stream(stream(spark, source), pinned, tmp_path / "two")
     assert numbers(committed(options)) == once(FILES * ROWS)
 
 

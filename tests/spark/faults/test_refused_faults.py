@@ -9,7 +9,7 @@ import pytest
 from pyspark.errors import StreamingQueryException
 
 from aioproducer.spark import audit
-from tests.spark.rows import expected_of_a_stream, forget_last_commit, marked_stream
+from tests.spark.rows import expected_of_a_stream, forget_last_commit, marked_stream, write_stream
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -24,10 +24,7 @@ OTHER_ROWS = r"(?s)repeated with.*not deterministic"
 
 def write_epoch(spark: SparkSession, options: dict[str, str], checkpoint: Path, tasks: int = TASKS) -> None:
     """The next one, or the one that the checkpoint does not know of; this source gives one to each run."""
-    rows = marked_stream(spark, ROWS, tasks, EPOCHS)
-    writing = rows.writeStream.format("aioproducer").options(**options)
-    query = writing.option("checkpointLocation", str(checkpoint)).trigger(availableNow=True).start()
-    query.awaitTermination()
+    write_stream(marked_stream(spark, ROWS, tasks, EPOCHS), options, checkpoint)
 
 
 def verdict(spark: SparkSession, options: dict[str, str], epochs: int) -> Verdict:
