@@ -83,7 +83,7 @@ def this_worker() -> Worker:
 def _spare_what_is_loaded() -> None:
     """Have Spark's collections pass over all modules: looking through them takes some 50 ms of a processor after each task.
 
-    In small epochs that was half of what Python took: Spark writes down what it has done while its workers do this.
+    In small epochs that was most of what Python took: Spark writes down what it has done while its workers do this.
     """
     gc.collect()
     gc.freeze()
