@@ -24,7 +24,7 @@ FENCED: Final = 3
 _EVERY: Final = 3
 _GROUP: Final = "copiers"
 _SETTINGS: Final[dict[str, Any]] = {"request_timeout_ms": 4_000, "delivery_timeout_ms": 60_000}
-Step = Literal["begun", "committed", "aborted", "recovering", "holding", "fenced"]
+Step = Literal["ready", "begun", "committed", "aborted", "recovering", "holding", "fenced"]
 
 
 class DeliberateError(Exception):
@@ -100,6 +100,7 @@ class Copier:
         self.positions = dict.fromkeys(self.order.ends, 0)
         self.positions |= {place.partition: one.offset for place, one in committed.items()}
         self.rewind()
+        tell("ready")
 
     def rewind(self) -> None:
         """Read again what was read since the last commit."""

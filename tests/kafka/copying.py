@@ -224,8 +224,12 @@ class Copying:
         node.start()
 
     async def stop_copier_for_its_successor(self, index: int) -> None:
-        """SIGSTOP, then another takes over and commits, then SIGCONT: the zombie learns that it is one."""
+        """SIGSTOP, then another takes over and commits, then SIGCONT: the zombie learns that it is one.
+
+        It must have owned the id: one that is stopped while it starts would come later, and rightly take over.
+        """
         zombie = self.processes[index]
+        await self.until(lambda: zombie.told["ready"], "the copier that is to be stopped")
         zombie.pause()
         successor = await self.start(index)
         await self.until(lambda: successor.told["committed"], "the successor's first commit")
