@@ -294,7 +294,11 @@ class DeliveryError(KafkaError):
             yield f"{self.attempts} attempt{'s' if self.attempts > 1 else ''}"
         if self.elapsed is not None:
             yield f"after {self.elapsed:.3g} s"
-        yield "it may have been written" if self.outcome is Outcome.UNKNOWN else "it was not written"
+        if self._is_of_a_record():
+            yield "it may have been written" if self.outcome is Outcome.UNKNOWN else "it was not written"
+
+    def _is_of_a_record(self) -> bool:
+        return True
 
 
 class DeliveryTimeoutError(DeliveryError, TimeoutError):
@@ -320,6 +324,10 @@ class BrokerError(DeliveryError):
         self.name = name
         self.broker = broker
         super().__init__(message, **facts)
+
+    def _is_of_a_record(self) -> bool:
+        # Coordinators answer for ids and transactions: whoever tells of that says what it means for records.
+        return self.topic is not None
 
     def _compose(self, message: str | None) -> str:
         said = f"{printable(self.name)} (error {self.code})"

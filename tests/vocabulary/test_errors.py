@@ -171,6 +171,15 @@ def test_delivery_errors_say_whether_the_record_may_be_there() -> None:
     """The text of a delivery error states the outcome in words."""
     assert "it was not written" in str(DeliveryTimeoutError())
     assert "it may have been written" in str(DeliveryTimeoutError(outcome=Outcome.UNKNOWN))
+    refused = BrokerError("no", code=10, name="MESSAGE_TOO_LARGE", topic="orders")
+    assert str(refused) == "MESSAGE_TOO_LARGE (error 10): no (topic 'orders', it was not written)"
+
+
+@pytest.mark.parametrize("outcome", [Outcome.NOT_WRITTEN, Outcome.UNKNOWN])
+def test_what_a_coordinator_answers_is_not_about_a_record(outcome: Outcome) -> None:
+    """Whether something was written is no question where a producer id or a transaction was asked for."""
+    error = BrokerError("a newer epoch is known", code=47, name="INVALID_PRODUCER_EPOCH", outcome=outcome)
+    assert str(error) == "INVALID_PRODUCER_EPOCH (error 47): a newer epoch is known"
 
 
 def test_broker_errors_give_number_name_and_the_brokers_words() -> None:
