@@ -14,9 +14,9 @@ import attrs
 import pyspark
 
 from tests.spark.clusters.daemon import Daemon, dying_with_the_tests, tail
+from tools.checks import QUICK_SPARK
 
 __all__ = [
-    "QUICK",
     "SPARK_HOME",
     "START_LIMIT",
     "StandaloneCluster",
@@ -29,8 +29,6 @@ SPARK_HOME: Final = Path(pyspark.__file__).parent
 WORKERS: Final = 2
 START_LIMIT: Final = 60.0
 PROGRAM_LIMIT: Final = 200.0
-# Ready sooner, and never as fast.
-QUICK: Final = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 # Of the machine; nothing that leads to the tree, or to what the tests run in.
 KEPT: Final = ("HOME", "JAVA_HOME", "LANG", "PATH", "TMPDIR")
 
@@ -42,7 +40,7 @@ def clean_environment(folder: Path) -> dict[str, str]:
         "SPARK_LOCAL_DIRS": str(folder),
         "SPARK_LOCAL_IP": "127.0.0.1",
         "SPARK_DAEMON_MEMORY": "256m",
-        "SPARK_DAEMON_JAVA_OPTS": QUICK,
+        "SPARK_DAEMON_JAVA_OPTS": QUICK_SPARK,
     }
 
 
@@ -110,13 +108,13 @@ class StandaloneCluster:
         confs = {
             "spark.driver.host": "127.0.0.1",
             "spark.executor.memory": "512m",
-            "spark.executor.extraJavaOptions": QUICK,
+            "spark.executor.extraJavaOptions": QUICK_SPARK,
             "spark.sql.shuffle.partitions": "2",
             "spark.ui.enabled": "false",
         }
         command = [str(SPARK_HOME / "bin" / "spark-submit"), "--master", self.url]
         command += [word for name, value in confs.items() for word in ("--conf", f"{name}={value}")]
-        command += ["--driver-java-options", QUICK, *options, str(program), *arguments]
+        command += ["--driver-java-options", QUICK_SPARK, *options, str(program), *arguments]
         return run_to_the_end(command, folder, clean_environment(self.folder) | environment)
 
     def logs(self) -> str:

@@ -15,9 +15,10 @@ from tests.repo.source import ROOT
 from tests.spark.clusters.daemon import Daemon
 from tests.spark.clusters.page import ROWS as ROWS_OF_THE_PAGE
 from tests.spark.clusters.page import write_program
-from tests.spark.clusters.standalone import QUICK, SPARK_HOME, START_LIMIT, clean_environment, run_to_the_end
+from tests.spark.clusters.standalone import SPARK_HOME, START_LIMIT, clean_environment, run_to_the_end
 from tests.spark.epochs import ROWS, folder_of_epochs
 from tests.spark.rows import committed, numbers, once
+from tools.checks import QUICK_SPARK
 
 if TYPE_CHECKING:
     from tools.kafka_cluster import KafkaCluster
@@ -66,7 +67,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         "spark.ui.enabled": "false",
     }
     command = [str(SPARK_HOME / "bin" / "spark-submit"), "--master", "local[2]", "--class", SERVER]
-    command += ["--driver-java-options", QUICK]
+    command += ["--driver-java-options", QUICK_SPARK]
     command += [word for name, value in confs.items() for word in ("--conf", f"{name}={value}")]
     # Installed in place, the format would not be found by its name.
     python = {"PYTHONPATH": str(ROOT), "PYSPARK_PYTHON": sys.executable}

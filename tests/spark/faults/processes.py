@@ -14,6 +14,7 @@ from typing import Any, Final, Self
 import attrs
 import pyspark
 
+from tools.checks import QUICK_SPARK
 from tools.kafka_node import _dies_with_its_parent
 
 __all__ = ["CLUSTER", "Driver", "session_of"]
@@ -21,8 +22,6 @@ __all__ = ["CLUSTER", "Driver", "session_of"]
 ROOT: Final = Path(__file__).parents[3]
 CLUSTER: Final = "local-cluster[2,1,1024]"
 SECONDS_TO_END: Final = 20.0
-# Java that is there sooner, and is never as fast.
-QUICK: Final = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 # A driver misses executors that are frozen within seconds.
 IMPATIENT: Final = {
     "spark.executor.heartbeatInterval": "1s",
@@ -41,8 +40,8 @@ def session_of(master: str, folder: str, **settings: str) -> Any:
         "spark.ui.showConsoleProgress": "false",
         "spark.driver.bindAddress": "127.0.0.1",
         "spark.driver.host": "127.0.0.1",
-        "spark.driver.extraJavaOptions": QUICK,
-        "spark.executor.extraJavaOptions": QUICK,
+        "spark.driver.extraJavaOptions": QUICK_SPARK,
+        "spark.executor.extraJavaOptions": QUICK_SPARK,
         "spark.local.dir": f"{folder}/spark",
         "spark.sql.warehouse.dir": f"{folder}/warehouse",
         "spark.sql.shuffle.partitions": "2",
