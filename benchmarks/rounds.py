@@ -13,7 +13,7 @@ from typing import Final
 import attrs
 
 from benchmarks.measure import MARK, Round, Work
-from benchmarks.workloads import TRANSACTIONS, VALUES, Contestant, Workload
+from benchmarks.workloads import FOR_A_WARM_BROKER, Contestant, Workload
 from tools.kafka_cluster import KafkaCluster
 
 ROOT: Final = Path(__file__).parent.parent
@@ -40,7 +40,7 @@ class Rounds:
 
     def warm_up(self) -> None:
         """Let the broker's JVM compile what all of them need it to do."""
-        for contestant in (*VALUES.contestants[:2], *TRANSACTIONS[0].contestants):
+        for contestant in FOR_A_WARM_BROKER:
             self._one(contestant)
 
     def run(self, workload: Workload, rounds: int) -> None:

@@ -9,11 +9,13 @@ from __future__ import annotations
 
 from math import inf
 
-# A broker that took so much longer than it usually does has looked twice.
-KEPT = 0.018
+# A broker that took so much longer than it usually does has looked twice; what took longer still was something else.
+KEPT, SOMETHING_ELSE = 0.018, 0.030
 # Somewhat longer after each time that it did, and slowly shorter while it does not: as being kept costs 20 ms, it may come
-# to that once in some hundred transactions. Measured: larger steps cost more than they find.
-LONGER, STEP, SHORTER = 1.15, 0.0001, 0.998
+# to that once in many hundred transactions. Measured: larger steps cost more than they find.
+LONGER, STEP, SHORTER = 1.1, 0.00003, 0.0004
+# After so many that were not kept it is shortened twice as fast, and so on, up to the most in one step.
+SURE, SHORTEST = 500, 0.01
 # What does not help at this length does not help at all.
 MOST = 0.008
 # The first records of a transaction that came no later than this after the respite show that it is long enough.
@@ -29,6 +31,8 @@ class Respite:
         self._ended_at = -inf
         self._is_first = True
         self._sent_at: float | None = None
+        # Transactions in a row whose records were not kept.
+        self._long_enough = 0
 
     @property
     def until(self) -> float:
@@ -52,11 +56,17 @@ class Respite:
             self._learn(sent_at - self._ended_at, now - sent_at)
 
     def _learn(self, lull: float, took: float) -> None:
-        if took - self._usual >= KEPT:
+        longer = took - self._usual
+        if longer >= SOMETHING_ELSE:
+            # Usual from now on, or the next one takes this back.
+            self._usual = took
+        elif longer >= KEPT:
             self.seconds = 0.0 if self.seconds >= MOST else min(self.seconds * LONGER + STEP, MOST)
+            self._long_enough = 0
             # Should brokers be as slow as this from now on, that is usual in the end.
-            self._usual += (took - self._usual) / 256
-            return
-        self._usual = took if took < self._usual else self._usual + (took - self._usual) / 16
-        if lull <= self.seconds + NEAR:
-            self.seconds *= SHORTER
+            self._usual += longer / 512
+        else:
+            self._usual = took if took < self._usual else self._usual + longer / 16
+            if lull <= self.seconds + NEAR:
+                self._long_enough += 1
+                self.seconds *= 1 - min(SHORTER * (1 + self._long_enough / SURE), SHORTEST)

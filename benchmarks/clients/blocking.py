@@ -1,0 +1,88 @@
+"""A blocking socket to a broker, for what shows the limits: no event loop, no threads, one question after the other."""
+
+from __future__ import annotations
+
+import socket
+import struct
+import time
+from types import TracebackType
+from typing import Any, Final, Self, TypeVar
+
+import attrs
+
+from aioproducer._wire.codec import decode_response, encode_request
+from aioproducer._wire.messages.declaration import AnyMessage
+from aioproducer._wire.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
+
+M = TypeVar("M", bound=tuple[Any, ...])
+
+# A broker that has just started says so for a moment: coordinator loading, or not available.
+_NOT_YET, _PATIENCE = (14, 15), 100
+_INIT_VERSION: Final = 4
+_TRANSACTION_TIMEOUT_MS: Final = 60_000
+
+
+@attrs.define(eq=False)
+class Wire:
+    """`with Wire(servers) as wire:` is connected to the first of them."""
+
+    servers: str
+    _socket: socket.socket = attrs.field(init=False)
+
+    def __enter__(self) -> Self:
+        host, port = self.servers.split(",")[0].rsplit(":", 1)
+        self._socket = socket.create_connection((host, int(port)))
+        self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._socket.close()
+
+    def send(self, frame: bytes | bytearray) -> None:
+        """All of it."""
+        self._socket.sendall(frame)
+
+    def receive(self) -> bytes:
+        """The next answer."""
+        (size,) = struct.unpack(">i", self._receive(4))
+        return self._receive(size)
+
+    def ask(self, question: AnyMessage, version: int, kind: type[M]) -> M:
+        """One question, and its answer."""
+        self.send(framed(question, version))
+        return decode_response(kind, version, self.receive())[1]
+
+    def identity(self, transactional_id: str | None = None) -> tuple[int, int]:
+        """A producer id and its epoch."""
+        question = InitProducerIdRequest(
+            transactional_id=transactional_id,
+            transaction_timeout_ms=_TRANSACTION_TIMEOUT_MS,
+            producer_id=-1,
+            producer_epoch=-1,
+        )
+        for _ in range(_PATIENCE):
+            answer = self.ask(question, _INIT_VERSION, InitProducerIdResponse)
+            if answer.error_code not in _NOT_YET:
+                break
+            time.sleep(0.1)
+        if answer.error_code:
+            raise SystemExit(f"the broker gives no producer id: error {answer.error_code}")
+        return answer.producer_id, answer.producer_epoch
+
+    def _receive(self, size: int) -> bytes:
+        data = bytearray(size)
+        view = memoryview(data)
+        while view:
+            got = self._socket.recv_into(view)
+            if not got:
+                raise SystemExit("the broker closed the connection")
+            view = view[got:]
+        return bytes(data)
+
+
+def framed(question: AnyMessage, version: int) -> bytes:
+    """A request as it goes out."""
+    body = encode_request(question, version, 1, "limit")
+    return struct.pack(">i", len(body)) + body
