@@ -32,10 +32,11 @@ def _arguments() -> argparse.Namespace:
 def _measure(workloads: Sequence[Workload], rounds: int, scale: float) -> tuple[Results, Counts | None]:
     results: Results = {}
     counts = None
-    for nodes, some in groupby(workloads, lambda workload: workload.nodes):
+    for nodes, group in groupby(workloads, lambda workload: workload.nodes):
+        some = list(group)
         with KafkaCluster(nodes) as kafka:
             done = Rounds(kafka, scale, lambda line: print(line, flush=True))
-            done.warm_up()
+            done.warm_up(some)
             for workload in some:
                 done.run(workload, 1 if workload.once else rounds)
                 if workload is PARTITIONS:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Final
@@ -13,7 +13,7 @@ from typing import Final
 import attrs
 
 from benchmarks.measure import MARK, Round, Work
-from benchmarks.workloads import FOR_A_WARM_BROKER, Contestant, Workload
+from benchmarks.workloads import MANY_TRANSACTIONS, TRANSACTIONS, VALUES, Contestant, Workload
 from tools.kafka_cluster import KafkaCluster
 
 ROOT: Final = Path(__file__).parent.parent
@@ -38,10 +38,12 @@ class Rounds:
     results: Results = attrs.field(factory=dict, init=False)
     _topics: int = attrs.field(default=0, init=False)
 
-    def warm_up(self) -> None:
+    def warm_up(self, workloads: Sequence[Workload]) -> None:
         """Let the broker's JVM compile what all of them need it to do."""
-        for contestant in FOR_A_WARM_BROKER:
+        for contestant in VALUES.contestants[:2]:
             self._one(contestant)
+        if any(workload in TRANSACTIONS for workload in workloads):
+            self._one(MANY_TRANSACTIONS)
 
     def run(self, workload: Workload, rounds: int) -> None:
         """Each contestant once a round, so that whatever the machine does meanwhile hits all of them.
@@ -100,7 +102,10 @@ def _line(workload: Workload, contestant: Contestant, number: int, one: Round) -
 def _run_process(contestant: Contestant, one: Work) -> Round:
     python = python_of(contestant.python) if contestant.python else sys.executable
     command = [python, "-m", f"benchmarks.clients.{contestant.program}", json.dumps(attrs.asdict(one))]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False, timeout=_LIMIT)
+    try:
+        done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False, timeout=_LIMIT)
+    except subprocess.TimeoutExpired as error:
+        raise RoundFailedError(f"{contestant.name} did not end within {_LIMIT:g} s: {command}") from error
     for line in done.stdout.splitlines():
         if done.returncode == 0 and line.startswith(MARK):
             return Round(**json.loads(line.removeprefix(MARK)))

@@ -201,9 +201,6 @@ THREE_NODES: Final = Workload(
 WORKLOADS: Final = (
     VALUES, KEYS, KILOBYTES, BULK, TASKS, *PACES, *TRANSACTIONS, PARTITIONS, MEMORY, STALLS, LOOPS, CODECS, THREE_NODES,
 )  # fmt: skip
-# Before anything is counted. What the broker does for a transaction is compiled for good after some ten thousand of them
-# only, and takes half the time then.
-FOR_A_WARM_BROKER: Final = (
-    *VALUES.contestants[:2],
-    attrs.evolve(TRANSACTIONS[0].contestants[0], records=20_000),
-)
+# What the broker does for a transaction is compiled for good after some ten thousand of them only, and takes half the time
+# then: before those that count.
+MANY_TRANSACTIONS: Final = attrs.evolve(TRANSACTIONS[0].contestants[0], records=20_000)
