@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import subprocess
 import sys
@@ -60,7 +61,10 @@ def pythons() -> dict[str, Path]:
 
 def build_sdist(folder: Path) -> Path:
     """The sdist of this tree."""
-    run(sys.executable, "-m", "build", "--sdist", "--outdir", folder, ROOT, cwd=folder)
+    # What describes it is written into the tree, where two at a time would be in each other's way.
+    with (ROOT / "pyproject.toml").open() as turn:
+        fcntl.flock(turn, fcntl.LOCK_EX)
+        run(sys.executable, "-m", "build", "--sdist", "--outdir", folder, ROOT, cwd=folder)
     return only(folder, "*.tar.gz")
 
 
