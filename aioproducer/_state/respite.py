@@ -14,8 +14,9 @@ KEPT, SOMETHING_ELSE = 0.018, 0.030
 # Somewhat longer after each time that it did, and slowly shorter while it does not: as being kept costs 20 ms, it may come
 # to that once in many hundred transactions. Measured: larger steps cost more than they find.
 LONGER, STEP, SHORTER = 1.1, 0.00003, 0.0004
-# After so many that were not kept it is shortened twice as fast, and so on, up to the most in one step.
-SURE, SHORTEST = 500, 0.01
+# SHORTER is the part that a step takes off at first: twice that after so many in a row that were not kept, and so on, up to
+# the largest.
+SURE, LARGEST = 500, 0.01
 # What does not help at this length does not help at all.
 MOST = 0.008
 # The first records of a transaction that came no later than this after the respite show that it is long enough.
@@ -69,4 +70,4 @@ class Respite:
             self._usual = took if took < self._usual else self._usual + longer / 16
             if lull <= self.seconds + NEAR:
                 self._long_enough += 1
-                self.seconds *= 1 - min(SHORTER * (1 + self._long_enough / SURE), SHORTEST)
+                self.seconds *= 1 - min(SHORTER * (1 + self._long_enough / SURE), LARGEST)

@@ -19,6 +19,8 @@ M = TypeVar("M", bound=tuple[Any, ...])
 # A broker that has just started says so for a moment: coordinator loading, or not available.
 _NOT_YET, _PATIENCE = (14, 15), 100
 _INIT_VERSION: Final = 4
+PRODUCE_VERSION: Final = 12
+"""The last that names topics."""
 _TRANSACTION_TIMEOUT_MS: Final = 60_000
 
 
@@ -80,6 +82,12 @@ class Wire:
                 raise SystemExit("the broker closed the connection")
             view = view[got:]
         return bytes(data)
+
+
+def check(error_code: int) -> None:
+    """Nothing that was refused counts."""
+    if error_code:
+        raise SystemExit(f"the broker answered with error {error_code}")
 
 
 def framed(question: AnyMessage, version: int) -> bytes:

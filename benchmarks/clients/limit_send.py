@@ -19,12 +19,11 @@ from aioproducer._wire.messages.produce import (
     ProduceResponse,
     TopicProduceData,
 )
-from benchmarks.clients.blocking import Wire, framed
+from benchmarks.clients.blocking import PRODUCE_VERSION, Wire, check, framed
 from benchmarks.measure import BATCH_SIZE, Round, Stopwatch, Work, work
 
 _PARTITIONS = 4
 _IN_FLIGHT = 5
-_VERSION = 12  # the last that names topics
 _NOW = 1_700_000_000_000
 _CRC, _CRC_START, _SEQUENCE = 17, 21, 53  # places in a batch
 
@@ -60,7 +59,7 @@ def _frame(topic: str, batch: bytes, records: int) -> _Frame:
     request = ProduceRequest(
         acks=-1, timeout_ms=30_000, topic_data=[TopicProduceData(name=topic, partition_data=partitions)]
     )
-    data = bytearray(framed(request, _VERSION))
+    data = bytearray(framed(request, PRODUCE_VERSION))
     places, at = [], -1
     for _ in range(_PARTITIONS):
         at = data.index(batch, at + 1)
@@ -68,21 +67,20 @@ def _frame(topic: str, batch: bytes, records: int) -> _Frame:
     return _Frame(data, places, records)
 
 
-def _check(answer: bytes) -> None:
-    _, response = decode_response(ProduceResponse, _VERSION, answer)
+def _check_answer(answer: bytes) -> None:
+    _, response = decode_response(ProduceResponse, PRODUCE_VERSION, answer)
     for topic in response.responses:
         for partition in topic.partition_responses:
-            if partition.error_code:
-                raise SystemExit(f"the broker answered with error {partition.error_code}")
+            check(partition.error_code)
 
 
 def _send_all(wire: Wire, frame: _Frame, requests: int) -> None:
     for number in range(requests):
         if number >= _IN_FLIGHT:
-            _check(wire.receive())
+            _check_answer(wire.receive())
         wire.send(frame.next())
     for _ in range(min(_IN_FLIGHT, requests)):
-        _check(wire.receive())
+        _check_answer(wire.receive())
 
 
 def _run(one: Work) -> Round:

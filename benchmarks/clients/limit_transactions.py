@@ -23,11 +23,12 @@ from aioproducer._wire.messages.produce import (
     ProduceResponse,
     TopicProduceData,
 )
-from benchmarks.clients.blocking import Wire
+from benchmarks.clients.blocking import PRODUCE_VERSION, Wire, check
 from benchmarks.measure import Offsets, Round, Stopwatch, Transacted, Work, no_offsets, work
 
-# Produce: the last that names topics. EndTxn: the first that tells the next epoch.
-_PRODUCE_VERSION, _END_VERSION, _FIND_VERSION = 12, 5, 4
+# The first that tells the next epoch.
+_END_VERSION: Final = 5
+_FIND_VERSION: Final = 4
 _TRANSACTION: Final = 1
 _CAPACITY: Final = 1024
 _NOW: Final = 1_700_000_000_000
@@ -75,11 +76,11 @@ class _Transactions:
 
     def _send(self, request: ProduceRequest) -> Offsets:
         self.respite.sent(time.perf_counter())
-        answer = self.wire.ask(request, _PRODUCE_VERSION, ProduceResponse)
+        answer = self.wire.ask(request, PRODUCE_VERSION, ProduceResponse)
         self.respite.answered(time.perf_counter())
         (topic,) = answer.responses
         (partition,) = topic.partition_responses
-        _check(partition.error_code)
+        check(partition.error_code)
         offsets = no_offsets()
         offsets[0].append(partition.base_offset)
         return offsets
@@ -87,7 +88,7 @@ class _Transactions:
     def _commit(self) -> None:
         question = EndTxnRequest(self.name, self.producer_id, self.epoch, committed=True)
         answer = self.wire.ask(question, _END_VERSION, EndTxnResponse)
-        _check(answer.error_code)
+        check(answer.error_code)
         self.producer_id, self.epoch = answer.producer_id, answer.producer_epoch
         self.respite.ended(time.perf_counter())
 
@@ -96,11 +97,6 @@ def _sleep_until(moment: float) -> None:
     while (left := moment - time.perf_counter()) > 0:
         if left > _SLEEPS_LONGER:
             time.sleep(left - _SLEEPS_LONGER)
-
-
-def _check(error_code: int) -> None:
-    if error_code:
-        raise SystemExit(f"the broker answered with error {error_code}")
 
 
 def _run(one: Work) -> Round:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fcntl
 import os
 import subprocess
 import sys
@@ -12,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.repo.source import ROOT
+from tools.setup_venv import locked
 
 PIP = (sys.executable, "-m", "pip", "--disable-pip-version-check")
 
@@ -62,8 +62,7 @@ def pythons() -> dict[str, Path]:
 def build_sdist(folder: Path) -> Path:
     """The sdist of this tree."""
     # What describes it is written into the tree, where two at a time would be in each other's way.
-    with (ROOT / "pyproject.toml").open() as turn:
-        fcntl.flock(turn, fcntl.LOCK_EX)
+    with locked(ROOT / "build"):
         run(sys.executable, "-m", "build", "--sdist", "--outdir", folder, ROOT, cwd=folder)
     return only(folder, "*.tar.gz")
 
