@@ -22,19 +22,19 @@ demo-spark: ## DataFrames into an embedded Kafka through Spark, exactly once, au
 	@mkdir -p build && $(full) examples/spark_pipeline.py build/spark-report.png
 
 check: ## all that needs no Java, for every edit: lint, and the core suite
-	@$(dev) tools/checks.py check
+	@$(dev) -m tools.checks check
 
 lint: ## ruff, ruff format, mypy, stubtest, import-linter
-	@$(dev) tools/checks.py lint
+	@$(dev) -m tools.checks lint
 
 format: ## let ruff format the tree and mend what it can
 	@$(dev) -m ruff format -q . && $(dev) -m ruff check --fix -q .
 
 test: ## everything: lint, the core suite on each Python found, real Kafka, the distribution
-	@$(full) tools/checks.py test
+	@$(full) -m tools.checks test $(if $(REPEAT_UNTIL),--repeat-until $(REPEAT_UNTIL))
 
 proof: ## the proof at length: 50 times the seeds, every byte, ten times the kills (hours)
-	@$(full) tools/checks.py proof
+	@$(full) -m tools.checks proof
 
 mutants: ## plant defects that other clients have had, one at a time: each must be caught
 	@$(dev) -m tests.mutants
@@ -49,7 +49,7 @@ bench-spark: ## measure DataFrames into Kafka: this sink, Spark's own connector,
 	@$(full) -m benchmarks.spark
 
 floors: ## the core suite with the lowest versions of the dependencies
-	@$(dev) tools/checks.py floors
+	@$(dev) -m tools.checks floors
 
 clean: ## remove what was built, keep the environments and the downloaded Kafka
 	@rm -rf build dist *.egg-info .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis

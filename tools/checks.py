@@ -1,35 +1,33 @@
 """Run the project's checks and close with a table of them and one line of counts.
 
-    python tools/checks.py lint      style, types, stubs, layers
-    python tools/checks.py check     ... and the core suite on this Python: all that needs no Java
-    python tools/checks.py test      ... on every Python found, the proof, with real Kafka, and the built distribution
-    python tools/checks.py proof     the proof at length: 50 times the seeds, every byte, ten times the kills (hours)
-    python tools/checks.py floors    the core suite against the lowest versions that pyproject.toml allows
+    python -m tools.checks lint      style, types, stubs, layers
+    python -m tools.checks check     ... and the core suite on this Python: all that needs no Java
+    python -m tools.checks test      ... on every Python found, the proof, with real Kafka, and the built distribution
+    python -m tools.checks proof     the proof at length: 50 times the seeds, every byte, ten times the kills (hours)
+    python -m tools.checks floors    the core suite against the lowest versions that pyproject.toml allows
 
 Every check runs, also after one that failed. The last line, 'N passed, N failed', counts tests and other checks alike.
+With `--repeat-until TIME` (seconds since 1970), what failed is repeated alone when all else is over: see tools/repeats.py.
+`AIOPRODUCER_RUN_SEED=n` draws the seeds of another run again.
 """
 
 from __future__ import annotations
 
 import argparse
-import os
 import shutil
 import signal
 import subprocess
 import sys
 import tempfile
 import time
-import xml.etree.ElementTree as ET
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from pathlib import Path
-from typing import IO
 
-ROOT = Path(__file__).resolve().parent.parent
-REPORTS = ROOT / "build" / "checks"
-LIMIT_SECONDS = 1500.0
-COUNTS = ("passed", "failed", "skipped")
+from tools import one_check
+from tools.one_check import ROOT, RUN_SEED, Check, counts
+from tools.repeats import repeat_failed
+
 # What is proven on one Python, at full length; see tests/effort.py.
 PROOF_LAYERS = ("tests/exhaustive", "tests/properties", "tests/simulation", "tests/scenarios", "tests/proxy")
 # They share a Spark.
@@ -40,8 +38,6 @@ SPARK_CLUSTERS = ("tests/spark/clusters",)
 SPARK_FAULTS = ("tests/spark/faults",)
 SHORT_SPARK_FAULTS = ("tests/spark/faults/test_stream_faults.py",)
 SPARK_BENCHMARKS = ("tests/spark/test_benchmarks.py",)
-# Ready sooner, and never as fast.
-QUICK_SPARK = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 OLD_SPARK = "3.5"
 # What there is on it: `write()` and `foreach_batch()`, which need no data sources in Python, and the audit, tried by hand.
 ON_OLD_SPARK = ("tests/spark/older", "tests/spark/test_frames.py", "tests/spark/test_updates.py")
@@ -66,88 +62,6 @@ RUN_IMPORT_LINTER = (
 )
 
 
-@dataclass
-class Check:
-    """One program to run, and what came of it."""
-
-    name: str
-    command: list[str]
-    reports_tests: bool = False
-    passed: int = 0
-    failed: int = 0
-    skipped: int = 0
-    seconds: float = 0.0
-    tree: Path = ROOT
-    effort: str = "few"
-    limit: float | None = None
-    process: subprocess.Popen[bytes] | None = None
-
-    def run(self, output: IO[bytes] | None = None) -> None:
-        """Run it to its end or its limit, and count; what it prints goes into a file, or is shown."""
-        began = time.monotonic()
-        code = self._exit_code(output)
-        self.seconds = time.monotonic() - began
-        if self.reports_tests:
-            self._read_report()
-        if code and not self.failed:
-            self.failed = 1  # It broke as a whole: no collection, a crash, the limit.
-        elif not code and not self.reports_tests:
-            self.passed = 1
-
-    def _exit_code(self, output: IO[bytes] | None) -> int:
-        limit = LIMIT_SECONDS if self.limit is None else self.limit
-        environment = os.environ | {
-            "PYTHONPATH": str(self.tree),
-            "AIOPRODUCER_EFFORT": self.effort,
-            "SPARK_SUBMIT_OPTS": QUICK_SPARK,
-        }
-        # A group of its own, so that ending it also ends what it has started.
-        with subprocess.Popen(
-            self.command,
-            cwd=self.tree,
-            env=environment,
-            start_new_session=True,
-            stdout=output,
-            stderr=output,
-        ) as self.process:
-            try:
-                return self.process.wait(limit)
-            except subprocess.TimeoutExpired:
-                self.end(signal.SIGKILL)
-                print(f"{self.name}: ended after {limit:.0f} seconds", flush=True)
-                return 1
-
-    def end(self, number: signal.Signals) -> None:
-        """Tell it, and what it has started, to end."""
-        if self.process is not None and self.process.poll() is None:
-            os.killpg(self.process.pid, number)
-
-    def _read_report(self) -> None:
-        """Count what pytest wrote down; a run that died has written nothing."""
-        try:
-            suite = ET.parse(self.report).getroot().find("testsuite")
-        except (OSError, ET.ParseError):
-            return
-        if suite is None:
-            return
-        self.failed = int(suite.get("failures", 0)) + int(suite.get("errors", 0))
-        self.skipped = int(suite.get("skipped", 0))
-        self.passed = int(suite.get("tests", 0)) - self.failed - self.skipped
-
-    @property
-    def report(self) -> Path:
-        """Where pytest leaves its counts."""
-        return REPORTS / f"{self.name.replace(' ', '-').replace(',', '')}.xml"
-
-    @property
-    def verdict(self) -> str:
-        """What the table says."""
-        if not self.reports_tests:
-            return "failed" if self.failed else "ok"
-        skipped = f", {self.skipped} skipped" if self.skipped else ""
-        return f"{self.passed} passed, {self.failed} failed{skipped}"
-
-
 Lane = list[Check]
 """What runs one after the other."""
 Turn = list[Lane]
@@ -168,7 +82,8 @@ def tool(name: str, module: str, *arguments: str) -> Check:
 def suite(name: str, python: str, *arguments: str) -> Check:
     """A run of pytest."""
     check = Check(name, [python, "-m", "pytest", "-q", *arguments], reports_tests=True)
-    check.command.append(f"--junit-xml={check.report}")
+    check.command += [f"--junit-xml={check.report}", "-o", f"cache_dir={check.cache}"]
+    check.command.append(f"--hypothesis-seed={RUN_SEED}")
     return check
 
 
@@ -312,7 +227,7 @@ def proof() -> list[Turn]:
 
 def floors() -> list[Turn]:
     """The lowest versions we say we work with, in a copy of the tree: the compiled modules are theirs too."""
-    tree = copy_of_the_tree(REPORTS.with_name("floors"))
+    tree = copy_of_the_tree(one_check.REPORTS.with_name("floors"))
     setup = environment("floors", "floors", ".venv", sys.executable)
     check = core_suite(f"{this_python()} at the floors", ".venv/bin/python")
     setup.tree = check.tree = tree
@@ -383,16 +298,21 @@ def headline(check: Check) -> str:
 
 
 # -------------------------------------------------------------------------------------------- closing
-def close(checks: list[Check]) -> int:
+def close(checks: list[Check], repetitions: list[Check]) -> int:
     """Print the table and the closing line; the exit code says whether all went well."""
-    width = max(len(check.name) for check in checks)
+    rows = [*checks, *repetitions]
+    width = max(len(check.name) for check in rows)
     print(f"\n{'check':<{width}}  {'seconds':>7}  result")
-    for check in checks:
+    for check in rows:
         print(f"{check.name:<{width}}  {check.seconds:>7.1f}  {check.verdict}")
-    passed, failed, skipped = (sum(getattr(check, key) for check in checks) for key in COUNTS)
-    print(f"{'in all':<{width}}  {sum(check.seconds for check in checks):>7.1f}\n")
-    summary = f"{passed} passed, {failed} failed" + (f", {skipped} skipped" if skipped else "")
-    (REPORTS / "summary.txt").write_text(summary + "\n")
+    print(f"{'in all':<{width}}  {sum(check.seconds for check in rows):>7.1f}\n")
+    for check in checks:
+        for name in check.unstable:
+            print(f"unstable: {name} ({check.name})")
+    failed = sum(check.failed for check in checks)
+    passed, skipped = sum(check.passed for check in checks), sum(check.skipped for check in checks)
+    summary = counts(passed, failed, skipped, sum(len(check.unstable) for check in checks))
+    (one_check.REPORTS / "summary.txt").write_text(summary + "\n")
     print(summary, flush=True)
     return 1 if failed else 0
 
@@ -403,14 +323,26 @@ def main() -> int:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("plan", choices=sorted(PLANS))
-    turns = PLANS[parser.parse_args().plan]()
+    parser.add_argument("--repeat-until", type=float, metavar="TIME")
+    options = parser.parse_args()
+    turns = PLANS[options.plan]()
     checks = [check for turn in turns for lane in turn for check in lane]
-    REPORTS.mkdir(parents=True, exist_ok=True)
+    one_check.REPORTS.mkdir(parents=True, exist_ok=True)
     for check in checks:
         check.report.unlink(missing_ok=True)
+        shutil.rmtree(check.cache, ignore_errors=True)
+    print(f"replay with AIOPRODUCER_RUN_SEED={RUN_SEED}", flush=True)
     for turn in turns:
         take(turn)
-    return close(checks)
+    return close(checks, repeated(checks, options.repeat_until))
+
+
+def repeated(checks: list[Check], until: float | None) -> list[Check]:
+    """What failed, once more, if a time is given until when."""
+    if until is None or not any(check.failed for check in checks):
+        return []
+    print(f"\nwhat failed is repeated alone; {until - time.time():.0f} seconds are left for it", flush=True)
+    return repeat_failed(checks, until, shown)
 
 
 def started() -> int:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import itertools
-import os
 import random
 from typing import Any, Final
 
@@ -19,13 +18,14 @@ from tests.kafka.committed import LIMIT, offsets, values
 from tests.kafka.levels import finalize, level_of
 from tests.kafka.scissors import Scissors
 from tests.net.support import engine
+from tests.seeds import seed_of
 from tools.kafka_cluster import KafkaCluster
 
 pytestmark = [pytest.mark.kafka, pytest.mark.timeout(600 if PROOF else 180)]
 
 KILLS: Final = 10 if PROOF else 1
 PRODUCERS: Final = 6
-_SEED: Final = int(os.environ.get(SEED_VARIABLE) or random.SystemRandom().randrange(2**31))
+_SEED: Final = seed_of(__name__)
 _TRANSACTION: Final = 1
 _numbers = itertools.count()
 

@@ -7,7 +7,6 @@ Zombies among them come back when others have taken over, also in the middle of 
 from __future__ import annotations
 
 import asyncio
-import os
 import random
 import re
 import time
@@ -18,13 +17,14 @@ import pytest
 from tests.effort import PROOF, SEED_VARIABLE
 from tests.kafka.copying import Copying
 from tests.kafka.reading import messages
+from tests.seeds import seed_of
 from tools.kafka_cluster import KafkaCluster
 
 RECORDS: Final = 500_000 if PROOF else 50_000
 ROUNDS: Final = 20 if PROOF else 2
 FAULTS_BETWEEN: Final = ("copier", "copier", "zombie")
 """In each round, after a broker, so that it has its copies back before the next is killed."""
-_SEED: Final = int(os.environ.get(SEED_VARIABLE) or random.SystemRandom().randrange(2**31))
+_SEED: Final = seed_of(__name__)
 
 pytestmark = [pytest.mark.kafka, pytest.mark.timeout(3600 if PROOF else 300)]
 

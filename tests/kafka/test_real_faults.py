@@ -8,7 +8,6 @@ deadlines pass during the longer faults. All that was sent is read back by a for
 from __future__ import annotations
 
 import asyncio
-import os
 import random
 from collections.abc import Callable, Iterator
 from typing import Final
@@ -16,16 +15,17 @@ from typing import Final
 import pytest
 
 from aioproducer import Outcome
-from tests.effort import PROOF, SEED_VARIABLE
+from tests.effort import PROOF
 from tests.kafka.faults_gate import Gate
 from tests.kafka.faults_load import PARTITIONS, Load
 from tests.kafka.faults_report import Report
 from tests.kafka.faults_run import REQUEST_TIMEOUT, Run
+from tests.seeds import seed_of
 from tools.kafka_cluster import KafkaCluster
 
 ROUNDS: Final = range(10 if PROOF else 1)
 NODES: Final = (1, 2, 3)
-_SEED: Final = int(os.environ.get(SEED_VARIABLE) or random.SystemRandom().randrange(2**31))
+_SEED: Final = seed_of(__name__)
 
 pytestmark = [pytest.mark.kafka, pytest.mark.timeout(600)]
 rounds = pytest.mark.parametrize("round_", ROUNDS)

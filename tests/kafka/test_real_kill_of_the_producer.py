@@ -14,6 +14,7 @@ from tests.judge.history import NOBODY, Sent, digest_of
 from tests.judge.judge import judge
 from tests.kafka.faults_killed import filled
 from tests.kafka.reading import read_found
+from tests.seeds import fresh_seed
 from tools.kafka_cluster import KafkaCluster
 
 pytestmark = pytest.mark.kafka
@@ -25,8 +26,7 @@ _LINES = 20_000
 @pytest.mark.parametrize("run", range(3))
 async def test_f12_what_a_killed_producer_knew_is_durable(real_kafka: KafkaCluster, run: int) -> None:
     """F12: kill -9 with requests in flight; every record that was told acked is at its offset, once and in order."""
-    seed = random.SystemRandom().randrange(2**31)
-    print(f"killed after a number of acks drawn from seed {seed}")
+    seed = fresh_seed()
     topic = real_kafka.create_topic(f"killed-producer-{run}", 6)
     told = await _acks_until_killed(real_kafka, topic, random.Random(seed).randrange(1, _LINES))
     log = await asyncio.to_thread(read_found, real_kafka.bootstrap_servers, topic)

@@ -8,7 +8,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import itertools
-import os
 import pickle
 import random
 import sys
@@ -33,11 +32,12 @@ from aioproducer import (
 from tests.effort import SEED_VARIABLE
 from tests.kafka.committed import LIMIT, Values, all_values, offsets, state_of, until_state, values
 from tests.kafka.scissors import END_TXN, Scissors
+from tests.seeds import seed_of
 from tools.kafka_cluster import KafkaCluster
 
 pytestmark = pytest.mark.kafka
 
-_SEED: Final = int(os.environ.get(SEED_VARIABLE) or random.SystemRandom().randrange(2**31))
+_SEED: Final = seed_of(__name__)
 _ROOT: Final = Path(__file__).parents[2]
 _numbers = itertools.count()
 

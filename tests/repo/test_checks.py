@@ -1,22 +1,27 @@
-"""The closing line of the checks tells the truth, also about a run that broke."""
+"""The closing line of the checks tells the truth, also about a run that broke, and about what passed only when repeated."""
 
 from __future__ import annotations
 
 import os
 import select
 import sys
+import time
 from pathlib import Path
 
 import pytest
 
-from tools import checks
-from tools.checks import Check, close, side_by_side, take
+from tests.effort import SEED_VARIABLE
+from tests.seeds import RUN_SEED_VARIABLE, seed_of
+from tools import one_check
+from tools.checks import close, side_by_side, suite, take
+from tools.one_check import RUN_SEED, Check
+from tools.repeats import repeat_failed
 
 
 @pytest.fixture(autouse=True)
 def reports(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Reports of these tests do not mix with those of the run they are in."""
-    monkeypatch.setattr(checks, "REPORTS", tmp_path)
+    monkeypatch.setattr(one_check, "REPORTS", tmp_path)
     return tmp_path
 
 
@@ -27,9 +32,15 @@ def run(name: str, code: str, *, reports_tests: bool = False) -> Check:
     return check
 
 
-def junit(counts: str) -> str:
-    """A program that leaves a report as pytest does."""
-    return f"open({str(checks.REPORTS / 'suite.xml')!r}, 'w').write('<testsuites><testsuite {counts}/></testsuites>')"
+def junit(**outcomes: int) -> str:
+    """A program that leaves a report as pytest does, of so many tests with each outcome."""
+    cases = [
+        f'<testcase classname="suite" name="{outcome}{n}"><{outcome}/></testcase>'
+        for outcome, count in outcomes.items()
+        for n in range(count)
+    ]
+    text = f"<testsuites><testsuite>{''.join(cases)}</testsuite></testsuites>"
+    return f"open({str(one_check.REPORTS / 'suite.xml')!r}, 'w').write({text!r})"
 
 
 def test_plain_check_counts_as_one() -> None:
@@ -41,7 +52,7 @@ def test_plain_check_counts_as_one() -> None:
 
 def test_suite_counts_its_tests() -> None:
     """Failures and errors are failed, and neither they nor skips are passed."""
-    code = junit('tests="10" failures="2" errors="1" skipped="3"') + "; raise SystemExit(1)"
+    code = junit(failure=2, error=1, skipped=3, properties=4) + "; raise SystemExit(1)"
     check = run("suite", code, reports_tests=True)
     assert (check.passed, check.failed, check.skipped) == (4, 3, 3)
 
@@ -67,20 +78,20 @@ def test_suite_that_dies_is_a_failure(code: str) -> None:
 
 def test_suite_that_breaks_after_its_tests_is_a_failure() -> None:
     """A report without failures does not hide a bad exit code."""
-    check = run("suite", junit('tests="5" failures="0"') + "; raise SystemExit(3)", reports_tests=True)
+    check = run("suite", junit(properties=5) + "; raise SystemExit(3)", reports_tests=True)
     assert (check.passed, check.failed) == (5, 1)
 
 
 def test_check_that_hangs_is_ended(monkeypatch: pytest.MonkeyPatch) -> None:
     """After its limit a check is ended and counts as failed."""
-    monkeypatch.setattr(checks, "LIMIT_SECONDS", 0.2)
+    monkeypatch.setattr(one_check, "LIMIT_SECONDS", 0.2)
     check = run("slow", "import threading; threading.Event().wait(50)")
     assert (check.failed, check.seconds < 30) == (1, True)
 
 
 def test_what_a_hanging_check_started_is_ended_too(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """Programs that an ended check has started do not outlive it."""
-    monkeypatch.setattr(checks, "LIMIT_SECONDS", 1.0)
+    monkeypatch.setattr(one_check, "LIMIT_SECONDS", 1.0)
     pid_file = tmp_path / "pid"
     code = f"import subprocess; p = subprocess.Popen(['sleep', '60']); open({str(pid_file)!r}, 'w').write(str(p.pid)); p.wait()"
     run("slow", code)
@@ -113,10 +124,157 @@ def test_a_lane_runs_one_after_the_other(tmp_path: Path) -> None:
 
 def test_last_line_is_the_sum(capsys: pytest.CaptureFixture[str], reports: Path) -> None:
     """The last line counts everything, also on disk, and the exit code follows it."""
-    code = close(
-        [Check("a", [], passed=1), Check("b", [], reports_tests=True, passed=7, failed=1, skipped=2)]
+    first = Check("a", [], passed=1)
+    second = Check("b", [], reports_tests=True, passed=7, failed=1, skipped=2, unstable=["x.py::test_y"])
+    assert close([first, second], []) == 1
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[-2:] == ["unstable: x.py::test_y (b)", "8 passed, 1 failed, 1 unstable, 2 skipped"]
+    assert (reports / "summary.txt").read_text() == lines[-1] + "\n"
+    assert close([Check("a", [], passed=1)], []) == 0
+
+
+# ---------------------------------------------------------------------------------------- repetitions
+TESTS = """
+import os, pathlib
+import pytest
+from tests.seeds import fresh_seed
+here = pathlib.Path(__file__).parent
+
+def times(name):
+    with open(here / name, "a") as file:
+        how = "parallel" if "PYTEST_XDIST_WORKER" in os.environ else "alone"
+        file.write(f"{how} {os.environ['AIOPRODUCER_EFFORT']} {fresh_seed()} {hash('x')}\\n")
+    return len((here / name).read_text().splitlines())
+
+def test_passes(): assert times("passes") == 1
+
+class TestInAClass:
+    @pytest.mark.parametrize("what", ["a/b::c[d]"])
+    def test_fails_once(self, what): assert times("once") == 2
+
+def test_fails_twice(): assert times("twice") == 3
+
+@pytest.fixture
+def ends_badly():
+    yield
+    assert times("ends badly") == 2
+
+def test_fails_and_ends_badly(ends_badly): assert times("and ends badly") == 2
+"""
+BROKEN_AT_FIRST = """
+import pathlib
+left = pathlib.Path(__file__).with_name("left")
+if not left.exists():
+    left.touch()
+    raise RuntimeError
+def test_one(): pass
+def test_two(): pass
+"""
+DIES_AT_FIRST = """
+import os, pathlib
+left = pathlib.Path(__file__).with_name("left")
+def test_one():
+    if not left.exists():
+        left.touch()
+        os._exit(9)
+def test_two(): pass
+"""
+
+
+@pytest.fixture
+def until() -> float:
+    """A time that no test here reaches."""
+    return time.time() + 600
+
+
+def suite_of(folder: Path, text: str, *arguments: str) -> Check:
+    """A run of pytest on tests of its own."""
+    (folder / "pytest.ini").write_text(f"[pytest]\npythonpath = {one_check.ROOT}\n")
+    (folder / "test_it.py").write_text(text)
+    check = suite("tests", sys.executable, "test_it.py", *arguments)
+    check.tree, check.effort = folder, "all"
+    return check
+
+
+def repeated(check: Check, until: float) -> Check:
+    """Run it, and repeat what failed."""
+    check.run()
+    repeat_failed([check], until, Check.run)
+    return check
+
+
+def test_what_failed_is_repeated_alone_as_it_was(tmp_path: Path, until: float) -> None:
+    """Only tests that failed run again, with the same seeds and effort, one after the other; what fails twice has failed."""
+    check = suite_of(tmp_path, TESTS, "-n", "2", "--dist", "worksteal")
+    check.run()
+    assert (check.passed, check.failed, check.unstable) == (1, 3, [])
+    (again,) = repeat_failed([check], until, Check.run)
+    assert check.verdict == "1 passed, 1 failed, 2 unstable"
+    assert check.unstable == [
+        "test_it.py::TestInAClass::test_fails_once[a/b::c[d]]",
+        "test_it.py::test_fails_and_ends_badly",
+    ]
+    assert again.verdict == "2 passed, 1 failed"
+    assert (tmp_path / "passes").read_text().count("\n") == 1
+    for name in ("once", "twice"):
+        first, second = (tmp_path / name).read_text().splitlines()
+        assert first.split()[1:] == second.split()[1:]
+        assert (first.split()[0], second.split()[0], first.split()[1]) == ("parallel", "alone", "all")
+
+
+@pytest.mark.parametrize("code", [BROKEN_AT_FIRST, DIES_AT_FIRST])
+def test_suite_that_broke_is_repeated_whole(tmp_path: Path, code: str, until: float) -> None:
+    """Of a run that could not collect its tests, or died, nothing is known: all of it runs again, and its break counts once."""
+    assert repeated(suite_of(tmp_path, code), until).verdict == "2 passed, 0 failed, 1 unstable"
+
+
+def test_suite_that_breaks_twice_has_failed(tmp_path: Path, until: float) -> None:
+    """A crash that comes again is no test that passed."""
+    check = repeated(suite_of(tmp_path, "import os\ndef test_it(): os._exit(9)"), until)
+    assert check.verdict == "0 passed, 1 failed"
+
+
+def test_check_of_another_kind_is_repeated(tmp_path: Path, until: float) -> None:
+    """What fails but once, such as a download, is unstable, and counts once."""
+    left = str(tmp_path / "left")
+    once = Check(
+        "once", [sys.executable, "-c", f"import os; os.path.exists({left!r}) or exit(open({left!r}, 'x'))"]
     )
-    assert code == 1
-    assert capsys.readouterr().out.splitlines()[-1] == "8 passed, 1 failed, 2 skipped"
-    assert (reports / "summary.txt").read_text() == "8 passed, 1 failed, 2 skipped\n"
-    assert close([Check("a", [], passed=1)]) == 0
+    twice = Check("twice", [sys.executable, "-c", "exit(1)"])
+    for check in (once, twice):
+        repeated(check, until)
+    assert (once.passed, once.failed, once.unstable, once.verdict) == (0, 0, ["once"], "unstable")
+    assert (twice.passed, twice.failed, twice.unstable, twice.verdict) == (0, 1, [], "failed")
+
+
+def test_repetitions_have_a_limit_of_time(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """What there is no time for is not repeated, has failed, and is named; what is repeated is ended in time."""
+    broken = Check("broken", [sys.executable, "-c", "exit(1)"], failed=1, seconds=50.0, code=1)
+    short = Check("short", ["sleep", "60"], failed=1, seconds=0.1, code=1)
+    assert [again.name for again in repeat_failed([broken, short], time.time() + 1, Check.run)] == [
+        "short, repeated"
+    ]
+    assert (broken.failed, short.failed, short.unstable) == (1, 1, [])
+    assert "broken is not repeated: it took 50 s" in capsys.readouterr().out
+
+
+def test_run_seed_decides_every_seed_that_a_test_draws(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Another run of the same seed draws the same for a test, and something else for another; one that is named is taken."""
+    monkeypatch.delenv(SEED_VARIABLE, raising=False)
+    monkeypatch.setenv(RUN_SEED_VARIABLE, "7")
+    first = seed_of("x.py::test_x")
+    assert seed_of("x.py::test_x") == first
+    assert seed_of("x.py::test_y") != first
+    monkeypatch.setenv(RUN_SEED_VARIABLE, "8")
+    assert seed_of("x.py::test_x") != first
+    monkeypatch.delenv(RUN_SEED_VARIABLE)
+    assert len({seed_of("x.py::test_x") for _ in range(5)}) > 1
+    monkeypatch.setenv(SEED_VARIABLE, "12")
+    assert seed_of("x.py::test_x") == 12
+
+
+def test_every_check_is_told_the_run_seed() -> None:
+    """Programs, hash tables and hypothesis draw from it as well."""
+    check = suite("tests", sys.executable)
+    assert f"--hypothesis-seed={RUN_SEED}" in check.command
+    assert {check.environment[name] for name in (RUN_SEED_VARIABLE, "PYTHONHASHSEED")} == {str(RUN_SEED)}

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import random
 import signal
 import subprocess
 import sys
@@ -24,13 +23,6 @@ from tests.judge.judge import judge
 from tests.net.support import engine, in_flight, memory_in_use, permits_are_all_back, turns, until
 
 ROOT = Path(__file__).parents[2]
-
-
-def fresh_seed() -> int:
-    """A seed that is printed, so that it is shown with a failure; `SEED=n pytest -k name` replays it."""
-    seed = int(os.environ.get("SEED", random.randrange(10_000)))
-    print(f"SEED={seed}")
-    return seed
 
 
 # -- producers that shall be as if nothing had happened

@@ -13,7 +13,8 @@ import pytest
 from aioproducer import BufferFullError, CloseReport, KafkaError, Outcome, Producer, StateError
 from aioproducer.testing import EmbeddedKafka
 from tests.net.support import LIMIT, Make, engine, memory_in_use, turns, until, warm
-from tests.runtime.support import History, fresh_seed, no_task_left, sound
+from tests.runtime.support import History, no_task_left, sound
+from tests.seeds import fresh_seed
 
 SLACK = 2.0
 """Seconds that a busy machine may be late."""

@@ -8,7 +8,8 @@ import time
 
 import pytest
 
-from tests.runtime.support import Running, fresh_seed, run_program
+from tests.runtime.support import Running, run_program
+from tests.seeds import fresh_seed
 
 SLACK = 3.0
 

@@ -21,7 +21,8 @@ from tests.net.conftest import QUICK
 from tests.net.support import LIMIT, memory_in_use, outcomes, turns, until
 from tests.net.test_stalls import block
 from tests.runtime.stepping import Moment, cancelled_at
-from tests.runtime.support import History, fresh_seed, sound, tasks_of_the_library
+from tests.runtime.support import History, sound, tasks_of_the_library
+from tests.seeds import fresh_seed
 
 Scene = Callable[[EmbeddedKafka, Producer[Any, Any]], Coroutine[Any, Any, None]]
 

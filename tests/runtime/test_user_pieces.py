@@ -15,7 +15,8 @@ import pytest
 from aioproducer import Outcome, Producer, Record, RecordError, RecordMetadata, SerializationError
 from aioproducer.testing import EmbeddedKafka
 from tests.net.support import LIMIT, Make, memory_in_use, turns, until, warm
-from tests.runtime.support import History, fresh_seed, sound
+from tests.runtime.support import History, sound
+from tests.seeds import fresh_seed
 
 # -- F13: serializers and headers
 

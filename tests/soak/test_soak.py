@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import random
 import signal
 from functools import partial
 
@@ -12,6 +11,7 @@ import attrs
 
 from aioproducer import Outcome
 from tests.judge.history import Sent
+from tests.seeds import fresh_seed
 from tests.soak.__main__ import plan_of, soaked
 from tests.soak.ledger import Ledger
 from tests.soak.programs import Brokers
@@ -24,9 +24,9 @@ HOUR = 3600.0
 
 def plan(period: float, lines: list[str]) -> Plan:
     """A soak of an hour that a machine can do which is busy with other tests."""
-    seed = random.randrange(2**31)
-    print(f"seed {seed}")
-    return Plan(HOUR, seed, period, records_per_second=1_500.0, least_rate=0.0, haste=4.0, say=lines.append)
+    return Plan(
+        HOUR, fresh_seed(), period, records_per_second=1_500.0, least_rate=0.0, haste=4.0, say=lines.append
+    )
 
 
 def soaked_without_harm(report: Report) -> None:

@@ -22,6 +22,7 @@ from aioproducer.errors import ConfigurationError
 from aioproducer.interceptors import Interceptor
 from aioproducer.partitioners import RoundRobin, round_robin
 from aioproducer.serializers import String
+from tests.seeds import fresh_seed
 
 SERVER = "localhost:9092"
 
@@ -397,9 +398,7 @@ def test_defaults_pass_their_own_checks() -> None:
 
 def test_random_settings_are_accepted_or_refused_with_their_name() -> None:
     """Whatever object is given for whatever setting, the answer is a configuration or an error that names it."""
-    seed = random.SystemRandom().randrange(2**32)
-    print("seed", seed)
-    rng = random.Random(seed)
+    rng = random.Random(fresh_seed())
     things = [
         None,
         True,

@@ -15,6 +15,7 @@ from aioproducer.config.refused import refuses_kafka
 from aioproducer.config.table import DERIVED, SAME
 from aioproducer.errors import ConfigurationError
 from aioproducer.serializers import string
+from tests.seeds import fresh_seed
 
 HERE = Path(__file__).parent
 SERVER = {"bootstrap.servers": "localhost:9092"}
@@ -59,9 +60,7 @@ def test_broken_escapes_name_the_line(text: str, words: str, tmp_path: Path) -> 
 
 def test_any_text_is_pairs_or_a_clear_error() -> None:
     """Random text of the format's own characters is parsed, or refused with a line number; nothing else happens."""
-    seed = random.SystemRandom().randrange(2**32)
-    print("seed", seed)
-    rng = random.Random(seed)
+    rng = random.Random(fresh_seed())
     for _ in range(3_000):
         text = "".join(rng.choices("\\\n\r\t =:#!ua0é", k=rng.randrange(24)))
         complaint = _complaint(text)
@@ -78,9 +77,7 @@ def _complaint(text: str) -> str:
 
 def test_pairs_survive_being_escaped() -> None:
     """Any key and value, written with everything escaped, is read back."""
-    seed = random.SystemRandom().randrange(2**32)
-    print("seed", seed)
-    rng = random.Random(seed)
+    rng = random.Random(fresh_seed())
     pairs = {
         "".join(rng.choices("a=: \\#é😀\t", k=5)): "".join(rng.choices("b=: \\!ü😀\n", k=5))
         for _ in range(200)

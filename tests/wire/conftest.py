@@ -6,10 +6,10 @@ import random
 
 import pytest
 
+from tests.seeds import fresh_seed
+
 
 @pytest.fixture
 def rng() -> random.Random:
     """A seeded source of randomness; a failing test shows the seed."""
-    seed = random.SystemRandom().getrandbits(32)
-    print(f"seed {seed}")
-    return random.Random(seed)
+    return random.Random(fresh_seed())

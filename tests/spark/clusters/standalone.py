@@ -14,7 +14,7 @@ import attrs
 import pyspark
 
 from tests.spark.clusters.daemon import Daemon, dying_with_the_tests, tail
-from tools.checks import QUICK_SPARK
+from tools.one_check import QUICK_SPARK
 
 __all__ = [
     "SPARK_HOME",

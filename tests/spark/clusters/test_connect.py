@@ -18,7 +18,7 @@ from tests.spark.clusters.page import write_program
 from tests.spark.clusters.standalone import SPARK_HOME, START_LIMIT, clean_environment, run_to_the_end
 from tests.spark.epochs import ROWS, folder_of_epochs
 from tests.spark.rows import committed, numbers, once
-from tools.checks import QUICK_SPARK
+from tools.one_check import QUICK_SPARK
 
 if TYPE_CHECKING:
     from tools.kafka_cluster import KafkaCluster

@@ -14,8 +14,8 @@ from typing import Any, Final, Self
 import attrs
 import pyspark
 
-from tools.checks import QUICK_SPARK
 from tools.kafka_node import _dies_with_its_parent
+from tools.one_check import QUICK_SPARK
 
 __all__ = ["CLUSTER", "Driver", "session_of"]
 

@@ -8,7 +8,6 @@ on one node and on three, with `AIOPRODUCER_EFFORT=proof`.
 from __future__ import annotations
 
 import itertools
-import os
 import random
 from collections import Counter
 from pathlib import Path
@@ -18,6 +17,7 @@ import attrs
 import pytest
 
 from tests.effort import PROOF, SEED_VARIABLE
+from tests.seeds import seed_of
 from tests.spark.faults.injected import Fault
 from tests.spark.faults.processes import CLUSTER
 from tests.spark.faults.sinks import AT_LEAST_ONCE, EXACTLY_ONCE
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 pytestmark = [pytest.mark.kafka, pytest.mark.timeout(3600 if PROOF else 600)]
 
-_SEED: Final = int(os.environ.get(SEED_VARIABLE) or random.SystemRandom().randrange(2**31))
+_SEED: Final = seed_of(__name__)
 ROWS, TASKS, PARTITIONS = 3_000, 3, 6
 _numbers = itertools.count()
 

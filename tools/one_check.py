@@ -1,0 +1,149 @@
+"""A check: one program to run, its limit of time, and what its exit code and its report count."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import signal
+import subprocess
+import time
+import xml.etree.ElementTree as ET
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import IO, Final
+
+ROOT = Path(__file__).resolve().parent.parent
+REPORTS = ROOT / "build" / "checks"
+LIMIT_SECONDS = 1500.0
+# Ready sooner, and never as fast.
+QUICK_SPARK = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+RUN_SEED: Final = int(os.environ.get("AIOPRODUCER_RUN_SEED") or secrets.randbelow(2**31))
+"""Of all seeds that the tests of this run draw (`tests/seeds.py`): the same run seed draws the same."""
+# Of pytest.
+_TESTS_FAILED: Final = 1
+
+
+@dataclass
+class Check:
+    """One program to run, and what came of it."""
+
+    name: str
+    command: list[str]
+    reports_tests: bool = False
+    passed: int = 0
+    failed: int = 0
+    skipped: int = 0
+    unstable: list[str] = field(default_factory=list)
+    """What failed once and passed when it was repeated."""
+    seconds: float = 0.0
+    tree: Path = ROOT
+    effort: str = "few"
+    limit: float | None = None
+    code: int = 0
+    passed_tests: set[str] = field(default_factory=set)
+    failed_tests: set[str] = field(default_factory=set)
+    process: subprocess.Popen[bytes] | None = None
+
+    def run(self, output: IO[bytes] | None = None) -> None:
+        """Run it to its end or its limit, and count; what it prints goes into a file, or is shown."""
+        began = time.monotonic()
+        self.code = self._exit_code(output)
+        self.seconds = time.monotonic() - began
+        if self.reports_tests:
+            self._read_report()
+        if self.code and not self.failed:
+            self.failed = 1  # It broke as a whole: no collection, a crash, the limit.
+        elif not self.code and not self.reports_tests:
+            self.passed = 1
+
+    def _exit_code(self, output: IO[bytes] | None) -> int:
+        limit = LIMIT_SECONDS if self.limit is None else self.limit
+        # A group of its own, so that ending it also ends what it has started.
+        with subprocess.Popen(
+            self.command,
+            cwd=self.tree,
+            env=os.environ | self.environment,
+            start_new_session=True,
+            stdout=output,
+            stderr=output,
+        ) as self.process:
+            try:
+                return self.process.wait(limit)
+            except subprocess.TimeoutExpired:
+                self.end(signal.SIGKILL)
+                print(f"{self.name}: ended after {limit:.0f} seconds", flush=True)
+                return -signal.SIGKILL
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """What it finds in its environment beside what is there."""
+        return {
+            "PYTHONPATH": str(self.tree),
+            "PYTHONHASHSEED": str(RUN_SEED),
+            "AIOPRODUCER_RUN_SEED": str(RUN_SEED),
+            "AIOPRODUCER_EFFORT": self.effort,
+            "SPARK_SUBMIT_OPTS": QUICK_SPARK,
+        }
+
+    def end(self, number: signal.Signals) -> None:
+        """Tell it, and what it has started, to end."""
+        if self.process is not None and self.process.poll() is None:
+            os.killpg(self.process.pid, number)
+
+    def _read_report(self) -> None:
+        """Count what pytest wrote down; a run that died has written nothing."""
+        try:
+            cases = list(ET.parse(self.report).getroot().iter("testcase"))
+        except (OSError, ET.ParseError):
+            return
+        # A test that fails and whose end fails too is there twice.
+        kinds: dict[str, set[str]] = {}
+        for case in cases:
+            kinds.setdefault(self._node_id(case), set()).update(child.tag for child in case)
+        self.failed_tests = {test for test, found in kinds.items() if found & {"failure", "error"}}
+        skipped = {test for test, found in kinds.items() if "skipped" in found} - self.failed_tests
+        self.passed_tests = kinds.keys() - self.failed_tests - skipped
+        self.passed, self.failed = len(self.passed_tests), len(self.failed_tests)
+        self.skipped = len(skipped)
+
+    def _node_id(self, case: ET.Element) -> str:
+        """A test as pytest takes it on its command line; the report has file and classes in one dotted name."""
+        parts, name = case.get("classname", "").split("."), case.get("name", "")
+        for count in range(len(parts), 0, -1):
+            file = "/".join(parts[:count]) + ".py"
+            if (self.tree / file).is_file():
+                return "::".join([file, *parts[count:], name])
+        return "::".join(filter(None, [*parts, name]))
+
+    @property
+    def broke(self) -> bool:
+        """Whether it failed as a whole, and not by single tests: of some of its tests nothing is known."""
+        return self.failed > 0 and not (self.code == _TESTS_FAILED and self.failed_tests)
+
+    @property
+    def report(self) -> Path:
+        """Where pytest leaves its counts."""
+        return REPORTS / f"{self.file_name}.xml"
+
+    @property
+    def cache(self) -> Path:
+        """Where pytest leaves the names of the tests that failed."""
+        return REPORTS / f"{self.file_name}.cache"
+
+    @property
+    def file_name(self) -> str:
+        """Its name without what is unusual in names of files."""
+        return self.name.replace(" ", "-").replace(",", "")
+
+    @property
+    def verdict(self) -> str:
+        """What the table says."""
+        if not self.reports_tests:
+            return "failed" if self.failed else "unstable" if self.unstable else "ok"
+        return counts(self.passed, self.failed, self.skipped, len(self.unstable))
+
+
+def counts(passed: int, failed: int, skipped: int, unstable: int) -> str:
+    """One line of counts; what there seldom is, is left out where there is none."""
+    seldom = ((unstable, "unstable"), (skipped, "skipped"))
+    return f"{passed} passed, {failed} failed" + "".join(f", {n} {what}" for n, what in seldom if n)
