@@ -43,7 +43,7 @@ class Program:
     ) -> Program: ...
     def decode(self, buffer: _Frame, start: int = 0) -> Any:
         """The message that fills `buffer` from `start` to its end; `ProtocolError` if none does."""
-    def decode_prefix(self, buffer: _Frame) -> tuple[Any, int]:
-        """The message at the beginning of `buffer`, and where it ends."""
+    def decode_prefix(self, buffer: _Frame, start: int = 0) -> tuple[Any, int]:
+        """The message that begins at `start`, and where it ends; what follows it is not looked at."""
     def encode(self, message: tuple[Any, ...], prefix: bytes = b"") -> bytes:
         """`prefix` and the message after it."""

@@ -129,10 +129,10 @@ cdef class Program:
         cdef Py_ssize_t end = -1
         return self.read(buffer, start, &end)
 
-    def decode_prefix(self, buffer):
-        """The message at the beginning of `buffer`, and where it ends."""
+    def decode_prefix(self, buffer, Py_ssize_t start=0):
+        """The message that begins at `start`, and where it ends; what follows it is not looked at."""
         cdef Py_ssize_t end = 0
-        message = self.read(buffer, 0, &end)
+        message = self.read(buffer, start, &end)
         return message, end
 
     cdef object read(self, object buffer, Py_ssize_t start, Py_ssize_t *end):

@@ -72,6 +72,8 @@ class Connection(asyncio.BufferedProtocol):
         "_correlation_id",
         "_frames",
         "_loop",
+        "_newest_unasked",
+        "_remarks",
         "_room",
         "_transport",
         "_waiting",
@@ -100,6 +102,9 @@ class Connection(asyncio.BufferedProtocol):
         self._transport: asyncio.Transport | None = None
         self._frames = FrameAssembler(broker)
         self._frames.on_long = self._long_answer
+        # The newest request that wants no answer (acks=0), and what was remarked about the broker.
+        self._newest_unasked = -1
+        self._remarks: set[str] = set()
         self._waiting: deque[_Asked] = deque()
         self._correlation_id = -1
         self._room = asyncio.Event()
@@ -217,6 +222,8 @@ class Connection(asyncio.BufferedProtocol):
                 _Asked(correlation_id, on_answer, now + timeout, timeout, answer_limit, size)
             )
             self._alarm.expect(now + timeout)
+        else:
+            self._newest_unasked = correlation_id
         try:
             hand_over(transport, parts)
         except Exception as error:
@@ -236,8 +243,22 @@ class Connection(asyncio.BufferedProtocol):
             version = self.versions.choose(api_of(response_type).key)
         chosen = version
         return await self._ask(
-            message, chosen, timeout, lambda f: decode_response(response_type, chosen, f)[1]
+            message, chosen, timeout, lambda frame: self.read(response_type, chosen, frame)
         )
+
+    def read(self, response_type: type[M], version: int, frame: memoryview) -> M:
+        """Decode an answer of this broker."""
+        return decode_response(response_type, version, frame, self.surplus)[1]
+
+    def surplus(self, count: int) -> None:
+        """An answer has so many bytes behind its last field: they are ignored."""
+        self._remark("it writes bytes behind the last field of its answers", f"({count})")
+
+    def _remark(self, text: str, detail: str = "") -> None:
+        """A peculiarity of the broker that does no harm: one DEBUG line for each connection."""
+        if text not in self._remarks:
+            self._remarks.add(text)
+            log.debug("broker %s: %s %s", self.broker, text, detail)
 
     async def ask(self, message: tuple[Any, ...], version: int, *, timeout: float) -> bytes:
         """Send a request and give its answer as it came, from the correlation id on."""
@@ -314,17 +335,22 @@ class Connection(asyncio.BufferedProtocol):
 
     def _pair(self, frame: memoryview) -> None:
         (correlation_id,) = _INT32.unpack_from(frame)
+        if 0 <= correlation_id <= self._newest_unasked and not self._is_next(correlation_id):
+            self._remark("it answers requests that want no answer", "(acks=0)")
+            return
         self._next_asked(correlation_id)
         asked = self._waiting.popleft()
         self.last_used = self._loop.time()
         self.answers += 1
         asked.handler.answered(frame)
 
+    def _is_next(self, correlation_id: int) -> bool:
+        return bool(self._waiting) and self._waiting[0].correlation_id == correlation_id
+
     def _next_asked(self, correlation_id: int) -> _Asked:
-        waiting = self._waiting
-        if not waiting or waiting[0].correlation_id != correlation_id:
+        if not self._is_next(correlation_id):
             raise self._unpaired(correlation_id)
-        return waiting[0]
+        return self._waiting[0]
 
     def _long_answer(self, correlation_id: int, length: int) -> None:
         # Before there is a buffer for it: a peer that sends what nobody asked for costs no memory.

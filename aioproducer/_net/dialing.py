@@ -117,7 +117,8 @@ async def _connect(address: str, port: int, broker: str, config: ProducerConfig,
         with anyio.move_on_after(config.request_timeout_ms / 1000):
             try:
                 _tune(transport, config)
-                connection.opened(await converse(connection, opening(broker, SOFTWARE_VERSION)))
+                dialogue = opening(broker, SOFTWARE_VERSION, connection.surplus)
+                connection.opened(await converse(connection, dialogue))
             except BaseException:
                 connection.close()
                 raise

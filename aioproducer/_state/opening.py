@@ -7,7 +7,7 @@ because how an answer is to be read may depend on what is in it. Dialogues are j
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterable, Mapping
+from collections.abc import Callable, Generator, Iterable, Mapping
 from types import MappingProxyType
 from typing import Any, TypeAlias, TypeVar
 
@@ -90,12 +90,20 @@ class BrokerVersions:
 NO_VERSIONS = BrokerVersions(broker="a broker that was not asked yet")
 
 
-def opening(broker: str, software_version: str) -> Dialogue[BrokerVersions]:
-    """Everything that is said before a connection can be used."""
-    return (yield from _ask_versions(broker, software_version))
+def _ignored(_count: int) -> None:
+    pass
 
 
-def _ask_versions(broker: str, software_version: str) -> Dialogue[BrokerVersions]:
+def opening(
+    broker: str, software_version: str, surplus: Callable[[int], None] = _ignored
+) -> Dialogue[BrokerVersions]:
+    """Everything that is said before a connection can be used; `surplus`: see `decode_response`."""
+    return (yield from _ask_versions(broker, software_version, surplus))
+
+
+def _ask_versions(
+    broker: str, software_version: str, surplus: Callable[[int], None]
+) -> Dialogue[BrokerVersions]:
     request = ApiVersionsRequest(_SOFTWARE, software_version)
     version = APIS[API_VERSIONS].max_version
     frame = yield Question(request, version)
@@ -107,7 +115,7 @@ def _ask_versions(broker: str, software_version: str) -> Dialogue[BrokerVersions
     if code:
         told = f"it refused to tell its API versions: {describe(code)} (error {code})"
         raise BrokerUnavailableError(told, broker=broker)
-    return negotiated(broker, decode_response(ApiVersionsResponse, version, frame)[1])
+    return negotiated(broker, decode_response(ApiVersionsResponse, version, frame, surplus)[1])
 
 
 def _error_code(frame: bytes) -> int:

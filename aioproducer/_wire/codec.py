@@ -13,6 +13,7 @@ Frames are given and taken without the four bytes of their length.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import cache
 from typing import Any, NamedTuple, TypeAlias, TypeVar
 
@@ -46,6 +47,10 @@ class _Plan(NamedTuple):
     header: Program
     body: Program
     api_key: int
+
+
+def _ignored(_count: int) -> None:
+    pass
 
 
 @cache
@@ -85,14 +90,23 @@ def encode_response(message: AnyMessage, version: int, correlation_id: int) -> b
     return plan.body.encode(message, plan.header.encode(ResponseHeader(correlation_id)))
 
 
-def decode_response(message_type: type[M], version: int, frame: Frame) -> tuple[int, M]:
-    """The correlation id and the response to a request of `version`."""
+def decode_response(
+    message_type: type[M], version: int, frame: Frame, surplus: Callable[[int], None] = _ignored
+) -> tuple[int, M]:
+    """The correlation id and the response to a request of `version`.
+
+    Bytes behind the last field are ignored, as Java and librdkafka do: some brokers write them. `surplus` is called with
+    their number.
+    """
     data = _owned(frame)
     plan = _plan(message_type, version)
     header, start = plan.header.decode_prefix(data)
     if plan.api_key == API_VERSIONS and _is_refusal(data, start):
         plan = _plan(message_type, 0)
-    return header.correlation_id, plan.body.decode(data, start)
+    response, end = plan.body.decode_prefix(data, start)
+    if end < len(data):
+        surplus(len(data) - end)
+    return header.correlation_id, response
 
 
 def _is_refusal(data: bytes, start: int) -> bool:

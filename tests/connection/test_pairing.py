@@ -13,8 +13,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from aioproducer._net.connection import Connection
+from aioproducer._wire.codec import encode_response
+from aioproducer._wire.messages.metadata import MetadataRequest, MetadataResponse
 from aioproducer.errors import BrokerUnavailableError, ProtocolError
-from tests.connection.peer import Peer, Recorder, Wire, frame
+from tests.connection.peer import Peer, Recorder, Wire, frame, framed
 
 Listen: TypeAlias = Callable[..., Awaitable[Peer]]
 Connect: TypeAlias = Callable[[Peer], Awaitable[Connection]]
@@ -243,6 +245,51 @@ async def test_request_without_an_answer_is_not_waited_for(listen: Listen, conne
     recorder = ask(connection)
     await recorder.told.wait()
     assert recorder.answers[0][4:] == b"second"
+
+
+async def test_answers_to_requests_that_want_none(
+    listen: Listen, connect: Connect, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Some brokers answer Produce with acks=0: that is ignored, told once, and no request gets it for its own."""
+
+    async def script(wire: Wire) -> None:
+        for _ in range(3):
+            await wire.read()
+        wire.answer(0, b"not asked for")
+        wire.answer(1, b"not asked for")
+        wire.answer(2, b"third")
+        wire.answer(2, b"once more")
+        await wire.until_closed()
+
+    connection = await connect(await listen(script))
+    with caplog.at_level(logging.DEBUG):
+        for _ in range(2):
+            connection.write_request(connection.next_correlation_id(), (b"acks=0",), None, 0)
+        recorder = ask(connection)
+        await closed(connection)
+    assert [answer[4:] for answer in recorder.answers] == [b"third"]
+    assert "correlation id 2 came, but nothing was asked" in str(connection.close_reason)
+    assert caplog.text.count("answers requests that want no answer") == 1
+
+
+async def test_bytes_behind_the_last_field_are_told_once(
+    listen: Listen, connect: Connect, caplog: pytest.LogCaptureFixture
+) -> None:
+    """What stands behind the last field of answers is ignored; one DEBUG line for the connection tells of it."""
+
+    async def script(wire: Wire) -> None:
+        for correlation_id in range(2):
+            await wire.read()
+            wire.write(framed(encode_response(MetadataResponse(), 9, correlation_id) + b"more"))
+        await wire.until_closed()
+
+    connection = await connect(await listen(script))
+    with caplog.at_level(logging.DEBUG):
+        for _ in range(2):
+            answer = await connection.request(MetadataRequest(), MetadataResponse, timeout=30, version=9)
+            assert list(answer.topics) == []
+    assert caplog.text.count("bytes behind the last field of its answers (4)") == 1
+    assert not connection.closed
 
 
 async def test_failing_handler_ends_the_connection(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from tests.mutants.answers import ANSWERS
 from tests.mutants.mutant import Mutant
 from tests.mutants.transactional import TRANSACTIONAL
 
@@ -1104,8 +1105,8 @@ MUTANTS: Final = (
         name="correlation-id-unchecked",
         kind="wire",
         file="_net/connection.py",
-        line="if not waiting or waiting[0].correlation_id != correlation_id:",
-        instead="if not waiting:",
+        line="        if not self._is_next(correlation_id):",
+        instead="        if not self._waiting:",
         bug="Each answer is taken for that of the oldest request, whatever its id says.",
         by=("tests/connection/test_pairing.py::test_wrong_correlation_id_ends_the_connection",),
     ),
@@ -1259,4 +1260,5 @@ MUTANTS: Final = (
         by=("tests/net/test_no_timers.py",),
     ),
     *TRANSACTIONAL,
+    *ANSWERS,
 )

@@ -396,13 +396,14 @@ async def test_b05_a_body_that_is_too_short(world: World) -> None:
 
 @scenario()
 async def test_b05_bytes_behind_the_last_field(world: World) -> None:
-    """A body that is longer than its fields is no answer either."""
+    """What follows the last field of an answer is ignored, as other clients do: no connection ends by it."""
 
     def longer(frame: bytes) -> bytes:
         return framed(frame[4:] + world.rng.randbytes(world.rng.randrange(1, 50)))
 
-    await at_each_api(world, lambda api: world.kafka.faults.rewrite(longer, api=api, times=3))
-    assert told(world, "bytes too many at the end")
+    await at_each_api(world, lambda api: world.kafka.faults.rewrite(longer, api=api))
+    assert not world.warnings()
+    assert any("behind the last field" in line.getMessage() for line in world.log)
 
 
 COUNTS: Final = (HUGE_VARINT, b"\xff\xff\x7f", b"\x7f\xff\xff\xff", b"\x7f\xff")

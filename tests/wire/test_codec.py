@@ -153,3 +153,25 @@ def test_which_apis() -> None:
     assert ranges["Metadata"] == (0, 13)
     assert ranges["ApiVersions"] == (0, 4)
     assert ranges["InitProducerId"] == (0, 5)
+
+
+@pytest.mark.parametrize("version", [3, 9, 13])
+def test_bytes_behind_the_last_field_of_a_response(version: int) -> None:
+    """Some brokers write them: they are ignored, and their number is told. What is too short stays an error (B05)."""
+    response = ProduceResponse([], 7, node_endpoints=[])
+    frame = encode_response(response, version, 9)
+    seen: list[int] = []
+    assert decode_response(ProduceResponse, version, frame, seen.append) == (9, response)
+    assert seen == []
+    assert decode_response(ProduceResponse, version, frame + b"\xff\0", seen.append) == (9, response)
+    assert seen == [2]
+    with pytest.raises(ProtocolError):
+        decode_response(ProduceResponse, version, frame[:-1])
+
+
+def test_bytes_behind_the_last_field_of_a_request() -> None:
+    """The embedded Kafka refuses them: a request of this library has none."""
+    frame = encode_request(MetadataRequest(), 12, 3, "c")
+    decode_request(frame)
+    with pytest.raises(ProtocolError, match="1 bytes too many at the end"):
+        decode_request(frame + b"\0")

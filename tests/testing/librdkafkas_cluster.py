@@ -1,0 +1,13 @@
+"""The mock cluster of librdkafka, in a process of its own: prints its addresses, and lives until its input ends."""
+
+from __future__ import annotations
+
+import sys
+
+from confluent_kafka import Producer
+
+if __name__ == "__main__":
+    producer = Producer({"test.mock.num.brokers": 3, "log_level": 0})
+    brokers = producer.list_topics(timeout=30).brokers.values()
+    print(",".join(f"{broker.host}:{broker.port}" for broker in brokers), flush=True)
+    sys.stdin.read()
