@@ -3,21 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-from collections import defaultdict
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 from aioproducer._net.coordinator import Coordinator, Key, fatal_error
+from aioproducer._state.committed_offsets import committed_by, to_fetch_offsets
 from aioproducer._state.coordinator_verdicts import Answer, Request
-from aioproducer._wire.messages.offset_fetch import (
-    OffsetFetchRequest,
-    OffsetFetchRequestGroup,
-    OffsetFetchRequestTopic,
-    OffsetFetchRequestTopics,
-    OffsetFetchResponse,
-)
+from aioproducer._wire.messages.offset_fetch import OffsetFetchResponse
 from aioproducer.consumed import group_of, partitions_of
-from aioproducer.errors import KafkaError, TransactionTimeoutError
+from aioproducer.errors import KafkaError, ProtocolError, TransactionTimeoutError
 from aioproducer.records import OffsetAndMetadata, TopicPartition
 
 if TYPE_CHECKING:
@@ -26,41 +20,34 @@ if TYPE_CHECKING:
 
 OFFSET_FETCH = 9
 STABLE_FROM = 7
-GROUPS_FROM = 8
 BEFORE_TOPIC_IDS = 9
-NOTHING_COMMITTED = -1
 
 
 async def fetch_committed(
     session: Session, group: str, partitions: Iterable[Any], patience: float
 ) -> dict[TopicPartition, OffsetAndMetadata]:
-    """Ask the group's coordinator, again as long as a transaction holds an offset back."""
-    by_topic: dict[str, list[int]] = defaultdict(list)
-    for place in partitions_of(partitions):
-        by_topic[place.topic].append(place.partition)
+    """Ask the group's coordinator, again as long as a transaction holds an offset back or an answer leaves something out."""
+    places = list(dict.fromkeys(partitions_of(partitions)))
     group = group_of(group).group_id
     coordinator = Coordinator(session, Key.GROUP, group)
     found: dict[TopicPartition, OffsetAndMetadata] = {}
 
     async def attempt(connection: Connection) -> int:
-        found.clear()
+        nonlocal found
         version = connection.versions.choose(OFFSET_FETCH, BEFORE_TOPIC_IDS, at_least=STABLE_FROM)
         answer = await connection.request(
-            _question(group, by_topic, version),
+            to_fetch_offsets(group, places, version),
             OffsetFetchResponse,
             timeout=coordinator.timeout,
             version=version,
         )
-        told = answer.groups[0] if version >= GROUPS_FROM and answer.groups else answer
-        codes = [told.error_code]
-        for topic in told.topics:
-            for partition in topic.partitions:
-                codes.append(partition.error_code)
-                if partition.committed_offset != NOTHING_COMMITTED:
-                    found[TopicPartition(topic.name, partition.partition_index)] = OffsetAndMetadata(
-                        partition.committed_offset, partition.metadata or "", partition.committed_leader_epoch
-                    )
-        return next((code for code in codes if code), 0)
+        try:
+            code, found = committed_by(answer, group, places, version)
+        except ProtocolError:
+            # As after an answer that cannot be read: another connection, or another coordinator, may answer better.
+            coordinator.forget()
+            raise
+        return code
 
     try:
         async with asyncio.timeout(patience):
@@ -78,12 +65,3 @@ async def fetch_committed(
     if said.answer is not Answer.DONE:
         raise fatal_error(said)
     return found
-
-
-def _question(group: str, by_topic: dict[str, list[int]], version: int) -> OffsetFetchRequest:
-    if version >= GROUPS_FROM:
-        topics = [OffsetFetchRequestTopics(name, partition_indexes=found) for name, found in by_topic.items()]
-        return OffsetFetchRequest(groups=[OffsetFetchRequestGroup(group, topics=topics)], require_stable=True)
-    return OffsetFetchRequest(
-        group, [OffsetFetchRequestTopic(name, found) for name, found in by_topic.items()], require_stable=True
-    )

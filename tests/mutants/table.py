@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from tests.mutants.answers import ANSWERS
+from tests.mutants.exactly_once import EXACTLY_ONCE
 from tests.mutants.mutant import Mutant
 from tests.mutants.transactional import TRANSACTIONAL
 
@@ -1261,4 +1262,5 @@ MUTANTS: Final = (
     ),
     *TRANSACTIONAL,
     *ANSWERS,
+    *EXACTLY_ONCE,
 )

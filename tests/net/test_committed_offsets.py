@@ -1,0 +1,100 @@
+"""Questions for committed offsets whose answers leave something out: no answer is taken for "nothing is committed"."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from aioproducer import ProtocolError, TopicPartition, TransactionTimeoutError, committed_offsets
+from aioproducer.testing import EmbeddedKafka
+from tests.net.support import Make
+from tests.net.transactional import NAME
+
+GROUP, PLACE = "readers", TopicPartition("one", 0)
+Change = Callable[[Any], Any]
+
+
+@pytest.fixture(params=[7, 9], ids=["one group", "a list of groups"])
+async def marked(request: pytest.FixtureRequest, make: Make, ledger: EmbeddedKafka) -> EmbeddedKafka:
+    """A cluster where the group has committed offset 5, and that speaks OffsetFetch in this form."""
+    producer = make(ledger, transactional_id=NAME)
+    await producer.start()
+    await producer.init_transactions()
+    async with producer.transaction() as transaction:
+        transaction.send_offsets({PLACE: 5}, GROUP)
+    ledger.limit_version("OffsetFetch", 7, request.param)
+    return ledger
+
+
+def _within(change: Change) -> Change:
+    """Change the part of an answer that tells of the group."""
+
+    def changed(answer: Any) -> Any:
+        if answer.groups:
+            return answer._replace(groups=[change(group) for group in answer.groups])
+        return change(answer)
+
+    return changed
+
+
+def _partitions(change: Change) -> Change:
+    def changed(group: Any) -> Any:
+        return group._replace(
+            topics=[topic._replace(partitions=change(topic.partitions)) for topic in group.topics]
+        )
+
+    return _within(changed)
+
+
+INCOMPLETE: dict[str, Change] = {
+    "no group": lambda answer: answer._replace(groups=[], topics=[]),
+    "another group": lambda answer: answer._replace(
+        groups=[group._replace(group_id="others") for group in answer.groups], topics=[]
+    ),
+    "no topic": _within(lambda group: group._replace(topics=[])),
+    "another topic": _within(
+        lambda group: group._replace(topics=[topic._replace(name="four") for topic in group.topics])
+    ),
+    "no partition": _partitions(lambda _: []),
+    "another partition": _partitions(lambda found: [found[0]._replace(partition_index=1)]),
+    "two truths": _partitions(lambda found: [*found, found[0]._replace(committed_offset=-1)]),
+    "no such offset": _partitions(lambda found: [found[0]._replace(committed_offset=-2)]),
+}
+
+
+@pytest.mark.parametrize("what", INCOMPLETE)
+async def test_an_incomplete_answer_is_asked_for_again(marked: EmbeddedKafka, what: str) -> None:
+    """The next answer, which is whole, is what the caller gets."""
+    fault = marked.faults.alter(INCOMPLETE[what], api="OffsetFetch", times=2)
+    found = await committed_offsets(GROUP, [PLACE], marked.bootstrap_servers, retry_backoff_ms=1)
+    assert found[PLACE].offset == 5
+    assert fault.hits == 2
+
+
+@pytest.mark.parametrize("what", INCOMPLETE)
+async def test_answers_that_stay_incomplete_are_an_error(marked: EmbeddedKafka, what: str) -> None:
+    """Within the caller's time, and the cause says what is wrong with them."""
+    marked.faults.alter(INCOMPLETE[what], api="OffsetFetch", times=None)
+    with pytest.raises(TransactionTimeoutError) as caught:
+        await committed_offsets(GROUP, [PLACE], marked.bootstrap_servers, timeout=0.1, retry_backoff_ms=1)
+    assert isinstance(caught.value.cause, ProtocolError)
+    assert "OffsetFetch answer" in str(caught.value.cause)
+
+
+async def test_more_than_was_asked_for_does_no_harm(marked: EmbeddedKafka) -> None:
+    """Entries that say the same again, and errors of partitions that nobody asked for."""
+    marked.faults.alter(
+        _partitions(lambda found: [*found, *found, found[0]._replace(partition_index=3, error_code=-1)]),
+        api="OffsetFetch",
+    )
+    found = await committed_offsets(GROUP, [PLACE], marked.bootstrap_servers)
+    assert set(found) == {PLACE}
+    assert found[PLACE].offset == 5
+
+
+async def test_nothing_is_committed_where_offset_minus_one_says_so(marked: EmbeddedKafka) -> None:
+    """That is an answer, and no partition is left out by it."""
+    others = [("four", 0), ("four", 1), ("four", 0)]
+    assert set(await committed_offsets(GROUP, [PLACE, *others], marked.bootstrap_servers)) == {PLACE}
