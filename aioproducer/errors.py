@@ -261,11 +261,31 @@ class BufferFullError(_WaitingError, TimeoutError):
 
 
 class MetadataTimeoutError(_WaitingError, TimeoutError):
-    """The topic or partition did not become known within `max_block`."""
+    """The topic or partition did not become known within `max_block`, or the brokers say that it does not exist.
+
+    `cause` tells which: the error of the brokers for the topic (a `BrokerError` with its code), or that of a connection.
+    `partition_count` is how many partitions the topic has, where the one that was asked for is not among them.
+    """
 
     retriable = True
     summary = "no metadata of the topic or partition came in time"
     advice = "Check that it exists and that bootstrap_servers are reachable, or raise max_block_ms"
+
+    def __init__(
+        self,
+        message: str | None = None,
+        *,
+        partition_count: int | None = None,
+        waited: float | None = None,
+        **facts: Unpack[Facts],
+    ) -> None:
+        self.partition_count = partition_count
+        super().__init__(message, waited=waited, **facts)
+
+    def _facts(self) -> Iterator[str]:
+        yield from super()._facts()
+        if self.partition_count is not None:
+            yield f"the topic has {self.partition_count} partition{'' if self.partition_count == 1 else 's'}"
 
 
 class DeliveryError(KafkaError):

@@ -21,12 +21,13 @@ from aioproducer._net.foreign_transactions import fence_all, list_all
 from aioproducer._net.intake import Call, Intake
 from aioproducer._net.log import log
 from aioproducer._net.pending import Pending
-from aioproducer._net.snapshot import loads, oldest_unacked, out_of_reach, stats_of
+from aioproducer._net.snapshot import loads, oldest_unacked, out_of_reach, stats_of, trouble_with
 from aioproducer._net.stable_offsets import fetch_committed
 from aioproducer._net.stream import send_stream
 from aioproducer._state.backoff import Backoff
 from aioproducer._state.checking import checked_seconds, checked_topic
 from aioproducer._state.tally import Totals
+from aioproducer._state.topic_errors import still_unknown
 from aioproducer._state.transaction import Event
 from aioproducer.config import ProducerConfig
 from aioproducer.consumed import Offsets, group_of, offsets_of
@@ -679,11 +680,11 @@ class Producer(SendPath[K, V], Generic[K, V]):
         engine.settlement.gaps_seen()
         return engine.tally.report()
 
-    async def partitions_for(self, topic: str) -> tuple[PartitionInfo, ...]:
-        """The partitions of a topic; waits at most `max_block_ms` for its metadata."""
+    async def partitions_for(self, topic: str, *, timeout: float | None = None) -> tuple[PartitionInfo, ...]:
+        """The partitions of a topic; waits at most `timeout` seconds (default: `max_block_ms`) for its metadata."""
         engine = self._running()
         name = checked_topic(topic)
-        patience = self.config.max_block_ms / 1000
+        patience = self._patience(timeout)
         try:
             async with asyncio.timeout(patience):
                 while (facts := engine.view.topic(name)) is None:
@@ -692,8 +693,8 @@ class Producer(SendPath[K, V], Generic[K, V]):
                     await engine.cluster.news()
                     self._running()
         except TimeoutError:
-            cause = out_of_reach(engine, name)
-            raise MetadataTimeoutError(topic=name, waited=patience, cause=cause) from cause
+            error = still_unknown(name, patience, trouble_with(engine, name))
+            raise error from error.cause
         return tuple(
             PartitionInfo(
                 each.partition,

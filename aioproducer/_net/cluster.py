@@ -8,8 +8,9 @@ import anyio.lowlevel
 
 from aioproducer._net.log import log
 from aioproducer._net.wakeup import Wakeup
+from aioproducer._state.topic_errors import REFUSALS, refusal_of, said_of_topic
 from aioproducer._wire.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
-from aioproducer.errors import AuthorizationError, KafkaError, ProtocolError, RecordError
+from aioproducer.errors import KafkaError, ProtocolError
 
 if TYPE_CHECKING:
     import asyncio
@@ -18,11 +19,6 @@ if TYPE_CHECKING:
     from aioproducer._net.engine import Engine
     from aioproducer._state.admission import Waiting
     from aioproducer._state.metadata import MetadataQuestion, Update
-
-
-INVALID_TOPIC = 17
-TOPIC_AUTHORIZATION_FAILED = 29
-REFUSALS = (INVALID_TOPIC, TOPIC_AUTHORIZATION_FAILED)
 
 
 class Cluster:
@@ -121,6 +117,10 @@ class Cluster:
             self.engine.last_error = ProtocolError(f"its metadata cannot be used: {update.unusable}")
         else:
             self.known = True
+        for topic, code in update.topics_failing:
+            log.warning(
+                "the brokers have no metadata of topic %s and are asked again: %s", topic, said_of_topic(code)
+            )
         for topic, why in update.rejected:
             log.warning("the metadata of topic %s makes no sense and was left out: %s", topic, why)
 
@@ -216,13 +216,6 @@ class Cluster:
         self.ended = True
         self.wakeup.silence()
         self._wake_watchers()
-
-
-def refusal_of(name: str, code: int) -> KafkaError:
-    """Why nothing can be sent to this topic, now or later."""
-    if code == TOPIC_AUTHORIZATION_FAILED:
-        return AuthorizationError("not allowed to see or write this topic", topic=name)
-    return RecordError("the broker says that this is not a valid topic name", topic=name)
 
 
 def request_for(question: MetadataQuestion) -> MetadataRequest:

@@ -148,6 +148,7 @@ class Engine:
         self.settlement.on_ended = self.stories.ended
         self.settlement.on_offset_went_back = self.stories.offset_went_back
         self.admission.on_wanted = self.cluster.want
+        self.admission.confirmed_at = self.view.confirmed_at
         self.sequences.on_exhausted = self.identity.want
         if self.transactions is not None:
             self.admission.on_nobody_waits = self._nobody_waits

@@ -21,7 +21,7 @@ from aioproducer._core import (
 )
 from aioproducer._net.log import log
 from aioproducer._net.pending import Pending
-from aioproducer._net.snapshot import out_of_reach
+from aioproducer._net.snapshot import trouble_with
 from aioproducer._state.admission import ReadyRecord, Waiting, check_size
 from aioproducer._state.checking import (
     checked_bytes,
@@ -138,7 +138,7 @@ class Intake:
         self.loop = engine.loop
         self.pace = pace
         self.admission = engine.admission
-        self.admission.trouble_with = partial(out_of_reach, engine)
+        self.admission.trouble_with = partial(trouble_with, engine)
         self.serialize_key = (
             None if config.key_serializer is None else bind_serializer(config.key_serializer, "key")
         )
@@ -416,6 +416,14 @@ class Intake:
 
 def no_place(cause: KafkaError, elapsed: float) -> DeliveryError:
     """What is told of a queued record that was refused a place."""
+    if isinstance(cause, MetadataTimeoutError) and cause.partition_count is not None:
+        return DeliveryTimeoutError(
+            "the queued record was not accepted",
+            topic=cause.topic,
+            partition=cause.partition,
+            elapsed=elapsed,
+            cause=cause,
+        )
     if isinstance(cause, (BufferFullError, MetadataTimeoutError)):
         # It was waited for until the record's own time was over. Where brokers are out of reach, that is why.
         return DeliveryTimeoutError(

@@ -6,6 +6,7 @@ from itertools import islice
 from typing import TYPE_CHECKING
 
 from aioproducer._net.engine import root_of
+from aioproducer._state.topic_errors import said_of_topic
 from aioproducer.stats import Stats
 
 if TYPE_CHECKING:
@@ -44,13 +45,22 @@ def oldest_unacked(engine: Engine, intake: Intake, now: float) -> float | None:
     return now - min(since) if since else None
 
 
-def out_of_reach(engine: Engine, topic: str | None = None) -> BaseException | None:
-    """Why no broker tells what we ask (about this topic); None where one does."""
+def out_of_reach(engine: Engine) -> BaseException | None:
+    """Why no broker tells what we ask; None where one does."""
     control = engine.control.connection
     reached = engine.cluster.known and control is not None and not control.closed
-    # What one broker does not know is asked of another, and between them there is no connection.
-    told = topic is not None and engine.view.error_of(topic) is not None
-    return None if reached or told else root_of(engine.last_error)
+    return None if reached else root_of(engine.last_error)
+
+
+def trouble_with(engine: Engine, topic: str) -> BaseException | None:
+    """Why a topic is not known: no broker answers, or what they answered; None where neither is the case."""
+    if engine.view.failing:
+        return root_of(engine.last_error)
+    code = engine.view.error_of(topic)
+    if code is not None:
+        return said_of_topic(code)
+    # A broker that did not help is left for another, and between them there is no connection.
+    return None if engine.view.topic(topic) is not None else out_of_reach(engine)
 
 
 def stats_of(engine: Engine, intake: Intake, accepted_records: int, accepted_bytes: int) -> Stats:

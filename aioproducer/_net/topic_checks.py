@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 import anyio
 
-from aioproducer._net.cluster import REFUSALS, refusal_of
 from aioproducer._state.checking import checked_topic
+from aioproducer._state.topic_errors import REFUSALS, UNKNOWN_TOPIC_OR_PARTITION, refusal_of, said_of_topic
 from aioproducer._wire.messages.metadata import (
     MetadataRequest,
     MetadataRequestTopic,
@@ -67,7 +67,8 @@ async def check_all(session: Session, names: Iterable[str], patience: float) -> 
 
 def _not_there(names: list[str], waited: float) -> MetadataTimeoutError:
     others = f", nor are {len(names) - 1} more" if len(names) > 1 else ""
-    return MetadataTimeoutError(f"the topic is not there{others}", topic=names[0], waited=waited)
+    cause = said_of_topic(UNKNOWN_TOPIC_OR_PARTITION)
+    return MetadataTimeoutError(f"the topic is not there{others}", topic=names[0], waited=waited, cause=cause)
 
 
 async def _asked(session: Session, topics: list[str]) -> dict[str, int]:

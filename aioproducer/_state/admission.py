@@ -7,6 +7,7 @@ in the same lane. Room that comes back is handed to the first of the line direct
 
 from __future__ import annotations
 
+import math
 from collections import deque
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -22,7 +23,8 @@ from aioproducer._core import (
     record_size,
 )
 from aioproducer._state.deadlines import Deadlines
-from aioproducer.errors import BufferFullError, MetadataTimeoutError, RecordError, RecordTooLargeError
+from aioproducer._state.topic_errors import no_such_partition, still_unknown
+from aioproducer.errors import BufferFullError, RecordError, RecordTooLargeError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -34,6 +36,9 @@ if TYPE_CHECKING:
     from aioproducer.errors import KafkaError
 
     PlainHeaders = tuple[tuple[str, bytes | None], ...] | None
+
+# A partition that was added is known to all brokers within this time; an answer that is asked for sooner may lack it.
+PROPAGATION = 0.1
 
 
 class Appender(Protocol):
@@ -100,6 +105,11 @@ class Waiting:
         """True when the record can be appended as soon as there is a place for it."""
         return self.record is not None
 
+    @property
+    def wanted_partition(self) -> int | None:
+        """The partition that the caller, or its partitioner, chose for what is placed next."""
+        return None if self.record is None else self.record.partition
+
     def part_in_line(self) -> Waiting | None:
         """The record of a bulk call that waits for memory on its own."""
         return None
@@ -144,8 +154,10 @@ class Admission:
         self._own_antechambers = {name: Lane(own) for name, own in accumulator.topic_budgets.items()}
         self.on_wanted: Callable[[str], None] = _ignore
         self.on_nobody_waits: Callable[[], None] | None = None
-        # Why nothing is learned about a topic, where brokers are out of reach.
+        # Why a topic is not known: what the brokers said of it, or why they are out of reach.
         self.trouble_with: Callable[[str], BaseException | None] = _no_trouble
+        # When the brokers were last asked for the partitions of a topic, and had none that are not known here.
+        self.confirmed_at: Callable[[str], float] = _never_confirmed
 
     # -- joining
 
@@ -244,9 +256,20 @@ class Admission:
         elif status == RECORD_TOO_LARGE:
             self.refuse(call, too_large(self.accumulator, call.topic, record))
         elif status == PARTITION_UNKNOWN:
-            self.on_wanted(call.topic)
-            return False
+            missing = self.missing_partition(call, queues, now)
+            if missing is None:
+                self.on_wanted(call.topic)
+                return False
+            self.refuse(call, missing)
+            self.room()
         return True
+
+    def missing_partition(self, call: Waiting, queues: TopicQueues, now: float) -> KafkaError | None:
+        """The error for a partition that the brokers did not have when they were asked on behalf of this call."""
+        partition = call.wanted_partition
+        if partition is None or self.confirmed_at(call.topic) < call.asked_at + PROPAGATION:
+            return None
+        return no_such_partition(call.topic, partition, len(queues.partitions), now - call.asked_at)
 
     def _with_partition(self, call: Waiting, queues: TopicQueues) -> ReadyRecord:
         record = call.record
@@ -465,10 +488,12 @@ class Admission:
             )
         if not call.prepared:
             return BufferFullError("the serializer did not finish in time", topic=call.topic, waited=waited)
-        partition = None if call.record is None else call.record.partition
-        return MetadataTimeoutError(
-            topic=call.topic, partition=partition, waited=waited, cause=self.trouble_with(call.topic)
-        )
+        partition, trouble = call.wanted_partition, self.trouble_with(call.topic)
+        queues = self.accumulator.topics.get(call.topic)
+        count = 0 if queues is None else len(queues.partitions)
+        if trouble is None and partition is not None and 0 < count <= partition:
+            return no_such_partition(call.topic, partition, count, waited)
+        return still_unknown(call.topic, waited, trouble, partition)
 
 
 def check_size(accumulator: Accumulator, topic: str, record: ReadyRecord) -> None:
@@ -512,3 +537,7 @@ def _ignore(_told: object) -> None:
 
 def _no_trouble(_topic: str) -> None:
     return None
+
+
+def _never_confirmed(_topic: str) -> float:
+    return -math.inf

@@ -135,6 +135,14 @@ class BulkWaiting(Waiting):
         return self.columns is not None and self.alone is None
 
     @property
+    def wanted_partition(self) -> int | None:
+        """The partition that the caller chose for the record that is placed next."""
+        columns = self.columns
+        return (
+            None if columns is None or self.at >= self.delivery.total else columns.record(self.at).partition
+        )
+
+    @property
     def singly(self) -> bool:
         """True when somebody has to see each record: a partitioner of the user's, or interceptors."""
         return self.choose is not None or self.on_each is not None
@@ -164,8 +172,12 @@ class BulkWaiting(Waiting):
                 if self.alone is not None:
                     return False
             elif status == PARTITION_UNKNOWN:
-                admission.on_wanted(self.topic)
-                return False
+                error = admission.missing_partition(self, queues, now)
+                if error is None:
+                    admission.on_wanted(self.topic)
+                    return False
+                self.on_refusal(self.at, error)
+                self.at += 1
         admission.done(self)
         return True
 

@@ -38,8 +38,9 @@ class Update:
     """What a fact changed in the view.
 
     `leaders_changed`: (topic, partition, new leader), of partitions that were known before. `partitions_added`:
-    (topic, count before, count now). `topic_errors`: (topic, code), also if it is the same again. `rejected`: (topic,
-    what is wrong with the answer about it). `unusable`: why the whole answer counts as a failure, if it does.
+    (topic, count before, count now). `topic_errors`: (topic, code), also if it is the same again. `topics_failing`: those
+    of them that did not pass, once, for the log. `rejected`: (topic, what is wrong with the answer about it). `unusable`: why the
+    whole answer counts as a failure, if it does.
     """
 
     topics_learned: tuple[str, ...] = ()
@@ -47,6 +48,7 @@ class Update:
     partitions_added: tuple[tuple[str, int, int], ...] = ()
     topics_recreated: tuple[str, ...] = ()
     topic_errors: tuple[tuple[str, int], ...] = ()
+    topics_failing: tuple[tuple[str, int], ...] = ()
     rejected: tuple[tuple[str, str], ...] = ()
     nodes_changed: bool = False
     rebootstrap: bool = False
@@ -68,6 +70,7 @@ class Changes:
     added: list[tuple[str, int, int]] = attrs.Factory(list)
     recreated: list[str] = attrs.Factory(list)
     errors: list[tuple[str, int]] = attrs.Factory(list)
+    failing: list[tuple[str, int]] = attrs.Factory(list)
     rejected: list[tuple[str, str]] = attrs.Factory(list)
     nodes: bool = False
 
@@ -79,6 +82,7 @@ class Changes:
             tuple(self.added),
             tuple(self.recreated),
             tuple(self.errors),
+            tuple(self.failing),
             tuple(self.rejected),
             self.nodes,
         )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, Generator, Iterable, Mapping
 
 import attrs
@@ -28,6 +29,8 @@ MOST_PAST_NODES = 100
 # A broker that lags behind must not bring a deleted topic back. Ids have no order, so that this is believed for a time
 # only: whoever took a middle one of three for the newest finds out in the end.
 RETIRED_FOR = 60.0
+# An error of a topic that went away and came back is worth another line in the log after so long: brokers may disagree.
+QUIET_FOR = 60.0
 
 
 class MetadataView:
@@ -80,6 +83,16 @@ class MetadataView:
         """The error of the last answer about a topic; None after a good one, and before the first."""
         interest = self._questions.interests.get(name)
         return interest.error if interest else None
+
+    @property
+    def failing(self) -> bool:
+        """Whether no broker answered the newest question that ended."""
+        return self._questions.failing
+
+    def confirmed_at(self, name: str) -> float:
+        """When a broker was last asked about a topic and had no partitions that were not known; -inf for never."""
+        interest = self._questions.interests.get(name)
+        return interest.confirmed_at if interest else -math.inf
 
     # -- what is wanted
 
@@ -235,7 +248,10 @@ class MetadataView:
             changes.rejected.append((name, problem))
         if not reading.contradiction:
             interest.error = None
+            if interest.told_at is not None and interest.told_at + QUIET_FOR <= now:
+                interest.told_at = None
             interest.vanished = False
+            interest.confirmed_at = self._questions.asked_at if reading.confirms else -math.inf
             self._replace(reading, interest, changes, now)
         if reading.contradiction or reading.unsettled:
             self._questions.unsettled(name, now, again=True)
@@ -262,6 +278,10 @@ class MetadataView:
 
     def _topic_failed(self, name: str, code: int, changes: Changes, now: float) -> None:
         interest = self._questions.interests[name]
+        # Brokers that create the topic answer so once, too.
+        if interest.error is not None and interest.told_at is None and _may_pass(code):
+            interest.told_at = now
+            changes.failing.append((name, code))
         interest.error = code
         known = self._facts.get(name)
         if code == UNKNOWN_TOPIC_OR_PARTITION and known is not None and known.topic_id == NO_TOPIC_ID:

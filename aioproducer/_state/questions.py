@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection
 
 import attrs
@@ -35,6 +36,10 @@ class Interest:
     answered_at: float = 0.0
     fruitless: int = 0
     error: int | None = None
+    # When its error was put into the log; None while there is nothing to be told.
+    told_at: float | None = None
+    # When the newest question was asked whose answer had as many partitions as were known before.
+    confirmed_at: float = -math.inf
     # When each former id of the topic was replaced.
     retired_ids: dict[bytes, float] = attrs.Factory(dict)
     # Without topic ids nobody says that a topic which comes back is another one; then its epochs may start anew.
@@ -53,6 +58,8 @@ class Questions:
         self.rebootstrap_after = rebootstrap_after
         self.interests: dict[str, Interest] = {}
         self.under_way: MetadataQuestion | None = None
+        # When the newest question was handed out.
+        self.asked_at = -math.inf
         self.rebootstrap_required = False
         self._asks: set[str] = set()
         self._idle: Deadlines[str] = Deadlines()
@@ -67,6 +74,11 @@ class Questions:
         self._failures = 0
         self._not_before = 0.0
         self._trying_since: float | None = None
+
+    @property
+    def failing(self) -> bool:
+        """Whether the newest question that ended got no usable answer."""
+        return self._failures > 0
 
     # -- interests
 
@@ -170,6 +182,7 @@ class Questions:
         if self._trying_since is None:
             self._trying_since = now
         self.under_way = question
+        self.asked_at = now
         return question
 
     def _question(self, now: float) -> MetadataQuestion | None:

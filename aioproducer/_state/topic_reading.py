@@ -57,6 +57,11 @@ class TopicReading:
         """Whether some partition has no usable leader, so that it is worth asking again soon."""
         return self.strange is not None or NO_LEADER in self._leaders
 
+    @property
+    def confirms(self) -> bool:
+        """Whether the answer has as many partitions as were known before."""
+        return 0 < len(self._listed) == self._old_count
+
     def take(self, answer: MetadataResponsePartition) -> None:
         """Put one partition at its place."""
         index = answer.partition_index

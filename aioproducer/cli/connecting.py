@@ -69,9 +69,8 @@ async def reach(producer: Producer, topic: str | None, patience: float) -> None:
         return
     left = began + patience - asyncio.get_running_loop().time()
     try:
-        async with asyncio.timeout(max(left, 0)):
-            await producer.partitions_for(topic)
-    except TimeoutError:
-        raise MetadataTimeoutError(
-            "the topic did not become known: does it exist?", topic=topic, waited=patience
-        ) from None
+        await producer.partitions_for(topic, timeout=max(left, 0))
+    except MetadataTimeoutError as error:
+        text = "the topic did not become known: does it exist?"
+        cause = error.cause
+        raise MetadataTimeoutError(text, topic=topic, waited=patience, cause=cause) from cause

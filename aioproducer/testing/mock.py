@@ -397,9 +397,10 @@ class MockProducer(
             await self._all_settled()
         return self._ledger.report()
 
-    async def partitions_for(self, topic: str) -> tuple[PartitionInfo, ...]:
-        """The partitions of a topic."""
+    async def partitions_for(self, topic: str, *, timeout: float | None = None) -> tuple[PartitionInfo, ...]:
+        """The partitions of a topic, which are known at once."""
         self._intake_alive()
+        checked_seconds("timeout", timeout)
         count = self._plan.partitions_of(checked_topic(topic))
         return tuple(PartitionInfo(index, 0, (0,), (0,)) for index in range(count))
 

@@ -259,7 +259,14 @@ class MockIntake:
             size = BATCH_OVERHEAD + record_size(ready.key, ready.value, ready.headers)
             return RecordTooLargeError(topic=ready.topic, size=size, limit=self.config.max_request_size)
         if status == PARTITION_UNKNOWN:
-            return MetadataTimeoutError(topic=ready.topic, partition=ready.partition, waited=0)
+            count = self.plan.partitions_of(ready.topic)
+            return MetadataTimeoutError(
+                "the partition does not exist",
+                topic=ready.topic,
+                partition=ready.partition,
+                partition_count=count,
+                waited=0,
+            )
         if status == NO_ROOM_NOW:
             return BufferFullError(topic=ready.topic, waited=0)
         return StateError("the producer belongs to another event loop: make one per loop")

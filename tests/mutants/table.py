@@ -7,6 +7,7 @@ from typing import Final
 from tests.mutants.answers import ANSWERS
 from tests.mutants.exactly_once import EXACTLY_ONCE
 from tests.mutants.mutant import Mutant
+from tests.mutants.told import TOLD
 from tests.mutants.transactional import TRANSACTIONAL
 
 MUTANTS: Final = (
@@ -1263,4 +1264,5 @@ MUTANTS: Final = (
     *TRANSACTIONAL,
     *ANSWERS,
     *EXACTLY_ONCE,
+    *TOLD,
 )

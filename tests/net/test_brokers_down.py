@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from aioproducer import (
+    BrokerError,
     BrokerUnavailableError,
     DeliveryTimeoutError,
     KafkaError,
@@ -204,7 +205,7 @@ async def test_queued_records_whose_time_runs_out(make: Make, dead: int) -> None
 
 
 async def test_missing_topic_is_not_blamed_on_a_broker(make: Make, dead: int) -> None:
-    """Where a broker says that there is no such topic, an address that failed before is not given as the cause."""
+    """Where a broker says that there is no such topic, that is the cause, and not an address that failed before."""
     async with EmbeddedKafka(brokers=2, auto_create_topics=False) as kafka:
         producer = make(f"127.0.0.1:{dead},{kafka.bootstrap_servers}")
         await producer.start(wait_ready=5)
@@ -212,7 +213,8 @@ async def test_missing_topic_is_not_blamed_on_a_broker(make: Make, dead: int) ->
         for _ in range(5):
             with pytest.raises(MetadataTimeoutError) as failure:
                 await producer.send("missing", b"v", max_block=0.02)
-            assert failure.value.cause is None
+            assert isinstance(failure.value.cause, BrokerError)
+            assert failure.value.cause.name == "UNKNOWN_TOPIC_OR_PARTITION"
         await producer.close()
 
 

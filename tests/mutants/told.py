@@ -1,0 +1,82 @@
+"""The mutants of what a user is told: errors that do not say what is wrong, and waits that cannot help."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from tests.mutants.mutant import Mutant
+
+_MISSING: Final = "tests/scenarios/test_g_missing.py"
+_CALLS: Final = "tests/net/test_missing_topics.py"
+
+
+def _mutant(name: str, file: str, line: str, instead: str, bug: str, *by: str) -> Mutant:
+    return Mutant(name, "telling", file, line, instead, bug, by)
+
+
+TOLD: Final = (
+    _mutant(
+        "missing-topic-without-a-cause",
+        "_net/snapshot.py",
+        "        return said_of_topic(code)\n",
+        "        return None\n",
+        "A topic that does not exist ends as the same time-out as a cluster that is dead (Java, and this library before).",
+        _MISSING,
+    ),
+    _mutant(
+        "dead-cluster-taken-for-a-missing-topic",
+        "_net/snapshot.py",
+        "    if engine.view.failing:",
+        "    if False:",
+        "The brokers' last word on a topic is given as the reason, though all of them have died since.",
+        _MISSING,
+    ),
+    _mutant(
+        "missing-topic-told-each-time",
+        "_state/metadata.py",
+        "        if interest.error is not None and interest.told_at is None and _may_pass(code):",
+        "        if interest.error is not None:",
+        "Each metadata answer about a topic that is not there is a line in the log (Java).",
+        _MISSING,
+    ),
+    _mutant(
+        "created-topic-told-as-missing",
+        "_state/metadata.py",
+        "        if interest.error is not None and interest.told_at is None and _may_pass(code):",
+        "        if interest.told_at is None and _may_pass(code):",
+        "Each topic that the brokers create by themselves begins with a warning (Java).",
+        _MISSING,
+    ),
+    _mutant(
+        "missing-partition-waited-for",
+        "_state/admission.py",
+        "        if partition is None or self.confirmed_at(call.topic) < call.asked_at + PROPAGATION:",
+        "        if True:",
+        "A record for a partition that does not exist holds up its topic for max_block, a minute (Java, and this library before).",
+        _MISSING,
+    ),
+    _mutant(
+        "missing-partition-by-the-first-answer",
+        "_state/admission.py",
+        "self.confirmed_at(call.topic) < call.asked_at + PROPAGATION:",
+        "self.confirmed_at(call.topic) < call.asked_at:",
+        "A partition that was just added is refused, as one broker has not heard of it yet.",
+        _MISSING,
+    ),
+    _mutant(
+        "missing-partition-by-an-old-question",
+        "_state/metadata.py",
+        "            interest.confirmed_at = self._questions.asked_at if reading.confirms else -math.inf",
+        "            interest.confirmed_at = now if reading.confirms else -math.inf",
+        "The answer to a question that was asked before the partition was added counts as one of now.",
+        _MISSING,
+    ),
+    _mutant(
+        "missing-partition-ends-a-bulk-send",
+        "_state/bulk.py",
+        "                error = admission.missing_partition(self, queues, now)",
+        "                error = None",
+        "One record of a bulk send for a partition that does not exist holds up all that follow it for max_block.",
+        f"{_CALLS}::test_partition_of_bulk_sends",
+    ),
+)
