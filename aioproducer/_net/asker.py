@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import attrs
 
+from aioproducer._net.coordinator import leaves_out
 from aioproducer._state.transaction_parts import Place
 from aioproducer._state.transaction_requests import (
     taken_offsets,
@@ -57,7 +58,10 @@ class Asker:
         """Records will be written there (level 1)."""
         question = to_add_partitions(self.transactional_id, (self.producer_id, self.epoch), places)
         answer = await self._ask(connection, question, AddPartitionsToTxnResponse, ADD_PARTITIONS)
-        return worst_of_partitions(answer, places)
+        code = worst_of_partitions(answer, places)
+        if code is None:
+            raise leaves_out(connection, "AddPartitionsToTxn")
+        return code
 
     async def add_group(self, connection: Connection, group: str) -> int:
         """Offsets of this group will be committed (level 1)."""
@@ -77,6 +81,8 @@ class Asker:
         code, taken = taken_offsets(answer, left)
         for place in taken:
             del left[place]
+        if code is None:
+            raise leaves_out(connection, "TxnOffsetCommit")
         return code
 
     async def end(self, connection: Connection, *, committed: bool) -> EndTxnResponse:

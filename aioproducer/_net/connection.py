@@ -233,7 +233,13 @@ class Connection(asyncio.BufferedProtocol):
                 raise self._gone() from None
 
     async def request(
-        self, message: tuple[Any, ...], response_type: type[M], *, timeout: float, version: int | None = None
+        self,
+        message: tuple[Any, ...],
+        response_type: type[M],
+        *,
+        timeout: float,
+        version: int | None = None,
+        answer_limit: int = FRAME_LIMIT,
     ) -> M:
         """Send a request and decode its answer; BrokerUnavailableError or ProtocolError otherwise.
 
@@ -243,7 +249,7 @@ class Connection(asyncio.BufferedProtocol):
             version = self.versions.choose(api_of(response_type).key)
         chosen = version
         return await self._ask(
-            message, chosen, timeout, lambda frame: self.read(response_type, chosen, frame)
+            message, chosen, timeout, lambda frame: self.read(response_type, chosen, frame), answer_limit
         )
 
     def read(self, response_type: type[M], version: int, frame: memoryview) -> M:
@@ -265,12 +271,19 @@ class Connection(asyncio.BufferedProtocol):
         return await self._ask(message, version, timeout, bytes)
 
     async def _ask(
-        self, message: tuple[Any, ...], version: int, timeout: float, read: Callable[[memoryview], R]
+        self,
+        message: tuple[Any, ...],
+        version: int,
+        timeout: float,
+        read: Callable[[memoryview], R],
+        answer_limit: int = FRAME_LIMIT,
     ) -> R:
         correlation_id = self.next_correlation_id()
         frame = encode_request(message, version, correlation_id, self.client_id)
         reply = Reply(self._loop.create_future(), read, self.broker)
-        self.write_request(correlation_id, (frame,), reply, timeout)
+        if answer_limit > FRAME_LIMIT:
+            self._frames.limit = answer_limit
+        self.write_request(correlation_id, (frame,), reply, timeout, answer_limit)
         try:
             answer: R = await reply.future
             return answer

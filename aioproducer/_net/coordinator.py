@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import enum
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -9,8 +10,7 @@ import anyio
 
 from aioproducer._net.log import log
 from aioproducer._state.backoff import Backoff
-from aioproducer._state.coordinator_verdicts import Answer, Request, advice, judge
-from aioproducer._state.verdicts import UNKNOWN_SERVER_ERROR
+from aioproducer._state.coordinator_verdicts import Answer, Request, advice, judge, may_be_done
 from aioproducer._wire.error_codes import describe
 from aioproducer._wire.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
 from aioproducer.errors import (
@@ -49,14 +49,16 @@ class Key(enum.Enum):
 class Said(NamedTuple):
     """How a question about `name` ended: what the answer means, and its code.
 
-    `lost`: how many attempts before it got no answer.
+    `lost`: how many attempts before it got no answer, and may still reach a broker. `undecided`: how many attempts, this one
+    included, may have been carried out although none was answered by success.
     """
 
     name: str
     answer: Answer
     request: Request
     code: int
-    lost: int
+    lost: int = 0
+    undecided: int = 0
 
 
 class _NotFound(Exception):  # noqa: N818  # a message to settle(), not an error
@@ -81,14 +83,16 @@ class Coordinator:
 
         Raises ProtocolError where the coordinator does not speak what is needed.
         """
-        failures = busy = lost = 0
+        failures = busy = lost = undecided = 0
         while True:
             asked, code = request, None
             try:
                 connection = await self._connected()
-                lost += 1
+                lost, undecided = lost + 1, undecided + 1
                 code = await attempt(connection)
                 lost -= 1
+                if not may_be_done(request, code):
+                    undecided -= 1
             except _NotFound as found:
                 asked, code = Request.FIND_COORDINATOR, found.code
             except KafkaError as error:
@@ -103,9 +107,8 @@ class Coordinator:
                 self.forget()
             answer = Answer.LOOK_UP if code is None else judge(asked, code)
             if code:
-                self.trouble = error_of(Said(self.name, answer, asked, code, lost))
-            if self.trouble is not None:
-                log.debug("%s for %s %r: %s", request.value, self.kind.name.lower(), self.name, self.trouble)
+                self.trouble = error_of(Said(self.name, answer, asked, code, lost, undecided))
+            self._log_trouble(request)
             if answer is Answer.BUSY:
                 await anyio.sleep(BUSY.after(busy, self.session.rng))
                 busy += 1
@@ -117,7 +120,11 @@ class Coordinator:
             else:
                 assert code is not None  # noqa: S101  # without an answer it is asked again
                 self.trouble = None
-                return Said(self.name, answer, asked, code, lost)
+                return Said(self.name, answer, asked, code, lost, undecided)
+
+    def _log_trouble(self, request: Request) -> None:
+        if self.trouble is not None:
+            log.debug("%s for %s %r: %s", request.value, self.kind.name.lower(), self.name, self.trouble)
 
     def _backoff(self) -> Backoff:
         config = self.session.config
@@ -145,7 +152,12 @@ class Coordinator:
         answer = await connection.request(
             question, FindCoordinatorResponse, timeout=self.timeout, version=version
         )
-        found = answer if version < KEYS_IN_A_LIST_FROM else _the_one(answer, self.name)
+        if version < KEYS_IN_A_LIST_FROM:
+            found: Any = answer
+        else:
+            found = next((one for one in answer.coordinators if one.key == self.name), None)
+        if found is None:
+            raise leaves_out(connection, "FindCoordinator")
         if found.error_code:
             raise _NotFound(found.error_code)
         return found.node_id, found.host, found.port
@@ -174,7 +186,7 @@ def error_of(said: Said) -> BrokerError:
 
 def outcome_of(said: Said) -> Outcome:
     """Whether what was asked may have been done all the same."""
-    return Outcome.UNKNOWN if said.lost or said.code == UNKNOWN_SERVER_ERROR else Outcome.NOT_WRITTEN
+    return Outcome.UNKNOWN if said.undecided else Outcome.NOT_WRITTEN
 
 
 def fatal_error(said: Said) -> KafkaError:
@@ -187,8 +199,8 @@ def fatal_error(said: Said) -> KafkaError:
     return TransactionError(text, outcome=outcome_of(said), cause=error_of(said))
 
 
-def _the_one(answer: FindCoordinatorResponse, name: str) -> Any:
-    for coordinator in answer.coordinators:
-        if coordinator.key == name:
-            return coordinator
-    raise ProtocolError("its FindCoordinator answer leaves out what was asked for")
+def leaves_out(connection: Connection, api: str) -> ProtocolError:
+    """The error of an answer without what was asked for; as after any other nonsense, its connection ends."""
+    error = ProtocolError(f"its {api} answer leaves out what was asked for", broker=connection.broker)
+    connection.close(copy.copy(error))
+    return error

@@ -12,7 +12,9 @@ from aioproducer._net.asker import Asker, ask_identity
 from aioproducer._net.coordinator import Coordinator, Key, Said, error_of, fatal_error
 from aioproducer._net.standing import standing_of
 from aioproducer._state.coordinator_verdicts import Answer, Request, judge
+from aioproducer._state.metadata import unusable
 from aioproducer._state.standing import ABORTED, ENDED, Standing
+from aioproducer._state.transaction_requests import pattern_of
 from aioproducer._wire.messages.list_transactions import ListTransactionsRequest, ListTransactionsResponse
 from aioproducer._wire.messages.metadata import MetadataRequest, MetadataResponse
 from aioproducer.config import checked_transactional_ids
@@ -34,6 +36,12 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 # Whoever is asked to fence many asks this many coordinators at once.
 AT_ONCE = 20
+LIST_TRANSACTIONS = 66
+PATTERNS_FROM = 2
+# Before that version a broker tells of all that it coordinates, in one answer, without a limit of its own. Two million ids are
+# about as long; the answer is read in place and kept as long as it is read.
+LONGEST_LISTING = 128 * 1024 * 1024
+SLICE = 5000
 
 
 async def end_foreign(
@@ -137,21 +145,26 @@ async def list_all(session: Session, prefix: str, patience: float) -> list[Trans
         nonlocal trouble
         while True:
             try:
-                return await _listed_by_all(session)
+                return await _listed_by_all(session, prefix)
             except BrokerUnavailableError as error:
                 trouble = error
                 await anyio.sleep(session.config.retry_backoff_ms / 1000)
 
     listings = await _in_time(ask(), patience, lambda: trouble)
     found = {one.transactional_id: one for one in listings}
-    return [found[name] for name in sorted(found) if name.startswith(prefix)]
+    return [found[name] for name in sorted(found)]
 
 
-async def _listed_by_all(session: Session) -> list[TransactionListing]:
-    brokers = (await session.control.ask(MetadataRequest(topics=[]), MetadataResponse)).brokers
+async def _listed_by_all(session: Session, prefix: str) -> list[TransactionListing]:
+    metadata = await session.control.ask(MetadataRequest(topics=[]), MetadataResponse)
+    why = unusable(metadata)
+    if why is not None:
+        # An empty list would say that there are no orphans.
+        session.control.close()
+        raise BrokerUnavailableError(f"its metadata cannot be used: {why}")
     # All of them end before an error is raised, or some would go on behind it.
     answers = await asyncio.gather(
-        *(_listed(session, each.host, each.port) for each in brokers), return_exceptions=True
+        *(_listed(session, each.host, each.port, prefix) for each in metadata.brokers), return_exceptions=True
     )
     found: list[TransactionListing] = []
     for answer in answers:
@@ -161,13 +174,21 @@ async def _listed_by_all(session: Session) -> list[TransactionListing]:
     return found
 
 
-async def _listed(session: Session, host: str, port: int) -> list[TransactionListing]:
+async def _listed(session: Session, host: str, port: int, prefix: str) -> list[TransactionListing]:
     connection = await session.addresses.dial(host, port)
     timeout = session.config.request_timeout_ms / 1000
     try:
+        version = connection.versions.choose(LIST_TRANSACTIONS)
+        question = ListTransactionsRequest(
+            transactional_id_pattern=pattern_of(prefix) if version >= PATTERNS_FROM else None
+        )
         while True:
             answer = await connection.request(
-                ListTransactionsRequest(), ListTransactionsResponse, timeout=timeout
+                question,
+                ListTransactionsResponse,
+                timeout=timeout,
+                version=version,
+                answer_limit=LONGEST_LISTING,
             )
             meaning = judge(Request.LIST, answer.error_code)
             if meaning not in (Answer.RETRY, Answer.LOOK_UP):
@@ -176,8 +197,19 @@ async def _listed(session: Session, host: str, port: int) -> list[TransactionLis
     finally:
         connection.close()
     if meaning is not Answer.DONE:
-        raise fatal_error(Said(f"{host}:{port}", meaning, Request.LIST, answer.error_code, 0))
-    return [TransactionListing(*state) for state in answer.transaction_states]
+        raise fatal_error(Said(f"{host}:{port}", meaning, Request.LIST, answer.error_code))
+    return await _with_prefix(answer, prefix)
+
+
+async def _with_prefix(answer: ListTransactionsResponse, prefix: str) -> list[TransactionListing]:
+    """Of all that a broker has told, which may be a million ids, in slices that leave the loop free."""
+    found = []
+    for number, state in enumerate(answer.transaction_states):
+        if number % SLICE == SLICE - 1:
+            await asyncio.sleep(0)
+        if state.transactional_id.startswith(prefix):
+            found.append(TransactionListing(*state))
+    return found
 
 
 async def _in_time(work: Awaitable[T], patience: float, trouble: Callable[[], KafkaError | None]) -> T:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from aioproducer._net.coordinator import leaves_out
 from aioproducer._state.coordinator_verdicts import Answer, Request
 from aioproducer._state.standing import Standing
 from aioproducer._wire.messages.describe_transactions import (
@@ -38,5 +39,7 @@ async def look(connection: Connection, coordinator: Coordinator) -> tuple[int, S
         return UNSUPPORTED_VERSION, Standing(-1, -1, "")
     question = DescribeTransactionsRequest([coordinator.name])
     answer = await connection.request(question, DescribeTransactionsResponse, timeout=coordinator.timeout)
-    state = answer.transaction_states[0]
+    state = next((one for one in answer.transaction_states if one.transactional_id == coordinator.name), None)
+    if state is None:
+        raise leaves_out(connection, "DescribeTransactions")
     return state.error_code, Standing(state.producer_id, state.producer_epoch, state.transaction_state)

@@ -183,7 +183,7 @@ class Transactions:
         """Until there is an answer, nobody knows whether there is more to end, or will be, than was known before."""
         before, self.parts.in_doubt = self.parts.in_doubt, True
         said = await coordinator.settle(request, attempt)
-        self.parts.in_doubt = before or (said.lost > 0 and said.answer is not Answer.DONE)
+        self.parts.in_doubt = before or (said.undecided > 0 and said.answer is not Answer.DONE)
         await self._require(said)
         self.parts.opened = True
 
@@ -421,7 +421,7 @@ class Transactions:
             return
         if self.parts.asked_to_commit and not self.parts.ended:
             # The commit in whose place this came has no answer, and never will: it may have been done.
-            said = said._replace(lost=said.lost + 1)
+            said = said._replace(undecided=said.undecided + 1)
         error = fatal_error(said)
         if said.answer in (Answer.REFUSED, Answer.ABORTABLE):
             self.operation = None
@@ -593,12 +593,18 @@ class Transactions:
         """Raise what an answer means, if it is not that all went well."""
         if said.answer is Answer.DONE:
             return
-        if said.answer is Answer.ABORTABLE and self.table.state is not State.ABORTING:
+        # A commit that may have been done is not told as aborted, whatever a later attempt was answered.
+        may_be_committed = said.request is Request.COMMIT and said.undecided > 0
+        if (
+            said.answer is Answer.ABORTABLE
+            and self.table.state is not State.ABORTING
+            and not may_be_committed
+        ):
             self._failed(error_of(said))
         else:
             last = said
             if said.answer is Answer.SUPERSEDED:
-                last = await self._renewed_after_its_time(said.lost) or said
+                last = await self._renewed_after_its_time(may_be_over=_may_be_over(said)) or said
             if last.answer is not Answer.DONE:
                 error = fatal_error(last)
                 self._end_the_producer(error)
@@ -606,10 +612,10 @@ class Transactions:
         if self.table.state is not State.ABORTING:
             raise self.table.aborted(f"{said.request.value} is not possible")
 
-    async def _renewed_after_its_time(self, lost: int = 0) -> Said | None:
+    async def _renewed_after_its_time(self, *, may_be_over: bool = False) -> Said | None:
         """What asking for the next epoch came to; None if it was not the coordinator that aborted the transaction by itself."""
-        if lost and self.parts.level == 1:
-            # What got no answer may have ended it without a trace, so that another producer could begin, and be aborted.
+        if may_be_over and self.parts.level == 1:
+            # It may have ended without a trace, so that another producer could begin, and be aborted.
             return None
         identity = self._identity()
         standing = await standing_of(self.coordinator) if self.was_opened() else None
@@ -643,3 +649,9 @@ class Transactions:
 
 def _nothing() -> None:
     pass
+
+
+def _may_be_over(said: Said) -> bool:
+    """Whether an attempt may have ended the transaction that is refused now."""
+    ends = said.request in (Request.COMMIT, Request.ABORT)
+    return (said.undecided if ends else said.lost) > 0

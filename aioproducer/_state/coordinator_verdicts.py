@@ -102,6 +102,50 @@ def advice(code: int) -> str:
     return _ADVICE.get(code) or (known.message if known else unknown)
 
 
+# Questions change nothing, and are done or not done without a consequence.
+_QUESTIONS = frozenset({_R.FIND_COORDINATOR, _R.FETCH_OFFSETS, _R.DESCRIBE, _R.LIST})
+# The coordinator gives these before it writes anything down. Not among them on purpose: 14, 15 and 16, which are also given for
+# what was written to the coordinator's log and not replicated, or when it lost its office meanwhile
+# (TransactionStateManager.appendTransactionToLog); 7, 13 and -1 (anything); and codes of a later Kafka.
+_PROVES_NOT_DONE = frozenset(
+    {
+        0,
+        3,
+        12,
+        17,
+        22,
+        24,
+        25,
+        28,
+        29,
+        30,
+        31,
+        35,
+        42,
+        43,
+        47,
+        48,
+        49,
+        50,
+        51,
+        53,
+        55,
+        59,
+        69,
+        82,
+        89,
+        90,
+        113,
+        120,
+    }
+)
+
+
+def may_be_done(request: Request, code: int) -> bool:
+    """Whether what was asked may have been carried out although it was answered with this error."""
+    return request not in _QUESTIONS and code not in _PROVES_NOT_DONE
+
+
 def judge(request: Request, code: int) -> Answer:
     """What is not known to pass is fatal, as in Java."""
     return CELLS.get((request, code), Answer.FATAL)

@@ -168,7 +168,7 @@ class MetadataView:
 
         Each topic changes as a whole. Whoever stops in between says `failed()`.
         """
-        reason = _unusable(response)
+        reason = unusable(response)
         if reason is not None:
             return self._refuse(response, reason, now)
         changes = Changes()
@@ -324,7 +324,8 @@ class MetadataView:
             changes.leaders.append((topic, partition, leader))
 
 
-def _unusable(response: MetadataResponse) -> str | None:
+def unusable(response: MetadataResponse) -> str | None:
+    """Why nothing can be learned from an answer, if so."""
     if response.error_code:
         return f"the broker answered {describe(response.error_code)}"
     if not any(broker.node_id >= 0 for broker in response.brokers):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping
 
@@ -20,7 +21,6 @@ from aioproducer._wire.messages.txn_offset_commit import (
 )
 from aioproducer.records import GroupMetadata, OffsetAndMetadata, TopicPartition
 
-UNKNOWN_SERVER_ERROR = -1
 # From the answer that ends most to the one that ends least.
 _ORDER = (
     Answer.FATAL,
@@ -51,14 +51,19 @@ def to_add_partitions(
     return AddPartitionsToTxnRequest((), transactional_id, *identity, topics)
 
 
-def worst_of_partitions(answer: AddPartitionsToTxnResponse, places: Collection[Place]) -> int:
-    """What the answer comes to; a partition that it leaves out was not added."""
+def worst_of_partitions(answer: AddPartitionsToTxnResponse, places: Collection[Place]) -> int | None:
+    """What the answer comes to; None if it has no error and leaves a partition out."""
     codes = {
         (topic.name, partition.partition_index): partition.partition_error_code
         for topic in answer.results_by_topic_v3_and_below
         for partition in topic.results_by_partition
     }
-    return worst(Request.ADD_PARTITIONS, (codes.get(place, UNKNOWN_SERVER_ERROR) for place in places))
+    return _of_all(Request.ADD_PARTITIONS, [codes.get(place) for place in places])
+
+
+def _of_all(request: Request, codes: Collection[int | None]) -> int | None:
+    """The code that decides; None where some partition has no answer, and the others no error."""
+    return worst(request, (code for code in codes if code)) or (None if None in codes else 0)
 
 
 def to_commit_offsets(
@@ -89,12 +94,17 @@ def to_commit_offsets(
 
 def taken_offsets(
     answer: TxnOffsetCommitResponse, offsets: Mapping[TopicPartition, OffsetAndMetadata]
-) -> tuple[int, list[TopicPartition]]:
-    """What the answer comes to, and which offsets need not be sent again."""
+) -> tuple[int | None, list[TopicPartition]]:
+    """What the answer comes to (None if it has no error and leaves a partition out), and which offsets were taken."""
     codes = {
         TopicPartition(topic.name, partition.partition_index): partition.error_code
         for topic in answer.topics
         for partition in topic.partitions
     }
-    code = worst(Request.COMMIT_OFFSETS, (codes.get(place, UNKNOWN_SERVER_ERROR) for place in offsets))
+    code = _of_all(Request.COMMIT_OFFSETS, [codes.get(place) for place in offsets])
     return code, [place for place in offsets if codes.get(place) == 0]
+
+
+def pattern_of(prefix: str) -> str | None:
+    """The regular expression of all ids that begin so, as brokers read them (RE2); None for no filter."""
+    return rf"(?s){re.escape(prefix)}.*" if prefix else None

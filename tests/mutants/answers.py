@@ -6,6 +6,8 @@ from typing import Final
 
 from tests.mutants.mutant import Mutant
 
+_INCOMPLETE: Final = "tests/net/test_incomplete_answers.py"
+
 
 def _mutant(name: str, file: str, line: str, instead: str, bug: str, *by: str) -> Mutant:
     return Mutant(name, "answers", file, line, instead, bug, by)
@@ -27,5 +29,61 @@ ANSWERS: Final = (
         "            pass",
         "A broker answers Produce with acks=0: the connection ends, and what is buffered in it is lost.",
         "tests/connection/test_pairing.py",
+    ),
+    _mutant(
+        "offsets-without-an-answer-are-fatal",
+        "_net/asker.py",
+        '            raise leaves_out(connection, "TxnOffsetCommit")',
+        "            return -1",
+        "A TxnOffsetCommit answer leaves out a partition, and the producer ends by it.",
+        f"{_INCOMPLETE}::test_offsets_without_an_answer_are_sent_again",
+    ),
+    _mutant(
+        "offsets-without-an-answer-are-committed",
+        "_state/transaction_requests.py",
+        "or (None if None in codes else 0)",
+        "or 0",
+        "A partition that an answer leaves out counts as done: its offset is not a part of the commit.",
+        f"{_INCOMPLETE}::test_offsets_that_are_never_answered_leave_an_abort",
+    ),
+    _mutant(
+        "described-is-another",
+        "_net/standing.py",
+        "if one.transactional_id == coordinator.name)",
+        "if True)",
+        "How another transactional id stands is taken for how this one does.",
+        f"{_INCOMPLETE}::test_an_id_that_is_not_described_is_looked_at_again",
+    ),
+    _mutant(
+        "an-error-proves-that-nothing-was-done",
+        "_net/coordinator.py",
+        "                if not may_be_done(request, code):",
+        "                if code != -1:",
+        "EndTxn is answered with COORDINATOR_NOT_AVAILABLE after the commit was written down; the commit is said not to be done.",
+        f"{_INCOMPLETE}::test_a_commit_that_may_have_been_done_is_not_denied",
+    ),
+    _mutant(
+        "a-commit-in-doubt-is-told-as-aborted",
+        "_net/transactions.py",
+        "        may_be_committed = said.request is Request.COMMIT and said.undecided > 0",
+        "        may_be_committed = False",
+        "A commit was done, a later attempt is answered with TRANSACTION_ABORTABLE, and the transaction runs again.",
+        f"{_INCOMPLETE}::test_a_commit_that_may_have_been_done_is_not_denied",
+    ),
+    _mutant(
+        "listed-without-a-filter",
+        "_net/foreign_transactions.py",
+        "pattern_of(prefix) if version >= PATTERNS_FROM else None",
+        "None",
+        "Every transactional id of a cluster is sent to find a few.",
+        f"{_INCOMPLETE}::test_brokers_filter_by_the_prefix",
+    ),
+    _mutant(
+        "no-brokers-no-orphans",
+        "_net/foreign_transactions.py",
+        "    if why is not None:",
+        "    if False:",
+        "Metadata without brokers is taken for a cluster without transactions.",
+        f"{_INCOMPLETE}::test_a_cluster_without_brokers_has_not_answered",
     ),
 )

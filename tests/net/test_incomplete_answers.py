@@ -1,0 +1,220 @@
+"""Answers of coordinators that leave out what was asked for, or do not prove what they seem to say."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from aioproducer import (
+    KafkaError,
+    Outcome,
+    Producer,
+    TransactionAbortedError,
+    TransactionTimeoutError,
+    fence,
+    list_transactions,
+)
+from aioproducer._state.transaction import State
+from aioproducer._state.transaction_requests import pattern_of
+from aioproducer._wire.messages.list_transactions import TransactionState
+from aioproducer.testing import EmbeddedKafka
+from tests.net.support import LIMIT, Make, all_acked, until
+from tests.net.transactional import END_TXN, NAME, asked, put, seen, state
+
+SOON = 0.1
+
+
+def without(field: str) -> Any:
+    """The same answer with nothing in this array."""
+    return lambda answer: answer._replace(**{field: []})
+
+
+async def test_offsets_without_an_answer_are_sent_again(
+    clerk: Producer[Any, Any], ledger: EmbeddedKafka
+) -> None:
+    """A TxnOffsetCommit answer leaves out a partition: its offset is sent again, and what was answered is not."""
+    fault = ledger.faults.alter(
+        lambda answer: answer._replace(
+            topics=[topic._replace(partitions=topic.partitions[:1]) for topic in answer.topics]
+        ),
+        api="TxnOffsetCommit",
+        times=1,
+    )
+    async with clerk.transaction(timeout=LIMIT) as tx:
+        await put(clerk, b"a")
+        tx.send_offsets({("source", 0): 4, ("source", 1): 5}, "readers")
+    assert fault.hits == 1
+    assert [ledger.committed_offset("readers", "source", partition) for partition in (0, 1)] == [4, 5]
+    assert seen(ledger) == [b"a"]
+
+
+async def test_offsets_that_are_never_answered_leave_an_abort(
+    clerk: Producer[Any, Any], ledger: EmbeddedKafka
+) -> None:
+    """The call ends in time, and the producer goes on with the next transaction."""
+    fault = ledger.faults.alter(without("topics"), api="TxnOffsetCommit", times=None)
+    await clerk.begin_transaction()
+    assert await all_acked(await put(clerk, b"a"))
+    with pytest.raises(TransactionTimeoutError) as caught:
+        await clerk.send_offsets_to_transaction({("source", 0): 4}, "readers", timeout=SOON)
+    assert "leaves out" in str(caught.value.cause)
+    await clerk.abort_transaction()
+    fault.heal()
+    async with clerk.transaction():
+        await put(clerk, b"b")
+    assert seen(ledger) == [b"b"]
+    assert ledger.committed_offset("readers", "source", 0) in (None, -1)
+
+
+@pytest.mark.parametrize("ledger", [1], indirect=True, ids=["level1"])
+async def test_partitions_without_an_answer_are_added_again(
+    clerk: Producer[Any, Any], ledger: EmbeddedKafka
+) -> None:
+    """An AddPartitionsToTxn answer without the partition says nothing of it."""
+    ledger.faults.alter(without("results_by_topic_v3_and_below"), api="AddPartitionsToTxn", times=2)
+    async with clerk.transaction(timeout=LIMIT):
+        await put(clerk, b"a")
+    assert len(asked(ledger, "AddPartitionsToTxn")) == 3
+    assert seen(ledger) == [b"a"]
+
+
+async def test_a_coordinator_that_is_not_named_is_asked_for_again(
+    clerk: Producer[Any, Any], ledger: EmbeddedKafka
+) -> None:
+    """A FindCoordinator answer without the id, or with that of another."""
+    ledger.faults.alter(without("coordinators"), api="FindCoordinator", times=2)
+    ledger.faults.alter(
+        lambda answer: answer._replace(
+            coordinators=[one._replace(key="another") for one in answer.coordinators]
+        ),
+        api="FindCoordinator",
+        times=1,
+        skip=2,
+    )
+    await fence(["job"], ledger.bootstrap_servers, timeout=LIMIT)
+    assert len(asked(ledger, "FindCoordinator")) == 5
+
+
+@pytest.mark.parametrize("lie", ["nothing", "another"])
+async def test_an_id_that_is_not_described_is_looked_at_again(
+    make: Make, ledger: EmbeddedKafka, lie: str
+) -> None:
+    """A DescribeTransactions answer without the id ends nothing, and no other id is taken for it."""
+    if lie == "nothing":
+        change = without("transaction_states")
+    else:
+
+        def change(answer: Any) -> Any:
+            return answer._replace(
+                transaction_states=[
+                    one._replace(transactional_id="another") for one in answer.transaction_states
+                ]
+            )
+
+    fault = ledger.faults.alter(change, api="DescribeTransactions", times=2)
+    clerk = make(ledger, transactional_id=NAME, transaction_timeout_ms=100)
+    await clerk.start()
+    await clerk.init_transactions()
+    await clerk.begin_transaction()
+    assert await all_acked(await put(clerk, b"a"))
+    # In real time, as the cluster's clock is: the coordinator aborts it, and the producer looks how it stands.
+    await until(lambda: (view := ledger.transaction(NAME)) is None or view.state == "CompleteAbort")
+    with pytest.raises(TransactionAbortedError):
+        await clerk.commit_transaction()
+    await clerk.abort_transaction()
+    assert fault.hits == 2
+    async with clerk.transaction():
+        await put(clerk, b"b")
+    assert seen(ledger) == [b"b"]
+
+
+@pytest.mark.parametrize("code", [7, 14, 15, 16])
+@pytest.mark.parametrize("last", [90, 49, 120, 42, 999])
+async def test_a_commit_that_may_have_been_done_is_not_denied(
+    clerk: Producer[Any, Any], ledger: EmbeddedKafka, code: int, last: int
+) -> None:
+    """EndTxn was done and answered with an error that does not prove otherwise; what a later attempt is answered does not either."""
+    ledger.faults.alter(lambda answer: answer._replace(error_code=code), api=END_TXN, times=1)
+    ledger.faults.error(last, api=END_TXN, times=1, skip=1)
+    await clerk.begin_transaction()
+    assert await all_acked(await put(clerk, b"a"))
+    with pytest.raises(KafkaError) as caught:
+        await clerk.commit_transaction()
+    assert caught.value.outcome is Outcome.UNKNOWN
+    assert not isinstance(caught.value, TransactionAbortedError)
+    assert seen(ledger) == [b"a"]
+
+
+@pytest.mark.parametrize("code", [90, 53])
+async def test_a_commit_that_was_refused_was_not_done(
+    clerk: Producer[Any, Any], ledger: EmbeddedKafka, code: int
+) -> None:
+    """What the coordinator refuses before it does anything is told as that."""
+    ledger.faults.error(code, api=END_TXN, times=1)
+    await clerk.begin_transaction()
+    assert await all_acked(await put(clerk, b"a"))
+    with pytest.raises(KafkaError) as caught:
+        await clerk.commit_transaction()
+    assert caught.value.outcome is Outcome.NOT_WRITTEN
+    assert seen(ledger) == []
+
+
+@pytest.mark.parametrize("code", [-1, 999])
+async def test_an_unknown_error_decides_nothing(
+    clerk: Producer[Any, Any], ledger: EmbeddedKafka, code: int
+) -> None:
+    """The commit was done, and is answered with an error that says nothing."""
+    ledger.faults.alter(lambda answer: answer._replace(error_code=code), api=END_TXN, times=1)
+    await clerk.begin_transaction()
+    assert await all_acked(await put(clerk, b"a"))
+    with pytest.raises(KafkaError) as caught:
+        await clerk.commit_transaction()
+    assert caught.value.outcome is Outcome.UNKNOWN
+    assert state(clerk) is State.FATAL
+
+
+# -- lists
+
+
+async def test_brokers_filter_by_the_prefix(clerk: Producer[Any, Any], ledger: EmbeddedKafka) -> None:
+    """Brokers of today send what is asked for and nothing else, whatever stands in the prefix."""
+    await clerk.fence(["a.b-1", "a.b-2 é", "axb-1", "(a", "a"])
+    answers: list[Any] = []
+
+    def noted(answer: Any) -> Any:
+        answers.append(answer)
+        return answer
+
+    ledger.faults.alter(noted, api="ListTransactions", times=3)
+    assert [one.transactional_id for one in await clerk.list_transactions("a.b-")] == ["a.b-1", "a.b-2 é"]
+    assert sum(len(answer.transaction_states) for answer in answers) == 2
+    assert [one.transactional_id for one in await clerk.list_transactions("(a")] == ["(a"]
+    assert pattern_of("a.b-") == r"(?s)a\.b\-.*"
+    assert pattern_of("") is None
+
+
+@pytest.mark.parametrize("version", [0, 1, 2])
+async def test_long_lists(clerk: Producer[Any, Any], ledger: EmbeddedKafka, version: int) -> None:
+    """Older brokers tell of all that they know in one answer, which may be longer than any other."""
+    ledger.limit_version("ListTransactions", 0, version)
+    many = [TransactionState("x" * 30_000 + str(number), number, "Empty") for number in range(700)]
+    ledger.faults.alter(
+        lambda answer: answer._replace(transaction_states=[*many, *answer.transaction_states]),
+        api="ListTransactions",
+        times=1,
+    )
+    listed = await list_transactions(NAME, ledger.bootstrap_servers, timeout=LIMIT)
+    assert [one.transactional_id for one in listed] == [NAME]
+
+
+async def test_a_cluster_without_brokers_has_not_answered(
+    clerk: Producer[Any, Any], ledger: EmbeddedKafka
+) -> None:
+    """An empty list would say that there are no orphans."""
+    ledger.faults.alter(without("brokers"), api="Metadata", times=2)
+    assert [one.transactional_id for one in await clerk.list_transactions()] == [NAME]
+    ledger.faults.alter(without("brokers"), api="Metadata", times=None)
+    with pytest.raises(TransactionTimeoutError) as caught:
+        await clerk.list_transactions(timeout=SOON)
+    assert "names no broker" in str(caught.value.cause)
