@@ -11,6 +11,7 @@ KafkaError
 ├─ DeliveryError                            an accepted record failed
 │  ├─ DeliveryTimeoutError (TimeoutError)
 │  └─ BrokerError                           the broker answered with an error code
+│     └─ RefusedAsTooLargeError             of MESSAGE_TOO_LARGE; it is a RecordTooLargeError as well
 ├─ TransactionError
 │  ├─ TransactionAbortedError
 │  ├─ CommitOutcomeUnknownError (TimeoutError)
@@ -357,6 +358,30 @@ class BrokerError(DeliveryError):
         if self.broker is not None:
             yield f"broker {printable(self.broker)}"
         yield from super()._facts()
+
+
+class RefusedAsTooLargeError(RecordTooLargeError, BrokerError):
+    """An accepted record is larger than the broker takes; `setting` is that of the topic which has to be raised.
+
+    Caught as what it is, a `RecordTooLargeError`, and as what every delivery raises, a `DeliveryError`. Nobody need name
+    it: it is not a name of `aioproducer`.
+    """
+
+    def __init__(
+        self,
+        message: str | None = None,
+        *,
+        code: int,
+        name: str,
+        broker: int | str | None = None,
+        size: int | None = None,
+        setting: str = "max.message.bytes",
+        **facts: Unpack[DeliveryFacts],
+    ) -> None:
+        self.size = size
+        self.limit = None
+        self.setting = setting
+        BrokerError.__init__(self, message, code=code, name=name, broker=broker, **facts)
 
 
 class TransactionError(KafkaError):

@@ -13,7 +13,7 @@ from aioproducer._state.sequences import OUT_OF_ORDER_SEQUENCE
 from aioproducer._state.slowness import SLOW
 from aioproducer._state.verdicts import Kind, verdict
 from aioproducer._wire.error_codes import ERRORS, describe
-from aioproducer.errors import BrokerError, DeliveryError, DeliveryTimeoutError, RecordTooLargeError
+from aioproducer.errors import BrokerError, DeliveryError, DeliveryTimeoutError, RefusedAsTooLargeError
 from aioproducer.outcome import Outcome
 
 if TYPE_CHECKING:
@@ -28,6 +28,11 @@ if TYPE_CHECKING:
     from aioproducer.errors import KafkaError
 
 CONCURRENT_TRANSACTIONS = 51
+# What keeps a batch of one record from being appended, and which settings help; message.max.bytes is the default of the first.
+SIZE_LIMITS = {
+    10: ("max.message.bytes", "of the topic (or message.max.bytes of the brokers)"),
+    18: ("segment.bytes", "of the topic (or log.segment.bytes of the brokers)"),
+}
 NUMBER = {Outcome.ACKED: 1, Outcome.NOT_WRITTEN: 2, Outcome.UNKNOWN: 3}
 
 
@@ -216,14 +221,9 @@ class Settlement:
 
     def _refuse(self, batch: QueuedBatch, answer: PartitionAnswer, decided: Verdict, now: float) -> None:
         error = self._broker_error(batch, answer, decided, now)
-        if decided.kind is Kind.SPLIT:
-            cause = RecordTooLargeError(
-                "the broker's limit for a batch (message.max.bytes of the broker, max.message.bytes of the topic) "
-                "is smaller than this one record",
-                topic=batch.topic,
-                partition=batch.partition,
-            )
-            error.__cause__ = cause
+        if decided.kind is Kind.SPLIT and error.outcome is Outcome.NOT_WRITTEN:
+            # Of unknown fate it stays a mere BrokerError: whoever catches one that is too large takes it for not written.
+            error = refused_as_too_large(error, batch.plain_size or batch.size)
         named = {index: text for index, text in answer.record_errors if 0 <= index < batch.record_count}
         if named:
             self._refuse_named(batch, answer, named, error, now)
@@ -514,6 +514,25 @@ class Settlement:
         for gap in self.gaps:
             gap.seen = True
         self.gaps.clear()
+
+
+def refused_as_too_large(error: BrokerError, size: int) -> RefusedAsTooLargeError:
+    """The same for a batch that cannot be split any more: one record."""
+    setting, where = SIZE_LIMITS[error.code]
+    return RefusedAsTooLargeError(
+        f"raise {setting} {where}, compress the record, or split it",
+        size=size,
+        setting=setting,
+        code=error.code,
+        name=error.name,
+        broker=error.broker,
+        topic=error.topic,
+        partition=error.partition,
+        outcome=error.outcome,
+        attempts=error.attempts,
+        elapsed=error.elapsed,
+        retriable=False,
+    )
 
 
 def append_time(batch: QueuedBatch, answer: PartitionAnswer) -> int:

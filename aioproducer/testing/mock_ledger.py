@@ -9,7 +9,13 @@ from collections.abc import Callable, Iterator
 import attrs
 
 from aioproducer._core import Batch, Delivery
-from aioproducer.errors import DeliveryError, DeliveryTimeoutError, KafkaError
+from aioproducer.errors import (
+    DeliveryError,
+    DeliveryTimeoutError,
+    KafkaError,
+    RecordTooLargeError,
+    RefusedAsTooLargeError,
+)
 from aioproducer.outcome import Outcome
 from aioproducer.records import FlushReport
 from aioproducer.testing.mock_checks import PlainHeaders
@@ -209,6 +215,17 @@ def as_delivery_error(error: Exception, record: MockRecord) -> DeliveryError:
         raise ValueError(f"a record that failed is NOT_WRITTEN or UNKNOWN, not {outcome}")
     if isinstance(error, DeliveryError):
         return error
+    if isinstance(error, RecordTooLargeError):
+        # Of an accepted record it can only be the broker's.
+        return RefusedAsTooLargeError(
+            size=error.size,
+            setting="max.message.bytes",
+            code=10,
+            name="MESSAGE_TOO_LARGE",
+            topic=record.topic,
+            partition=record.partition,
+            attempts=1,
+        )
     return DeliveryError(
         topic=record.topic,
         partition=record.partition,

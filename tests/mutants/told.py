@@ -79,4 +79,20 @@ TOLD: Final = (
         "One record of a bulk send for a partition that does not exist holds up all that follow it for max_block.",
         f"{_CALLS}::test_partition_of_bulk_sends",
     ),
+    _mutant(
+        "broker-refusal-not-called-too-large",
+        "_state/settlement.py",
+        "            error = refused_as_too_large(error, batch.plain_size or batch.size)",
+        "            pass",
+        "Who catches RecordTooLargeError misses the records that only the broker finds too large.",
+        "tests/state/test_settlement.py",
+    ),
+    _mutant(
+        "doubtful-record-called-too-large",
+        "_state/settlement.py",
+        "        if decided.kind is Kind.SPLIT and error.outcome is Outcome.NOT_WRITTEN:",
+        "        if decided.kind is Kind.SPLIT:",
+        "A record that may be in the log ends with an error that everybody takes for not written.",
+        "tests/state/test_settlement.py",
+    ),
 )

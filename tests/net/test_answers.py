@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from aioproducer import BrokerError, Outcome, Producer, RecordTooLargeError
+from aioproducer import BrokerError, Outcome, Producer, RecordTooLargeError, TransactionAbortedError
 from aioproducer.testing import EmbeddedKafka
 from tests.net.support import (
     LIMIT,
@@ -110,15 +110,42 @@ async def test_split_with_others_in_flight(make: Make, kafka: EmbeddedKafka) -> 
     assert numbers(kafka) == list(range(31))
 
 
+async def test_too_large_for_the_broker_from_every_call(make: Make, kafka: EmbeddedKafka) -> None:
+    """It is what send_and_wait() raises, an entry of a bulk result, and what ends a transaction."""
+    kafka.create_topic("small", max_message_bytes=200)
+    producer = await warm(make(kafka), "small")
+    with pytest.raises(RecordTooLargeError):
+        await producer.send_and_wait("small", bytes(300))
+    result = await (await producer.send_batch("small", [b"0", bytes(300), b"2"]))
+    assert {at: isinstance(error, RecordTooLargeError) for at, error in result.errors.items()} == {1: True}
+    assert (result.acked, result.not_written) == (2, 1)
+    report = await producer.flush()
+    assert [isinstance(error, RecordTooLargeError) for error in report.first_errors] == [True, True]
+    clerk = make(kafka, transactional_id="t")
+    await clerk.start()
+    with pytest.raises(TransactionAbortedError) as caught:
+        async with clerk.transaction():
+            await clerk.send("small", bytes(300))
+    assert isinstance(caught.value.cause, RecordTooLargeError)
+    assert not caught.value.retriable
+
+
 async def test_single_record_too_large(make: Make, kafka: EmbeddedKafka) -> None:
-    """One record that the broker finds too large fails with that cause; later ones go on without a gap."""
+    """One record that the broker finds too large fails as too large; later ones go on without a gap."""
     kafka.create_topic("small", max_message_bytes=200)
     producer = await warm(make(kafka, batch_size=1), "small")
     large = await producer.send("small", bytes(300))
     assert await large.wait(LIMIT) is Outcome.NOT_WRITTEN
     error = large.exception()
     assert isinstance(error, BrokerError)
-    assert isinstance(error.cause, RecordTooLargeError)
+    assert isinstance(error, RecordTooLargeError)
+    assert (error.code, error.name, error.setting) == (10, "MESSAGE_TOO_LARGE", "max.message.bytes")
+    assert (error.topic, error.partition, error.outcome) == ("small", 0, Outcome.NOT_WRITTEN)
+    assert error.size is not None
+    assert 300 < error.size < 400
+    assert not error.retriable
+    with pytest.raises(RecordTooLargeError, match=r"max\.message\.bytes"):
+        await large
     assert await all_acked(await send_all(producer, range(5), "small"))
     assert numbers(kafka, "small") == list(range(5))
 

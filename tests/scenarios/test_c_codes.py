@@ -555,7 +555,7 @@ async def test_c05_a_single_record_is_too_large(world: World) -> None:
             assert await large.wait(None) is Outcome.NOT_WRITTEN
             error = large.exception()
             assert error is not None
-            assert isinstance(error.cause, RecordTooLargeError)
+            assert isinstance(error, RecordTooLargeError)
             await all_acked([*deliveries, *await send(world, producer, 5, partition=0)])
             assert world.now - began < RECOVERY
     assert runs_on(world)

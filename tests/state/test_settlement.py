@@ -395,11 +395,34 @@ def test_a_single_record_that_is_too_large_fails(m: Machines) -> None:
     batch, (delivery,) = send(m, b"x" * 500)
     m.answer(batch, TOO_LARGE)
     assert delivery.outcome is Outcome.NOT_WRITTEN
-    assert isinstance(error_of(delivery).cause, RecordTooLargeError)
+    assert isinstance(error_of(delivery), RecordTooLargeError)
     following, (after,) = send(m, b"next")
     assert following.sequence == 0
     m.acknowledge(following)
     assert after.outcome is Outcome.ACKED
+
+
+@pytest.mark.parametrize(("code", "setting"), [(10, "max.message.bytes"), (18, "segment.bytes")])
+def test_a_single_record_that_is_too_large_names_the_setting(m: Machines, code: int, setting: str) -> None:
+    """The one of the topic that would have to be raised, with the broker's code and the size that it saw."""
+    batch, (delivery,) = send(m, b"x" * 500)
+    size = batch.size
+    m.answer(batch, code)
+    error = error_of(delivery)
+    assert isinstance(error, RecordTooLargeError)
+    assert (error.setting, error.size, error.limit) == (setting, size, None)
+    assert setting in str(error)
+
+
+def test_a_single_record_that_may_be_written_is_not_called_too_large(m: Machines) -> None:
+    """A limit that fell after an attempt without an answer: a handler for large records would take it for not written."""
+    batch, (delivery,) = send(m, b"x" * 500)
+    m.lose(batch)
+    m.answer(resend(m), TOO_LARGE)
+    error = error_of(delivery)
+    assert delivery.outcome is Outcome.UNKNOWN
+    assert isinstance(error, BrokerError)
+    assert not isinstance(error, RecordTooLargeError)
 
 
 def test_parts_do_not_take_attempts(m: Machines) -> None:

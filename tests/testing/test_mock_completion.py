@@ -9,10 +9,12 @@ from typing import Any
 import pytest
 
 from aioproducer import (
+    BrokerError,
     BufferFullError,
     DeliveryError,
     DeliveryTimeoutError,
     Outcome,
+    RecordTooLargeError,
     StateError,
 )
 from aioproducer.errors import AuthorizationError
@@ -190,6 +192,15 @@ async def test_failures_of_deliveries_to_come(mock: MockProducer) -> None:
     assert fates == [Outcome.UNKNOWN, Outcome.ACKED, Outcome.UNKNOWN]
     mock.clear()
     assert (await mock.send("orders", b"")).outcome is Outcome.ACKED
+
+
+async def test_a_record_that_the_broker_finds_too_large(mock: MockProducer) -> None:
+    """It is told as by the real producer: a delivery's error that is caught as too large."""
+    mock.fail_delivery(RecordTooLargeError(size=900_000))
+    with pytest.raises(RecordTooLargeError, match=r"max\.message\.bytes|MESSAGE_TOO_LARGE") as caught:
+        await mock.send_and_wait("orders", b"")
+    assert isinstance(caught.value, BrokerError)
+    assert (caught.value.code, caught.value.size, caught.value.topic) == (10, 900_000, "orders")
 
 
 async def test_failures_can_be_ordered_before_start() -> None:

@@ -229,6 +229,29 @@ def test_long_strings_of_a_broker_are_cut() -> None:
     assert len(printable("\x00" * 10_000, 50)) <= 50
 
 
+def test_a_record_that_a_broker_refuses_is_caught_as_either() -> None:
+    """As too large, and as what a delivery raises; both sets of facts survive a pickle and are in the text."""
+    error = errors.RefusedAsTooLargeError(
+        "raise it",
+        code=10,
+        name="MESSAGE_TOO_LARGE",
+        broker=2,
+        size=500,
+        setting="max.message.bytes",
+        **COMMON,
+    )
+    for again in (pickle.loads(pickle.dumps(error)), copy.copy(error)):
+        assert isinstance(again, RecordTooLargeError)
+        assert isinstance(again, BrokerError)
+        assert isinstance(again, ValueError)
+        assert vars(again) == vars(error)
+        assert str(again) == str(error)
+    assert str(error) == (
+        "MESSAGE_TOO_LARGE (error 10): raise it (broker 2, topic 'orders', partition 3, it may have been written, "
+        "500 bytes before compression)"
+    )
+
+
 def test_timeouts_are_caught_as_timeouts() -> None:
     """`except TimeoutError`, which asyncio's users write, catches each error that is one."""
     for cls in (BufferFullError, MetadataTimeoutError, DeliveryTimeoutError, CommitOutcomeUnknownError):
