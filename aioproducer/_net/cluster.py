@@ -172,7 +172,12 @@ class Cluster:
         facts = self.view.topic(name)
         if facts is None:
             return
-        for queue in self.engine.accumulator.learn(name, facts.topic_id, facts.partitions.leaders, now):
+        learned = self.engine.accumulator.learn(name, facts.topic_id, facts.partitions.leaders, now)
+        if learned.remade:
+            self.engine.settlement.remade(learned.topic, now)
+        if learned.gone:
+            self.engine.admission.vanished(name, learned.gone, now)
+        for queue in learned.moved:
             self.engine.admission.moved(queue)
         self.engine.admission.learned(name, now)
 

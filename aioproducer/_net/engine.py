@@ -31,8 +31,10 @@ from aioproducer._net.wakeup import Wakeup
 from aioproducer._state.accumulator import Accumulator, Limits
 from aioproducer._state.admission import Admission
 from aioproducer._state.backoff import Backoff
+from aioproducer._state.coordinated_identity import CoordinatedIdentity
+from aioproducer._state.identities import sequences_of
 from aioproducer._state.metadata import MetadataView, Node
-from aioproducer._state.sequences import Sequences
+from aioproducer._state.own_identity import OwnIdentity
 from aioproducer._state.settlement import NUMBER, Settlement
 from aioproducer._state.tally import Tally
 from aioproducer._wire.compression import CODECS
@@ -87,10 +89,10 @@ class Engine:
         self.stories = Stories(lambda: self.stalls)
         # When the loop had no turn for a while, as the timekeeper noticed.
         self.stalls: deque[Stall] = deque(maxlen=16)
-        self.sequences = Sequences(
+        self.sequences = sequences_of(
             idempotent=config.enable_idempotence,
-            one_at_a_time=config.max_in_flight_requests_per_connection == 1,
             transactional=config.transactional_id is not None,
+            one_at_a_time=config.max_in_flight_requests_per_connection == 1,
         )
         self.accumulator = Accumulator(
             limits_of(config),
@@ -120,7 +122,9 @@ class Engine:
         self.cluster = Cluster(self)
         self.identity = IdentitySource(self)
         self.transactions = (
-            None if config.transactional_id is None else Transactions(self, config.transactional_id)
+            Transactions(self, self.sequences, config.transactional_id)
+            if isinstance(self.sequences, CoordinatedIdentity) and config.transactional_id is not None
+            else None
         )
         self.wakeup = Wakeup(loop)
         self.senders: dict[int, Sender] = {}
@@ -149,7 +153,8 @@ class Engine:
         self.settlement.on_offset_went_back = self.stories.offset_went_back
         self.admission.on_wanted = self.cluster.want
         self.admission.confirmed_at = self.view.confirmed_at
-        self.sequences.on_exhausted = self.identity.want
+        if isinstance(self.sequences, OwnIdentity):
+            self.sequences.on_exhausted = self.identity.want
         if self.transactions is not None:
             self.admission.on_nobody_waits = self._nobody_waits
             self.settlement.on_lost = self.transactions.on_lost

@@ -50,6 +50,7 @@ if TYPE_CHECKING:
     from aioproducer._net.engine import Engine
     from aioproducer._state.admission import Waiting
     from aioproducer._state.batches import QueuedBatch
+    from aioproducer._state.coordinated_identity import CoordinatedIdentity
     from aioproducer._state.queues import PartitionQueue
 
 R = TypeVar("R", bound="tuple[Any, ...]")
@@ -68,10 +69,10 @@ FINAL = frozenset({31, 35, 49, 53})
 class Transactions:
     """Everything transactional of a running producer."""
 
-    def __init__(self, engine: Engine, transactional_id: str) -> None:
+    def __init__(self, engine: Engine, sequences: CoordinatedIdentity, transactional_id: str) -> None:
         self.engine = engine
         self.loop = engine.loop
-        self.sequences = engine.sequences
+        self.sequences = sequences
         self.table = TransactionTable()
         # Of none that was begun: the level is not known before.
         self.parts = TransactionParts(level=1)

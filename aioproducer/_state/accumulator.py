@@ -62,6 +62,20 @@ class Limits:
     topic_buffers: Mapping[str, int] = attrs.field(factory=dict, hash=False)
 
 
+@attrs.frozen
+class Learned:
+    """What a metadata answer changed in one topic: the caller tells admission and settlement.
+
+    `moved`: partitions that were known and have another leader. `gone`: partitions that the topic no longer has.
+    `remade`: it was deleted and created again.
+    """
+
+    topic: TopicQueues
+    moved: list[PartitionQueue]
+    gone: list[PartitionQueue]
+    remade: bool
+
+
 def _no_signal(node: NodeQueue) -> None:
     del node
 
@@ -164,22 +178,24 @@ class Accumulator:
             lane.stuck = node.lane.stuck
         return lane
 
-    def learn(self, name: str, topic_id: bytes, leaders: tuple[int, ...], now: float) -> list[PartitionQueue]:
-        """A topic and the leader of each of its partitions became known; returns those whose leader has changed."""
+    def learn(self, name: str, topic_id: bytes, leaders: tuple[int, ...], now: float) -> Learned:
+        """A topic and the leader of each of its partitions became known."""
         topic = self.topics[name] = self._topic(name)
         self.prepared.pop(name, None)
-        if topic.topic_id not in (topic_id, NO_TOPIC_ID):
-            # Made anew: its leaders know nothing of this producer.
-            for queue in topic.queues():
+        remade = topic.topic_id not in (topic_id, NO_TOPIC_ID)
+        if remade:
+            for queue in topic.all_queues():
                 self.sequences.remade(queue)
                 queue.end_offset = 0
         topic.topic_id = topic_id
         topic.load = None
-        self._drop_partitions(topic, len(leaders), now)
+        gone = self._drop_partitions(topic, len(leaders), now)
         for _ in self._growing(topic, leaders):
             pass
         # All at once: with a part of them, keys would get other partitions.
-        topic.queues().extend(topic.more[: len(leaders) - len(topic.partitions)])
+        for queue in topic.more[: len(leaders) - len(topic.partitions)]:
+            topic.gone.pop(queue.index, None)
+            topic.queues().append(queue)
         topic.more.clear()
         moved = [
             queue
@@ -189,7 +205,7 @@ class Accumulator:
         for queue in moved:
             self.lead(queue, leaders[queue.index], now)
         topic.leaders = leaders
-        return moved
+        return Learned(topic, moved, gone, remade)
 
     def _topic(self, name: str) -> TopicQueues:
         topic = self.topics.get(name) or self.prepared.get(name)
@@ -213,18 +229,20 @@ class Accumulator:
         for index in range(known + len(more), len(leaders)):
             if index % SLICE == SLICE - 1:
                 yield
-            more.append(PartitionQueue(topic, index, self.node(leaders[index]), self))
+            more.append(
+                topic.gone.get(index) or PartitionQueue(topic, index, self.node(leaders[index]), self)
+            )
 
-    def _drop_partitions(self, topic: TopicQueues, count: int, now: float) -> None:
+    def _drop_partitions(self, topic: TopicQueues, count: int, now: float) -> list[PartitionQueue]:
         """A topic that was made anew has fewer partitions: what is bound for the others waits for its deadline."""
         gone = topic.queues()[count:]
         for queue in gone:
             self.lead(queue, NO_LEADER, now)
+            topic.gone[queue.index] = queue
         if topic.sticky in gone:
             topic.sticky = None
-        if gone:
-            self.sequences.lost_count()
         del topic.partitions[count:]
+        return gone
 
     def lead(self, queue: PartitionQueue, leader: int, now: float) -> None:
         """The leader of one partition is now this broker (-1: none)."""
@@ -240,23 +258,24 @@ class Accumulator:
         self.consider(queue, now)
 
     def counted_topics(self) -> set[str]:
-        """Topics whose sequence numbers nobody else can begin anew: in transactions only the coordinator gives an epoch."""
-        identity = self.sequences.identity
-        if identity is None or not self.sequences.transactional:
+        """Topics with counts that must not be forgotten."""
+        if not self.sequences.transactional:
             return set()
-        return {
-            topic.name
-            for topic in self.topics.values()
-            if any(queue.identity == identity for queue in topic.queues())
-        }
+        return {name for name, topic in self.topics.items() if self._must_keep(topic)}
+
+    def _must_keep(self, topic: TopicQueues) -> bool:
+        return any(self.sequences.must_keep(queue) for queue in topic.all_queues())
 
     def forget(self, name: str) -> None:
-        """Drop a topic that nobody has used for long; it has nothing buffered."""
+        """Drop a topic that nobody has used for long, if it has nothing buffered and its counts can be replaced."""
         topic = self.topics.get(name)
-        if topic is not None and not any(queue.queue or queue.sent for queue in topic.queues()):
+        if topic is None or self._must_keep(topic):
+            return
+        queues = topic.all_queues()
+        if not any(queue.queue or queue.sent for queue in queues):
             del self.topics[name]
             topic.forgotten = True
-            self.sequences.lost_count()
+            self.sequences.forgotten(queues)
 
     def share_memory(self, dead: set[int]) -> None:
         """Brokers that do not answer may hold half of the memory together, while others are alive.
@@ -422,7 +441,7 @@ class Accumulator:
         # KIP-951: a new leader is worth an attempt at once, whatever the backoff.
         if batch.sealing or (now < batch.retry_at and batch.retry_leader == queue.node.node_id):
             return False
-        return self._due(queue, batch, now) and self.sequences.may_send(queue, batch)
+        return self._due(queue, batch, now) and self.sequences.may_send(queue, batch, now)
 
     def _due(self, queue: PartitionQueue, batch: QueuedBatch, now: float) -> bool:
         return (

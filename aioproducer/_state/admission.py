@@ -86,6 +86,10 @@ class Waiting:
     choose: Callable[[ReadyRecord, TopicQueues], int | None] | None = None
     queue: PartitionQueue | None = None
     lane: Lane | None = None
+    # What the user's partitioner chose.
+    chosen: int | None = None
+    # Its place among all calls, in the order in which they were made.
+    number: int = 0
     held: int = 0
     # Accepted already, as far as its caller is concerned: `send_nowait` gave out a delivery.
     queued: bool = False
@@ -108,11 +112,16 @@ class Waiting:
     @property
     def wanted_partition(self) -> int | None:
         """The partition that the caller, or its partitioner, chose for what is placed next."""
-        return None if self.record is None else self.record.partition
+        explicit = None if self.record is None else self.record.partition
+        return self.chosen if explicit is None else explicit
 
     def part_in_line(self) -> Waiting | None:
         """The record of a bulk call that waits for memory on its own."""
         return None
+
+    def choose_again(self, admission: Admission) -> None:
+        """The partition that it waited for is gone: choose among those that the topic has now."""
+        admission.back_to_topic_line(self)
 
     def expire(self, admission: Admission, error: KafkaError, now: float) -> None:
         """It has waited for as long as it may."""
@@ -149,6 +158,7 @@ class Admission:
         self.lane_lines: dict[Lane, Line] = {}
         self.deadlines: Deadlines[Waiting] = Deadlines()
         self.waiting = 0
+        self.joined = 0
         # Memory that queued records of `send_nowait` hold before they have a partition.
         self.antechamber = Lane(accumulator.budget)
         self._own_antechambers = {name: Lane(own) for name, own in accumulator.topic_budgets.items()}
@@ -164,6 +174,8 @@ class Admission:
     def join(self, call: Waiting, now: float) -> None:
         """Take the last place in the line of the topic."""
         self.waiting += 1
+        self.joined += 1
+        call.number = self.joined
         line = self.topic_lines.setdefault(call.topic, Line())
         line.calls.append(call)
         self._count(call.topic, 1)
@@ -274,11 +286,11 @@ class Admission:
     def _with_partition(self, call: Waiting, queues: TopicQueues) -> ReadyRecord:
         record = call.record
         assert record is not None  # noqa: S101  # advance() passes prepared calls only
-        if record.partition is None and call.choose is not None:
-            chosen = call.choose(record, queues)
-            call.choose = None
-            record = call.record = attrs.evolve(record, partition=chosen)
-        return record
+        if record.partition is not None or call.choose is None:
+            return record
+        if call.chosen is None:
+            call.chosen = call.choose(record, queues)
+        return attrs.evolve(record, partition=call.chosen)
 
     def _append(
         self, call: Waiting, record: ReadyRecord, queues: TopicQueues, *, in_line: bool
@@ -337,10 +349,10 @@ class Admission:
             assert call.queue is not None  # noqa: S101  # set on joining this line
             assert call.record is not None  # noqa: S101
             topic: TopicQueues = call.queue.topic  # type: ignore[assignment]
-            status, delivery, _ = self._append(call, call.record, topic, in_line=True)
+            status, delivery, queue = self._append(call, call.record, topic, in_line=True)
             if status != APPENDED:
                 return
-            self._accept(call, delivery, call.queue)
+            self._accept(call, delivery, queue)
 
     def moved(self, queue: PartitionQueue) -> None:
         """The partition has another leader: its waiting records go to that broker's line, in their order."""
@@ -363,6 +375,30 @@ class Admission:
         # What lingers has no backoff, the one thing for which the time would matter.
         self.accumulator.hurry_for(queue.lane, 0.0)
         self.room(queue.lane)
+
+    def vanished(self, name: str, queues: list[PartitionQueue], now: float) -> None:
+        """The topic no longer has these partitions: calls that wait for memory there choose another, or wait for the partition."""
+        leaving: list[Waiting] = []
+        for line in self.lane_lines.values():
+            leaving += [call for call in line.calls if call.queue in queues and not call.ended]
+            line.calls = deque(call for call in line.calls if call.queue not in queues)
+        # Each goes to the head of the line, so that the first call is the last to go.
+        for call in sorted(leaving, key=lambda call: call.number, reverse=True):
+            call.choose_again(self)
+        # Calls that waited behind them are the first of their lines now.
+        self.room()
+        self.advance(name, now)
+
+    def back_to_topic_line(self, call: Waiting) -> None:
+        """A call that waited for memory waits for its topic again, before all calls that were made later."""
+        self._leave_lane(call)
+        call.queue = call.lane = call.chosen = None
+        self.topic_lines.setdefault(call.topic, Line()).calls.appendleft(call)
+        self._count(call.topic, 1)
+
+    def drop_part(self, part: Waiting) -> None:
+        """A record of a bulk call does not wait on its own any more; the call has kept its place."""
+        self._end(part)
 
     # -- leaving
 
@@ -414,13 +450,18 @@ class Admission:
             self.deadlines.over(_has_ended)
         self.waiting -= 1
         self._let_go(call)
-        if call.lane is not None and call.queue is not None:
-            call.lane.waiting -= 1
-            call.queue.waiting -= 1
-        else:
+        if call.lane is None:
             self._count(call.topic, -1)
+        else:
+            self._leave_lane(call)
         if not self.waiting and self.on_nobody_waits is not None:
             self.on_nobody_waits()
+
+    def _leave_lane(self, call: Waiting) -> None:
+        assert call.queue is not None  # noqa: S101  # set together with the lane
+        assert call.lane is not None  # noqa: S101  # asked for calls that wait for memory only
+        call.lane.waiting -= 1
+        call.queue.waiting -= 1
 
     def _leave_topic_line(self, call: Waiting) -> None:
         self.topic_lines[call.topic].calls.popleft()

@@ -82,6 +82,18 @@ class Columns:
 
 
 @attrs.define(eq=False, kw_only=True)
+class PartWaiting(Waiting):
+    """One record of a bulk send that waits for memory on its own."""
+
+    whole: BulkWaiting
+
+    def choose_again(self, admission: Admission) -> None:
+        """The partition that it waited for is gone: the bulk send appends the record again."""
+        admission.drop_part(self)
+        self.whole.alone = None
+
+
+@attrs.define(eq=False, kw_only=True)
 class BulkWaiting(Waiting):
     """A bulk send in the line of its topic; it leaves it when every record is accepted or refused.
 
@@ -273,7 +285,8 @@ class BulkWaiting(Waiting):
             self.alone = None
             admission.refuse(self, error)
 
-        self.alone = Waiting(
+        self.alone = PartWaiting(
+            whole=self,
             topic=self.topic,
             record=self.columns.record(self.at),
             asked_at=self.asked_at,

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
 NO_LEADER = -1
 NO_LOSS = -math.inf
+NEVER = -math.inf
 
 
 class NodeQueue:
@@ -51,12 +52,12 @@ class PartitionQueue(Partition):
         "accumulator",
         "ahead",
         "broken",
+        "confirmed_at",
         "end_offset",
         "gap",
         "has_alarm",
         "identity",
         "in_flight",
-        "introduced",
         "is_ready",
         "lost_at",
         "newest_acked",
@@ -80,8 +81,8 @@ class PartitionQueue(Partition):
         self.next_sequence = 0
         # How many batches were ever given numbers.
         self.numbered = 0
-        # A batch under this producer id was acknowledged: the leader knows which number comes next.
-        self.introduced = False
+        # When a batch of this producer id was last acknowledged: the leader knew then which number comes next.
+        self.confirmed_at = NEVER
         # The sequence has a gap that no batch will fill: only a new epoch goes on from here.
         self.broken = False
         # The offset after the last record that was acknowledged.
@@ -137,7 +138,7 @@ class PartitionQueue(Partition):
 class TopicQueues(Topic):
     """One topic: its partitions, and the choice of the sticky one."""
 
-    __slots__ = ("accumulator", "leaders", "load", "load_until", "more", "topic_id", "used_at")
+    __slots__ = ("accumulator", "gone", "leaders", "load", "load_until", "more", "topic_id", "used_at")
 
     def __init__(self, name: str, accumulator: Accumulator) -> None:
         super().__init__(name)
@@ -146,6 +147,9 @@ class TopicQueues(Topic):
         self.leaders: tuple[int, ...] = ()
         # Queues of partitions that are about to be known.
         self.more: list[PartitionQueue] = []
+        # Partitions of the former topic of this name that the present one does not have. They keep their batches and counts: if
+        # the partition comes back, it is the same queue, or two would count for one partition.
+        self.gone: dict[int, PartitionQueue] = {}
         self.load: LoadTable | None = None
         self.load_until = 0.0
         self.used_at = 0.0
@@ -157,6 +161,10 @@ class TopicQueues(Topic):
     def queues(self) -> list[PartitionQueue]:
         """The partitions, in order of their index."""
         return self.partitions  # type: ignore[return-value]  # the list is filled with PartitionQueue only
+
+    def all_queues(self) -> list[PartitionQueue]:
+        """The partitions, and those that are gone."""
+        return [*self.queues(), *self.gone.values()]
 
     def __repr__(self) -> str:
         return f"<TopicQueues {self.name}: {len(self.partitions)} partitions>"

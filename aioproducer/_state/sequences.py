@@ -1,29 +1,38 @@
-"""Producer id, epoch and sequence numbers: who may send next, and how a broken sequence is mended.
+"""Sequence numbers: which batch may be sent next, which number it gets, and how a broken sequence goes on.
 
 The identity rule: a dirty batch keeps its identity until it has an outcome, and its numbers are never given to other
 records. A partition whose sequence has a gap waits until none of its sent batches is dirty or in flight, and then
-goes on under a newer epoch with all that is left stamped anew. Other partitions move to the newer epoch only once
+goes on under another identity with all that is left stamped anew. Other partitions move to that identity only once
 they have nothing unresolved.
+
+Where identities come from is not decided here: `own_identity.py` raises the epoch of an idempotent producer,
+`coordinated_identity.py` has the rules of a transactional one, whose coordinator alone gives epochs.
 """
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING
 
-from aioproducer._state.facts import NO_TOPIC_ID
+from aioproducer._state.queues import NEVER
 from aioproducer._wire.batches import stamp, stamp_anonymous
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Collection
 
     from aioproducer._state.batches import QueuedBatch
-    from aioproducer._state.queues import PartitionQueue, TopicQueues
+    from aioproducer._state.queues import PartitionQueue
 
-LAST_EPOCH = 32767
+Identity = tuple[int, int]
+"""A producer id and its epoch."""
+
 OUT_OF_ORDER_SEQUENCE = 45
 ANONYMOUS = (-1, -1)
 # A leader knows this many of the newest batches of a producer again when they are sent twice.
 REMEMBERED_BATCHES = 5
+# A leader forgets a producer that wrote nothing to the partition for producer.id.expiration.ms: a day by default, and
+# any shorter time an operator sets. After this many seconds of silence the leader may have forgotten.
+CONFIRMED_FOR = 60.0
 
 
 def to_remember(queue: PartitionQueue) -> int:
@@ -34,71 +43,92 @@ def to_remember(queue: PartitionQueue) -> int:
     return queue.numbered - queue.sent[0].nth + 1
 
 
-def in_doubt(queue: PartitionQueue, batch: QueuedBatch) -> bool:
-    """Whether the batch may be in the log, or may still get there.
+def is_confirmed(queue: PartitionQueue, now: float) -> bool:
+    """Whether the leader acknowledged a batch of this producer so recently that it certainly knows the next number.
 
-    A request names the topic by its id: what was sent to a topic that was deleted since cannot get into the new one of the
-    same name.
+    A leader without state takes any sequence number (KIP-360). If the first of two pipelined batches is refused there and
+    the second is taken, the first could only come after it.
     """
-    topic: TopicQueues = queue.topic  # type: ignore[assignment]
-    return batch.dirty and (batch.sent_to == topic.topic_id or NO_TOPIC_ID in (batch.sent_to, topic.topic_id))
+    return now - queue.confirmed_at < CONFIRMED_FOR
 
 
-class Sequences:
-    """The identity of an idempotent producer, and the rules by which batches are given theirs."""
+class Sequences(ABC):
+    """The rules by which batches get their identity and their place in the sequence of their partition."""
 
-    def __init__(self, *, idempotent: bool, one_at_a_time: bool, transactional: bool = False) -> None:
-        self.idempotent = idempotent
-        # The coordinator alone gives identities: what breaks a sequence breaks the transaction.
-        self.transactional = transactional
-        # Only these partitions may be sent to, where a transaction has to know them before.
-        self.gate: set[tuple[str, int]] | None = None
-        # Without idempotence only one batch at a time keeps the order over retries, if that was asked for.
-        self.one_at_a_time = one_at_a_time
-        self.identity: tuple[int, int] | None = None
-        self.exhausted = False
-        # Under this identity partitions have counted of which nobody knows any more how far.
-        self.lost_count_of: tuple[int, int] | None = None
-        # Effect, set by the network side: a new producer id is needed.
-        self.on_exhausted: Callable[[], None] | None = None
+    def __init__(self) -> None:
+        self._identity: Identity | None = None
+
+    @property
+    def identity(self) -> Identity | None:
+        """The producer id and the epoch under which new batches are sent; None: not known yet."""
+        return self._identity
+
+    def obtained(self, producer_id: int, epoch: int) -> None:
+        """A broker gave this identity."""
+        self._identity = (producer_id, epoch)
 
     @property
     def wanted(self) -> bool:
-        """True when an identity has to be asked for (InitProducerId)."""
-        return self.idempotent and not self.transactional and (self.identity is None or self.exhausted)
+        """True when a producer id has to be asked for (InitProducerId)."""
+        return False
 
-    def obtained(self, producer_id: int, epoch: int) -> None:
-        """The coordinator gave a producer id."""
-        self.identity = (producer_id, epoch)
-        self.exhausted = False
+    # -- what differs between producers
 
-    def lost_count(self) -> None:
-        """Partitions are forgotten here, but not by their leaders, which remember a producer for a day.
+    @property
+    @abstractmethod
+    def transactional(self) -> bool:
+        """Whether batches are part of a transaction."""
 
-        If they come back they may not begin at 0 again under the same epoch: that would be taken for a repetition of
-        what is in the log.
-        """
-        self.lost_count_of = self.identity
+    @abstractmethod
+    def remade(self, queue: PartitionQueue) -> None:
+        """The topic was deleted and created again: its leaders know nothing of this producer."""
 
-    def _may_have_counted(self, queue: PartitionQueue) -> bool:
-        return queue.identity is None and self.lost_count_of == self.identity
+    @abstractmethod
+    def must_keep(self, queue: PartitionQueue) -> bool:
+        """Whether the count of this partition must not be forgotten, because no other identity could replace it."""
 
-    def may_send(self, queue: PartitionQueue, batch: QueuedBatch) -> bool:
+    @abstractmethod
+    def forgotten(self, queues: Collection[PartitionQueue]) -> None:
+        """The counts of these partitions are dropped here. Their leaders still know them."""
+
+    @abstractmethod
+    def ends_with(self, queue: PartitionQueue, batch: QueuedBatch, code: int) -> bool:
+        """Whether a refused identity is the end of the batch."""
+
+    @abstractmethod
+    def _has_another(self, queue: PartitionQueue) -> bool:
+        """Whether there is, or can be made, an identity under which a broken partition can go on."""
+
+    @abstractmethod
+    def _change_identity(self, queue: PartitionQueue) -> None:
+        """Provide that identity, where it is not there yet."""
+
+    def _is_shut_out(self, queue: PartitionQueue) -> bool:
+        """Whether no new batch may be sent to the partition, whatever its sequence."""
+        del queue
+        return False
+
+    def _prepare_first(self, queue: PartitionQueue) -> None:
+        """A batch is about to get a number in this partition."""
+        del queue
+
+    # -- who may be sent
+
+    def may_send(self, queue: PartitionQueue, batch: QueuedBatch, now: float) -> bool:
         """Whether the head of the queue may leave now without breaking order or identity."""
-        if not self.idempotent:
-            return not (self.one_at_a_time and queue.in_flight)
-        if self.identity is None or self._is_shut_out(queue):
+        if self._identity is None or self._is_shut_out(queue):
             return False
         if queue.broken and self._mendable(queue):
             return True
         if batch.sequence >= 0:
             return self._may_repeat(queue, batch)
-        if queue.broken or (self.exhausted and self._may_have_counted(queue)):
+        if queue.broken or not self._may_number(queue):
             return False
-        return not queue.sent or (queue.introduced and to_remember(queue) < REMEMBERED_BATCHES)
+        return not queue.sent or (is_confirmed(queue, now) and to_remember(queue) < REMEMBERED_BATCHES)
 
-    def _is_shut_out(self, queue: PartitionQueue) -> bool:
-        return self.gate is not None and (queue.topic.name, queue.index) not in self.gate
+    def _may_number(self, queue: PartitionQueue) -> bool:
+        del queue
+        return True
 
     def _may_repeat(self, queue: PartitionQueue, batch: QueuedBatch) -> bool:
         if queue.ahead is not None:
@@ -107,10 +137,10 @@ class Sequences:
         # shouldStopDrainBatchesForPartition): one in flight while a partition recovers.
         if queue.sent[0] is not batch:
             return False
-        if not queue.broken or in_doubt(queue, batch):
+        if not queue.broken or batch.dirty:
             return True
         # What is in doubt behind it keeps the sequence from being mended; perhaps it goes on all the same.
-        return not queue.in_flight and any(in_doubt(queue, other) for other in queue.sent)
+        return not queue.in_flight and any(other.dirty for other in queue.sent)
 
     def newer_in_doubt(self, queue: PartitionQueue, batch: QueuedBatch) -> QueuedBatch | None:
         """The leader goes on from another number than that of this batch, which may be in its log: what to ask for next.
@@ -124,29 +154,23 @@ class Sequences:
             return None
         at = queue.sent.index(batch)
         candidates = queue.sent[1 : at or None]
-        return next((other for other in reversed(candidates) if in_doubt(queue, other)), None)
+        return next((other for other in reversed(candidates) if other.dirty), None)
 
     def _mendable(self, queue: PartitionQueue) -> bool:
-        if (self.exhausted or self.transactional) and queue.identity == self.identity:
-            # There is no epoch after the last: this partition goes on under the producer id that was asked for.
+        if not self._has_another(queue):
             return False
-        return not queue.in_flight and not any(in_doubt(queue, batch) for batch in queue.sent)
+        return not queue.in_flight and not any(batch.dirty for batch in queue.sent)
+
+    # -- numbers
 
     def give(self, queue: PartitionQueue, batch: QueuedBatch) -> None:
         """Give the batch its place in the sequence, if it has none, and write its header."""
-        if not self.idempotent:
-            # Once per batch, and also for one that was made of others after they had been sent.
-            if batch.identity is None:
-                batch.identity = ANONYMOUS
-                stamp_anonymous(batch)
-            return
         if queue.broken and self._mendable(queue):
             self._mend(queue)
         if batch.sequence >= 0:
             return
-        if self._may_have_counted(queue):
-            self._next_epoch()
-        if queue.identity != self.identity and not queue.sent:
+        self._prepare_first(queue)
+        if queue.identity != self._identity and not queue.sent:
             self._adopt(queue)
         self._number(queue, batch)
         queue.numbered += 1
@@ -162,48 +186,26 @@ class Sequences:
 
     def _mend(self, queue: PartitionQueue) -> None:
         queue.in_order_again()
-        if queue.identity == self.identity:
-            self._next_epoch()
+        self._change_identity(queue)
         self._adopt(queue)
         queue.broken = False
         for batch in queue.sent:
-            # What may be in the log of a topic that was deleted is not in that of the new one.
-            batch.dirty = False
             self._number(queue, batch)
 
     def _adopt(self, queue: PartitionQueue) -> None:
-        assert self.identity is not None  # noqa: S101  # may_send() refused before
-        if queue.identity is None or queue.identity[0] != self.identity[0]:
-            # A leader that does not know a producer id takes any sequence number for its first. Were the first batch
-            # refused and the second already on its way, that would be taken, and the first could only come after it.
-            queue.introduced = False
-        queue.identity = self.identity
+        assert self._identity is not None  # noqa: S101  # may_send() refused before
+        if queue.identity is None or queue.identity[0] != self._identity[0]:
+            # No leader knows a new producer id.
+            queue.confirmed_at = NEVER
+        queue.identity = self._identity
         queue.next_sequence = 0
 
-    def _next_epoch(self) -> None:
-        assert self.identity is not None  # noqa: S101  # may_send() refused before
-        producer_id, epoch = self.identity
-        self.identity = (producer_id, epoch + 1)
-        # The last epoch is used up: a new producer id is asked for while this one still serves.
-        self.exhausted = epoch + 1 >= LAST_EPOCH
-        if self.exhausted and self.on_exhausted is not None:
-            self.on_exhausted()
+    # -- what became of batches
 
-    def remade(self, queue: PartitionQueue) -> None:
-        """The topic was deleted and made again: its leaders know nothing of this producer, which begins at 0.
-
-        Under a newer epoch, because there may still be somebody who knows the old topic.
-        """
-        queue.introduced = False
-        if self.transactional and not queue.sent:
-            queue.identity, queue.broken = None, False
-        else:
-            queue.broken = queue.identity is not None
-
-    def acknowledged(self, queue: PartitionQueue, batch: QueuedBatch) -> None:
+    def acknowledged(self, queue: PartitionQueue, batch: QueuedBatch, now: float) -> None:
         """The batch is in the log."""
         if self._forget(queue, batch) and batch.identity == queue.identity:
-            queue.introduced = True
+            queue.confirmed_at = now
             queue.broken = queue.broken and not self._runs_on(queue, batch)
 
     @staticmethod
@@ -230,11 +232,6 @@ class Sequences:
         if self._forget(queue, batch):
             queue.broken = True
 
-    def ends_with(self, queue: PartitionQueue, batch: QueuedBatch, code: int) -> bool:
-        """Whether a refused identity is the end of the batch: in a transaction it can only be mended by an abort."""
-        waits_for_another = code == OUT_OF_ORDER_SEQUENCE and (batch.dirty or queue.sent[0] is not batch)
-        return self.transactional and not waits_for_another
-
     def refused(self, queue: PartitionQueue, batch: QueuedBatch) -> None:
         """The broker does not go on from the number of this batch (OUT_OF_ORDER, UNKNOWN_PRODUCER_ID, epoch)."""
         if batch.sequence >= 0 and queue.sent and queue.sent[0] is batch:
@@ -258,3 +255,49 @@ class Sequences:
             return False
         queue.sent.remove(batch)
         return True
+
+
+class Unnumbered(Sequences):
+    """No idempotence: batches have neither identity nor number."""
+
+    transactional = False
+
+    def __init__(self, *, one_at_a_time: bool) -> None:
+        super().__init__()
+        # Only one batch at a time keeps the order over retries, if that was asked for.
+        self.one_at_a_time = one_at_a_time
+
+    def may_send(self, queue: PartitionQueue, batch: QueuedBatch, now: float) -> bool:
+        """Whether the head of the queue may leave now without breaking the order."""
+        del batch, now
+        return not (self.one_at_a_time and queue.in_flight)
+
+    def give(self, queue: PartitionQueue, batch: QueuedBatch) -> None:
+        """Write the header, once per batch; also of one that was made of others after they had been sent."""
+        del queue
+        if batch.identity is None:
+            batch.identity = ANONYMOUS
+            stamp_anonymous(batch)
+
+    def remade(self, queue: PartitionQueue) -> None:
+        """Nothing is counted."""
+
+    def must_keep(self, queue: PartitionQueue) -> bool:
+        """Nothing is counted."""
+        del queue
+        return False
+
+    def forgotten(self, queues: Collection[PartitionQueue]) -> None:
+        """Nothing is counted."""
+
+    def ends_with(self, queue: PartitionQueue, batch: QueuedBatch, code: int) -> bool:
+        """A refused identity is tried again: this producer has none."""
+        del queue, batch, code
+        return False
+
+    def _has_another(self, queue: PartitionQueue) -> bool:
+        del queue
+        return False
+
+    def _change_identity(self, queue: PartitionQueue) -> None:
+        pass

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from aioproducer._state import rewriting
 from aioproducer._state.backoff import Backoff
 from aioproducer._state.batches import QueuedBatch
+from aioproducer._state.facts import NO_TOPIC_ID
 from aioproducer._state.gapless import Gap, gap_of
 from aioproducer._state.queues import PartitionQueue
 from aioproducer._state.sequences import OUT_OF_ORDER_SEQUENCE
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from aioproducer._core import Lane
     from aioproducer._state.accumulator import Accumulator
     from aioproducer._state.batches import Flush
+    from aioproducer._state.queues import TopicQueues
     from aioproducer._state.sticky import Random
     from aioproducer._state.tally import Tally
     from aioproducer._state.verdicts import Verdict
@@ -146,6 +148,26 @@ class Settlement:
         batch.judged = True
         self._look_again(queue, now)
 
+    def remade(self, topic: TopicQueues, now: float) -> None:
+        """The topic was deleted and created again: what may be in the former one is not sent to the present one."""
+        for queue in topic.all_queues():
+            for batch in [batch for batch in queue.sent if not batch.in_flight]:
+                if _may_be_in_the_former_topic(batch):
+                    self.fail(batch, self._lost_with_its_topic(batch, now), now)
+            self._look_again(queue, now)
+
+    def _lost_with_its_topic(self, batch: QueuedBatch, now: float) -> DeliveryError:
+        return DeliveryError(
+            "the topic was deleted and created again after an attempt that got no clear answer; the record may be in the former "
+            "topic, and was not written to the present one",
+            topic=batch.topic,
+            partition=batch.partition,
+            outcome=Outcome.UNKNOWN,
+            attempts=batch.attempts,
+            elapsed=now - batch.opened_at,
+            cause=batch.last_error,
+        )
+
     def _landed(self, batch: QueuedBatch, now: float) -> PartitionQueue:
         queue = batch.queue
         batch.judged = False
@@ -165,7 +187,7 @@ class Settlement:
         """Every record of the batch that has no outcome yet is written."""
         size = batch.size
         count = batch.acknowledge(base_offset, log_append_time)
-        self.sequences.acknowledged(batch.queue, batch)
+        self.sequences.acknowledged(batch.queue, batch, now)
         self.tally.acknowledged(batch, count, size, now)
         self._note_offset(batch, base_offset, now)
         self._end(batch, None)
@@ -174,6 +196,8 @@ class Settlement:
 
     def _note_offset(self, batch: QueuedBatch, base_offset: int, now: float) -> None:
         queue = batch.queue
+        if _was_sent_to_the_former_topic(batch):
+            return
         # A batch that is acknowledged late may have been written before those that were acknowledged before it.
         if batch.order > queue.newest_acked:
             queue.newest_acked = batch.order
@@ -299,6 +323,9 @@ class Settlement:
             return
         if batch.gap is not None and not batch.dirty:
             self._conclude(batch, batch.gap.error(batch, now))
+            return
+        if _may_be_in_the_former_topic(batch):
+            self.fail(batch, self._lost_with_its_topic(batch, now), now)
             return
         if batch.attempts > self.retries:
             self.fail(batch, self._given_up(batch, now), now)
@@ -533,6 +560,16 @@ def refused_as_too_large(error: BrokerError, size: int) -> RefusedAsTooLargeErro
         elapsed=error.elapsed,
         retriable=False,
     )
+
+
+def _was_sent_to_the_former_topic(batch: QueuedBatch) -> bool:
+    """Whether the newest attempt named a topic id that was replaced since; requests by name reach the present topic."""
+    topic: TopicQueues = batch.queue.topic  # type: ignore[assignment]
+    return NO_TOPIC_ID not in (batch.sent_to, topic.topic_id) and batch.sent_to != topic.topic_id
+
+
+def _may_be_in_the_former_topic(batch: QueuedBatch) -> bool:
+    return batch.dirty and _was_sent_to_the_former_topic(batch)
 
 
 def append_time(batch: QueuedBatch, answer: PartitionAnswer) -> int:

@@ -11,6 +11,7 @@ from typing import Any
 
 from aioproducer._state.batches import QueuedBatch
 from aioproducer._state.queues import PartitionQueue
+from aioproducer._state.sequences import is_confirmed
 from tests.exhaustive.world import Record, Request, World
 
 
@@ -36,7 +37,7 @@ def _client(world: World) -> tuple[Any, ...]:
     ranks = {moment: rank for rank, moment in enumerate(sorted(moments))}
     return (
         m.sequences.identity,
-        m.sequences.exhausted,
+        m.own.exhausted,
         bool(m.stale),
         world.closed,
         world.sent,
@@ -45,7 +46,7 @@ def _client(world: World) -> tuple[Any, ...]:
         _deadlines(world),
         tuple((ranks[due], _name(thing)) for due, thing in alarms),
         tuple(_batch(batch, world, ranks) for batch in m.accumulator.live),
-        tuple(_queue(queue) for queue in m.accumulator.topics["t"].queues()),
+        tuple(_queue(queue, m.now) for queue in m.accumulator.topics["t"].queues()),
         tuple(
             (at, *(queue.index for queue in node.ready)) for at, node in sorted(m.accumulator.nodes.items())
         ),
@@ -93,12 +94,12 @@ def _batch(batch: QueuedBatch, world: World, ranks: dict[float, int]) -> tuple[A
     )
 
 
-def _queue(queue: PartitionQueue) -> tuple[Any, ...]:
+def _queue(queue: PartitionQueue, now: float) -> tuple[Any, ...]:
     return (
         queue.node.node_id,
         queue.identity,
         queue.next_sequence,
-        queue.introduced,
+        is_confirmed(queue, now),
         queue.broken,
         queue.in_flight,
         queue.is_ready,

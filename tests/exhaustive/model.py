@@ -10,7 +10,7 @@ OK = 0
 PRODUCER_ID = IDENTITY[0]
 DELIVERY_TIMEOUT = 10_000.0
 # Between the openings of two batches: their deadlines pass one by one, and no backoff is as long.
-SPACING = 100.0
+SPACING = 5.0
 NODES = (1, 2)
 MOST_IN_FLIGHT = 5
 

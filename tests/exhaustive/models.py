@@ -28,7 +28,7 @@ ENDS_OF_EPOCHS = (CUT, STRAY, EXPIRE, "declined", "unordered")
 
 MODELS = (
     Model("three batches", TWO_LINES, states=29_843),
-    Model("one line", ONE_LINE, ALL_FAULTS, most_faults=1, states=4_771),
+    Model("one line", ONE_LINE, ALL_FAULTS, most_faults=1, states=4_816),
     Model("fates", PAIR, (*ALL_FATES, CUT, STRAY, EXPIRE), most_faults=2, states=4_611),
     Model("endings", ((0, 2), (1, 1)), (CUT, STRAY, UNSENT, MOVE, EXPIRE, WITHDRAW, CLOSE), states=4_959),
     # What the leaders do not know yet, and what has no number after it.

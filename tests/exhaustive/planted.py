@@ -80,7 +80,7 @@ DEFECTS = (
     Defect(
         "the first batch of a producer does not go alone",
         "sequences:Sequences.may_send",
-        "(queue.introduced and to_remember(queue) < REMEMBERED_BATCHES)",
+        "(is_confirmed(queue, now) and to_remember(queue) < REMEMBERED_BATCHES)",
         "to_remember(queue) < REMEMBERED_BATCHES",
         "first batches",
         "behind record",
@@ -88,7 +88,7 @@ DEFECTS = (
     Defect(
         "a new producer id is taken for known",
         "sequences:Sequences._adopt",
-        "queue.introduced = False",
+        "queue.confirmed_at = NEVER",
         "pass",
         "ends of epochs",
         "behind record",
@@ -97,15 +97,15 @@ DEFECTS = (
     Defect(
         "more batches are unresolved than a broker remembers",
         "sequences:Sequences.may_send",
-        "(queue.introduced and to_remember(queue) < REMEMBERED_BATCHES)",
-        "queue.introduced",
+        "(is_confirmed(queue, now) and to_remember(queue) < REMEMBERED_BATCHES)",
+        "is_confirmed(queue, now)",
         "many batches",
         "have no outcome",
     ),
     Defect(
         "a sequence is mended while a batch is dirty",
         "sequences:Sequences._mendable",
-        "return not queue.in_flight and not any(in_doubt(queue, batch) for batch in queue.sent)",
+        "return not queue.in_flight and not any(batch.dirty for batch in queue.sent)",
         "return not queue.in_flight",
         "cut and refused",
         "",
@@ -113,8 +113,8 @@ DEFECTS = (
     Defect(
         "a sequence is mended while a batch is in flight",
         "sequences:Sequences._mendable",
-        "return not queue.in_flight and not any(in_doubt(queue, batch) for batch in queue.sent)",
-        "return not any(in_doubt(queue, batch) for batch in queue.sent)",
+        "return not queue.in_flight and not any(batch.dirty for batch in queue.sent)",
+        "return not any(batch.dirty for batch in queue.sent)",
         "one fault",
         "",
     ),
@@ -145,8 +145,8 @@ DEFECTS = (
     Defect(
         "a partition moves to a new epoch with batches under way",
         "sequences:Sequences.give",
-        "if queue.identity != self.identity and not queue.sent:",
-        "if queue.identity != self.identity:",
+        "if queue.identity != self._identity and not queue.sent:",
+        "if queue.identity != self._identity:",
         "one more epoch",
         "",
     ),
@@ -160,7 +160,7 @@ DEFECTS = (
     ),
     Defect(
         "there is an epoch after the last",
-        "sequences:Sequences._next_epoch",
+        "own_identity:OwnIdentity._next_epoch",
         "self.exhausted = epoch + 1 >= LAST_EPOCH",
         "self.exhausted = False",
         "last epochs",

@@ -125,7 +125,7 @@ class World:
         for partition, log in enumerate(self.logs):
             queue = self.m.queue(partition)
             queue.identity, queue.next_sequence = self.m.sequences.identity, self.model.sequence
-            queue.introduced = True
+            queue.confirmed_at = self.m.now
             log.producers[PRODUCER_ID] = ProducerState(self.model.epoch)
             log.producers[PRODUCER_ID].batches.append((before, before, 0))
 

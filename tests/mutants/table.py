@@ -7,6 +7,7 @@ from typing import Final
 from tests.mutants.answers import ANSWERS
 from tests.mutants.exactly_once import EXACTLY_ONCE
 from tests.mutants.mutant import Mutant
+from tests.mutants.quiet import QUIET
 from tests.mutants.told import TOLD
 from tests.mutants.transactional import TRANSACTIONAL
 
@@ -70,7 +71,7 @@ MUTANTS: Final = (
         name="first-batch-not-alone",
         kind="order",
         file="_state/sequences.py",
-        line="(queue.introduced and to_remember(queue) < REMEMBERED_BATCHES)",
+        line="(is_confirmed(queue, now) and to_remember(queue) < REMEMBERED_BATCHES)",
         instead="to_remember(queue) < REMEMBERED_BATCHES",
         bug=(
             "Several batches leave before the leader knows the producer, which takes any number from a "
@@ -82,7 +83,7 @@ MUTANTS: Final = (
         name="new-producer-id-taken-for-known",
         kind="order",
         file="_state/sequences.py",
-        line="            queue.introduced = False",
+        line="            queue.confirmed_at = NEVER",
         instead="            pass",
         bug="After the producer id has changed, leaders are taken to know the new one.",
         by=("tests/state/test_strangers.py",),
@@ -90,9 +91,9 @@ MUTANTS: Final = (
     Mutant(
         name="topic-made-anew-taken-for-known",
         kind="order",
-        file="_state/sequences.py",
-        line="        queue.introduced = False\n        if self.transactional",
-        instead="        if self.transactional",
+        file="_state/own_identity.py",
+        line="        queue.confirmed_at = NEVER\n        queue.broken",
+        instead="        queue.broken",
         bug="A topic was deleted and made again, and its leaders are taken to know the producer.",
         by=("tests/state/test_strangers.py",),
     ),
@@ -191,8 +192,8 @@ MUTANTS: Final = (
         name="stamped-anew-while-a-batch-is-dirty",
         kind="identity",
         file="_state/sequences.py",
-        line="return batch.dirty and (batch.sent_to",
-        instead="return False and (batch.sent_to",
+        line="return not queue.in_flight and not any(batch.dirty for batch in queue.sent)",
+        instead="return not queue.in_flight",
         bug=(
             "Sequences are written anew while an earlier batch may yet turn out to be in the log "
             "(KAFKA-14034)."
@@ -245,8 +246,8 @@ MUTANTS: Final = (
         name="epoch-changes-under-unresolved-batches",
         kind="identity",
         file="_state/sequences.py",
-        line="if queue.identity != self.identity and not queue.sent:",
-        instead="if queue.identity != self.identity:",
+        line="if queue.identity != self._identity and not queue.sent:",
+        instead="if queue.identity != self._identity:",
         bug="Another partition's new epoch is taken over while batches are unresolved under the old one.",
         by=("tests/state/test_sequences.py",),
     ),
@@ -265,7 +266,7 @@ MUTANTS: Final = (
     Mutant(
         name="an-epoch-after-the-last",
         kind="identity",
-        file="_state/sequences.py",
+        file="_state/own_identity.py",
         line="self.exhausted = epoch + 1 >= LAST_EPOCH",
         instead="self.exhausted = False",
         bug="The epoch grows past 32767 and becomes negative on the wire (Dekaf #3341).",
@@ -274,7 +275,7 @@ MUTANTS: Final = (
     Mutant(
         name="nobody-asks-for-the-next-producer-id",
         kind="identity",
-        file="_state/sequences.py",
+        file="_state/own_identity.py",
         line="            self.on_exhausted()",
         instead="            pass",
         bug=(
@@ -286,9 +287,9 @@ MUTANTS: Final = (
     Mutant(
         name="forgotten-partition-counts-from-zero",
         kind="identity",
-        file="_state/sequences.py",
-        line="self.lost_count_of = self.identity",
-        instead="self.lost_count_of = None",
+        file="_state/own_identity.py",
+        line="self._lost_count_of = self._identity",
+        instead="self._lost_count_of = None",
         bug=(
             "A topic drops out of the metadata and comes back, and its counter begins at 0 under the "
             "same epoch: records are taken for repetitions (M07)."
@@ -299,8 +300,8 @@ MUTANTS: Final = (
         name="new-epoch-goes-on-counting",
         kind="identity",
         file="_state/sequences.py",
-        line="        queue.next_sequence = 0\n\n    def _next_epoch",
-        instead="        pass\n\n    def _next_epoch",
+        line="        queue.next_sequence = 0\n\n    # -- what",
+        instead="        pass\n\n    # -- what",
         bug="Under a new epoch the count goes on instead of beginning at 0.",
         by=("tests/state/test_sequences.py",),
     ),
@@ -337,7 +338,7 @@ MUTANTS: Final = (
     Mutant(
         name="topic-made-anew-goes-on-counting",
         kind="identity",
-        file="_state/sequences.py",
+        file="_state/own_identity.py",
         line="queue.broken = queue.identity is not None",
         instead="pass",
         bug=(
@@ -1265,4 +1266,5 @@ MUTANTS: Final = (
     *ANSWERS,
     *EXACTLY_ONCE,
     *TOLD,
+    *QUIET,
 )

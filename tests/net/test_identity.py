@@ -132,7 +132,7 @@ async def test_last_epoch(make: Make, kafka: EmbeddedKafka) -> None:
     sequences = engine(producer).sequences
     assert sequences.identity is not None
     first_id = sequences.identity[0]
-    sequences.identity = (first_id, 32_766)
+    sequences.obtained(first_id, 32_766)
     with kafka.faults.silence(api="Produce"):
         lost = await producer.send("one", b"1")
         assert await lost.wait(LIMIT) is Outcome.UNKNOWN

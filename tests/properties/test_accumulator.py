@@ -102,11 +102,20 @@ class AccumulatorMachine(SwarmMachine):
             self.model.gone.append(partition)
         for partition, leader in zip(kept, leaders, strict=False):
             self.model.leads(partition, leader)
-        fresh = [
-            Partition(queue, leaders[queue.index])
-            for queue in self.m.accumulator.topics["t"].queues()[len(kept) :]
-        ]
-        self.model.partitions = [*kept, *fresh]
+        for index in range(len(kept), len(leaders)):
+            kept.append(self._back_or_new(index, leaders[index]))
+        self.model.partitions = kept
+
+    def _back_or_new(self, index: int, leader: int) -> Partition:
+        """A partition that comes back is the one that was there before, with all that it holds."""
+        back = next((each for each in self.model.gone if each.real.index == index), None)
+        queue = self.m.queue(index)
+        if back is None:
+            return Partition(queue, leader)
+        assert back.real is queue
+        self.model.gone.remove(back)
+        self.model.leads(back, leader)
+        return back
 
     def _pack_later(self, real: QueuedBatch) -> None:
         batch = self.model.of(real)

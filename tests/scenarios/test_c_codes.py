@@ -973,7 +973,8 @@ def at_epoch(world: World, producer: Producer[Any, Any], epoch: int) -> None:
     engine = producer._engine
     assert engine is not None
     assert engine.sequences.identity is not None
-    identity = engine.sequences.identity = (engine.sequences.identity[0], epoch)
+    identity = (engine.sequences.identity[0], epoch)
+    engine.sequences.obtained(*identity)
     for queue in engine.accumulator.topics[TOPIC].queues():
         entry(world, producer, queue.index).epoch = epoch
         queue.identity = identity

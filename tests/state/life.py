@@ -335,7 +335,7 @@ class Life:
         """Everything heals: what can be resolved is, soon; the rest at its deadline; nothing is left."""
         self.heal()
         self.identity_arrives()
-        self.m.sequences.on_exhausted = self.identity_arrives
+        self.m.own.on_exhausted = self.identity_arrives
         self.run_until(self.m.now + 15.0)
         self.only_the_unprovable_wait()
         self.run_until(self.m.now + 100.0)

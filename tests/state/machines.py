@@ -15,6 +15,9 @@ from aioproducer._state.accumulator import Accumulator, Limits
 from aioproducer._state.admission import Admission, ReadyRecord, Waiting
 from aioproducer._state.backoff import Backoff
 from aioproducer._state.batches import Flush, QueuedBatch
+from aioproducer._state.facts import NO_TOPIC_ID
+from aioproducer._state.identities import sequences_of
+from aioproducer._state.own_identity import OwnIdentity
 from aioproducer._state.queues import NodeQueue, PartitionQueue, TopicQueues
 from aioproducer._state.sequences import Sequences
 from aioproducer._state.settlement import PartitionAnswer, Settlement
@@ -152,10 +155,10 @@ class Machines:
 
     def __attrs_post_init__(self) -> None:
         rng = random.Random(self.seed)
-        self.sequences = Sequences(
+        self.sequences = sequences_of(
             idempotent=self.idempotent,
-            one_at_a_time=self.one_at_a_time,
             transactional=self.transactional,
+            one_at_a_time=self.one_at_a_time,
         )
         if self.idempotent and self.identity is not None:
             self.sequences.obtained(*self.identity)
@@ -205,9 +208,14 @@ class Machines:
         due = [self.accumulator.next_deadline(), self.admission.deadlines.earliest()]
         return min((moment for moment in due if moment is not None), default=None)
 
-    def learn(self, *leaders: int, topic: str = "t") -> TopicQueues:
+    def learn(self, *leaders: int, topic: str = "t", topic_id: bytes = NO_TOPIC_ID) -> TopicQueues:
         """These brokers lead the partitions of the topic."""
-        for queue in self.accumulator.learn(topic, bytes(16), leaders, self.now):
+        learned = self.accumulator.learn(topic, topic_id, leaders, self.now)
+        if learned.remade:
+            self.settlement.remade(learned.topic, self.now)
+        if learned.gone:
+            self.admission.vanished(topic, learned.gone, self.now)
+        for queue in learned.moved:
             self.admission.moved(queue)
         self.admission.learned(topic, self.now)
         return self.accumulator.topics[topic]
@@ -216,8 +224,14 @@ class Machines:
         """The same, with leaders that know this producer: no first batch has to go alone."""
         for queue in self.learn(*leaders).queues():
             queue.identity = self.sequences.identity
-            queue.introduced = True
+            queue.confirmed_at = self.now
         return self
+
+    @property
+    def own(self) -> OwnIdentity:
+        """The identity of an idempotent producer."""
+        assert isinstance(self.sequences, OwnIdentity)
+        return self.sequences
 
     def lead(self, queue: PartitionQueue, leader: int) -> None:
         """The partition has another leader."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from aioproducer._state.batches import QueuedBatch
-from aioproducer._state.sequences import LAST_EPOCH
+from aioproducer._state.own_identity import LAST_EPOCH
 from aioproducer.outcome import Outcome
 from tests.state.machines import DELIVERY_TIMEOUT, IDENTITY, LINGER, Machines, read_batch
 
@@ -481,7 +481,7 @@ def test_asking_for_a_new_id_is_announced_once(m: Machines) -> None:
     """The network side is told when the last epoch begins."""
     m = Machines(identity=(PRODUCER_ID, 32766)).introduced(1)
     asked: list[bool] = []
-    m.sequences.on_exhausted = lambda: asked.append(True)
+    m.own.on_exhausted = lambda: asked.append(True)
     (batch,) = send(m, 1)
     m.answer(batch, OUT_OF_ORDER)
     resend(m)
@@ -513,14 +513,23 @@ def test_a_topic_that_comes_back_does_not_begin_at_0_under_the_same_epoch() -> N
     assert alone(m, b"second") == (PRODUCER_ID, EPOCH + 1, 0)
 
 
-def test_a_partition_that_goes_away_and_comes_back_has_a_new_epoch_too() -> None:
+def test_a_topic_that_was_only_looked_at_costs_no_epoch() -> None:
+    """Nothing was counted in it: a partition that is new elsewhere begins under the present epoch."""
+    m = Machines()
+    m.learn(1, topic="looked at")
+    m.accumulator.forget("looked at")
+    m.learn(1)
+    assert alone(m, b"first") == (PRODUCER_ID, EPOCH, 0)
+
+
+def test_a_partition_that_goes_away_and_comes_back_counts_on() -> None:
     """Metadata with fewer partitions, and then with more, is no reason to use a number twice."""
     m = Machines()
     m.learn(1, 1)
     assert alone(m, b"first", partition=1) == (PRODUCER_ID, EPOCH, 0)
     m.learn(1)
     m.learn(1, 1)
-    assert alone(m, b"second", partition=1) == (PRODUCER_ID, EPOCH + 1, 0)
+    assert alone(m, b"second", partition=1) == (PRODUCER_ID, EPOCH, 1)
 
 
 def test_partitions_that_were_not_forgotten_go_on_counting() -> None:
@@ -528,7 +537,9 @@ def test_partitions_that_were_not_forgotten_go_on_counting() -> None:
     m = Machines()
     m.learn(1, 1)
     assert alone(m, b"first") == (PRODUCER_ID, EPOCH, 0)
-    m.sequences.lost_count()
+    m.learn(1, topic="other")
+    alone(m, b"other", topic="other")
+    m.accumulator.forget("other")
     assert alone(m, b"second") == (PRODUCER_ID, EPOCH, 1)
     assert alone(m, b"third", partition=1) == (PRODUCER_ID, EPOCH + 1, 0)
     assert alone(m, b"fourth") == (PRODUCER_ID, EPOCH + 1, 0)
@@ -537,7 +548,7 @@ def test_partitions_that_were_not_forgotten_go_on_counting() -> None:
 def test_after_the_last_epoch_a_topic_that_comes_back_waits_for_a_new_id() -> None:
     """There is no epoch left that it could begin under."""
     m = Machines(identity=(PRODUCER_ID, LAST_EPOCH))
-    m.sequences.exhausted = True
+    m.own.exhausted = True
     m.learn(1)
     alone(m, b"first")
     m.accumulator.forget("t")
@@ -550,9 +561,9 @@ def test_after_the_last_epoch_a_topic_that_comes_back_waits_for_a_new_id() -> No
     assert identity(m.only()) == (PRODUCER_ID + 1, 0, 0)
 
 
-def alone(m: Machines, value: bytes, partition: int = 0) -> tuple[int, int, int]:
+def alone(m: Machines, value: bytes, partition: int = 0, topic: str = "t") -> tuple[int, int, int]:
     """The identity of a record that is sent and acknowledged before the next."""
-    m.append(value, partition=partition)
+    m.append(value, partition=partition, topic=topic)
     m.later(LINGER)
     batch = m.only()
     written = identity(batch)

@@ -4,6 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from aioproducer import Outcome
+from aioproducer._state.batches import QueuedBatch
+from aioproducer._state.sequences import CONFIRMED_FOR
+from aioproducer._state.settlement import NUMBER
 from tests.state.machines import Machines
 
 NEWER = (77, 0)
@@ -40,18 +44,86 @@ def test_under_a_new_producer_id_the_first_goes_alone(m: Machines) -> None:
 def test_to_a_topic_that_was_made_anew_the_first_goes_alone(m: Machines) -> None:
     """Its leaders know nothing of what was sent to the topic of the same name before."""
     for topic_id in (FORMER_ID, NEW_ID):
-        m.accumulator.learn("t", topic_id, (1,), m.now)
+        m.learn(1, topic_id=topic_id)
     assert goes_alone(m)
 
 
 def test_a_topic_that_was_made_anew_is_sent_to_under_a_newer_epoch(m: Machines) -> None:
     """Numbers that go on from the former topic's would be a gap to a leader that has seen none of them."""
-    m.accumulator.learn("t", FORMER_ID, (1,), m.now)
+    m.learn(1, topic_id=FORMER_ID)
     before = m.fill(b"before")
     assert m.only() is before
     m.acknowledge(before)
-    m.accumulator.learn("t", NEW_ID, (1,), m.now)
+    m.learn(1, topic_id=NEW_ID)
     m.fill(b"after")
     after = m.only()
     assert before.identity is not None
     assert (after.identity, after.sequence) == ((before.identity[0], before.identity[1] + 1), 0)
+
+
+# -- leaders that may have forgotten the producer
+
+
+@pytest.mark.parametrize(("silence", "alone"), [(CONFIRMED_FOR - 1, False), (CONFIRMED_FOR, True)])
+def test_after_a_silence_the_first_goes_alone(m: Machines, silence: float, alone: bool) -> None:
+    """A leader forgets a producer that wrote nothing for long, and takes any number from it again."""
+    m.fill(b"before")
+    m.acknowledge(m.only())
+    m.clock.monotonic += silence
+    assert goes_alone(m) is alone
+
+
+# -- what may be in a topic that was deleted
+
+
+def sent_to_the_former(m: Machines, count: int) -> list[QueuedBatch]:
+    """So many batches on their way to a topic by its id."""
+    m.learn(1, topic_id=FORMER_ID)
+    m.fill(b"first")
+    m.acknowledge(m.only())
+    for number in range(count):
+        m.fill(b"%d" % number)
+    batches = [m.only() for _ in range(count)]
+    for batch in batches:
+        batch.sent_to = FORMER_ID
+    return batches
+
+
+def test_what_may_be_in_the_former_topic_is_never_sent_to_the_present_one(m: Machines) -> None:
+    """A batch without an answer ends as UNKNOWN, at once, and those behind it are numbered anew."""
+    lost, refused = sent_to_the_former(m, 2)
+    identity = m.sequences.identity
+    m.lose(lost)
+    m.answer(refused, 100)
+    m.learn(1, topic_id=NEW_ID)
+    assert lost.outcome == NUMBER[Outcome.UNKNOWN]
+    m.wait_for_retry()
+    assert m.only() is refused
+    assert refused.sequence == 0
+    assert refused.identity != identity
+
+
+def test_what_is_on_its_way_to_the_former_topic_is_waited_for(m: Machines) -> None:
+    """Its answer is the truth about it, also when it comes after the news; without one it ends as UNKNOWN."""
+    written, lost = sent_to_the_former(m, 2)
+    m.learn(1, topic_id=NEW_ID)
+    m.acknowledge(written)
+    assert written.outcome == NUMBER[Outcome.ACKED]
+    m.lose(lost)
+    assert lost.outcome == NUMBER[Outcome.UNKNOWN]
+    assert m.is_clean()
+    assert m.queue().end_offset == 0
+
+
+def test_news_from_the_past_write_nothing_twice(m: Machines) -> None:
+    """A broker that lags behind tells of the former topic, and then the present one is told of again."""
+    m.learn(1, topic_id=NEW_ID)
+    m.fill(b"a")
+    batch = m.only()
+    batch.sent_to = NEW_ID
+    m.lose(batch)
+    m.learn(1, topic_id=FORMER_ID)
+    m.learn(1, topic_id=NEW_ID)
+    m.wait_for_retry()
+    assert m.drain() == []
+    assert batch.outcome == NUMBER[Outcome.UNKNOWN]

@@ -6,8 +6,10 @@ import pytest
 
 from aioproducer import DeliveryError, KafkaError, Outcome, TransactionAbortedError
 from aioproducer._state.batches import QueuedBatch
+from aioproducer._state.coordinated_identity import CoordinatedIdentity
 from tests.state.machines import Machines
 
+FORMER_ID, NEW_ID = bytes([1]) * 16, bytes([2]) * 16
 OUT_OF_ORDER, INVALID_EPOCH, UNKNOWN_PRODUCER, CONCURRENT = 45, 47, 59, 51
 TRANSACTIONAL = 0x10
 
@@ -49,10 +51,12 @@ def test_those_of_others_do_not() -> None:
 
 def test_nothing_leaves_before_its_partition_was_added(m: Machines) -> None:
     """On the older version of the protocol; then it leaves when somebody looks again."""
-    m.sequences.gate = set()
+    gate: set[tuple[str, int]] = set()
+    assert isinstance(m.sequences, CoordinatedIdentity)
+    m.sequences.gate = gate
     m.fill(b"a")
     assert m.drain() == []
-    m.sequences.gate.add(("t", 0))
+    gate.add(("t", 0))
     m.accumulator.consider(m.queue(), m.now)
     assert m.only().record_count == 1
 
@@ -135,13 +139,35 @@ def test_a_transaction_before_is_waited_for_shortly(m: Machines) -> None:
     assert 0 < batch.retry_at - m.now < 0.03
 
 
-def test_a_topic_that_was_made_again_begins_anew(m: Machines) -> None:
-    """Its leaders know nothing of the producer, whose epoch stays."""
+def test_a_topic_that_was_made_again_is_counted_on(m: Machines) -> None:
+    """Its leaders know nothing of the producer and take any number; whoever told of it may also have been wrong."""
+    m.learn(1, topic_id=FORMER_ID)
     (batch,) = send(m, 1)
     m.acknowledge(batch)
-    m.sequences.remade(m.queue())
+    m.learn(1, topic_id=NEW_ID)
     (batch,) = send(m, 1)
-    assert (batch.identity, batch.sequence) == (m.sequences.identity, 0)
+    assert (batch.identity, batch.sequence) == (m.sequences.identity, 1)
+
+
+def test_no_event_but_the_coordinator_changes_the_identity(m: Machines, lost: list[KafkaError]) -> None:
+    """Topics that are forgotten, remade, shrink and grow: the same epoch, and no number twice."""
+    identity = m.sequences.identity
+    given: set[tuple[int, int]] = set()
+    for leaders, topic_id in ([1, 1], FORMER_ID), ([1], NEW_ID), ([1, 1, 1], NEW_ID), ([1, 1], FORMER_ID):
+        m.accumulator.forget("t")
+        m.learn(*leaders, topic_id=topic_id)
+        m.learn(1, topic="looked at")
+        m.accumulator.forget("looked at")
+        for partition in range(len(leaders)):
+            m.fill(b"a", b"b", partition=partition)
+            batch = m.only()
+            assert batch.identity == identity
+            assert (partition, batch.sequence) not in given
+            given.add((partition, batch.sequence))
+            m.acknowledge(batch)
+    assert not lost
+    with pytest.raises(AttributeError):
+        m.sequences.identity = (7000, 9)  # type: ignore[misc]  # it has no setter: that is the point
 
 
 def test_topics_that_were_counted_on_are_kept(m: Machines) -> None:

@@ -1,0 +1,58 @@
+"""The identity of a transactional producer, which its coordinator alone gives and raises.
+
+A client that raised the epoch by itself would be refused by every leader, and take the refusal for another producer that
+has taken over. So nothing here can change an identity; what breaks a sequence breaks the transaction, and the next
+transaction gets another epoch from the coordinator.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from aioproducer._state.queues import NEVER
+from aioproducer._state.sequences import OUT_OF_ORDER_SEQUENCE, Sequences
+
+if TYPE_CHECKING:
+    from collections.abc import Collection
+
+    from aioproducer._state.batches import QueuedBatch
+    from aioproducer._state.queues import PartitionQueue
+
+
+class CoordinatedIdentity(Sequences):
+    """Sequences whose identity changes with `obtained()` only."""
+
+    transactional = True
+
+    def __init__(self) -> None:
+        super().__init__()
+        # Only these partitions may be sent to, where a transaction has to know them before.
+        self.gate: set[tuple[str, int]] | None = None
+
+    def _is_shut_out(self, queue: PartitionQueue) -> bool:
+        return self.gate is not None and (queue.topic.name, queue.index) not in self.gate
+
+    def must_keep(self, queue: PartitionQueue) -> bool:
+        """Whether the partition has numbers of the present epoch, which cannot be begun again at 0."""
+        return self._identity is not None and queue.identity == self._identity
+
+    def forgotten(self, queues: Collection[PartitionQueue]) -> None:
+        """Nothing is lost: what is counted under the present epoch is kept (`must_keep`)."""
+
+    def _has_another(self, queue: PartitionQueue) -> bool:
+        return queue.identity != self._identity
+
+    def _change_identity(self, queue: PartitionQueue) -> None:
+        """The coordinator has given another identity already."""
+
+    def ends_with(self, queue: PartitionQueue, batch: QueuedBatch, code: int) -> bool:
+        """Whether only an abort goes on from here: the refusal says nothing about batches that were sent before."""
+        return not (code == OUT_OF_ORDER_SEQUENCE and (batch.dirty or queue.sent[0] is not batch))
+
+    def remade(self, queue: PartitionQueue) -> None:
+        """Count on: a new log takes any first number, or refuses it, and then the transaction is aborted.
+
+        To begin at 0 again would be wrong where the answer that told of the new topic came from a broker that lags behind: a
+        leader that knows the numbers of this epoch would take records for a repetition, and acknowledge what it does not write.
+        """
+        queue.confirmed_at = NEVER
