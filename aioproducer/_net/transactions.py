@@ -63,7 +63,9 @@ ENDING = frozenset({State.ABORTABLE, State.ABORTING, State.UNCERTAIN})
 INVALID_TXN_STATE = 48
 SUSPICIOUS = frozenset({47, INVALID_TXN_STATE, 90})
 # ... and these say that this producer may not write under its id any more.
-FINAL = frozenset({31, 35, 49, 53})
+FINAL = frozenset({31, 35, 53})
+# The coordinator knows nothing of the producer: INVALID_PRODUCER_ID_MAPPING, UNKNOWN_PRODUCER_ID.
+FORGOTTEN = frozenset({49, 59})
 
 
 class Transactions:
@@ -185,6 +187,7 @@ class Transactions:
         before, self.parts.in_doubt = self.parts.in_doubt, True
         said = await coordinator.settle(request, attempt)
         self.parts.in_doubt = before or (said.undecided > 0 and said.answer is not Answer.DONE)
+        self.parts.forgotten = self.parts.forgotten or said.code in FORGOTTEN
         await self._require(said)
         self.parts.opened = True
 

@@ -62,8 +62,10 @@ def _cells() -> Mapping[tuple[Request, int], Answer]:
     say(_A.REFUSED, {31, 53}, frozenset({_R.INIT_PRODUCER_ID}))
     say(_A.REFUSED, {53}, frozenset({_R.FIND_COORDINATOR}))
     say(_A.ABORTABLE, {30}, frozenset({_R.FIND_COORDINATOR, _R.ADD_OFFSETS, _R.COMMIT_OFFSETS}))
-    say(_A.FATAL, {49, 53}, frozenset({_R.ADD_PARTITIONS}))
+    say(_A.FATAL, {53}, frozenset({_R.ADD_PARTITIONS}))
     say(_A.ABORTABLE, {59}, frozenset({_R.ADD_OFFSETS, _R.COMMIT, _R.ABORT}))
+    # An id that was not used for a week is forgotten (transactional.id.expiration.ms): with a new one the next goes on.
+    say(_A.ABORTABLE, {49}, frozenset({_R.ADD_PARTITIONS, _R.ADD_OFFSETS, _R.COMMIT_OFFSETS, _R.ABORT}))
     # The group has a new generation, or does not know this member: what was consumed is somebody else's now.
     say(_A.ABORTABLE, {22, 25, 69, 82, 113}, frozenset({_R.COMMIT_OFFSETS}))
     say(_A.LOOK_UP, {7}, frozenset({_R.COMMIT_OFFSETS}))

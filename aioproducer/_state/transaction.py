@@ -61,7 +61,7 @@ CALLS: Final = frozenset(
 )
 
 # The producer, its sequence or its transaction were not what the broker expects.
-_OVER_WITH_THE_EPOCH: Final = frozenset({45, 47, 48, 59, 120})
+_OVER_WITH_THE_EPOCH: Final = frozenset({45, 47, 48, 49, 59, 120})
 _S, _E = State, Event
 MOVES: Mapping[tuple[State, Event], State] = MappingProxyType(
     {

@@ -34,6 +34,8 @@ class TransactionParts:
     """The coordinator is known to have it open."""
     in_doubt: bool = False
     """Something was asked of the coordinator, and there was no answer."""
+    forgotten: bool = False
+    """The coordinator does not know the producer under its transactional id: the next transaction needs a new identity."""
     failed: bool = False
     """Something that was sent failed, or its fate is unknown."""
     asked_to_commit: bool = False
@@ -45,13 +47,13 @@ class TransactionParts:
     def is_empty(self) -> bool:
         """True when there is nothing to end, here or at the coordinator."""
         if self.level == 1:
-            return not (self.partitions or self.groups or self.in_doubt)
+            return not (self.partitions or self.groups or self.in_doubt or self.forgotten)
         return not (self.records_sent or self.groups)
 
     @property
     def is_clean(self) -> bool:
         """Nothing of it can arrive later than its end."""
-        return not (self.failed or self.in_doubt)
+        return not (self.failed or self.in_doubt or self.forgotten)
 
     def record(self, group: GroupMetadata, offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> None:
         """Keep offsets until they are sent; the newest of a partition counts, and so does the newest of a group's facts."""

@@ -119,7 +119,6 @@ _KINDS = {
     45: Kind.NEW_IDENTITY,
     47: Kind.NEW_IDENTITY,
     59: Kind.NEW_IDENTITY,
-    49: Kind.FATAL,
     53: Kind.FATAL,
     90: Kind.FATAL,
 }

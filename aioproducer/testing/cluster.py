@@ -113,6 +113,7 @@ class Cluster:
             self._write_markers,
             self.options.transaction_max_timeout_ms,
             self.options.marker_delay,
+            self.options.transactional_id_expiration,
         )
         self._random = random.Random(self.options.seed)  # noqa: S311 - names of topics, to be replayed
         self.cluster_id = base64.urlsafe_b64encode(self._random.randbytes(16)).decode().rstrip("=")

@@ -22,6 +22,8 @@ class Options:
     """Seconds between the end of a transaction and its markers in the logs; 0: they are there before the answer."""
     producer_expiration: float = 86_400.0
     """Seconds after which a partition forgets a producer, as `producer.id.expiration.ms`."""
+    transactional_id_expiration: float = 604_800.0
+    """Seconds after which the coordinators forget a transactional id that is not used, as `transactional.id.expiration.ms`."""
     validate_records: bool = False
     """Parse each produced batch and refuse what does not agree with its header (slow)."""
     max_request_bytes: int = 104_857_600

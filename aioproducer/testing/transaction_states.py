@@ -22,7 +22,7 @@ class State(Enum):
     COMPLETE_COMMIT = "CompleteCommit"
     COMPLETE_ABORT = "CompleteAbort"
     DEAD = "Dead"
-    """Only a name to ask for: no transactional id expires here."""
+    """Only a name to ask for: an id that expires is forgotten at once."""
     PREPARE_EPOCH_FENCE = "PrepareEpochFence"
     """Only a name to ask for: fencing goes on to PrepareAbort at once."""
 

@@ -77,6 +77,8 @@ class Transaction:
     """When the transaction began, for people (wall clock)."""
     started_at: float = 0.0
     """When it began, for its time limit (the cluster's clock)."""
+    changed_at: float = 0.0
+    """When anything of this was last changed (the cluster's clock)."""
 
     @property
     def identity(self) -> Identity:
@@ -99,6 +101,11 @@ class Transaction:
     def commits(self) -> bool:
         """Is it being committed, or was the last one?"""
         return self.state in (State.PREPARE_COMMIT, State.COMPLETE_COMMIT)
+
+    @property
+    def rests(self) -> bool:
+        """Is no transaction open, and none being ended?"""
+        return self.state is State.EMPTY or self.state in COMPLETE
 
     def may_continue(self, expected: Identity) -> bool:
         """Is this producer one that may ask for the next epoch (KIP-360)? The epoch is looked at later."""
@@ -141,6 +148,8 @@ class Transactions:
     """
     max_timeout_ms: int = 900_000
     marker_delay: float = 0.0
+    expiration: float = 604_800.0
+    """Seconds after which an id without an open transaction is forgotten, as `transactional.id.expiration.ms`."""
     _known: dict[str, Transaction] = attrs.field(factory=dict, init=False)
     _ongoing: dict[str, Transaction] = attrs.field(factory=dict, init=False)
     _held: dict[str, MarkerWait] = attrs.field(factory=dict, init=False)
@@ -159,9 +168,9 @@ class Transactions:
             raise TransactionRefusal(Code.INVALID_REQUEST)
         if not 0 < timeout_ms <= self.max_timeout_ms:
             raise TransactionRefusal(Code.INVALID_TRANSACTION_TIMEOUT)
-        known = self._known.get(transactional_id)
+        known = self.get(transactional_id)
         if known is None:
-            known = Transaction(transactional_id, self.new_producer_id(), timeout_ms)
+            known = Transaction(transactional_id, self.new_producer_id(), timeout_ms, changed_at=self.clock())
             self._known[transactional_id] = known
         if expected is not None and not known.may_continue(expected):
             raise TransactionRefusal(Code.PRODUCER_FENCED)
@@ -173,6 +182,7 @@ class Transactions:
             raise TransactionRefusal(Code.CONCURRENT_TRANSACTIONS)
         self._next_epoch(known, expected)
         known.timeout_ms, known.state, known.started_ms = timeout_ms, State.EMPTY, -1
+        known.changed_at = self.clock()
         return known.identity
 
     def add_partitions(
@@ -243,16 +253,20 @@ class Transactions:
 
     def all(self) -> tuple[Transaction, ...]:
         """Every transactional id, in the order in which they came."""
-        return tuple(self._known.values())
+        return tuple(known for known in map(self.get, tuple(self._known)) if known is not None)
 
     def get(self, transactional_id: str) -> Transaction | None:
-        """One of them."""
-        return self._known.get(transactional_id)
+        """One of them, unless it was not used for so long that it is forgotten (`TransactionStateManager`)."""
+        known = self._known.get(transactional_id)
+        if known is not None and known.rests and self.clock() - known.changed_at >= self.expiration:
+            del self._known[transactional_id]
+            return None
+        return known
 
     def _find(self, transactional_id: str) -> Transaction:
         if not transactional_id:
             raise TransactionRefusal(Code.INVALID_REQUEST)
-        known = self._known.get(transactional_id)
+        known = self.get(transactional_id)
         if known is None:
             raise TransactionRefusal(Code.INVALID_PRODUCER_ID_MAPPING)
         return known
@@ -299,6 +313,7 @@ class Transactions:
         self._prepared(known, wait)
 
     def _prepared(self, known: Transaction, wait: MarkerWait | None) -> None:
+        known.changed_at = self.clock()
         self._ongoing.pop(known.id, None)
         if wait is None and self.marker_delay > 0:
             wait = MarkerWait(deadline=self.clock() + self.marker_delay)
@@ -314,6 +329,7 @@ class Transactions:
         else:
             self._held.pop(known.id, None)
             known.complete()
+            known.changed_at = self.clock()
 
 
 def _check(known: Transaction, who: Identity) -> None:

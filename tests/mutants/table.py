@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from tests.mutants.answers import ANSWERS
+from tests.mutants.days import DAYS
 from tests.mutants.exactly_once import EXACTLY_ONCE
 from tests.mutants.mutant import Mutant
 from tests.mutants.quiet import QUIET
@@ -1267,4 +1268,5 @@ MUTANTS: Final = (
     *EXACTLY_ONCE,
     *TOLD,
     *QUIET,
+    *DAYS,
 )

@@ -24,7 +24,6 @@ SPECIAL = {
     45: Kind.NEW_IDENTITY,
     47: Kind.NEW_IDENTITY,
     59: Kind.NEW_IDENTITY,
-    49: Kind.FATAL,
     53: Kind.FATAL,
     90: Kind.FATAL,
 }
