@@ -158,6 +158,8 @@ class Engine:
         if self.transactions is not None:
             self.admission.on_nobody_waits = self._nobody_waits
             self.settlement.on_lost = self.transactions.on_lost
+            self.settlement.has_to_ask = self.transactions.has_to_ask
+            self.settlement.explanation_of = self.transactions.explanation_of
             self.accumulator.on_opened = self.transactions.on_opened
 
     # -- life

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import copy
 from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -59,6 +60,10 @@ R = TypeVar("R", bound="tuple[Any, ...]")
 MOST_GROUPS = 8
 # Here a transaction is not over, and init_transactions() is possible all the same.
 ENDING = frozenset({State.ABORTABLE, State.ABORTING, State.UNCERTAIN})
+WITH_RECORDS = frozenset(
+    {State.IN_TRANSACTION, State.COMMITTING, State.UNCERTAIN, State.DETACHING, State.ABORTABLE}
+)
+FAILED_ELSEWHERE = "the record was not sent, as another part of its transaction failed"
 # A broker that says this of a batch may have ended the transaction, or given its id to another producer.
 INVALID_TXN_STATE = 48
 SUSPICIOUS = frozenset({47, INVALID_TXN_STATE, 90})
@@ -99,7 +104,9 @@ class Transactions:
         # Adding partitions to the present transaction, given up with it.
         self.errand = anyio.CancelScope()
         self.news = asyncio.Event()
-        self.suspicion: KafkaError | None = None
+        # A leader has refused something for a reason that only the coordinator knows: it is about to be asked. What it said then.
+        self.looks = False
+        self.explanation: KafkaError | None = None
         self.acked_before = 0
         self.began_at = self.loop.time()
         # Whether records may be sent; set by the producer.
@@ -134,9 +141,26 @@ class Transactions:
             self._end_the_producer(
                 TransactionError("a broker does not take records of this producer", cause=error)
             )
-        elif code in SUSPICIOUS and (code != INVALID_TXN_STATE or self.was_opened()):
-            self.suspicion = error
         self._failed(error)
+
+    def has_to_ask(self, code: int) -> bool:
+        """Whether a batch that was refused so is told why after the coordinator was asked how the id stands."""
+        if (
+            not self._is_suspicious(code)
+            or self.explanation is not None
+            or self.table.state not in WITH_RECORDS
+        ):
+            return False
+        self.looks = True
+        self.news.set()
+        return True
+
+    def explanation_of(self, code: int) -> KafkaError | None:
+        """What is behind such a refusal, once the coordinator has told."""
+        return self.explanation if self._is_suspicious(code) else None
+
+    def _is_suspicious(self, code: int) -> bool:
+        return code in SUSPICIOUS and (code != INVALID_TXN_STATE or self.was_opened())
 
     def _failed(self, error: KafkaError) -> None:
         if not self.table.failed(error):
@@ -154,10 +178,10 @@ class Transactions:
         while True:
             await self.news.wait()
             self.news.clear()
-            if self.table.state is State.ABORTABLE:
-                text = "the record was not sent, as another part of its transaction failed"
-                self._drop(text, self.table.cause)
+            if self.looks:
                 await self._look_into_the_suspicion()
+            if self.table.state is State.ABORTABLE:
+                self._drop(FAILED_ELSEWHERE, self.table.cause)
             elif self.parts.wanted:
                 with anyio.CancelScope() as self.errand:
                     await self._enrol()
@@ -192,17 +216,48 @@ class Transactions:
         self.parts.opened = True
 
     async def _look_into_the_suspicion(self) -> None:
-        suspicion, self.suspicion = self.suspicion, None
-        if suspicion is None:
-            return
-        await self._landed()
+        """Leaders have refused records: was its time over, or has another producer taken over? Until then nobody is told."""
+        self.looks = False
+        settlement = self.engine.settlement
         async with self.turn:
-            # That its time was over may be known meanwhile, and explains what was refused.
-            if self.table.state is not State.ABORTABLE or self.parts.ended:
+            # A transaction that was aborted meanwhile has told its records.
+            if not settlement.unexplained:
                 return
-            renewed = await self._renewed_after_its_time()
-            if renewed is None or renewed.answer is not Answer.DONE:
-                self._end_the_producer(ProducerFencedError(cause=suspicion))
+            refusal = settlement.unexplained[0][0].last_error
+            explanation = self.explanation = await self._explained(refusal)
+        if isinstance(explanation, ProducerFencedError):
+            self.table.refused(explanation)
+            self.on_door()
+            self._tell_all(explanation)
+        else:
+            self._failed(explanation)
+        settlement.explain(explanation, self.loop.time())
+        await self._follow_up(explanation)
+
+    async def _explained(self, refusal: KafkaError | None) -> KafkaError:
+        if self.parts.ended and self.table.cause is not None:
+            # The coordinator has said so to another question.
+            return self.table.cause
+        standing = await standing_of(self.coordinator) if self.was_opened() else None
+        if standing is not None and standing.follows(self._identity(), ABORTED):
+            return self._aborted_by_others()
+        return ProducerFencedError(cause=refusal)
+
+    async def _follow_up(self, explanation: KafkaError) -> None:
+        """End the producer, or get the next epoch, when all that is on its way has landed."""
+        if isinstance(explanation, ProducerFencedError):
+            self._drop("another producer has taken over", explanation)
+            await self._landed()
+            self._end_the_producer(explanation)
+        elif self.table.state is State.ABORTABLE:
+            self._drop(FAILED_ELSEWHERE, explanation)
+            await self._landed()
+            async with self.turn:
+                if self.parts.ended or self.table.failure() is None:
+                    return
+                renewed = await self._renewed_after_its_time()
+                if renewed is None or renewed.answer is not Answer.DONE:
+                    self._end_the_producer(ProducerFencedError(cause=explanation))
 
     # -- the calls
 
@@ -241,7 +296,7 @@ class Transactions:
         self.table.move(Event.BEGIN)
         self.number += 1
         self.parts = TransactionParts(level)
-        self.suspicion = None
+        self.looks, self.explanation = False, None
         self.acked_before = self.engine.tally.totals.acked
         self.began_at = self.loop.time()
         self.used = level == 1
@@ -571,9 +626,15 @@ class Transactions:
 
     def _drop(self, text: str, cause: KafkaError | None) -> None:
         """Nothing more is sent: what is not on its way ends now, and the rest when it comes back."""
-        aborted = TransactionAbortedError(text, cause=cause, retriable=cause is None or self.table.passes())
+        aborted: KafkaError = TransactionAbortedError(
+            text, cause=cause, retriable=cause is None or self.table.passes()
+        )
+        if isinstance(cause, ProducerFencedError):
+            aborted = cause
 
         def refusal(call: Waiting) -> KafkaError:
+            if isinstance(cause, ProducerFencedError):
+                return copy.copy(cause)
             return TransactionAbortedError(text, topic=call.topic, cause=cause, retriable=aborted.retriable)
 
         def ended(batch: QueuedBatch) -> KafkaError:

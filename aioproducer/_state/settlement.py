@@ -61,6 +61,14 @@ def _no_trouble(_node_id: int) -> None:
     return None
 
 
+def _explains_itself(_code: int) -> bool:
+    return False
+
+
+def _no_explanation(_code: int) -> None:
+    return None
+
+
 class Settlement:
     """Decides what an answer, a lost connection or a deadline means for a batch, and carries it out."""
 
@@ -90,6 +98,12 @@ class Settlement:
         self.on_offset_went_back: Callable[[QueuedBatch, int, int, float], None] = _nothing
         # A record that was accepted will not be written, or nobody knows, and its sender did not withdraw it.
         self.on_lost: Callable[[KafkaError], None] = _nothing
+        # A question to the network side: does only the coordinator know what this code means? Batches that were refused so keep
+        # their outcome to themselves until `explain()`.
+        self.has_to_ask: Callable[[int], bool] = _explains_itself
+        # ... and another: what is the reason behind this code, as far as it is known already?
+        self.explanation_of: Callable[[int], KafkaError | None] = _no_explanation
+        self.unexplained: list[tuple[QueuedBatch, PartitionAnswer]] = []
         # While a transaction is given up: what ends a batch that is not on its way, or came back.
         self.ending: Callable[[QueuedBatch], KafkaError] | None = None
         # A question to the network side: what keeps records from this broker?
@@ -245,9 +259,30 @@ class Settlement:
 
     def _refuse(self, batch: QueuedBatch, answer: PartitionAnswer, decided: Verdict, now: float) -> None:
         error = self._broker_error(batch, answer, decided, now)
+        if self.has_to_ask(answer.code):
+            batch.last_error = error
+            self.unexplained.append((batch, answer))
+            return
+        error.__cause__ = self.explanation_of(answer.code)
         if decided.kind is Kind.SPLIT and error.outcome is Outcome.NOT_WRITTEN:
             # Of unknown fate it stays a mere BrokerError: whoever catches one that is too large takes it for not written.
             error = refused_as_too_large(error, batch.plain_size or batch.size)
+        self._refuse_for_good(batch, answer, error, now)
+
+    def explain(self, cause: BaseException | None, now: float) -> None:
+        """It is known by now why batches were refused."""
+        unexplained, self.unexplained = self.unexplained, []
+        for batch, answer in unexplained:
+            if not batch.settled:
+                decided = verdict(answer.code, answer.base_offset)
+                error = self._broker_error(batch, answer, decided, now)
+                error.__cause__ = cause
+                self._refuse_for_good(batch, answer, error, now)
+                self._look_again(batch.queue, now)
+
+    def _refuse_for_good(
+        self, batch: QueuedBatch, answer: PartitionAnswer, error: KafkaError, now: float
+    ) -> None:
         named = {index: text for index, text in answer.record_errors if 0 <= index < batch.record_count}
         if named:
             self._refuse_named(batch, answer, named, error, now)
@@ -478,6 +513,7 @@ class Settlement:
     def end_all(self, ending: Callable[[QueuedBatch], KafkaError], now: float) -> None:
         """A transaction is given up: nothing more is sent, and what comes back unwritten is not sent again."""
         self.ending = ending
+        self.explain(None, now)
         for batch in self._in_order():
             if not batch.settled and not batch.in_flight:
                 self._conclude(batch, ending(batch))
@@ -485,6 +521,7 @@ class Settlement:
 
     def abandon(self, text: str, cause: BaseException | None, now: float) -> None:
         """The end of the producer: every record gets its outcome now."""
+        self.explain(cause, now)
         for batch in self._in_order():
             if batch.settled:
                 # Ctrl-C can end the producer between two lines of what settled it.

@@ -8,6 +8,8 @@ from tests.mutants.mutant import Mutant
 
 _INCOMPLETE: Final = "tests/net/test_incomplete_answers.py"
 
+_FENCED: Final = "tests/net/test_fenced_while_it_asks.py"
+
 
 def _mutant(name: str, file: str, line: str, instead: str, bug: str, *by: str) -> Mutant:
     return Mutant(name, "answers", file, line, instead, bug, by)
@@ -85,5 +87,29 @@ ANSWERS: Final = (
         "    if False:",
         "Metadata without brokers is taken for a cluster without transactions.",
         f"{_INCOMPLETE}::test_a_cluster_without_brokers_has_not_answered",
+    ),
+    _mutant(
+        "fenced-and-told-to-abort",
+        "_state/settlement.py",
+        "        if self.has_to_ask(answer.code):",
+        "        if False:",
+        "A producer is fenced, and its calls say that the transaction can be aborted and tried again, until the coordinator has answered.",
+        f"{_FENCED}::test_deliveries_have_the_reason",
+    ),
+    _mutant(
+        "refused-without-the-reason",
+        "_state/settlement.py",
+        "                error.__cause__ = cause",
+        "                pass",
+        "The delivery of a fenced producer fails with the leader's code and without a cause.",
+        f"{_FENCED}::test_deliveries_have_the_reason",
+    ),
+    _mutant(
+        "time-over-taken-for-fencing",
+        "_net/transactions.py",
+        "        if standing is not None and standing.follows(self._identity(), ABORTED):",
+        "        if False:",
+        "The coordinator has aborted a transaction because its time was over, and the producer takes itself for fenced.",
+        f"{_FENCED}::test_its_time_was_over",
     ),
 )

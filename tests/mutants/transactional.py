@@ -100,8 +100,8 @@ TRANSACTIONAL: Final = (
     _mutant(
         "known-too-late",
         "_net/transactions.py",
-        "            if self.table.state is not State.ABORTABLE or self.parts.ended:",
-        "            if self.table.state is not State.ABORTABLE:",
+        "        if self.parts.ended and self.table.cause is not None:",
+        "        if False:",
         "A record that was refused as its transaction was out of time is taken for the sign of another producer.",
         f"{_OTHERS}::test_e06_a_leader_and_the_coordinator_say_so",
     ),
