@@ -147,6 +147,7 @@ class Engine:
         self.settlement.on_room = self.accumulator.on_room = self.admission.room
         self.settlement.on_flushed = self._flushed
         self.settlement.on_stale_metadata = self.cluster.stale
+        self.settlement.on_refused_id = self.view.id_refused
         self.settlement.trouble_with = self._trouble_with
         self.settlement.on_retried = self.stories.retried
         self.settlement.on_ended = self.stories.ended

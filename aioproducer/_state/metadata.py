@@ -26,9 +26,6 @@ REBOOTSTRAP_REQUIRED = 129
 REBOOTSTRAP_AFTER = 300.0
 # Brokers that the newest answer leaves out but that may still lead something; bounded, for answers that make ids up.
 MOST_PAST_NODES = 100
-# A broker that lags behind must not bring a deleted topic back. Ids have no order, so that this is believed for a time
-# only: whoever took a middle one of three for the newest finds out in the end.
-RETIRED_FOR = 60.0
 # An error of a topic that went away and came back is worth another line in the log after so long: brokers may disagree.
 QUIET_FOR = 60.0
 
@@ -105,6 +102,12 @@ class MetadataView:
     def touch(self, topic: str, now: float) -> None:
         """The topic was used at `now` (times may come out of order)."""
         self._questions.touch(topic, now)
+
+    def id_refused(self, topic: str, topic_id: bytes) -> None:
+        """A leader does not know the topic by this id: if it is the present one, it may have come from a broker that lags behind."""
+        known, interest = self._facts.get(topic), self._questions.interests.get(topic)
+        if known is not None and interest is not None and known.topic_id == topic_id:
+            interest.id_refused = True
 
     def topic_unused(self, topic: str) -> bool:
         """Nobody waits for the topic and nothing is buffered for it: drop it now if it never became known."""
@@ -232,7 +235,7 @@ class MetadataView:
     ) -> Generator[None, None, None]:
         if answer.error_code:
             self._topic_failed(name, answer.error_code, changes, now)
-        elif interest.retired_ids.get(answer.topic_id, -RETIRED_FOR) + RETIRED_FOR > now:
+        elif interest.rejects(answer.topic_id, now):
             changes.rejected.append((name, "it has the id of a topic that was deleted before"))
             self._questions.unsettled(name, now, again=True)
         else:
@@ -263,9 +266,9 @@ class MetadataView:
         self._facts[facts.name] = facts
         if known is not None and is_recreated(known, facts.topic_id):
             changes.recreated.append(facts.name)
-            lately = {id_: at for id_, at in interest.retired_ids.items() if at + RETIRED_FOR > now}
-            interest.retired_ids = {**lately, known.topic_id: now}
+            interest.id_replaced(known.topic_id, now)
             return
+        interest.id_confirmed()
         if known is None:
             changes.learned.append(facts.name)
             return

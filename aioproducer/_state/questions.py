@@ -10,6 +10,11 @@ import attrs
 from aioproducer._state.backoff import Backoff, Uniform
 from aioproducer._state.deadlines import Deadlines
 
+# A broker that lags behind must not bring a deleted topic back. Ids have no order, so that this is believed for a time
+# only: whoever took a middle one of three for the newest finds out in the end.
+RETIRED_FOR = 60.0
+TOLD_OFTEN_ENOUGH = 2
+
 
 @attrs.frozen
 class MetadataQuestion:
@@ -42,8 +47,32 @@ class Interest:
     confirmed_at: float = -math.inf
     # When each former id of the topic was replaced.
     retired_ids: dict[bytes, float] = attrs.Factory(dict)
+    # A leader refused the present id; how many answers in a row told of a former one since then.
+    id_refused: bool = False
+    former_told: int = 0
     # Without topic ids nobody says that a topic which comes back is another one; then its epochs may start anew.
     vanished: bool = False
+
+    def rejects(self, topic_id: bytes, now: float) -> bool:
+        """Whether an answer with this id comes from a broker that lags behind, as far as that can be known.
+
+        Where a leader refuses the present id, it is that one which came from such a broker.
+        """
+        if self.retired_ids.get(topic_id, -math.inf) + RETIRED_FOR <= now:
+            return False
+        self.former_told += self.id_refused
+        return self.former_told < TOLD_OFTEN_ENOUGH
+
+    def id_confirmed(self) -> None:
+        """An answer told of the present id."""
+        self.id_refused = False
+        self.former_told = 0
+
+    def id_replaced(self, former_id: bytes, now: float) -> None:
+        """Another id is the present one from now on."""
+        lately = {id_: at for id_, at in self.retired_ids.items() if at + RETIRED_FOR > now}
+        self.retired_ids = {**lately, former_id: now}
+        self.id_confirmed()
 
 
 class Questions:

@@ -30,6 +30,8 @@ if TYPE_CHECKING:
     from aioproducer.errors import KafkaError
 
 CONCURRENT_TRANSACTIONS = 51
+# UNKNOWN_TOPIC_ID, INCONSISTENT_TOPIC_ID
+REFUSED_IDS = (100, 103)
 # What keeps a batch of one record from being appended, and which settings help; message.max.bytes is the default of the first.
 SIZE_LIMITS = {
     10: ("max.message.bytes", "of the topic (or message.max.bytes of the brokers)"),
@@ -92,6 +94,8 @@ class Settlement:
         self.on_room: Callable[[Lane], None] = _nothing
         self.on_flushed: Callable[[Flush], None] = _nothing
         self.on_stale_metadata: Callable[[str], None] = _nothing
+        # A leader does not know a topic by the id that the request named.
+        self.on_refused_id: Callable[[str, bytes], None] = _nothing
         # What is worth a line in the log: a batch is sent again; it ended after that, or late; an offset went back.
         self.on_retried: Callable[[QueuedBatch, KafkaError, float], None] = _nothing
         self.on_ended: Callable[[QueuedBatch, int, KafkaError | None, float], None] = _nothing
@@ -128,6 +132,8 @@ class Settlement:
 
     def _judge(self, queue: PartitionQueue, batch: QueuedBatch, answer: PartitionAnswer, now: float) -> None:
         decided = verdict(answer.code, answer.base_offset)
+        if answer.code in REFUSED_IDS:
+            self.on_refused_id(batch.topic, batch.sent_to)
         if decided.refresh_metadata:
             self.on_stale_metadata(batch.topic)
         if decided.kind is Kind.ACK:

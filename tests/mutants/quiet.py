@@ -92,4 +92,13 @@ QUIET: Final = (
         bug="An answer from the former topic makes the offsets of the present one look like a loss of data.",
         by=(_STRANGERS,),
     ),
+    Mutant(
+        name="answer-from-the-past-believed-for-a-minute",
+        kind="metadata",
+        file="_state/questions.py",
+        line="        return self.former_told < TOLD_OFTEN_ENOUGH",
+        instead="        return True",
+        bug="One answer from a broker that lags behind keeps a topic out of use for a minute.",
+        by=("tests/state/test_metadata.py",),
+    ),
 )

@@ -333,6 +333,21 @@ def test_a_mistake_about_topic_ids_heals() -> None:
     assert again(known, answer(topic("t", [partition(0)], ID_B)), 62.0).topics_recreated == ("t",)
 
 
+def test_an_answer_from_the_past_is_found_out_when_its_id_is_refused() -> None:
+    """A leader does not know the topic by that id: two answers with the former one are enough then."""
+    known = knowing(topic("t", [partition(0)], ID_B))
+    again(known, answer(topic("t", [partition(0)], ID_A)), 1.0)
+    known.id_refused("t", ID_B)
+    assert again(known, answer(topic("t", [partition(0)], ID_B)), 2.0).rejected
+    known.id_refused("t", ID_A)
+    assert again(known, answer(topic("t", [partition(0)], ID_B)), 3.0).rejected
+    assert again(known, answer(topic("t", [partition(0)], ID_A)), 4.0) == Update()
+    assert again(known, answer(topic("t", [partition(0)], ID_B)), 5.0).rejected
+    known.id_refused("t", ID_A)
+    assert again(known, answer(topic("t", [partition(0)], ID_B)), 6.0).rejected
+    assert again(known, answer(topic("t", [partition(0)], ID_B)), 7.0).topics_recreated == ("t",)
+
+
 def test_an_answer_without_topic_ids_says_nothing_about_the_id() -> None:
     """During a rolling upgrade old brokers answer without an id; the known one stays, and a first one is learned."""
     known = knowing(topic("t", [partition(0)], NO_ID))
