@@ -9,12 +9,14 @@ from __future__ import annotations
 import inspect
 import logging
 from collections.abc import Callable, Sequence
-from functools import partial
 from typing import Any, Protocol, TypeAlias, TypeVar
 
 from aioproducer.records import Record, RecordMetadata
 
 __all__ = ["Intercepting", "Interceptor", "run_close", "run_on_acknowledgement", "run_on_send"]
+
+# Whatever else an interceptor raises would end a task of the producer, in which it may be called.
+_END_OF_THE_PROGRAM = (KeyboardInterrupt, SystemExit)
 
 K = TypeVar("K")
 V = TypeVar("V")
@@ -61,7 +63,9 @@ def run_on_send(interceptors: Sequence[Intercepting], record: Record[K, V], log:
 def _sent(interceptor: Intercepting, record: Record[Any, Any], log: Log) -> Record[Any, Any]:
     try:
         changed: Any = interceptor.on_send(record)
-    except Exception:
+    except _END_OF_THE_PROGRAM:
+        raise
+    except BaseException:
         log.exception("on_send() of %s failed; its change is left out", _name(interceptor))
         return record
     if isinstance(changed, Record):
@@ -84,21 +88,22 @@ def run_on_acknowledgement(
 ) -> None:
     """Tell every interceptor, whatever the others do."""
     for interceptor in interceptors:
-        _tell(
-            interceptor, "on_acknowledgement", partial(interceptor.on_acknowledgement, metadata, error), log
-        )
+        _tell(interceptor, "on_acknowledgement", lambda own: own.on_acknowledgement(metadata, error), log)
 
 
 def run_close(interceptors: Sequence[Intercepting], log: Log) -> None:
     """Close every interceptor, whatever the others do."""
     for interceptor in interceptors:
-        _tell(interceptor, "close", interceptor.close, log)
+        _tell(interceptor, "close", lambda own: own.close(), log)
 
 
-def _tell(interceptor: Intercepting, what: str, call: Callable[[], object], log: Log) -> None:
+def _tell(interceptor: Intercepting, what: str, call: Callable[[Intercepting], object], log: Log) -> None:
+    # Within its `try`: to look up a method of an object may raise as well.
     try:
-        call()
-    except Exception:
+        call(interceptor)
+    except _END_OF_THE_PROGRAM:
+        raise
+    except BaseException:
         log.exception("%s() of %s failed", what, _name(interceptor))
 
 

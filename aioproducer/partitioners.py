@@ -148,14 +148,18 @@ def choose(
     """What `partitioner` chooses; `RecordError` if it fails, or chooses something that is no partition of the topic."""
     try:
         chosen: Any = partitioner(topic, key, value, partitions, available)
-    except Exception as error:
+    except (KeyboardInterrupt, SystemExit):
+        raise
+    except BaseException as error:
         raise RecordError("the partitioner failed", topic=topic, cause=error) from error
     if chosen is None:
         return None
     if isinstance(chosen, bool) or not isinstance(chosen, int):
         raise RecordError(f"the partitioner chose {type(chosen).__name__}, not int or None", topic=topic)
-    if chosen not in partitions:
+    # A subclass may answer anything when it is compared.
+    number = int.__index__(chosen)
+    if number not in partitions:
         raise RecordError(
-            f"the partitioner chose partition {chosen}, which is not one of {len(partitions)}", topic=topic
+            f"the partitioner chose partition {number}, which is not one of {len(partitions)}", topic=topic
         )
-    return chosen
+    return number

@@ -15,12 +15,13 @@ from typing import TYPE_CHECKING, Any, Generic, Self
 
 from aioproducer import _core
 from aioproducer._core import Clock, SendPath, sending_of
-from aioproducer._net.bulk_intake import BulkCall, BulkIntake
+from aioproducer._net.bulk_intake import BulkIntake
 from aioproducer._net.engine import Engine, denied
 from aioproducer._net.foreign_transactions import fence_all, list_all
 from aioproducer._net.intake import Call, Intake
 from aioproducer._net.log import log
 from aioproducer._net.pending import Pending
+from aioproducer._net.refusals import THROUGH, refusal_of
 from aioproducer._net.snapshot import loads, oldest_unacked, out_of_reach, stats_of, trouble_with
 from aioproducer._net.stable_offsets import fetch_committed
 from aioproducer._net.stream import send_stream
@@ -181,7 +182,7 @@ class Producer(SendPath[K, V], Generic[K, V]):
         engine = Engine(self.config, me, loop, rng, wall_ms=lambda: me._wall_ms())  # noqa: PLW0108, SLF001
         self._bind(engine.accumulator.topics, clock, loop, _get_running_loop, self._largest_record())
         self._engine = engine
-        self._intake = Intake(engine, lambda: me._pace())  # noqa: PLW0108, SLF001
+        self._intake = Intake(engine, lambda: me._pace(), lambda: me._taking())  # noqa: PLW0108, SLF001
         self._bulk = BulkIntake(self._intake, me)
         self._plain = self._intake.answers_at_once
         self._serialize_key = self._intake.serialize_key
@@ -274,10 +275,14 @@ class Producer(SendPath[K, V], Generic[K, V]):
             "the producer was not started: use `async with producer:` or `await producer.start()`"
         )
 
-    def _usable(self) -> Engine:
+    def _taking(self) -> Engine:
         engine = self._running()
         if self._state != "running":
             raise StateError("the producer is closing and accepts no more records")
+        return engine
+
+    def _usable(self) -> Engine:
+        engine = self._taking()
         if engine.transactions is not None:
             engine.transactions.table.check(Event.SEND)
         return engine
@@ -441,10 +446,13 @@ class Producer(SendPath[K, V], Generic[K, V]):
         call = Call(topic, value, key, partition, timestamp, headers, timeout, max_block, serialized)
         return sending_of(self._intake.take(call), wants_metadata)
 
-    def _refuse(self, error: KafkaError, wants_metadata: bool) -> Any:
+    def _refuse(self, error: BaseException, topic: object, wants_metadata: bool) -> Any:
         """Called by the fast path, with what a serializer raised."""
-        self._fail_transaction(error)
-        return sending_of(refused(error), wants_metadata)
+        if isinstance(error, THROUGH):
+            raise error
+        refusal = refusal_of(error, topic)
+        self._fail_transaction(refusal)
+        return sending_of(refused(refusal), wants_metadata)
 
     def _fail_transaction(self, error: KafkaError) -> None:
         if self._engine is not None:
@@ -532,7 +540,7 @@ class Producer(SendPath[K, V], Generic[K, V]):
         self._usable()
         assert self._bulk is not None  # noqa: S101  # made by start()
         try:
-            pending = self._bulk.take(BulkCall(topic, values, keys, partition, timestamps, headers, timeout))
+            pending = self._bulk.take(topic, values, keys, partition, timestamps, headers, timeout)
         except KafkaError as error:
             self._fail_transaction(error)
             raise

@@ -4,7 +4,7 @@
 
 cimport cython
 from cpython.buffer cimport PyBUF_SIMPLE, PyBuffer_Release, PyObject_GetBuffer
-from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_CheckExact, PyBytes_GET_SIZE
+from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_CheckExact, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
 from cpython.dict cimport PyDict_GetItemWithError
 from cpython.long cimport PyLong_CheckExact
 from cpython.object cimport PyObject
@@ -22,6 +22,8 @@ cdef enum:
     HEADER = 61
     # What a record can have beside its key, value and headers: seven varints and its attributes, and the header.
     LONGEST_FRAME = 110
+    # Of a column: sizes computed from it stay far from the end of their type.
+    MOST_ITEMS = 0x7fffffff
 
 # What became of an attempt to append.
 cdef enum:
@@ -66,8 +68,9 @@ cdef inline int view_into(object data, View *view, Py_buffer *buffer, bint *held
         view.size = PyBytes_GET_SIZE(data)
         return 1
     try:
+        # It may be code of the user's, or a memoryview that was released.
         PyObject_GetBuffer(data, buffer, PyBUF_SIMPLE)
-    except (TypeError, BufferError):
+    except Exception:
         return 0
     held[0] = True
     view.data = <const unsigned char *>buffer.buf
@@ -315,6 +318,9 @@ cdef class SendPath:
         try:
             if not view_into(key, &k, &key_buffer, &key_held):
                 return None
+            if (value_held or key_held) and not (self._here() and self._topic(topic_name) is topic):
+                # Code of the user's was asked for the buffers: anything may have happened meanwhile.
+                return None
             if self._append(topic, k, v, pairs, headers_size, stamp, chosen, now, 0.0,
                             False, awaited) != DONE:
                 return None
@@ -399,8 +405,8 @@ cdef class SendPath:
                 key = self._serialize_key(topic, pairs, key)
             if self._serialize_value is not None:
                 value = self._serialize_value(topic, pairs, value)
-        except Exception as error:
-            return self._refuse(error, wants_metadata)
+        except BaseException as error:
+            return self._refuse(error, topic, wants_metadata)
         now = self._clock.now()
         # They are the user's code: anything may have happened meanwhile.
         if self._here():
@@ -460,6 +466,14 @@ cdef class SendPath:
             chosen = partitions
         own = headers if one_header else None
         headers_size = headers_size_of(own)
+        if not 0 <= start <= total or total > min(
+            values.length,
+            total if keys is None else keys.length,
+            total if timestamps is None else timestamps.length,
+            total if one_partition else len(partitions),
+            total if one_header else len(headers),
+        ):
+            raise ValueError(f"a column has fewer than {total} records")
         k.data = NULL
         k.size = -1
         while at < total:

@@ -1,123 +1,157 @@
 # The columns of a bulk send.
 
 cdef class Column:
-    """One column of a bulk send: a list of bytes-like objects, or an Arrow array read through its buffers."""
+    """One column of a bulk send: a list of ``bytes | None`` or of integers, or what an Arrow array has in its buffers.
+
+    Its making copies and checks what says where things are (offsets, nulls) and the numbers; of an Arrow array only
+    the bytes of the values stay where they are. So nothing that a caller hands over, or changes later, leads out of it.
+    """
 
     cdef list _items
-    cdef object _keep
-    cdef Py_buffer _validity, _offsets, _data
-    cdef int _held
-    cdef Py_ssize_t _first
+    cdef object _places  # the offsets, or the numbers, as bytes
+    cdef const char *_place
+    cdef bytes _validity
+    cdef int _first_bit
+    cdef Py_buffer _data
+    cdef bint _held
     cdef readonly Py_ssize_t length
     cdef int _width  # bytes per offset or number; 0: a list
     cdef bint _numbers
 
-    def __cinit__(self):
-        self._held = 0
-
     def __dealloc__(self):
-        if self._held & 1:
-            PyBuffer_Release(&self._validity)
-        if self._held & 2:
-            PyBuffer_Release(&self._offsets)
-        if self._held & 4:
+        if self._held:
             PyBuffer_Release(&self._data)
 
     @staticmethod
     def of_items(list items not None):
-        """A list of ``bytes | None`` or of integers."""
+        """A list of ``bytes | None`` or of integers, which nobody else changes."""
         cdef Column column = Column.__new__(Column)
         column._items = items
         column.length = len(items)
         return column
 
     @staticmethod
-    def of_bytes(items):
-        """A column of what is ``bytes`` or None already, without looking at it in Python; None if anything else is."""
-        cdef list copied = list(items)
-        for item in copied:
+    def of_bytes(list items not None):
+        """A list of what is ``bytes`` or None already, without looking at it in Python; None if anything else is."""
+        for item in items:
             if item is not None and not PyBytes_CheckExact(item):
                 return None
-        return Column.of_items(copied)
+        return Column.of_items(items)
 
     @staticmethod
     def of_binary(Py_ssize_t length, Py_ssize_t first, int width, validity, offsets, data):
         """An Arrow binary or string array: its three buffers, and 4 or 8 bytes per offset."""
-        cdef Column column = Column.__new__(Column)
-        column.length, column._first, column._width = length, first, width
-        column._hold(validity, offsets, data)
+        cdef Column column = column_of(length, first, width, validity)
+        if data is not None:
+            PyObject_GetBuffer(data, &column._data, PyBUF_SIMPLE)
+            column._held = True
+        if length:
+            column._take(copied(offsets, first * width, (length + 1) * width))
+            column._check_offsets()
         return column
 
     @staticmethod
     def of_numbers(Py_ssize_t length, Py_ssize_t first, validity, data):
-        """An Arrow array of 64-bit integers or timestamps in milliseconds."""
-        cdef Column column = Column.__new__(Column)
-        column.length, column._first, column._width = length, first, 8
+        """An Arrow array of 64-bit integers or timestamps in milliseconds; None if one is null or negative."""
+        cdef Column column = column_of(length, first, 8, validity)
+        cdef Py_ssize_t at
         column._numbers = True
-        column._hold(validity, None, data)
+        if length:
+            column._take(copied(data, first * 8, length * 8))
+        for at in range(length):
+            if column.is_null(at) or (<const long long *>column._place)[at] < 0:
+                return None
         return column
 
-    cdef _hold(self, validity, offsets, data):
-        if validity is not None:
-            PyObject_GetBuffer(validity, &self._validity, PyBUF_SIMPLE)
-            self._held |= 1
-        if offsets is not None:
-            PyObject_GetBuffer(offsets, &self._offsets, PyBUF_SIMPLE)
-            self._held |= 2
-        if data is not None:
-            PyObject_GetBuffer(data, &self._data, PyBUF_SIMPLE)
-            self._held |= 4
-        self._keep = (validity, offsets, data)
+    cdef _take(self, bytes places):
+        self._places = places
+        self._place = PyBytes_AS_STRING(places)
+
+    cdef inline long long offset(self, Py_ssize_t at) noexcept:
+        if self._width == 4:
+            return (<const int *>self._place)[at]
+        return (<const long long *>self._place)[at]
+
+    cdef int _check_offsets(self) except -1:
+        cdef Py_ssize_t at
+        cdef long long before = 0
+        cdef long long end = self._data.len if self._held else 0
+        for at in range(self.length + 1):
+            if not before <= self.offset(at) <= end:
+                raise ValueError(f"the offsets of an Arrow array lead out of its data at {at}")
+            before = self.offset(at)
+        return 0
 
     cdef inline bint is_null(self, Py_ssize_t at) noexcept:
-        if not self._held & 1:
+        if self._validity is None:
             return False
-        return not ((<const unsigned char *>self._validity.buf)[at >> 3] >> (at & 7)) & 1
+        at += self._first_bit
+        return not (<const unsigned char *>PyBytes_AS_STRING(self._validity))[at >> 3] >> (at & 7) & 1
 
     cdef int read(self, Py_ssize_t at, View *view) except -1:
-        cdef Py_ssize_t start, end
         view.data = NULL
         view.size = -1
+        self._check(at)
         if self._width == 0:
             item = self._items[at]
             if item is not None:
+                if not PyBytes_CheckExact(item):
+                    raise TypeError(f"{type(item).__name__} in a column of bytes")
                 view.data = <const unsigned char *>PyBytes_AS_STRING(item)
                 view.size = PyBytes_GET_SIZE(item)
             return 0
-        at += self._first
+        if self._numbers:
+            raise TypeError("a column of numbers has no bytes")
         if self.is_null(at):
             return 0
-        if self._width == 4:
-            start = (<const int *>self._offsets.buf)[at]
-            end = (<const int *>self._offsets.buf)[at + 1]
-        else:
-            start = (<const long long *>self._offsets.buf)[at]
-            end = (<const long long *>self._offsets.buf)[at + 1]
-        view.data = <const unsigned char *>self._data.buf + start if self._held & 4 else <const unsigned char *>b""
-        view.size = end - start
+        view.data = (<const unsigned char *>self._data.buf if self._held else <const unsigned char *>b"") + self.offset(at)
+        view.size = self.offset(at + 1) - self.offset(at)
+        return 0
+
+    cdef inline int _check(self, Py_ssize_t at) except -1:
+        if not 0 <= at < (self.length if self._width else len(self._items)):
+            raise IndexError(f"record {at} of a column of {self.length}")
         return 0
 
     cdef long long number(self, Py_ssize_t at) except? -1:
+        self._check(at)
         if self._width == 0:
             return self._items[at]
-        return (<const long long *>self._data.buf)[at + self._first]
-
-    def has_nulls(self):
-        """True when the column has a null where a number is wanted."""
-        cdef Py_ssize_t at
-        if self._width == 0:
-            return None in self._items
-        for at in range(self.length):
-            if self.is_null(at + self._first):
-                return True
-        return False
+        if not self._numbers:
+            raise TypeError("a column of bytes has no numbers")
+        return self.offset(at)
 
     def value_at(self, Py_ssize_t at):
-        """One value as ``bytes | None``, for the long way."""
+        """One value as ``bytes | None``, or one number, for the long way."""
         cdef View view
         if self._numbers:
             return self.number(at)
         if self._width == 0:
+            self._check(at)
             return self._items[at]
         self.read(at, &view)
         return None if view.size < 0 else (<const char *>view.data)[:view.size]
+
+
+cdef Column column_of(Py_ssize_t length, Py_ssize_t first, int width, object validity):
+    # Of the buffers of an Arrow array, as far as all kinds have them in common.
+    cdef Column column = Column.__new__(Column)
+    if width not in (4, 8) or length < 0 or first < 0 or first > MOST_ITEMS or length > MOST_ITEMS:
+        raise ValueError(f"an Arrow array of {length} items from {first} on, {width} bytes each")
+    column.length, column._width = length, width
+    if validity is not None and length:
+        column._first_bit = first & 7
+        column._validity = copied(validity, first >> 3, (column._first_bit + length + 7) >> 3)
+    return column
+
+
+cdef bytes copied(object buffer, Py_ssize_t start, Py_ssize_t size):
+    # A part of a buffer that has to be there.
+    cdef Py_buffer view
+    PyObject_GetBuffer(buffer, &view, PyBUF_SIMPLE)
+    try:
+        if view.len < start + size:
+            raise ValueError(f"a buffer of an Arrow array has {view.len} bytes, not {start + size}")
+        return PyBytes_FromStringAndSize(<const char *>view.buf + start, size)
+    finally:
+        PyBuffer_Release(&view)

@@ -31,15 +31,17 @@ def times_column(column: Any, topic: str) -> Column | None:
     """A column of milliseconds over the buffer of an Arrow array; None if some of them have to be looked at singly."""
     array = _milliseconds(column, topic)
     validity, data = array.buffers()
-    if array.null_count or _has_negative(array, data):
-        return None
     return Column.of_numbers(len(array), array.offset, validity, data)
+
+
+def listed_items(column: Any) -> list[Any]:
+    """The items of an Arrow array as objects of Python, one by one."""
+    return list(column.to_pylist())
 
 
 def listed_times(column: Any, topic: str) -> list[int | None]:
     """The milliseconds of an Arrow array, one by one."""
-    listed: list[int | None] = _milliseconds(column, topic).cast("int64").to_pylist()
-    return listed
+    return list(_milliseconds(column, topic).cast("int64").to_pylist())
 
 
 def _milliseconds(column: Any, topic: str) -> Any:
@@ -51,12 +53,6 @@ def _milliseconds(column: Any, topic: str) -> Any:
         return array.cast("timestamp[ms]", safe=False)
     text = f"an Arrow array of timestamps must be timestamp or int64 (milliseconds), not {kind}: cast it"
     raise RecordError(text, topic=topic)
-
-
-def _has_negative(array: Any, data: Any) -> bool:
-    if not len(array):
-        return False
-    return min(memoryview(data).cast("B").cast("q")[array.offset : array.offset + len(array)]) < 0
 
 
 def _one_array(column: Any) -> Any:

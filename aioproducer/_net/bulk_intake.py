@@ -2,87 +2,36 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
-
-import attrs
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from aioproducer._core import BatchDelivery, Column
-from aioproducer._net.arrow import bytes_column, is_arrow, listed_times, times_column
+from aioproducer._net.columns import BulkCall, taken_over
 from aioproducer._net.intake import Call
 from aioproducer._net.log import log
 from aioproducer._net.pending import Pending
+from aioproducer._net.refusals import Reading, refusal_of
 from aioproducer._state.bulk import BulkWaiting, Columns
 from aioproducer._state.checking import (
     checked_bytes,
     checked_headers,
     checked_partition,
-    checked_seconds,
     checked_timestamp,
-    checked_topic,
 )
 from aioproducer.errors import KafkaError, RecordError
 from aioproducer.interceptors import run_on_acknowledgement
 from aioproducer.outcome import Outcome
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from aioproducer._net.columns import Items
     from aioproducer._net.intake import Intake
     from aioproducer._state.admission import ReadyRecord
     from aioproducer._state.bulk import BulkAppender
     from aioproducer.records import Record
 
 
-@attrs.frozen
-class BulkCall:
-    """The arguments of one `send_batch`, as the user gave them."""
-
-    topic: Any
-    values: Any
-    keys: Any
-    partition: Any
-    timestamps: Any
-    headers: Any
-    timeout: Any
-
-    def __attrs_post_init__(self) -> None:
-        for name in ("values", "keys", "timestamps"):
-            column = getattr(self, name)
-            if column is None and name != "values":
-                continue
-            if isinstance(column, (str, bytes, bytearray, Mapping)) or not hasattr(column, "__len__"):
-                raise RecordError(f"{name} must be a sequence or an Arrow array, not {type(column).__name__}")
-            if len(column) != len(self.values):
-                raise RecordError(f"{len(column)} {name} for {len(self.values)} values", topic=self._name())
-        for name in ("partition", "headers"):
-            self._check_length(name)
-
-    def _check_length(self, name: str) -> None:
-        given = getattr(self, name)
-        per_record = is_per_record_headers(given) if name == "headers" else is_per_record(given)
-        if per_record and len(given) != len(self.values):
-            raise RecordError(f"{len(given)} {name} for {len(self.values)} values", topic=self._name())
-
-    def _name(self) -> str | None:
-        return self.topic if isinstance(self.topic, str) else None
-
-
-def is_per_record(partition: object) -> bool:
-    """True for one partition per record: a sequence of them, or an array of any library."""
-    return hasattr(partition, "__len__") and not isinstance(partition, (str, bytes, bytearray, Mapping))
-
-
-def is_per_record_headers(headers: object) -> bool:
-    """True for one set of headers per record, false for one set for all.
-
-    One set is a mapping, or a sequence of pairs whose first is a str.
-    """
-    if headers is None or isinstance(headers, Mapping) or not isinstance(headers, Sequence):
-        return False
-    if not headers:
-        return False
-    first = next((entry for entry in headers if entry is not None), None)
-    is_pair = isinstance(first, (tuple, list)) and len(first) == 2 and isinstance(first[0], str)
-    return not is_pair
+T = TypeVar("T")
 
 
 class BulkIntake:
@@ -93,32 +42,45 @@ class BulkIntake:
         self.appender = appender
         self.loop = intake.loop
 
-    def take(self, call: BulkCall) -> Pending:
-        """Give a bulk call its place; the result tells when all of its records are accepted or refused."""
+    def take(self, *arguments: object) -> Pending:
+        """Give a `send_batch` its place; the result tells when all of its records are accepted or refused."""
+        with Reading(arguments[0]):
+            call = taken_over(*arguments, as_columns=self.plain)
+        return self._take(call)
+
+    @property
+    def plain(self) -> bool:
+        """True when nothing of the user's has to see each record."""
+        return self.intake.plain and self.intake.partitioner is None
+
+    def _take(self, call: BulkCall) -> Pending:
         intake = self.intake
-        topic = checked_topic(call.topic)
-        timeout = checked_seconds("timeout", call.timeout, topic)
-        total = len(call.values)
-        delivery = BatchDelivery(topic, total, self.loop)
+        topic = call.topic
+        delivery = BatchDelivery(topic, call.total, self.loop)
         pending = Pending(self.loop, intake.pace)
         pending.delivery = delivery
-        if not total:
+        if not call.total:
             pending.finish()
             return pending
-        waiting = self._waiting(topic, delivery, pending, timeout)
+        waiting = self._waiting(topic, delivery, pending, call.timeout)
         pending.on_withdraw = lambda: self._withdraw(waiting)
+        records = None
         if intake.waits_for_serializers:
-            intake.admission.join(waiting, self.loop.time())
-            intake.spawn(self._prepare_later, waiting, call)
+            intake.preparing.check(topic)
+            records = self._each(call, waiting, intake.taken_over)
         else:
-            waiting.columns = self._columns(call, waiting)
+            with Reading(topic):
+                waiting.columns = self._columns(call, waiting)
             if not intake.admission.knows(topic):
                 waiting.refuse_too_large(intake.engine.accumulator)
-            if delivery.done():
-                # All were refused: nothing is left that could wait.
-                pending.finish()
-            else:
-                intake.admission.join(waiting, self.loop.time())
+        intake.usable()
+        if delivery.done():
+            # All were refused: nothing is left that could wait.
+            pending.finish()
+            return pending
+        intake.admission.join(waiting, self.loop.time())
+        if records is not None and not waiting.ended:
+            intake.preparing.start(self._prepare_later(waiting, records), waiting)
         return pending
 
     def _waiting(
@@ -181,36 +143,62 @@ class BulkIntake:
             outcome=Outcome.NOT_WRITTEN,
             retriable=True,
         )
-        now = self.loop.time()
+        # First of all: interceptors are told of each, and may do anything.
+        self.intake.admission.withdraw(waiting, self.loop.time())
         waiting.refuse_rest(error)
-        self.intake.admission.withdraw(waiting, now)
 
     # -- preparing
 
     def _columns(self, call: BulkCall, waiting: BulkWaiting) -> Columns:
-        if self.intake.plain and self.intake.partitioner is None:
+        if self.plain:
             return self._plain_columns(call, waiting.delivery)
-        records: list[ReadyRecord | None] = []
-        for at, single in enumerate(calls_of(call, waiting.topic)):
-            try:
-                records.append(self.intake._prepared(self._intercepted(single)))  # noqa: SLF001  # its own kin
-            except KafkaError as error:
-                waiting.on_refusal(at, error)
-                records.append(None)
-        return self._gathered(call, records)
+        return self._gathered(self._each(call, waiting, self.intake.prepared))
 
-    async def _prepare_later(self, waiting: BulkWaiting, call: BulkCall) -> None:
-        records: list[ReadyRecord | None] = []
-        for at, single in enumerate(calls_of(call, waiting.topic)):
+    def _each(
+        self, call: BulkCall, waiting: BulkWaiting, read: Callable[[Record[Any, Any]], T]
+    ) -> list[T | None]:
+        """What is made of each record, None for those that are refused."""
+        made: list[T | None] = []
+        for at, single in enumerate(calls_of(call)):
+            one = None
             try:
-                records.append(await self.intake.prepared_later(self._intercepted(single)))
+                with Reading(call.topic):
+                    one = read(self._intercepted(single))
             except KafkaError as error:
                 waiting.on_refusal(at, error)
-                records.append(None)
-        waiting.columns = self._gathered(call, records)
-        if waiting.delivery.done() and not waiting.ended:
-            self.intake.admission.done(waiting)
+            made.append(one)
+        return made
+
+    async def _prepare_later(self, waiting: BulkWaiting, records: list[Record[Any, Any] | None]) -> None:
+        made: list[ReadyRecord | None] = []
+        try:
+            for at, record in enumerate(records):
+                made.append(None if record is None else await self._made_later(waiting, at, record))
+        except BaseException as error:
+            waiting.stop_preparing = None
+            if not self.loop.is_closed():
+                self.intake.admission.refuse(waiting, refusal_of(error, waiting.topic))
+            raise
+        waiting.stop_preparing = None
+        if not waiting.ended:
+            waiting.columns = self._gathered(made)
+            if waiting.delivery.done():
+                self.intake.admission.done(waiting)
         self.intake.admission.advance(waiting.topic, self.loop.time())
+
+    async def _made_later(
+        self, waiting: BulkWaiting, at: int, record: Record[Any, Any]
+    ) -> ReadyRecord | None:
+        try:
+            return await self.intake.prepared_later(record)
+        except (KeyboardInterrupt, SystemExit):
+            raise
+        except BaseException as error:
+            if waiting.ended:
+                # Cancelled with the call: none of the others will be sent either.
+                raise
+            waiting.on_refusal(at, refusal_of(error, waiting.topic))
+            return None
 
     def _intercepted(self, single: Call) -> Record[Any, Any]:
         record = self.intake.intercepted(single)
@@ -219,7 +207,7 @@ class BulkIntake:
             raise RecordError(text, topic=single.topic)
         return record
 
-    def _gathered(self, call: BulkCall, records: list[ReadyRecord | None]) -> Columns:
+    def _gathered(self, records: list[ReadyRecord | None]) -> Columns:
         wall = self.intake.engine.wall_ms
         stamped = any(record is not None and record.timestamp is not None for record in records)
         return Columns(
@@ -240,90 +228,58 @@ class BulkIntake:
         return Columns(
             values=self._bytes_column("value", call.values, topic, delivery),
             keys=None if call.keys is None else self._bytes_column("key", call.keys, topic, delivery),
-            partitions=self._partitions(call.partition, topic, delivery),
+            partitions=self._each_of(checked_partition, call.partition, topic, delivery),
             timestamps=None if call.timestamps is None else self._times(call.timestamps, topic, delivery),
-            headers=self._headers(call.headers, topic, delivery),
+            headers=self._each_of(checked_headers, call.headers, topic, delivery),
         )
 
-    def _bytes_column(self, part: str, items: Any, topic: str, delivery: BatchDelivery) -> Column:
-        if is_arrow(items):
-            return bytes_column(part, items, topic)
-        column = Column.of_bytes(items)
+    def _bytes_column(self, part: str, items: Items, topic: str, delivery: BatchDelivery) -> Column:
+        column = items if isinstance(items, Column) else Column.of_bytes(items)
         if column is not None:
             return column
-        made: list[bytes | None] = []
-        for at, item in enumerate(items):
-            try:
-                made.append(checked_bytes(part, item, topic))
-            except RecordError as error:
-                self._refuse(delivery, at, error)
-                made.append(None)
-        return Column.of_items(made)
+        return Column.of_items(
+            self._each_of(lambda item, name: checked_bytes(part, item, name), items, topic, delivery)
+        )
 
-    def _partitions(
-        self, given: object, topic: str, delivery: BatchDelivery
-    ) -> int | list[int | None] | None:
-        if not is_per_record(given):
-            return checked_partition(given, topic)
-        made: list[int | None] = []
-        for at, item in enumerate(_listed(given)):
-            try:
-                made.append(checked_partition(item, topic))
-            except RecordError as error:
-                self._refuse(delivery, at, error)
-                made.append(None)
-        return made
+    def _times(self, items: Items, topic: str, delivery: BatchDelivery) -> Column:
+        if isinstance(items, Column):
+            return items
+        stamps = self._each_of(checked_timestamp, items, topic, delivery)
+        wall = self.intake.engine.wall_ms
+        return Column.of_items([wall() if stamp is None else stamp for stamp in stamps])
 
-    def _times(self, given: Any, topic: str, delivery: BatchDelivery) -> Column:
-        if is_arrow(given):
-            column = times_column(given, topic)
-            if column is not None:
-                return column
-            given = listed_times(given, topic)
+    def _each_of(
+        self, check: Callable[[Any, str], Any], given: Any, topic: str, delivery: BatchDelivery
+    ) -> Any:
+        """A column after the check of each of its items, or the one thing for all after its check."""
+        if not isinstance(given, list):
+            return check(given, topic)
         made = []
         for at, item in enumerate(given):
-            stamp = None
+            one = None
             try:
-                stamp = checked_timestamp(item, topic)
-            except RecordError as error:
+                with Reading(topic):
+                    one = check(item, topic)
+            except KafkaError as error:
                 self._refuse(delivery, at, error)
-            made.append(self.intake.engine.wall_ms() if stamp is None else stamp)
-        return Column.of_items(made)
-
-    def _headers(self, given: Any, topic: str, delivery: BatchDelivery) -> Any:  # one set, or a list of them
-        if not is_per_record_headers(given):
-            return checked_headers(given, topic)
-        made = []
-        for at, item in enumerate(given):
-            headers = None
-            try:
-                headers = checked_headers(item, topic)
-            except RecordError as error:
-                self._refuse(delivery, at, error)
-            made.append(headers)
+            made.append(one)
         return made
 
 
-def calls_of(call: BulkCall, topic: str) -> list[Call]:
+def calls_of(call: BulkCall) -> list[Call]:
     """The records of a bulk call, one by one."""
-    total = len(call.values)
-    nothing = [None] * total
-    values, keys = (nothing if column is None else _listed(column) for column in (call.values, call.keys))
-    stamps = nothing if call.timestamps is None else _listed_times(call.timestamps, topic)
-    partitions = _listed(call.partition) if is_per_record(call.partition) else [call.partition] * total
-    headers = _listed(call.headers) if is_per_record_headers(call.headers) else [call.headers] * total
+    columns = (call.values, call.keys, call.partition, call.timestamps, call.headers)
+    each = (_each_one(column, call.total) for column in columns)
     return [
-        Call(topic, values[at], keys[at], partitions[at], stamps[at], headers[at], call.timeout)
-        for at in range(total)
+        Call(call.topic, value, key, partition, timestamp, headers, call.timeout)
+        for value, key, partition, timestamp, headers in zip(*each, strict=True)
     ]
 
 
-def _listed(column: Any) -> list[Any]:
-    return list(column.to_pylist() if is_arrow(column) else column)
-
-
-def _listed_times(column: Any, topic: str) -> list[Any]:
-    return listed_times(column, topic) if is_arrow(column) else list(column)
+def _each_one(column: Any, total: int) -> list[Any]:
+    if isinstance(column, Column):
+        return [column.value_at(at) for at in range(total)]
+    return column if isinstance(column, list) else [column] * total
 
 
 def _never(_delivery: object) -> None:

@@ -22,6 +22,7 @@ from aioproducer._net.compression import Compressor
 from aioproducer._net.control import Control
 from aioproducer._net.identity import IdentitySource
 from aioproducer._net.log import log
+from aioproducer._net.preparing import Preparing
 from aioproducer._net.sender import Sender
 from aioproducer._net.stories import Stories
 from aioproducer._net.timekeeper import Timekeeper
@@ -111,6 +112,7 @@ class Engine:
             gapless=config.gapless,
         )
         self.admission = Admission(self.accumulator, appender)
+        self.preparing = Preparing(loop, self.crash)
         self.view = MetadataView(
             max_age=config.metadata_max_age_ms / 1000,
             max_idle=config.metadata_max_idle_ms / 1000,
@@ -199,6 +201,7 @@ class Engine:
             self.tasks = None
             self.has_begun.set()
             self._end(first_of(cause))
+        await self.preparing.ended()
 
     async def _look_on(self, tasks: TaskGroup) -> None:
         self._set_up_compression(tasks)

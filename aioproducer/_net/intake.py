@@ -21,6 +21,7 @@ from aioproducer._core import (
 )
 from aioproducer._net.log import log
 from aioproducer._net.pending import Pending
+from aioproducer._net.refusals import Reading, refusal_of
 from aioproducer._net.snapshot import trouble_with
 from aioproducer._state.admission import ReadyRecord, Waiting, check_size
 from aioproducer._state.checking import (
@@ -48,8 +49,6 @@ from aioproducer.records import Record
 from aioproducer.serializers import bind as bind_serializer
 
 if TYPE_CHECKING:
-    from collections.abc import Coroutine
-
     from aioproducer._core import Delivery
     from aioproducer._net.engine import Engine
     from aioproducer._state.queues import TopicQueues
@@ -132,11 +131,14 @@ class WaitingSend(Pending):
 class Intake:
     """Prepares records and puts them into the lines of one running producer."""
 
-    def __init__(self, engine: Engine, pace: Callable[[], bool]) -> None:
+    def __init__(self, engine: Engine, pace: Callable[[], bool], usable: Callable[[], object]) -> None:
         config = engine.config
         self.engine = engine
         self.loop = engine.loop
         self.pace = pace
+        # Raises where the producer takes no records: code of the user's may have ended it while a record was read.
+        self.usable = usable
+        self.preparing = engine.preparing
         self.admission = engine.admission
         self.admission.trouble_with = partial(trouble_with, engine)
         self.serialize_key = (
@@ -174,24 +176,29 @@ class Intake:
         pending = WaitingSend(self)
         now = self.loop.time()
         try:
-            record = self.intercepted(call)
-            if self.interceptors:
-                pending.seen_as(record)
-            timeout = checked_seconds("timeout", call.timeout)
-            patience = checked_seconds("max_block", call.max_block)
-            waiting = self._waiting(record, pending, now, timeout, patience)
-            if call.serialized:
-                headers = checked_headers(record.headers, record.topic)
-                waiting.record = self._checked(record, headers, record.key, record.value)
-            elif not self.waits_for_serializers:
-                waiting.record = self._prepared(record)
+            with Reading(call.topic):
+                record = self.intercepted(call)
+                if self.interceptors:
+                    pending.seen_as(record)
+                timeout = checked_seconds("timeout", call.timeout)
+                patience = checked_seconds("max_block", call.max_block)
+                waiting = self._waiting(record, pending, now, timeout, patience)
+                if call.serialized:
+                    headers = checked_headers(record.headers, record.topic)
+                    waiting.record = self._checked(record, headers, record.key, record.value)
+                elif self.waits_for_serializers:
+                    self.preparing.check(waiting.topic)
+                    record = self.taken_over(record)
+                else:
+                    waiting.record = self.prepared(record)
+            self.usable()
         except KafkaError as error:
             pending.refuse(error)
             return pending
         pending.wait_as(waiting)
         self.admission.join(waiting, now)
         if self.waits_for_serializers and not waiting.ended:
-            self.spawn(self._prepare_later, waiting, record)
+            self.preparing.start(self._prepare_later(waiting, record), waiting)
         return pending
 
     def _waiting(
@@ -214,20 +221,20 @@ class Intake:
             choose=self.choose if self.partitioner is not None else None,
         )
 
-    def spawn(self, function: Callable[..., Coroutine[Any, Any, None]], *args: object) -> None:
-        """Run something in a task of the producer."""
-        tasks = self.engine.tasks
-        if tasks is None:
-            raise StateError("the producer's tasks have ended")
-        tasks.start_soon(function, *args)
-
     async def _prepare_later(self, waiting: Waiting, record: Record[Any, Any]) -> None:
         try:
             ready = await self.prepared_later(record)
-        except KafkaError as error:
-            self.admission.refuse(waiting, error)
+        except BaseException as error:
+            waiting.stop_preparing = None
+            if self.loop.is_closed():
+                raise
+            self.admission.refuse(waiting, refusal_of(error, waiting.topic))
+            if isinstance(error, (KeyboardInterrupt, SystemExit)):
+                raise
         else:
-            waiting.record = ready
+            waiting.stop_preparing = None
+            if not waiting.ended:
+                waiting.record = ready
         self.admission.advance(waiting.topic, self.loop.time())
 
     # -- send_nowait
@@ -238,10 +245,12 @@ class Intake:
             raise StateError(
                 "send_nowait() cannot wait for a serializer that is a coroutine function: use send()"
             )
-        timeout = checked_seconds("timeout", call.timeout)
-        record = self.intercepted(call)
-        topic = checked_topic(record.topic)
-        ready = self._prepared(record)
+        with Reading(call.topic):
+            timeout = checked_seconds("timeout", call.timeout)
+            record = self.intercepted(call)
+            topic = checked_topic(record.topic)
+            ready = self.prepared(record)
+        self.usable()
         queues = self.engine.accumulator.topics.get(topic)
         if queues is not None and queues.partitions:
             delivery = self._append_now(ready, queues, timeout)
@@ -250,11 +259,13 @@ class Intake:
         return self.watch(self._queue(topic, ready, timeout))
 
     def _append_now(self, ready: ReadyRecord, queues: TopicQueues, timeout: float | None) -> Delivery | None:
-        if queues.waiting:
-            raise BufferFullError("other records of this topic wait before this one", topic=queues.name)
+        self._pass_nobody(queues)
         chosen = ready.partition
         if chosen is None and self.partitioner is not None:
             chosen = self.choose(ready, queues)
+            # It is code of the user's: anything may have happened meanwhile.
+            self.usable()
+            self._pass_nobody(queues)
         deadline = 0.0 if timeout is None else self.loop.time() + timeout
         status, delivery, queue = self.admission.appender._append_checked(  # noqa: SLF001
             queues,
@@ -272,6 +283,10 @@ class Intake:
             raise BufferFullError(topic=queues.name, partition=queue.index)
         made: Delivery | None = delivery
         return made
+
+    def _pass_nobody(self, queues: TopicQueues) -> None:
+        if queues.waiting:
+            raise BufferFullError("other records of this topic wait before this one", topic=queues.name)
 
     def _queue(self, topic: str, ready: ReadyRecord, timeout: float | None) -> Delivery:
         now = self.loop.time()
@@ -343,7 +358,24 @@ class Intake:
         )
         return run_on_send(self.interceptors, record, log) if self.interceptors else record
 
-    def _prepared(self, record: Record[Any, Any]) -> ReadyRecord:
+    def taken_over(self, record: Record[Any, Any]) -> Record[Any, Any]:
+        """The record with all that no serializer will make copied and checked: its caller may change what it gave."""
+        topic = checked_topic(record.topic)
+        key, value = (
+            data if serialize is not None else checked_bytes(part, data, topic)
+            for part, (serialize, data) in zip(("key", "value"), self._parts(record), strict=True)
+        )
+        return Record(
+            topic,
+            value,
+            key=key,
+            partition=checked_partition(record.partition, topic),
+            timestamp=checked_timestamp(record.timestamp, topic),
+            headers=checked_headers(record.headers, topic),
+        )
+
+    def prepared(self, record: Record[Any, Any]) -> ReadyRecord:
+        """The record in the form that is appended, through serializers that answer at once."""
         headers = checked_headers(record.headers, record.topic)
         made = [
             data if serialize is None else serialize(record.topic, headers, data)
@@ -352,8 +384,8 @@ class Intake:
         return self._checked(record, headers, *made)
 
     async def prepared_later(self, record: Record[Any, Any]) -> ReadyRecord:
-        """The record in the form that is appended, through serializers that may be coroutine functions."""
-        headers = checked_headers(record.headers, record.topic)
+        """A record that was taken over in the form that is appended, through its serializers."""
+        headers: Any = record.headers
         made = []
         for serialize, data in self._parts(record):
             if serialize is None:
@@ -367,11 +399,12 @@ class Intake:
     async def _awaited(self, serialize: AsyncBound, topic: str, headers: Any, data: Any) -> Bytes:
         try:
             return await serialize(topic, headers, data)
-        except asyncio.CancelledError as error:
-            if self.engine.is_ending():
-                raise
-            # Not by us: something that the serializer waited for was cancelled. That must not end all tasks.
-            text = f"the {serialize.part} serializer was cancelled"
+        except (SerializationError, KeyboardInterrupt, SystemExit, GeneratorExit):
+            raise
+        except BaseException as error:
+            # Cancelled: by this producer if its call has ended, else by what the serializer waited for.
+            what = "was cancelled" if isinstance(error, asyncio.CancelledError) else "failed"
+            text = f"the {serialize.part} serializer {what}"
             raise SerializationError(text, topic=topic, part=serialize.part, cause=error) from error
 
     def _parts(self, record: Record[Any, Any]) -> tuple[tuple[Bound | None, Any], tuple[Bound | None, Any]]:

@@ -96,6 +96,8 @@ class Waiting:
     ended: bool = False
     # In the heap of deadlines, which may hold it for a while after it has ended.
     watched: bool = False
+    # Ends the coroutine serializers that still prepare its records.
+    stop_preparing: Callable[[], None] | None = None
 
     def forget(self) -> None:
         """Let go of what the user handed over."""
@@ -136,10 +138,12 @@ class Waiting:
 class Line:
     """Calls in order; those that ended are passed over."""
 
-    __slots__ = ("calls",)
+    __slots__ = ("calls", "moving")
 
     def __init__(self) -> None:
         self.calls: deque[Waiting] = deque()
+        # Its first call is being placed. A partitioner or an interceptor may come back here meanwhile.
+        self.moving = False
 
     def first(self) -> Waiting | None:
         """The first call that still waits."""
@@ -229,7 +233,16 @@ class Admission:
     def advance(self, topic: str, now: float) -> None:
         """Something that the line of this topic waits for may have come: metadata, a serializer's result."""
         line = self.topic_lines.get(topic)
-        while line is not None:
+        if line is None or line.moving:
+            return
+        line.moving = True
+        try:
+            self._move(line, topic, now)
+        finally:
+            line.moving = False
+
+    def _move(self, line: Line, topic: str, now: float) -> None:
+        while True:
             call = line.first()
             if call is None:
                 # A callback may have come here before: then the topic may have another line by now.
@@ -253,6 +266,9 @@ class Admission:
         except RecordError as error:
             self.refuse(call, error)
             self.room()
+            return True
+        if call.ended:
+            # By what the partitioner did.
             return True
         held = call.held
         status, delivery, queue = self._append(call, record, queues, in_line=False)
@@ -412,9 +428,10 @@ class Admission:
 
     def done(self, call: BulkWaiting) -> None:
         """A bulk call has placed all of its records."""
-        tell = call.on_done
-        self._end(call)
-        tell()
+        if not call.ended:
+            tell = call.on_done
+            self._end(call)
+            tell()
 
     def refuse(self, call: Waiting, error: KafkaError) -> None:
         """The record is not accepted."""
@@ -445,6 +462,9 @@ class Admission:
             # What ended as a whole must not be appended in part later.
             self._end(part)
         call.ended = True
+        if call.stop_preparing is not None:
+            call.stop_preparing()
+            call.stop_preparing = None
         call.forget()
         if call.watched:
             self.deadlines.over(_has_ended)

@@ -163,19 +163,20 @@ class BulkWaiting(Waiting):
         """Append as many records as fit in this turn; False: it stays the first of its topic."""
         assert self.columns is not None  # noqa: S101  # asked only when prepared
         self.going_on = False
-        while self.at < self.delivery.total:
+        while self._goes_on():
             before = self.at
             singly = self.singly or self.asked_at < queues.accumulator.lost_at
             status = self._append_singly(admission, queues) if singly else self._append_run(queues)
             if self.at > before:
                 # Each record may wait for max_block; the time that those before it took does not count.
                 self.give_up_at = now + self.max_block
+            if not self._goes_on():
+                break
             if status == APPENDED:
-                if self.at < self.delivery.total:
-                    self.going_on = True
-                    self.again()
-                    return False
-            elif status == RECORD_TOO_LARGE:
+                self.going_on = True
+                self.again()
+                return False
+            if status == RECORD_TOO_LARGE:
                 record = self.columns.record(self.at)
                 self.on_refusal(self.at, too_large(admission.accumulator, self.topic, record))
                 self.at += 1
@@ -192,6 +193,10 @@ class BulkWaiting(Waiting):
                 self.at += 1
         admission.done(self)
         return True
+
+    def _goes_on(self) -> bool:
+        """True while records are left, and neither a partitioner nor an interceptor of the user's has ended the call."""
+        return self.at < self.delivery.total and not self.ended
 
     def refuse_too_large(self, accumulator: Accumulator) -> None:
         """Refuse the records that can never fit before the call waits for anything; the others keep their places."""
@@ -231,7 +236,7 @@ class BulkWaiting(Waiting):
         columns = self.columns
         assert columns is not None  # noqa: S101  # asked only when prepared
         end = min(self.at + SINGLY_AT_ONCE, self.delivery.total)
-        while self.at < end:
+        while self.at < end and self._goes_on():
             if self.at not in columns.refused:
                 status = self._append_one(admission, queues, columns.record(self.at))
                 if status != APPENDED:
@@ -247,6 +252,8 @@ class BulkWaiting(Waiting):
         except RecordError as error:
             self.on_refusal(self.at, error)
             return APPENDED  # nothing is left to be done for it
+        if not self._goes_on():
+            return APPENDED
         status, delivery, queue = admission.appender._append_checked(  # noqa: SLF001  # as above
             queues,
             record.key,

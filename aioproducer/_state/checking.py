@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import operator
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -22,20 +23,22 @@ def checked_topic(topic: object) -> str:
     if problem is not None:
         raise RecordError(problem, topic=topic if isinstance(topic, str) else None)
     assert isinstance(topic, str)  # noqa: S101  # that is what topic_problem() found out
-    return topic
+    # Not a subclass, whose methods may answer otherwise the next time.
+    return str.__str__(topic)
 
 
 def checked_bytes(part: str, data: object, topic: str) -> bytes | None:
     """The bytes of a key or value; they are copied unless they are `bytes` already."""
     if data is None or type(data) is bytes:
         return data
-    if isinstance(data, (bytes, bytearray, memoryview)):
-        return bytes(data)
     try:
         return memoryview(data).tobytes()  # type: ignore[arg-type]  # not a buffer: told below
     except (TypeError, BufferError):
         text = f"a {part} must be bytes-like or None, not {type(data).__name__}; {part}_serializer can convert it"
         raise SerializationError(text, topic=topic, part=part) from None
+    except Exception as error:
+        text = f"the {part} cannot be read (a memoryview that was released?)"
+        raise SerializationError(text, topic=topic, part=part, cause=error) from error
 
 
 def checked_partition(partition: object, topic: str) -> int | None:
@@ -45,10 +48,15 @@ def checked_partition(partition: object, topic: str) -> int | None:
     if isinstance(partition, bool) or not hasattr(type(partition), "__index__"):
         text = f"partition must be a whole number or None, not {type(partition).__name__}"
         raise RecordError(text, topic=topic)
-    number = partition.__index__()  # type: ignore[attr-defined]  # asked above
+    number = _whole(partition)
     if not 0 <= number <= LARGEST_PARTITION:
         raise RecordError(f"there is no partition {number}", topic=topic)
-    return int(number)
+    return number
+
+
+def _whole(number: Any) -> int:
+    """An `int` that is no subclass, whatever an `__index__` answers."""
+    return int.__index__(operator.index(number))
 
 
 def checked_timestamp(timestamp: object, topic: str) -> int | None:
@@ -60,7 +68,7 @@ def checked_timestamp(timestamp: object, topic: str) -> int | None:
     if isinstance(timestamp, bool) or not hasattr(type(timestamp), "__index__"):
         text = f"timestamp must be milliseconds or an aware datetime, not {type(timestamp).__name__}"
         raise RecordError(text, topic=topic)
-    number = int(timestamp.__index__())  # type: ignore[attr-defined]  # asked above
+    number = _whole(timestamp)
     if not 0 <= number <= LARGEST_TIMESTAMP:
         raise RecordError(f"timestamp {number} is not a number of milliseconds since 1970", topic=topic)
     return number
@@ -71,9 +79,11 @@ def _milliseconds(moment: datetime.datetime, topic: str) -> int:
         text = "timestamp is a naive datetime: give it a time zone, as in datetime.now(timezone.utc)"
         raise RecordError(text, topic=topic)
     epoch = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
-    milliseconds = (moment - epoch) // datetime.timedelta(milliseconds=1)
+    milliseconds = _whole((moment - epoch) // datetime.timedelta(milliseconds=1))
     if milliseconds < 0:
         raise RecordError("timestamp is before 1970", topic=topic)
+    if milliseconds > LARGEST_TIMESTAMP:
+        raise RecordError(f"timestamp {milliseconds} is too large", topic=topic)
     return milliseconds
 
 
@@ -97,11 +107,12 @@ def _checked_header(pair: object, topic: str) -> tuple[str, bytes | None]:
     name, value = pair
     if not isinstance(name, str):
         raise RecordError(f"the name of a header must be a str, not {type(name).__name__}", topic=topic)
+    plain = str.__str__(name)
     try:
-        name.encode()
+        plain.encode()
     except UnicodeEncodeError:
         raise RecordError("the name of a header cannot be encoded as UTF-8", topic=topic) from None
-    return str(name), _header_value(name, value, topic)
+    return plain, _header_value(plain, value, topic)
 
 
 def _header_value(name: str, value: object, topic: str) -> bytes | None:
@@ -112,6 +123,9 @@ def _header_value(name: str, value: object, topic: str) -> bytes | None:
     except (TypeError, BufferError):
         text = f"the value of header {name!r:.60} must be bytes-like or None, not {type(value).__name__}"
         raise RecordError(text, topic=topic) from None
+    except Exception as error:
+        text = f"the value of header {name!r:.60} cannot be read (a memoryview that was released?)"
+        raise RecordError(text, topic=topic, cause=error) from error
 
 
 def checked_seconds(name: str, seconds: object, topic: str | None = None) -> float | None:
