@@ -174,11 +174,8 @@ class BulkIntake:
         try:
             for at, record in enumerate(records):
                 made.append(None if record is None else await self._made_later(waiting, at, record))
-        except BaseException as error:
-            waiting.stop_preparing = None
-            if not self.loop.is_closed():
-                self.intake.admission.refuse(waiting, refusal_of(error, waiting.topic))
-            raise
+        except BaseException as error:  # noqa: BLE001  # raised again where it ends more than the call
+            self.intake.not_prepared(waiting, error)
         waiting.stop_preparing = None
         if not waiting.ended:
             waiting.columns = self._gathered(made)

@@ -224,18 +224,23 @@ class Intake:
     async def _prepare_later(self, waiting: Waiting, record: Record[Any, Any]) -> None:
         try:
             ready = await self.prepared_later(record)
-        except BaseException as error:
-            waiting.stop_preparing = None
-            if self.loop.is_closed():
-                raise
-            self.admission.refuse(waiting, refusal_of(error, waiting.topic))
-            if isinstance(error, (KeyboardInterrupt, SystemExit)):
-                raise
+        except BaseException as error:  # noqa: BLE001  # raised again where it ends more than the call
+            self.not_prepared(waiting, error)
         else:
             waiting.stop_preparing = None
             if not waiting.ended:
                 waiting.record = ready
         self.admission.advance(waiting.topic, self.loop.time())
+
+    def not_prepared(self, waiting: Waiting, error: BaseException) -> None:
+        """The serializers of a call failed, or were cancelled with it: whatever they raised ends this call only."""
+        waiting.stop_preparing = None
+        if self.loop.is_closed():
+            # The task was destroyed with its loop; nobody can be told.
+            raise error
+        self.admission.refuse(waiting, refusal_of(error, waiting.topic))
+        if isinstance(error, (KeyboardInterrupt, SystemExit)):
+            raise error
 
     # -- send_nowait
 

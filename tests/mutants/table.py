@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from tests.mutants.answers import ANSWERS
+from tests.mutants.callers import CALLERS
 from tests.mutants.days import DAYS
 from tests.mutants.exactly_once import EXACTLY_ONCE
 from tests.mutants.mutant import Mutant
@@ -1269,4 +1270,5 @@ MUTANTS: Final = (
     *TOLD,
     *QUIET,
     *DAYS,
+    *CALLERS,
 )
