@@ -218,6 +218,14 @@ def alive(kind: type) -> int:
     return sum(type(thing) is kind for thing in gc.get_objects())
 
 
+@pytest.fixture
+def deaf() -> Iterator[Hanging]:
+    """A serializer that ignores its cancellation until the test is over, however it ends."""
+    hanging = Hanging(deaf=True)
+    yield hanging
+    hanging.let_go.set()
+
+
 @pytest.mark.parametrize("topic", ["one", "new"], ids=["known topic", "unknown topic"])
 async def test_max_block_ends_the_serializer_too(topic: str, make: Make, kafka: EmbeddedKafka) -> None:
     """A hundred sends that ran out of `max_block` leave no task and none of their values behind."""
@@ -258,17 +266,16 @@ async def test_a_call_that_is_cancelled_ends_its_serializer(make: Make, kafka: E
 
 
 async def test_serializers_that_ignore_their_cancellation_are_bounded(
-    make: Make, kafka: EmbeddedKafka, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    deaf: Hanging, make: Make, kafka: EmbeddedKafka, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """`max_block` ends each call; when too many serializers go on all the same, the next call is refused at once."""
-    hanging = Hanging(deaf=True)
-    producer = await warm(make(kafka, value_serializer=hanging, max_block_ms=20), "one", "sound")
+    producer = await warm(make(kafka, value_serializer=deaf, max_block_ms=20), "one", "sound")
     loop = asyncio.get_running_loop()
     refused = await asyncio.gather(
         *(producer.send("one", Held()) for _ in range(MOST_DEAF)), return_exceptions=True
     )
     assert {type(error) for error in refused} == {BufferFullError}
-    assert hanging.running == MOST_DEAF
+    assert deaf.running == MOST_DEAF
     # A moment after their cancellation nothing is said yet: they may be cleaning up.
     await producer.send_and_wait("one", b"at once")
     now = loop.time
@@ -276,22 +283,21 @@ async def test_serializers_that_ignore_their_cancellation_are_bounded(
     for way in (lambda: producer.send("one", b"v"), lambda: producer.send_batch("one", [b"v"])):
         with pytest.raises(BufferFullError, match=f"{MOST_DEAF} coroutine serializers go on"):
             await way()
-    assert hanging.running == MOST_DEAF
-    hanging.let_go.set()
-    await until(lambda: hanging.running == 0)
+    assert deaf.running == MOST_DEAF
+    deaf.let_go.set()
+    await until(lambda: deaf.running == 0)
     await turns()
     await producer.send_and_wait("one", b"later")
     assert [record.value for record in kafka.records("one")] == [b"at once", b"later"]
 
 
 async def test_close_does_not_wait_for_a_deaf_serializer(
-    make: Make, kafka: EmbeddedKafka, caplog: pytest.LogCaptureFixture
+    deaf: Hanging, make: Make, kafka: EmbeddedKafka, caplog: pytest.LogCaptureFixture
 ) -> None:
     """close() ends in its time, the producer's own tasks soon after it, and the log says what goes on."""
-    hanging = Hanging(deaf=True)
-    producer = await warm(make(kafka, value_serializer=hanging), "one")
+    producer = await warm(make(kafka, value_serializer=deaf), "one")
     sending = asyncio.ensure_future(producer.send("one", Held()))
-    await until(lambda: hanging.running == 1)
+    await until(lambda: deaf.running == 1)
     await asyncio.wait_for(producer.close(timeout=0.1), LIMIT)
     with pytest.raises(StateError):
         await sending
@@ -299,9 +305,9 @@ async def test_close_does_not_wait_for_a_deaf_serializer(
     assert producer._engine.supervisor is not None
     await asyncio.wait_for(asyncio.shield(producer._engine.supervisor), GRACE + LIMIT)
     assert "1 coroutine serializers go on" in caplog.text
-    assert hanging.running == 1
-    hanging.let_go.set()
-    await until(lambda: hanging.running == 0)
+    assert deaf.running == 1
+    deaf.let_go.set()
+    await until(lambda: deaf.running == 0)
 
 
 # -- in the caller's own call
