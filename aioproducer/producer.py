@@ -11,7 +11,7 @@ import random
 import warnings
 import weakref
 from asyncio.events import _get_running_loop  # asyncio's own low-level form: None where no loop runs
-from typing import TYPE_CHECKING, Any, Generic, Self
+from typing import TYPE_CHECKING, Any, Generic, Self, overload
 
 from aioproducer import _core
 from aioproducer._core import Clock, SendPath, sending_of
@@ -66,14 +66,17 @@ if TYPE_CHECKING:
     from aioproducer.serializers import Serializer
 
     # Without serializers keys and values are bytes-like.
-    K = TypeVar("K", default=BytesLike)
-    V = TypeVar("V", default=BytesLike)
+    K_contra = TypeVar("K_contra", default=BytesLike, contravariant=True)
+    V_contra = TypeVar("V_contra", default=BytesLike, contravariant=True)
+    # What a serializer without annotations takes, such as a lambda, is anything. The bound lets it look into that.
+    K = TypeVar("K", bound=Any, default=Any)
+    V = TypeVar("V", bound=Any, default=Any)
     T = TypeVar("T")
 else:
     from typing import TypeVar
 
-    K = TypeVar("K")
-    V = TypeVar("V")
+    K_contra = TypeVar("K_contra", contravariant=True)
+    V_contra = TypeVar("V_contra", contravariant=True)
 
 
 SHORTLY = 0.2
@@ -92,7 +95,7 @@ def _tell_what_is_left() -> None:
         producer._tell_losses("the program ended")  # noqa: SLF001  # its own
 
 
-class Producer(SendPath[K, V], Generic[K, V]):
+class Producer(SendPath[K_contra, V_contra], Generic[K_contra, V_contra]):
     """An asyncio-native Kafka producer.
 
     ```python
@@ -108,12 +111,52 @@ class Producer(SendPath[K, V], Generic[K, V]):
     config: ProducerConfig
     close_report: CloseReport | None
 
+    @overload
+    def __init__(
+        self: Producer[BytesLike, BytesLike],
+        bootstrap_servers: BootstrapServers,
+        *,
+        key_serializer: None = None,
+        value_serializer: None = None,
+        **settings: Unpack[Settings],
+    ) -> None: ...
+
+    @overload
+    def __init__(
+        self: Producer[K, BytesLike],
+        bootstrap_servers: BootstrapServers,
+        *,
+        key_serializer: Serializer[K],
+        value_serializer: None = None,
+        **settings: Unpack[Settings],
+    ) -> None: ...
+
+    @overload
+    def __init__(
+        self: Producer[BytesLike, V],
+        bootstrap_servers: BootstrapServers,
+        *,
+        key_serializer: None = None,
+        value_serializer: Serializer[V],
+        **settings: Unpack[Settings],
+    ) -> None: ...
+
+    @overload
+    def __init__(
+        self: Producer[K, V],
+        bootstrap_servers: BootstrapServers,
+        *,
+        key_serializer: Serializer[K],
+        value_serializer: Serializer[V],
+        **settings: Unpack[Settings],
+    ) -> None: ...
+
     def __init__(
         self,
         bootstrap_servers: BootstrapServers,
         *,
-        key_serializer: Serializer[K] | None = None,
-        value_serializer: Serializer[V] | None = None,
+        key_serializer: Serializer[Any] | None = None,
+        value_serializer: Serializer[Any] | None = None,
         **settings: Unpack[Settings],
     ) -> None:
         self._set_up(
@@ -482,9 +525,9 @@ class Producer(SendPath[K, V], Generic[K, V]):
     def send_threadsafe(
         self,
         topic: str,
-        value: V | None = None,
+        value: V_contra | None = None,
         *,
-        key: K | None = None,
+        key: K_contra | None = None,
         partition: int | None = None,
         timestamp: Timestamp | None = None,
         headers: Headers | None = None,
@@ -519,24 +562,16 @@ class Producer(SendPath[K, V], Generic[K, V]):
         except RuntimeError as error:
             raise StateError("the event loop of the producer is closed", cause=error) from error
 
-    def send_batch(
+    def _send_many(  # the arguments of send_batch()
         self,
-        topic: str,
+        topic: Any,
         values: Any,
-        *,
-        keys: Any = None,
-        partition: Any = None,
-        timestamps: Any = None,
-        headers: Any = None,
-        timeout: float | None = None,
+        keys: Any,
+        partition: Any,
+        timestamps: Any,
+        headers: Any,
+        timeout: Any,
     ) -> Sending[BatchDelivery]:
-        """Accept many records in one call, column by column; await the call for their `BatchDelivery`.
-
-        `values`, `keys` and `timestamps` are sequences or Arrow arrays; `partition` is a number, a sequence of them or
-        None; `headers` is one set for all, or a sequence with one per record. Memory is taken as it comes, in order.
-        A record that cannot be accepted does not stop the others. `.delivery` of the returned object is there from the
-        beginning, also when the wait is cancelled: what was accepted stays accepted, the rest is not written.
-        """
         self._usable()
         assert self._bulk is not None  # noqa: S101  # made by start()
         try:

@@ -9,8 +9,8 @@ from aioproducer._core.delivery import BatchDelivery, Delivery, Sending
 from aioproducer._core.records import Batch, Clock
 from aioproducer.records import BytesLike, Headers, RecordMetadata, Timestamp
 
-_K = DefaultTypeVar("_K", default=BytesLike)
-_V = DefaultTypeVar("_V", default=BytesLike)
+_K_contra = DefaultTypeVar("_K_contra", default=BytesLike, contravariant=True)
+_V_contra = DefaultTypeVar("_V_contra", default=BytesLike, contravariant=True)
 
 APPENDED: Final[int]
 NO_ROOM_NOW: Final[int]
@@ -76,7 +76,7 @@ class Topic:
     def switch(self, now: float) -> None: ...
 
 @disjoint_base
-class SendPath(Generic[_K, _V]):
+class SendPath(Generic[_K_contra, _V_contra]):
     _plain: bool
     _serialize_key: Callable[[str, Any, Any], Any] | None
     _serialize_value: Callable[[str, Any, Any], Any] | None
@@ -90,9 +90,9 @@ class SendPath(Generic[_K, _V]):
     def send(
         self,
         topic: str,
-        value: _V | None = None,
+        value: _V_contra | None = None,
         *,
-        key: _K | None = None,
+        key: _K_contra | None = None,
         partition: int | None = None,
         timestamp: Timestamp | None = None,
         headers: Headers | None = None,
@@ -102,9 +102,9 @@ class SendPath(Generic[_K, _V]):
     def send_and_wait(
         self,
         topic: str,
-        value: _V | None = None,
+        value: _V_contra | None = None,
         *,
-        key: _K | None = None,
+        key: _K_contra | None = None,
         partition: int | None = None,
         timestamp: Timestamp | None = None,
         headers: Headers | None = None,
@@ -114,14 +114,25 @@ class SendPath(Generic[_K, _V]):
     def send_nowait(
         self,
         topic: str,
-        value: _V | None = None,
+        value: _V_contra | None = None,
         *,
-        key: _K | None = None,
+        key: _K_contra | None = None,
         partition: int | None = None,
         timestamp: Timestamp | None = None,
         headers: Headers | None = None,
         timeout: float | None = None,
     ) -> Delivery: ...
+    def send_batch(
+        self,
+        topic: str,
+        values: Any,
+        *,
+        keys: Any = None,
+        partition: Any = None,
+        timestamps: Any = None,
+        headers: Any = None,
+        timeout: float | None = None,
+    ) -> Sending[BatchDelivery]: ...
     def _bind(
         self,
         topics: dict[str, Any],

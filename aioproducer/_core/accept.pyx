@@ -8,6 +8,7 @@ from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_CheckExact, PyBytes_FromSt
 from cpython.dict cimport PyDict_GetItemWithError
 from cpython.long cimport PyLong_CheckExact
 from cpython.object cimport PyObject
+from cpython.ref cimport Py_DECREF, Py_INCREF
 from cpython.unicode cimport PyUnicode_CheckExact
 
 from aioproducer._core.delivery cimport BatchDelivery, Delivery, Sending, accepted, new_delivery
@@ -390,6 +391,16 @@ cdef class SendPath:
                 return delivery
         return self._send_now(topic, value, key, partition, timestamp, headers, timeout)
 
+    def send_batch(self, topic, values, *, keys=None, partition=None, timestamps=None, headers=None, timeout=None):
+        """Accept many records in one call, column by column; await the call for their `BatchDelivery`.
+
+        ``values``, ``keys`` and ``timestamps`` are sequences or Arrow arrays; ``partition`` is a number, a sequence of
+        them or None; ``headers`` is one set for all, or a sequence with one per record. Memory is taken as it comes, in
+        order. A record that cannot be accepted does not stop the others. ``.delivery`` of the returned object is there
+        from the beginning, also when the wait is cancelled: what was accepted stays accepted, the rest is not written.
+        """
+        return self._send_many(topic, values, keys, partition, timestamps, headers, timeout)
+
     cdef object _send_serialized(self, object topic, object value, object key, object partition, object timestamp,
                                  object headers, object max_block, bint wants_metadata):
         # Serializers are asked once: here if the topic is there to be sent to, else when the record's turn has come.
@@ -504,3 +515,6 @@ cdef class SendPath:
     def _chosen_partition(self):
         """The partition that the last attempt to append had chosen."""
         return self._chosen
+
+
+include "accept_coroutines.pxi"

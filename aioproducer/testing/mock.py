@@ -7,7 +7,7 @@ import copy
 import logging
 import os
 from collections.abc import AsyncIterable, Callable, Iterable, Mapping
-from typing import TYPE_CHECKING, Any, Generic, Self
+from typing import TYPE_CHECKING, Any, Generic, Self, overload
 
 from aioproducer._core import Clock, sending_of
 from aioproducer.config import ProducerConfig
@@ -40,13 +40,16 @@ if TYPE_CHECKING:
     from aioproducer.serializers import Serializer
 
     # Without serializers keys and values are bytes-like.
-    K = TypeVar("K", default=BytesLike)
-    V = TypeVar("V", default=BytesLike)
+    K_contra = TypeVar("K_contra", default=BytesLike, contravariant=True)
+    V_contra = TypeVar("V_contra", default=BytesLike, contravariant=True)
+    # What a serializer without annotations takes, such as a lambda, is anything. The bound lets it look into that.
+    K = TypeVar("K", bound=Any, default=Any)
+    V = TypeVar("V", bound=Any, default=Any)
 else:
     from typing import TypeVar
 
-    K = TypeVar("K")
-    V = TypeVar("V")
+    K_contra = TypeVar("K_contra", contravariant=True)
+    V_contra = TypeVar("V_contra", contravariant=True)
 
 __all__ = ["MockProducer", "MockRecord"]
 
@@ -54,7 +57,11 @@ log = logging.getLogger("aioproducer")
 
 
 class MockProducer(
-    MockTransactionCalls, MockTransactionControls, MockControls, ProducerBase[K, V], Generic[K, V]
+    MockTransactionCalls,
+    MockTransactionControls,
+    MockControls,
+    ProducerBase[K_contra, V_contra],
+    Generic[K_contra, V_contra],
 ):
     """A `Producer` without brokers, for unit tests.
 
@@ -81,14 +88,62 @@ class MockProducer(
     config: ProducerConfig
     close_report: CloseReport | None
 
+    @overload
+    def __init__(
+        self: MockProducer[BytesLike, BytesLike],
+        bootstrap_servers: BootstrapServers = "mock:9092",
+        *,
+        auto_complete: bool = True,
+        partitions: Mapping[str, int] | int = 1,
+        key_serializer: None = None,
+        value_serializer: None = None,
+        **settings: Unpack[Settings],
+    ) -> None: ...
+
+    @overload
+    def __init__(
+        self: MockProducer[K, BytesLike],
+        bootstrap_servers: BootstrapServers = "mock:9092",
+        *,
+        auto_complete: bool = True,
+        partitions: Mapping[str, int] | int = 1,
+        key_serializer: Serializer[K],
+        value_serializer: None = None,
+        **settings: Unpack[Settings],
+    ) -> None: ...
+
+    @overload
+    def __init__(
+        self: MockProducer[BytesLike, V],
+        bootstrap_servers: BootstrapServers = "mock:9092",
+        *,
+        auto_complete: bool = True,
+        partitions: Mapping[str, int] | int = 1,
+        key_serializer: None = None,
+        value_serializer: Serializer[V],
+        **settings: Unpack[Settings],
+    ) -> None: ...
+
+    @overload
+    def __init__(
+        self: MockProducer[K, V],
+        bootstrap_servers: BootstrapServers = "mock:9092",
+        *,
+        auto_complete: bool = True,
+        partitions: Mapping[str, int] | int = 1,
+        key_serializer: Serializer[K],
+        value_serializer: Serializer[V],
+        **settings: Unpack[Settings],
+    ) -> None: ...
+
     def __init__(
         self,
         bootstrap_servers: BootstrapServers = "mock:9092",
         *,
         auto_complete: bool = True,
         partitions: Mapping[str, int] | int = 1,
-        key_serializer: Serializer[K] | None = None,
-        value_serializer: Serializer[V] | None = None,
+        key_serializer: Serializer[Any] | None = None,
+        value_serializer: Serializer[Any] | None = None,
         **settings: Unpack[Settings],
     ) -> None:
         settings.setdefault("close_timeout_ms", 0)
@@ -317,9 +372,9 @@ class MockProducer(
     def send_threadsafe(
         self,
         topic: str,
-        value: V | None = None,
+        value: V_contra | None = None,
         *,
-        key: K | None = None,
+        key: K_contra | None = None,
         partition: int | None = None,
         timestamp: Timestamp | None = None,
         headers: Headers | None = None,
@@ -353,18 +408,16 @@ class MockProducer(
             coroutine.close()
             raise StateError("the event loop of the producer is closed", cause=error) from error
 
-    def send_batch(
+    def _send_many(  # the arguments of send_batch()
         self,
-        topic: str,
+        topic: Any,
         values: Any,
-        *,
-        keys: Any = None,
-        partition: Any = None,
-        timestamps: Any = None,
-        headers: Any = None,
-        timeout: float | None = None,
+        keys: Any,
+        partition: Any,
+        timestamps: Any,
+        headers: Any,
+        timeout: Any,
     ) -> Sending[BatchDelivery]:
-        """Accept many records in one call, column by column; await the call for their `BatchDelivery`."""
         call, intake = (
             BulkCall(topic, values, keys, partition, timestamps, headers, timeout),
             self._intake_open(),

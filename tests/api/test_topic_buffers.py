@@ -56,7 +56,7 @@ async def test_a_record_larger_than_the_limit_is_refused() -> None:
 def test_limits_that_make_no_sense_are_named(limits: object, problem: str) -> None:
     """At construction, like every other setting."""
     with pytest.raises(ConfigurationError, match=problem):
-        Producer("localhost:9092", topic_buffer_limits=limits)  # type: ignore[arg-type]
+        Producer("localhost:9092", topic_buffer_limits=limits)  # type: ignore[call-overload]
 
 
 def test_limits_in_a_properties_file() -> None:

@@ -88,6 +88,14 @@ TOLD: Final = (
         "tests/state/test_settlement.py",
     ),
     _mutant(
+        "calls-not-seen-as-coroutine-functions",
+        "_core/accept_coroutines.pxi",
+        "co_flags=code.co_flags | CO_COROUTINE",
+        "co_flags=code.co_flags",
+        "AsyncMock(spec=Producer) has a send() that cannot be awaited.",
+        "tests/api/test_specs.py",
+    ),
+    _mutant(
         "doubtful-record-called-too-large",
         "_state/settlement.py",
         "        if decided.kind is Kind.SPLIT and error.outcome is Outcome.NOT_WRITTEN:",
