@@ -80,6 +80,10 @@ else:
 
 
 SHORTLY = 0.2
+STARTED_ONCE = (
+    "the producer was closed, and is started once only: make a new one where it is started, not at module level "
+    "(Producer.from_config(producer.config) has the same settings)"
+)
 FORKED = "this process was forked after the producer was started: make a new one in the child"
 
 os.register_at_fork(after_in_child=_core.forked) if hasattr(os, "register_at_fork") else None
@@ -206,7 +210,7 @@ class Producer(SendPath[K_contra, V_contra], Generic[K_contra, V_contra]):
                 raise StateError(FORKED)
             raise StateError(f"the producer is {self._state} already")
         if self._state == "closed":
-            raise StateError("the producer was closed: make a new one")
+            raise StateError(STARTED_ONCE)
         patience = checked_seconds("wait_ready", wait_ready)
         engine = self._begin(asyncio.get_running_loop())
         try:

@@ -193,7 +193,7 @@ class MockProducer(
         if self._phase in ("running", "closing"):
             raise StateError(f"the producer is {self._phase} already")
         if self._phase == "closed":
-            raise StateError("the producer was closed: make a new one")
+            raise StateError("the producer was closed, and is started once only: make a new one")
         checked_seconds("wait_ready", wait_ready)
         loop = asyncio.get_running_loop()
         intake = self._mock_intake = MockIntake(self.config, self._plan, self, self._ledger, loop)

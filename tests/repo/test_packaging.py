@@ -21,7 +21,8 @@ def files_of(wheel: Path) -> set[str]:
         return set(archive.namelist())
 
 
-SPARKS_DOOR = "pyspark_aioproducer.py"
+# What stands beside the package: where Spark looks for data sources, and the plugin of pytest.
+BESIDE = {"pyspark_aioproducer.py", "pytest_aioproducer.py"}
 
 
 def compiled_modules() -> list[str]:
@@ -40,9 +41,9 @@ def test_wheel_holds_compiled_modules_and_their_stubs(wheel: Path) -> None:
 
 
 def test_wheel_holds_every_module(wheel: Path) -> None:
-    """The Python files of the wheel are those of the tree, and the one by which Spark finds them."""
+    """The Python files of the wheel are those of the tree, and those by which Spark and pytest find them."""
     modules = {name for name in files_of(wheel) if name.endswith(".py")}
-    assert modules == {str(path.relative_to(ROOT)) for path in python_files(PACKAGE)} | {SPARKS_DOOR}
+    assert modules == {str(path.relative_to(ROOT)) for path in python_files(PACKAGE)} | BESIDE
 
 
 def test_wheel_holds_nothing_else(wheel: Path) -> None:
@@ -50,7 +51,7 @@ def test_wheel_holds_nothing_else(wheel: Path) -> None:
     ends = (".py", ".pyi", ".so", ".pyd", "py.typed")
     strangers = {name for name in files_of(wheel) if ".dist-info/" not in name and not name.endswith(ends)}
     outside = {name for name in files_of(wheel) if not name.startswith("aioproducer")}
-    assert strangers | outside == {SPARKS_DOOR}
+    assert strangers | outside == BESIDE
 
 
 def test_sdist_holds_the_sources_and_nothing_built(sdist: Path) -> None:
