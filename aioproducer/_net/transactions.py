@@ -22,7 +22,7 @@ from aioproducer._net.link import is_idle
 from aioproducer._net.log import log
 from aioproducer._net.operation import Operation
 from aioproducer._net.renewal import Renewal
-from aioproducer._net.standing import standing_of
+from aioproducer._net.standing import look, standing_of
 from aioproducer._state.coordinator_verdicts import Answer, Request
 from aioproducer._state.respite import Respite
 from aioproducer._state.standing import ABORTED, Identity
@@ -69,6 +69,9 @@ INVALID_TXN_STATE = 48
 SUSPICIOUS = frozenset({47, INVALID_TXN_STATE, 90})
 # ... and these say that this producer may not write under its id any more.
 FINAL = frozenset({31, 35, 53})
+# EndTxn is answered so to whoever has not the identity that the coordinator has now.
+REFUSES_TO_END = frozenset({47, 49, 90})
+CONCURRENT_TRANSACTIONS = 51
 # The coordinator knows nothing of the producer: INVALID_PRODUCER_ID_MAPPING, UNKNOWN_PRODUCER_ID.
 FORGOTTEN = frozenset({49, 59})
 
@@ -167,6 +170,8 @@ class Transactions:
             return
         self.on_door()
         self.operation = None
+        # What waits for a partition that is no more would be asked for ever.
+        self.errand.cancel()
         for operation in list(self.going_on):
             operation.replace(self.table.aborted(f"{operation.event.value} is not possible"))
         self.news.set()
@@ -467,6 +472,7 @@ class Transactions:
     # -- what they do
 
     async def _initialize(self, name: str, *, goes_on: bool) -> None:
+        self.errand.cancel()
         self._drop("init_transactions() was called before the record was sent", None)
         await self._landed()
         async with self.turn:
@@ -566,7 +572,15 @@ class Transactions:
         if not answer.error_code and self.parts.level > 1:
             self.obtained(answer.producer_id, answer.producer_epoch)
             self.respite.ended(self.loop.time())
+        if answer.error_code in REFUSES_TO_END and self.parts.level > 1:
+            return await self._why_not_ended(connection, identity, answer.error_code)
         return answer.error_code
+
+    async def _why_not_ended(self, connection: Connection, identity: Identity, code: int) -> int:
+        """An end is refused also while the markers of the transaction before are written: then it is asked again."""
+        looked, standing = await look(connection, self.coordinator)
+        busy = not looked and standing.comes_before(identity)
+        return CONCURRENT_TRANSACTIONS if busy else code
 
     def _end_behind_the_commit(self, error: KafkaError) -> None:
         """This producer may not go on, but what it has committed is committed, and who waits for that is told so."""

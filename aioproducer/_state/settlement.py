@@ -125,7 +125,7 @@ class Settlement:
         queue = self._landed(batch, now)
         if not batch.settled:
             if ahead and verdict(answer.code).kind is Kind.ACK:
-                self._acknowledge_older(queue, batch, now)
+                self._acknowledge_older(queue, batch, answer.base_offset, now)
             self._judge(queue, batch, answer, now)
         batch.judged = True
         self._look_again(queue, now)
@@ -235,9 +235,17 @@ class Settlement:
         if newer is not None and not queue.in_flight and batch.gap is None:
             queue.ask_ahead(newer)
 
-    def _acknowledge_older(self, queue: PartitionQueue, batch: QueuedBatch, now: float) -> None:
-        """The leader has this batch, and takes all in order: what was sent before it is in the log too, nobody says where."""
-        for older in queue.sent[: queue.sent.index(batch)]:
+    def _acknowledge_older(
+        self, queue: PartitionQueue, batch: QueuedBatch, base_offset: int, now: float
+    ) -> None:
+        """The leader has this batch, and takes all in order: what was sent before it is in the log too, nobody says where.
+
+        Unless there is no room for it: then this is another log, whose first batch of this producer may have had any number.
+        """
+        before = queue.sent[: queue.sent.index(batch)]
+        if 0 <= base_offset < queue.end_offset + sum(older.record_count for older in before):
+            return
+        for older in before:
             self._leave_queue(older)
             self.acknowledge(older, -1, -1, now)
 

@@ -32,6 +32,15 @@ class Standing(NamedTuple):
         """
         return (self.producer_id, self.epoch) == following(identity) and self.state in states
 
+    def comes_before(self, identity: Identity) -> bool:
+        """Whether the transaction is still being ended whose end gave this identity.
+
+        Until then Kafka takes only the former epoch for valid. Where the epochs were used up, the identity is of a producer id that
+        counts only afterwards.
+        """
+        used_up = self.epoch > LAST_EPOCH and identity[1] == 0
+        return self.state in PREPARING and ((self.producer_id, self.epoch) == identity or used_up)
+
 
 class Move(enum.Enum):
     """What a producer does that wants its next epoch."""

@@ -7,6 +7,7 @@ from typing import Final
 from tests.mutants.mutant import Mutant
 
 _FORGOTTEN: Final = "tests/simulation/test_forgotten_ids.py"
+_LATE: Final = "tests/simulation/test_late_ends.py"
 
 
 def _mutant(name: str, file: str, line: str, instead: str, bug: str, *by: str) -> Mutant:
@@ -29,5 +30,45 @@ DAYS: Final = (
         "(self.partitions or self.groups or self.in_doubt)",
         "After AddPartitionsToTxn is refused because the id is forgotten, nothing is asked of the coordinator: each transaction fails.",
         _FORGOTTEN,
+    ),
+    _mutant(
+        "fenced-by-its-own-commit",
+        "_net/transactions.py",
+        "        busy = not looked and standing.comes_before(identity)",
+        "        busy = False",
+        "An abort or a new epoch is asked for while the markers of the commit before are written: Kafka's PRODUCER_FENCED is believed.",
+        _LATE,
+    ),
+    _mutant(
+        "fenced-when-epochs-are-used-up",
+        "_state/standing.py",
+        "        used_up = self.epoch > LAST_EPOCH and identity[1] == 0",
+        "        used_up = False",
+        "The same, where the commit used up the epochs of its producer id, and the next one counts only afterwards.",
+        _LATE,
+    ),
+    _mutant(
+        "new-epoch-behind-a-vanished-partition",
+        "_net/transactions.py",
+        '        self.errand.cancel()\n        self._drop("init_transactions() was called',
+        '        self._drop("init_transactions() was called',
+        "init_transactions() waits behind an AddPartitionsToTxn that is repeated for ever, as its partition is no more.",
+        _LATE,
+    ),
+    _mutant(
+        "vanished-partition-asked-for-ever",
+        "_net/transactions.py",
+        "        self.errand.cancel()\n        for operation in list(self.going_on):",
+        "        for operation in list(self.going_on):",
+        "A transaction has failed, and a partition that is no more is asked for until somebody aborts it.",
+        _LATE,
+    ),
+    _mutant(
+        "older-ones-in-another-log",
+        "_state/settlement.py",
+        "        if 0 <= base_offset < queue.end_offset + sum(older.record_count for older in before):",
+        "        if False:",
+        "A topic was made anew unnoticed; its new log has a newer batch, from which it is concluded that the older ones are in it.",
+        "tests/state/test_sequences.py::test_a_leader_of_another_log_proves_nothing_of_older_batches",
     ),
 )

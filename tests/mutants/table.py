@@ -61,8 +61,8 @@ MUTANTS: Final = (
         name="older-ones-forgotten",
         kind="truth",
         file="_state/settlement.py",
-        line="        for older in queue.sent[: queue.sent.index(batch)]:",
-        instead="        for older in []:",
+        line="        for older in before:\n            self._leave_queue(older)",
+        instead="        for older in []:\n            self._leave_queue(older)",
         bug=(
             "A restarted leader knows the newest batch of a producer alone; those before it are in the log, and wait for their "
             "deadline all the same."

@@ -286,6 +286,33 @@ def test_a_restarted_leader_knows_the_newest_alone(m: Machines) -> None:
     assert m.used == 0
 
 
+def test_a_leader_of_another_log_proves_nothing_of_older_batches(m: Machines) -> None:
+    """The topic was made anew, unnoticed: the new log took the newer batch at its number, where the older one has no room."""
+    m.answer(send(m, 1)[0], 0, 4)
+    deliveries = []
+    for value in (b"older", b"newer"):
+        deliveries.append(m.append(value))
+        m.close()
+    older, newer = m.only(), m.only()
+    refused_as_first(m, [older, newer])
+    assert m.only() is newer
+    m.answer(newer, 0, 5)
+    assert deliveries[1].result().offset == 5
+    expire(m)
+    assert deliveries[0].outcome is Outcome.UNKNOWN
+    assert m.used == 0
+
+
+def test_a_leader_that_has_room_for_older_batches_proves_that_they_are_there(m: Machines) -> None:
+    """One offset later than above: all of them fit."""
+    m.answer(send(m, 1)[0], 0, 4)
+    older, newer = doubtful(m, 2)
+    assert m.only() is newer
+    m.answer(newer, 0, 6)
+    assert newer.settled
+    assert older.settled
+
+
 def test_the_newest_that_the_leader_knows_is_looked_for(m: Machines) -> None:
     """It refuses those behind that too: each is asked for once, and what is behind it goes on from there."""
     batches = doubtful(m, 4)
