@@ -33,6 +33,7 @@ from aioproducer.errors import TransactionAbortedError as TransactionAbortedErro
 from aioproducer.errors import TransactionError as TransactionError
 from aioproducer.errors import TransactionTimeoutError as TransactionTimeoutError
 from aioproducer.outcome import Outcome as Outcome
+from aioproducer.owners import Scope as Scope
 from aioproducer.producer import Producer as Producer
 from aioproducer.records import BatchResult as BatchResult
 from aioproducer.records import CloseReport as CloseReport
@@ -91,6 +92,7 @@ __all__ = [
     "RecordError",
     "RecordMetadata",
     "RecordTooLargeError",
+    "Scope",
     "SerializationError",
     "StateError",
     "Stats",

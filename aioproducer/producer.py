@@ -32,26 +32,30 @@ from aioproducer._state.topic_errors import still_unknown
 from aioproducer._state.transaction import Event
 from aioproducer.config import ProducerConfig
 from aioproducer.consumed import Offsets, group_of, offsets_of
+from aioproducer.coroutines import marked_as_coroutine_function
 from aioproducer.errors import (
     BufferFullError,
     KafkaError,
     MetadataTimeoutError,
     StateError,
 )
+from aioproducer.owners import Owner, Scope, TaskOwners
 from aioproducer.records import CloseReport, FlushReport, PartitionInfo
 from aioproducer.stats import Health, Stats
 from aioproducer.transaction import Transaction
 
 if TYPE_CHECKING:
     import concurrent.futures
-    from collections.abc import AsyncIterable, Awaitable, Callable, Iterable, Mapping
+    from collections.abc import AsyncIterable, Awaitable, Callable, Coroutine, Iterable, Mapping
     from types import TracebackType
 
     from typing_extensions import TypeVar, Unpack
 
     from aioproducer._core import BatchDelivery, Delivery, Sending
     from aioproducer._net.transactions import Transactions
+    from aioproducer._state.flushing import Flush
     from aioproducer.config import BootstrapServers, Settings
+    from aioproducer.owners import Told
     from aioproducer.records import (
         BatchResult,
         BytesLike,
@@ -197,6 +201,7 @@ class Producer(SendPath[K_contra, V_contra], Generic[K_contra, V_contra]):
         self._closing: asyncio.Future[None] | None = None
         self._before_close = Totals()
         self._losses_told = False
+        self._owners = TaskOwners()
 
     # -- life
 
@@ -228,6 +233,8 @@ class Producer(SendPath[K_contra, V_contra], Generic[K_contra, V_contra]):
         rng = random.Random()  # noqa: S311  # jitter, not secrets
         engine = Engine(self.config, me, loop, rng, wall_ms=lambda: me._wall_ms())  # noqa: PLW0108, SLF001
         self._bind(engine.accumulator.topics, clock, loop, _get_running_loop, self._largest_record())
+        self._owners.entries.clear()
+        self._follow_tasks(self._owners.entries, asyncio.current_task)
         self._engine = engine
         self._intake = Intake(engine, lambda: me._pace(), lambda: me._taking())  # noqa: PLW0108, SLF001
         self._bulk = BulkIntake(self._intake, me)
@@ -332,6 +339,7 @@ class Producer(SendPath[K_contra, V_contra], Generic[K_contra, V_contra]):
         engine = self._taking()
         if engine.transactions is not None:
             engine.transactions.table.check(Event.SEND)
+        self._note_task()
         return engine
 
     async def close(self, timeout: float | None = None) -> CloseReport:
@@ -397,15 +405,14 @@ class Producer(SendPath[K_contra, V_contra], Generic[K_contra, V_contra]):
             await asyncio.wait([engine.supervisor], timeout=max(left, SHORTLY))
         return self.close_report or CloseReport()
 
-    async def _resolved(self, engine: Engine) -> None:
-        """Wait until everything that was accepted so far has its outcome."""
+    async def _resolved(self, engine: Engine) -> Flush:
+        """Wait until everything that was accepted so far has its outcome, and its callbacks have run."""
         assert self._intake is not None  # noqa: S101  # made by start()
-        queued = list(self._intake.queued)
-        await engine.flush()
-        for delivery in queued:
-            await delivery.wait(None)
-        # Callbacks of what was resolved just now are due in the loop's next turn; they come first.
+        flush, done = engine.begin_flush(self._intake.waiting_for_topics())
+        await done
+        # What is due in the loop's next turn comes first.
         await asyncio.sleep(0)
+        return flush
 
     def _finish(self, text: str) -> None:
         engine = self._engine
@@ -713,19 +720,47 @@ class Producer(SendPath[K_contra, V_contra], Generic[K_contra, V_contra]):
 
     # -- waiting and looking
 
-    async def flush(self, timeout: float | None = None) -> FlushReport:
+    @marked_as_coroutine_function
+    def flush(self, timeout: float | None = None) -> Coroutine[Any, Any, FlushReport]:
         """Send everything that was accepted before this call without lingering, and wait until it is resolved.
 
-        The report counts every record that was resolved since the last flush; failed records do not raise by
-        themselves: `(await producer.flush()).raise_for_errors()` does. With `timeout` (seconds), raises TimeoutError
-        when not all is resolved by then; nothing is lost by that.
+        All callbacks of these records have run by then. The report is for the task that makes this call: it counts every
+        record of the producer that was accepted before the call, and resolved since the last report to the same task, or
+        since the task first sent. So it may tell of more than the task's own records, and never of less. A task that has
+        not sent anything itself is told of everything since the start; a scope() is for reports that begin elsewhere,
+        and for several tasks together.
+        Failed records do not raise by themselves: `(await producer.flush()).raise_for_errors()` does. With `timeout`
+        (seconds), raises TimeoutError when not all is resolved by then; nothing is lost by that.
         """
+        return self._flush(calling_task(), timeout)
+
+    def scope(self) -> Scope:
+        """Reports of their own: `async with producer.scope() as scope:`, and inside of it `await scope.flush()`.
+
+        The first report counts from where the block is entered. Several tasks may share a scope. Leaving it ends it,
+        and does not flush.
+        """
+        return Scope(self._flush, self._told_now)
+
+    def _told_now(self) -> Told:
+        return self._running().tally.told_now()
+
+    async def _flush(self, owner: Owner | asyncio.Task[Any] | None, timeout: float | None) -> FlushReport:
         engine = self._running()
         patience = checked_seconds("timeout", timeout)
+        told_to = owner if isinstance(owner, Owner) else self._owners.of(owner or calling_task())
         async with asyncio.timeout(patience):
-            await self._resolved(engine)
-        engine.settlement.gaps_seen()
-        return engine.tally.report()
+            flush = await self._resolved(engine)
+        if not flush.done:
+            raise _ended(self._cause or engine.crashed)
+        engine.settlement.gaps_seen(flush)
+        report, told_to.told = engine.tally.report(flush, told_to.told)
+        return report
+
+    def _first_send(self, task: asyncio.Task[Any]) -> None:
+        """Called by the fast path: a task sends that has not sent before."""
+        if self._engine is not None:
+            self._owners.begin(task, self._engine.tally.told_now())
 
     async def partitions_for(self, topic: str, *, timeout: float | None = None) -> tuple[PartitionInfo, ...]:
         """The partitions of a topic; waits at most `timeout` seconds (default: `max_block_ms`) for its metadata."""
@@ -796,6 +831,12 @@ class Producer(SendPath[K_contra, V_contra], Generic[K_contra, V_contra]):
 
     def __reduce__(self) -> Any:
         raise TypeError("a producer cannot be pickled; producer.config can")
+
+
+def calling_task() -> asyncio.Task[Any] | None:
+    """The task that runs now, None outside of tasks."""
+    loop = _get_running_loop()
+    return None if loop is None else asyncio.current_task(loop)
 
 
 def _weakly(producer: Producer[Any, Any]) -> Callable[[BaseException], None]:

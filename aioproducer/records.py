@@ -145,12 +145,17 @@ class Timings:
 
 @attrs.frozen
 class FlushReport:
-    """Every record resolved since the last flush. `first_errors` has the first few failures."""
+    """Every record resolved since the last report to the same owner: a task, or a scope.
+
+    `first_errors` has the first few failures, one for many records that failed together; `first_errors_dropped` says that
+    there were others before them, which are counted, and whose errors are not kept any more.
+    """
 
     acked: int = 0
     not_written: int = 0
     unknown: int = 0
     first_errors: tuple[KafkaError, ...] = ()
+    first_errors_dropped: bool = False
 
     def raise_for_errors(self) -> None:
         """Raise a `DeliveryError`, with the first failure as its cause, unless all records were acknowledged."""

@@ -16,8 +16,18 @@ from aioproducer._core.records cimport (
     Batch, Clock, View, body_size, framed_size, fresh_size, headers_size_of, murmur2_of,
 )
 
+cdef extern from *:
+    """
+    /* Differs after each change of the context that this thread runs in: no task is entered or left without one. */
+    static inline unsigned long long aioproducer_context_version(void) {
+        return PyThreadState_Get()->context_ver;
+    }
+    """
+    unsigned long long aioproducer_context_version() noexcept
+
 cdef extern from "Python.h":
     unsigned long PyThread_get_thread_ident() noexcept nogil
+    object PyLong_FromVoidPtr(void *pointer)
 
 cdef enum:
     HEADER = 61
@@ -141,6 +151,10 @@ cdef class SendPath:
     # Most send to the same topic again, by the same string: that is cheaper to see than to look up.
     cdef object _last_name
     cdef Topic _last_topic
+    # Tasks that have sent, by their ids, and the version of the context in which that was last looked at.
+    cdef dict _senders
+    cdef object _current_task
+    cdef unsigned long long _context_version
 
     def __class_getitem__(cls, item):
         return cls
@@ -174,6 +188,27 @@ cdef class SendPath:
     def _wall_ms(self):
         """Milliseconds since the epoch, by the clock of the fast path."""
         return self._clock.wall()
+
+    # -- who sends
+
+    def _follow_tasks(self, dict senders not None, current_task):
+        """Call ``_first_send(task)`` when a task sends whose id is not in ``senders``."""
+        self._senders = senders
+        self._current_task = current_task
+        self._context_version = 0
+
+    def _note_task(self):
+        """The task that runs now sends."""
+        if aioproducer_context_version() != self._context_version:
+            self._look_at_task()
+
+    cdef int _look_at_task(self) except -1:
+        self._context_version = aioproducer_context_version()
+        if self._senders is not None:
+            task = self._current_task(self._loop)
+            if task is not None and PyLong_FromVoidPtr(<void *>task) not in self._senders:
+                self._first_send(task)
+        return 0
 
     # -- fairness
 
@@ -292,6 +327,8 @@ cdef class SendPath:
         cdef Py_ssize_t headers_size = 1
         if topic is None or (now - self._turn >= TURN and not self._in_its_loop()):
             return None
+        if aioproducer_context_version() != self._context_version:
+            self._look_at_task()
         if partition is not None:
             if not PyLong_CheckExact(partition):
                 return None

@@ -366,9 +366,8 @@ cdef class Delivery:
 
     def try_cancel(self):
         """Withdraw the record if its batch has not been drained yet, and say whether that was done."""
-        if outcome_now(self) != PENDING or self._batch.owner is None:
-            return False
-        return self._batch.owner.withdraw(self._batch, self._index)
+        owner = self._batch.owner if outcome_now(self) == PENDING else None
+        return owner is not None and owner.withdraw(self._batch, self._index)
 
     def __repr__(self):
         locate(self)

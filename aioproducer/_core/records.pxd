@@ -60,7 +60,7 @@ cdef class Batch:
     # where it belongs, what it holds
     cdef readonly str topic
     cdef readonly int partition
-    cdef public object owner
+    cdef object _owner
     cdef public object lane
     cdef public Py_ssize_t charged
     # life

@@ -9,6 +9,7 @@ from libc.string cimport memcpy
 from cpython.mem cimport PyMem_Free, PyMem_Realloc
 
 from collections import deque
+from weakref import ref as _weak
 
 cdef extern from "Python.h":
     const char *PyUnicode_AsUTF8AndSize(object text, Py_ssize_t *size) except NULL
@@ -74,6 +75,15 @@ cdef class Batch:
 
     def __dealloc__(self):
         PyMem_Free(self._marks)
+
+    @property
+    def owner(self):
+        """Where it belongs. Held weakly: a delivery that is kept does not keep the producer."""
+        return None if self._owner is None else self._owner()
+
+    @owner.setter
+    def owner(self, owner):
+        self._owner = None if owner is None else _weak(owner)
 
     def __repr__(self):
         return (f"<Batch {self.topic}-{self.partition}: {self.record_count} records, {self.size} bytes, "
@@ -238,6 +248,26 @@ cdef class Batch:
             if self._marks[run].first <= first:
                 return self._marks[run].accepted + self.delivery_timeout
         return self._marks[0].accepted + self.delivery_timeout
+
+    def accepted_times(self):
+        """When each record was accepted, to a millisecond, in order."""
+        cdef list found = []
+        cdef int run, end
+        for run in range(self._mark_count):
+            end = self._marks[run + 1].first if run + 1 < self._mark_count else self.record_count
+            found += [self._marks[run].accepted] * (end - self._marks[run].first)
+        return found
+
+    def waiting_since(self):
+        """When the first record without an outcome was accepted, None if there is none. For any thread."""
+        cdef int first, run
+        if not self.pending:
+            return None
+        first = self._first_open()
+        for run in range(self._mark_count - 1, -1, -1):
+            if self._marks[run].first <= first:
+                return self._marks[run].accepted
+        return None
 
     cdef int _first_open(self) except -1:
         # Records expire in the order of their acceptance: those at the front need not be looked at again.
@@ -421,6 +451,7 @@ cdef class Batch:
     cdef int mark_awaited(self) except -1:
         if not self.awaited:
             self.awaited = True
-            if self.owner is not None and self.outcome == PENDING:
-                self.owner.on_awaited(self)
+            owner = self.owner
+            if owner is not None and self.outcome == PENDING:
+                owner.on_awaited(self)
         return 0

@@ -31,6 +31,10 @@ cdef class Waker:
         self._serve()
         return 0
 
+    def wake_after_all(self, waiter):
+        """Wake one more, a future, when all who are in the line were woken."""
+        self.wake_all([waiter])
+
     cdef int _serve(self) except -1:
         while self._left > 0 and self._line:
             self._left -= 1

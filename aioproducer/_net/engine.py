@@ -33,6 +33,7 @@ from aioproducer._state.accumulator import Accumulator, Limits
 from aioproducer._state.admission import Admission
 from aioproducer._state.backoff import Backoff
 from aioproducer._state.coordinated_identity import CoordinatedIdentity
+from aioproducer._state.flushing import cover_call
 from aioproducer._state.identities import sequences_of
 from aioproducer._state.metadata import MetadataView, Node
 from aioproducer._state.own_identity import OwnIdentity
@@ -53,13 +54,13 @@ from aioproducer.outcome import Outcome
 from aioproducer.partitioners import bind as bind_partitioner
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
+    from collections.abc import Awaitable, Callable, Iterable
     from random import Random
 
     from anyio.abc import TaskGroup
 
     from aioproducer._state.admission import Appender, Waiting
-    from aioproducer._state.batches import Flush
+    from aioproducer._state.flushing import Flush
     from aioproducer._state.queues import NodeQueue
     from aioproducer._state.slowness import Stall
     from aioproducer.config import ProducerConfig
@@ -306,9 +307,8 @@ class Engine:
                     batch.fail(
                         DeliveryError(text, topic=batch.topic, outcome=Outcome.UNKNOWN, cause=bug), UNKNOWN
                     )
-        for waiter in self.flushes.values():
-            if not waiter.done():
-                waiter.set_result(None)
+        for flush in list(self.flushes):
+            self._flushed(flush)
 
     def settle_without_loop(self, cause: BaseException) -> None:
         """The loop was closed first, so that no task can end any more; each record has its outcome all the same."""
@@ -400,15 +400,24 @@ class Engine:
 
     # -- flush
 
+    def begin_flush(self, queued: Iterable[Waiting] = ()) -> tuple[Flush, asyncio.Future[None]]:
+        """Send what is buffered, and what is queued for its topic, without lingering.
+
+        The future is done when all of it has its outcome, and whoever waited for that before was woken.
+        """
+        done: asyncio.Future[None] = self.loop.create_future()
+        flush = self.accumulator.flush(self.loop.time())
+        flush.began = self.tally.told_now()
+        for call in queued:
+            cover_call(flush, call)
+        self.flushes[flush] = done
+        if flush.done:
+            self._flushed(flush)
+        return flush, done
+
     def flush(self) -> asyncio.Future[None]:
         """Send what is buffered without lingering; done when all of it has its outcome."""
-        done = self.loop.create_future()
-        flush = self.accumulator.flush(self.loop.time())
-        if flush.done:
-            done.set_result(None)
-        else:
-            self.flushes[flush] = done
-        return done
+        return self.begin_flush()[1]
 
     async def nobody_waits(self) -> None:
         """Wait until no call waits to be accepted."""
@@ -424,9 +433,7 @@ class Engine:
                 done.set_result(None)
 
     def _flushed(self, flush: Flush) -> None:
-        done = self.flushes.pop(flush)
-        if not done.done():
-            done.set_result(None)
+        self.accumulator.waker.wake_after_all(self.flushes.pop(flush))
 
 
 def _no_alarm(deadline: float) -> None:

@@ -32,6 +32,7 @@ from aioproducer._state.checking import (
     checked_timestamp,
     checked_topic,
 )
+from aioproducer._state.flushing import not_placed
 from aioproducer._state.queues import NO_LEADER
 from aioproducer.errors import (
     BufferFullError,
@@ -77,6 +78,7 @@ class Stead:
         self.asked_at = asked_at
         # Ends the record with this text, and says whether that was done; None once it has a place, or its end.
         self.take_back: Callable[[str], bool] | None = None
+        self.call: Waiting | None = None
 
     def on_awaited(self, batch: Batch) -> None:
         """Somebody waits for the record: its topic is asked for already, nothing can be hurried."""
@@ -312,7 +314,10 @@ class Intake:
         def failed(error: DeliveryError) -> None:
             leave()
             stand_in.fail(error, 2)
-            self.engine.tally.failed(topic, 1, error)
+            failure = self.engine.tally.failed(topic, 1, error)
+            assert failure is not None  # noqa: S101  # of one record
+            for flush in not_placed(waiting, failure):
+                self.engine.settlement.on_flushed(flush)
 
         def take_back(text: str) -> bool:
             taken = self.admission.withdraw(waiting, self.loop.time())
@@ -338,6 +343,7 @@ class Intake:
         if not self.admission.hold_memory(waiting):
             raise BufferFullError(topic=topic)
         stead.take_back = take_back
+        stead.call = waiting
         self.queued[delivery] = stead
         self.admission.join(waiting, now)
         return delivery
@@ -434,6 +440,10 @@ class Intake:
         return choose(self.partitioner, queues.name, record.key, record.value, everything, available)
 
     # -- afterwards
+
+    def waiting_for_topics(self) -> list[Waiting]:
+        """The records of `send_nowait` that have no place yet."""
+        return [stead.call for stead in self.queued.values() if stead.call is not None]
 
     def close(self) -> None:
         """Tell the interceptors that nothing follows."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from itertools import islice
 from typing import TYPE_CHECKING
 
 from aioproducer._net.engine import root_of
@@ -33,15 +32,17 @@ def loads(engine: Engine, intake: Intake) -> tuple[Load, Load]:
     buffered, flying = Load(), Load()
     buffered.records = len(intake.queued)
     buffered.bytes = engine.admission.bytes_held
-    for batch in engine.accumulator.live:
+    for batch in list(engine.accumulator.live):
         (flying if batch.in_flight else buffered).add(batch)
     return buffered, flying
 
 
 def oldest_unacked(engine: Engine, intake: Intake, now: float) -> float | None:
     """For how long the oldest record without an outcome has waited."""
-    since = [batch.opened_at for batch in engine.accumulator.live]
-    since += [stead.asked_at for stead in islice(intake.queued.values(), 1)]
+    since = [
+        moment for batch in list(engine.accumulator.live) if (moment := batch.waiting_since()) is not None
+    ]
+    since += [stead.asked_at for stead in list(intake.queued.values())[:1]]
     return now - min(since) if since else None
 
 

@@ -14,10 +14,11 @@ from typing import TYPE_CHECKING, Any
 import attrs
 
 from aioproducer._core import BATCH_OVERHEAD, Budget, Lane, Waker
-from aioproducer._state.batches import Flush, QueuedBatch
+from aioproducer._state.batches import QueuedBatch
 from aioproducer._state.compression_ratio import CompressionRatios
 from aioproducer._state.deadlines import Deadlines
 from aioproducer._state.facts import NO_TOPIC_ID
+from aioproducer._state.flushing import Flush, cover, pass_on
 from aioproducer._state.gapless import gap_of
 from aioproducer._state.queues import NO_LEADER, NO_LOSS, NodeQueue, PartitionQueue, TopicQueues
 from aioproducer._state.rewriting import without_settled
@@ -26,7 +27,7 @@ from aioproducer._state.slowness import PULSE
 from aioproducer._state.sticky import LoadTable, in_rack
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from aioproducer._state.gapless import Gap
     from aioproducer._state.sticky import Random
@@ -367,8 +368,6 @@ class Accumulator:
             batch.answered_at,
         )
         self.live[heir] = None
-        for flush in batch.flushes:
-            flush.add(heir)
         return heir
 
     def newest(self, queue: PartitionQueue) -> tuple[QueuedBatch, int]:
@@ -586,8 +585,8 @@ class Accumulator:
 
     # -- leaving
 
-    def retire(self, batch: QueuedBatch, to: Iterable[QueuedBatch] = ()) -> list[Flush]:
-        """Forget a batch whose records all have their outcome, or live on in `to`; the flushes that are done now."""
+    def retire(self, batch: QueuedBatch, to: Sequence[QueuedBatch] = ()) -> None:
+        """Forget a batch whose records all have their outcome, or live on in `to`."""
         self.live.pop(batch, None)
         self.aging.pop(batch, None)
         charged, batch.charged = batch.charged, 0
@@ -595,15 +594,16 @@ class Accumulator:
             heir.charged = min(heir.size, charged)
             charged -= heir.charged
         batch.lane.release(charged)
-        return [flush for flush in batch.flushes if flush.settled()]
+        if to:
+            pass_on(batch, to)
 
     def flush(self, now: float) -> Flush:
         """Make everything that is buffered sendable at once, and watch it."""
         flush = Flush()
         for batch in self.live:
-            flush.add(batch)
-            batch.urgent = True
-        flush.done = flush.waiting == 0
+            if batch.pending:
+                cover(flush, batch)
+                batch.urgent = True
         self.consider_all(now)
         return flush
 

@@ -23,6 +23,7 @@ from aioproducer._core import (
     record_size,
 )
 from aioproducer._state.deadlines import Deadlines
+from aioproducer._state.flushing import placed
 from aioproducer._state.topic_errors import no_such_partition, still_unknown
 from aioproducer.errors import BufferFullError, RecordError, RecordTooLargeError
 
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
     from aioproducer._core import Delivery
     from aioproducer._state.accumulator import Accumulator
     from aioproducer._state.bulk import BulkWaiting
+    from aioproducer._state.flushing import Flush
     from aioproducer._state.queues import PartitionQueue, TopicQueues
     from aioproducer.errors import KafkaError
 
@@ -91,8 +93,9 @@ class Waiting:
     # Its place among all calls, in the order in which they were made.
     number: int = 0
     held: int = 0
-    # Accepted already, as far as its caller is concerned: `send_nowait` gave out a delivery.
+    # Accepted already, as far as its caller is concerned: `send_nowait` gave out a delivery. Flushes wait for it.
     queued: bool = False
+    flushes: tuple[Flush, ...] = ()
     ended: bool = False
     # In the heap of deadlines, which may hold it for a while after it has ended.
     watched: bool = False
@@ -420,6 +423,9 @@ class Admission:
 
     def _accept(self, call: Waiting, delivery: Delivery, queue: PartitionQueue) -> None:
         place = self.accumulator.newest(queue)
+        if call.flushes:
+            placed(call, *place)
+            self.accumulator.hurry(place[0])
         tell = call.on_accepted
         self._end(call)
         tell(delivery)

@@ -9,6 +9,7 @@ from aioproducer._core import Batch
 from aioproducer._state.facts import NO_TOPIC_ID
 
 if TYPE_CHECKING:
+    from aioproducer._state.flushing import Covered
     from aioproducer._state.gapless import Gap
     from aioproducer._state.queues import PartitionQueue
     from aioproducer.errors import KafkaError
@@ -74,7 +75,7 @@ class QueuedBatch(Batch):
         self.nth = 0
         # The id of the topic that the newest attempt was for; none where requests name topics.
         self.sent_to = NO_TOPIC_ID
-        self.flushes: list[Flush] = []
+        self.flushes: list[Covered] = []
         # In gapless mode: a record before these was lost, so that they end as soon as they are proven not written.
         self.gap: Gap | None = None
 
@@ -91,24 +92,3 @@ class QueuedBatch(Batch):
     def next_sequence(self) -> int:
         """The sequence number after this batch's last record; they wrap from 2**31 - 1 to 0."""
         return (self.sequence + self.record_count) % SEQUENCE_MODULUS
-
-
-class Flush:
-    """What one `flush()` waits for: the batches that held records when it was called."""
-
-    __slots__ = ("done", "waiting")
-
-    def __init__(self) -> None:
-        self.waiting = 0
-        self.done = False
-
-    def add(self, batch: QueuedBatch) -> None:
-        """Wait for this batch as well."""
-        self.waiting += 1
-        batch.flushes.append(self)
-
-    def settled(self) -> bool:
-        """One batch fewer; True when it was the last."""
-        self.waiting -= 1
-        self.done = self.waiting == 0
-        return self.done

@@ -20,11 +20,13 @@ if TYPE_CHECKING:
 class Gap:
     """A loss in one partition, and the batches that failed because of it."""
 
-    __slots__ = ("batches", "cause", "opened_at", "seen")
+    __slots__ = ("batches", "cause", "failure", "opened_at", "seen")
 
-    def __init__(self, cause: KafkaError, opened_at: float) -> None:
+    def __init__(self, cause: KafkaError, opened_at: float, failure: int = 0) -> None:
         self.cause = cause
         self.opened_at = opened_at
+        # The number of the failure that the loss is.
+        self.failure = failure
         self.batches: list[QueuedBatch] = []
         self.seen = False
 

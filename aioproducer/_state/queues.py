@@ -49,6 +49,7 @@ class PartitionQueue(Partition):
     """
 
     __slots__ = (
+        "__weakref__",
         "accumulator",
         "ahead",
         "broken",

@@ -53,7 +53,7 @@ def largest_record(batch: QueuedBatch) -> int:
 def _rewrite(
     batch: QueuedBatch, make: Callable[[QueuedBatch, int], QueuedBatch], limit: int, wanted: set[int]
 ) -> list[QueuedBatch]:
-    deadlines = batch.deadlines()
+    deadlines, accepted = batch.deadlines(), batch.accepted_times()
     places: list[tuple[Batch, int] | None] = []
     children: list[QueuedBatch] = []
     for index, (timestamp, key, value, headers) in enumerate(_stored(batch)):
@@ -65,7 +65,7 @@ def _rewrite(
             children.append(make(batch, len(children)))
         child = children[-1]
         place = (child, child.record_count)
-        child.append(key, value, headers, timestamp, now=batch.opened_at, deadline=deadlines[index])
+        child.append(key, value, headers, timestamp, now=accepted[index], deadline=deadlines[index])
         places.append(_already_settled(batch, index, place))
     for child in children:
         child.close()

@@ -8,6 +8,7 @@ from aioproducer._state import rewriting
 from aioproducer._state.backoff import Backoff
 from aioproducer._state.batches import QueuedBatch
 from aioproducer._state.facts import NO_TOPIC_ID
+from aioproducer._state.flushing import ended
 from aioproducer._state.gapless import Gap, gap_of
 from aioproducer._state.queues import PartitionQueue
 from aioproducer._state.sequences import OUT_OF_ORDER_SEQUENCE
@@ -18,11 +19,11 @@ from aioproducer.errors import BrokerError, DeliveryError, DeliveryTimeoutError,
 from aioproducer.outcome import Outcome
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Collection, Iterable
 
     from aioproducer._core import Lane
     from aioproducer._state.accumulator import Accumulator
-    from aioproducer._state.batches import Flush
+    from aioproducer._state.flushing import Flush
     from aioproducer._state.queues import TopicQueues
     from aioproducer._state.sticky import Random
     from aioproducer._state.tally import Tally
@@ -209,8 +210,10 @@ class Settlement:
         count = batch.acknowledge(base_offset, log_append_time)
         self.sequences.acknowledged(batch.queue, batch, now)
         self.tally.acknowledged(batch, count, size, now)
+        flushed = ended(batch, Outcome.ACKED, count)
         self._note_offset(batch, base_offset, now)
         self._end(batch, None)
+        self._finish(flushed)
         if batch.attempts > 1 or now - batch.opened_at >= SLOW:
             self.on_ended(batch, count, None, now)
 
@@ -253,10 +256,11 @@ class Settlement:
         """The records of the batch that have no outcome yet are lost."""
         lost = batch.pending
         self._conclude(batch, error)
+        number = self.tally.failures
         if lost:
             self.on_lost(error)
         if self.gapless:
-            self._open_gap(batch, error, now)
+            self._open_gap(batch, error, now, number)
         if batch.attempts:
             self.on_ended(batch, lost, error, now)
 
@@ -268,8 +272,16 @@ class Settlement:
             self.sequences.unknown(batch.queue, batch)
         else:
             self.sequences.not_appended(batch.queue, batch)
-        self.tally.failed(batch.topic, count, error)
+        flushed = self._failed(batch, error, count)
         self._end(batch, error)
+        self._finish(flushed)
+
+    def _failed(
+        self, batch: QueuedBatch, error: KafkaError, count: int, indexes: Collection[int] | None = None
+    ) -> list[Flush]:
+        """So many records of the batch (those at `indexes`, or all) failed; returns the flushes that are done by this."""
+        failure = self.tally.failed(batch.topic, count, error)
+        return [] if failure is None else ended(batch, error.outcome, count, indexes, failure)
 
     def _refuse(self, batch: QueuedBatch, answer: PartitionAnswer, decided: Verdict, now: float) -> None:
         error = self._broker_error(batch, answer, decided, now)
@@ -313,7 +325,8 @@ class Settlement:
         # KIP-467: the records at fault get their own message; the others may be sent again by the user.
         for index, text in named.items():
             own = self._code_error(batch, answer, error.outcome, now, message=text or answer.message)
-            self.tally.failed(batch.topic, batch.fail_some([index], own, NUMBER[own.outcome]), own)
+            count = batch.fail_some([index], own, NUMBER[own.outcome])
+            self._finish(self._failed(batch, own, count, [index]))
             self.on_lost(own)
 
     def _bystander(
@@ -414,7 +427,8 @@ class Settlement:
             child.plain_size = child.size
             self.accumulator.watch_rest(child)
         self.sequences.replace(queue, batch, children)
-        self._finish(self.accumulator.retire(batch, to=children), batch)
+        self.accumulator.retire(batch, to=children)
+        self.on_room(batch.lane)
         for child in reversed(children):
             queue.put_back(child)
 
@@ -434,10 +448,10 @@ class Settlement:
         if error is not None:
             # Whoever reports failures that nobody looked at is woken.
             self.accumulator.wake_by(batch.opened_at)
-        self._finish(self.accumulator.retire(batch), batch)
-
-    def _finish(self, flushed: Iterable[Flush], batch: QueuedBatch) -> None:
+        self.accumulator.retire(batch)
         self.on_room(batch.lane)
+
+    def _finish(self, flushed: Iterable[Flush]) -> None:
         for flush in flushed:
             self.on_flushed(flush)
 
@@ -477,10 +491,11 @@ class Settlement:
             self._look_again(batch.queue, now)
             return
         self._end_some(batch, indexes, error, now)
+        number = self.tally.failures
         self.on_lost(error)
         # What was written once goes on as a whole, with the records that are lost to their senders.
         if self.gapless and not batch.attempts:
-            self._open_gap(batch, error, now, after=indexes[-1])
+            self._open_gap(batch, error, now, number, after=indexes[-1])
 
     def _too_late(self, batch: QueuedBatch, now: float, *, written: bool) -> DeliveryTimeoutError:
         return DeliveryTimeoutError(
@@ -499,7 +514,7 @@ class Settlement:
             self._conclude(batch, error)
         else:
             count = batch.fail_some(indexes, error, NUMBER[error.outcome])
-            self.tally.failed(batch.topic, count, error)
+            self._finish(self._failed(batch, error, count, indexes))
         self._look_again(batch.queue, now)
         return count
 
@@ -558,12 +573,14 @@ class Settlement:
 
     # -- gapless mode
 
-    def _open_gap(self, batch: QueuedBatch, error: KafkaError, now: float, after: int = -1) -> None:
+    def _open_gap(
+        self, batch: QueuedBatch, error: KafkaError, now: float, number: int, after: int = -1
+    ) -> None:
         """A record was lost: what was sent behind it and is not written yet ends now, the rest as soon as it is known."""
         queue = batch.queue
         gap = gap_of(queue)
         if gap is None:
-            gap = queue.gap = Gap(error, now)
+            gap = queue.gap = Gap(error, now, number)
             self.gaps = [*(known for known in self.gaps if known.open), gap]
         queue.lost_at = self.accumulator.lost_at = now
         gap.batches.append(batch)
@@ -587,11 +604,11 @@ class Settlement:
         if gap is not None and batch.gap is None:
             self._end_some(batch, [index], gap.error(batch, batch.opened_at), batch.opened_at)
 
-    def gaps_seen(self) -> None:
-        """Somebody was told of all losses so far."""
+    def gaps_seen(self, flush: Flush | None = None) -> None:
+        """Somebody was told of all losses so far, or of those that this flush knows of."""
         for gap in self.gaps:
-            gap.seen = True
-        self.gaps.clear()
+            gap.seen = gap.seen or flush is None or flush.knows_of(gap.failure)
+        self.gaps = [gap for gap in self.gaps if not gap.seen]
 
 
 def refused_as_too_large(error: BrokerError, size: int) -> RefusedAsTooLargeError:

@@ -3,21 +3,26 @@
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections import Counter
+from collections import Counter, deque
 from copy import copy
+from itertools import islice
 from typing import TYPE_CHECKING
 
 import attrs
 
+from aioproducer._state.flushing import FIRST_ERRORS, Failure
 from aioproducer.outcome import Outcome
+from aioproducer.owners import Told
 from aioproducer.records import FlushReport
 from aioproducer.stats import BYTES_BOUNDS, RATIO_BOUNDS, SECONDS_BOUNDS, Histogram
 
 if TYPE_CHECKING:
     from aioproducer._state.batches import QueuedBatch
+    from aioproducer._state.flushing import Flush
     from aioproducer.errors import KafkaError
 
-FIRST_ERRORS = 10
+# Errors that are kept for owners of reports that were not told of them yet.
+KEPT_FAILURES = 100
 
 
 class Buckets:
@@ -69,8 +74,8 @@ class Tally:
     request_time: Buckets = attrs.Factory(lambda: Buckets(SECONDS_BOUNDS))
     batch_size: Buckets = attrs.Factory(lambda: Buckets(BYTES_BOUNDS))
     compression_ratio: Buckets = attrs.Factory(lambda: Buckets(RATIO_BOUNDS))
-    _first_errors: list[KafkaError] = attrs.Factory(list)
-    _reported: Totals = Totals()
+    failures: int = 0
+    _kept: deque[Failure] = attrs.Factory(lambda: deque(maxlen=KEPT_FAILURES))
 
     @property
     def totals(self) -> Totals:
@@ -92,10 +97,10 @@ class Tally:
         self.queue_time.add(batch.drained_at - batch.opened_at)
         self.request_time.add(now - batch.written_at)
 
-    def failed(self, topic: str, count: int, error: KafkaError) -> None:
+    def failed(self, topic: str, count: int, error: KafkaError) -> Failure | None:
         """So many records ended with this error."""
         if not count:
-            return
+            return None
         if error.outcome is Outcome.UNKNOWN:
             self.unknown += count
         else:
@@ -103,21 +108,57 @@ class Tally:
         self.last_error = error
         self.failed_by_error[error_name(error)] += count
         self.losses_by_topic[topic] += count
-        if len(self._first_errors) < FIRST_ERRORS:
-            self._first_errors.append(error)
+        self.failures += 1
+        failure = Failure(self.failures, error)
+        self._kept.append(failure)
+        return failure
 
-    def report(self) -> FlushReport:
-        """What ended since the last report."""
-        before, now = self._reported, self.totals
-        # Copies: what a batch refers to shall not collect the frames of those who raise it.
-        errors, self._first_errors = tuple(map(copy, self._first_errors)), []
-        self._reported = now
-        return FlushReport(
-            acked=now.acked - before.acked,
-            not_written=now.not_written - before.not_written,
-            unknown=now.unknown - before.unknown,
-            first_errors=errors,
+    # -- reports
+
+    def told_now(self) -> Told:
+        """What somebody knows who is told of everything up to now."""
+        return Told(self.acked, self.not_written, self.unknown, self.failures)
+
+    def report(self, flush: Flush, told: Told) -> tuple[FlushReport, Told]:
+        """What an owner of reports is told at the end of a flush, and what it is told of by then."""
+        began, ended = flush.began, flush.counts
+        now = Told(
+            began.acked + ended[Outcome.ACKED],
+            began.not_written + ended[Outcome.NOT_WRITTEN],
+            began.unknown + ended[Outcome.UNKNOWN],
+            began.failures,
+            frozenset(number for number in told.ahead | flush.told if number > began.failures),
         )
+        if now.records < told.records:
+            # Two flushes of one scope ended in the other order than they began, and the later one has told all of this.
+            return FlushReport(), told
+        not_written, unknown = now.not_written - told.not_written, now.unknown - told.unknown
+        lost = not_written + unknown > 0
+        before = self._failures_between(told, began.failures)
+        # Copies: what a batch refers to shall not collect the frames of those who raise it.
+        errors = tuple(copy(error) for error in (*before, *flush.errors)[:FIRST_ERRORS]) if lost else ()
+        report = FlushReport(
+            now.acked - told.acked,
+            not_written,
+            unknown,
+            errors,
+            first_errors_dropped=lost and self._some_dropped(told, began.failures),
+        )
+        return report, now
+
+    def _failures_between(self, told: Told, until: int) -> list[KafkaError]:
+        """The first errors up to a number that an owner was not told of, as far as they are kept."""
+        found = (
+            failure.error
+            for failure in self._kept
+            if told.failures < failure.number <= until and failure.number not in told.ahead
+        )
+        return list(islice(found, FIRST_ERRORS))
+
+    def _some_dropped(self, told: Told, until: int) -> bool:
+        """Whether there were errors up to a number that an owner was not told of, and that are not kept any more."""
+        dropped = min(until, self.failures - len(self._kept))
+        return dropped - told.failures > sum(number <= dropped for number in told.ahead)
 
 
 def error_name(error: BaseException) -> str:

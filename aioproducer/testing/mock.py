@@ -6,13 +6,15 @@ import asyncio
 import copy
 import logging
 import os
-from collections.abc import AsyncIterable, Callable, Iterable, Mapping
+from collections.abc import AsyncIterable, Callable, Coroutine, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Generic, Self, overload
 
 from aioproducer._core import Clock, sending_of
 from aioproducer.config import ProducerConfig
+from aioproducer.coroutines import marked_as_coroutine_function
 from aioproducer.errors import BufferFullError, KafkaError, StateError
 from aioproducer.interceptors import run_close
+from aioproducer.owners import Owner, Scope, TaskOwners, Told
 from aioproducer.records import CloseReport, FlushReport, PartitionInfo
 from aioproducer.stats import Health, Stats
 from aioproducer.testing.mock_base import ProducerBase
@@ -22,7 +24,7 @@ from aioproducer.testing.mock_checks import checked_partitions, checked_seconds,
 from aioproducer.testing.mock_controls import MockControls
 from aioproducer.testing.mock_coordinators import MockCoordinators
 from aioproducer.testing.mock_intake import MockIntake
-from aioproducer.testing.mock_ledger import Ledger, MockRecord, Totals
+from aioproducer.testing.mock_ledger import Held, Ledger, MockRecord, Totals
 from aioproducer.testing.mock_plan import Plan
 from aioproducer.testing.mock_transaction_calls import MockTransactionCalls
 from aioproducer.testing.mock_transaction_controls import MockTransactionControls
@@ -185,6 +187,7 @@ class MockProducer(
         self._mock_intake: MockIntake | None = None
         self._ended: asyncio.Future[None] | None = None
         self._at_close = Totals()
+        self._owners = TaskOwners()
 
     # -- life
 
@@ -200,6 +203,7 @@ class MockProducer(
         self._mock_transactions.bind(intake)
         # `_accepting` stays false: every record takes the long way, through `_send_slowly` and `_send_now`.
         self._bind(intake.topics, Clock(), loop, running_loop, self.config.max_request_size)
+        self._follow_tasks(self._owners.entries, asyncio.current_task)
         self._phase = "running"
 
     async def ready(self, timeout: float | None = None) -> None:
@@ -241,6 +245,7 @@ class MockProducer(
         if self._phase != "running":
             raise StateError("the producer is closing and accepts no more records")
         self._mock_transactions.check_send()
+        self._note_task()
         return intake
 
     async def close(self, timeout: float | None = None) -> CloseReport:
@@ -288,11 +293,13 @@ class MockProducer(
             self._mock_transactions.on_lost(error)
         intake.lines.refuse_all(error)
 
-    async def _all_settled(self) -> None:
+    async def _all_settled(self) -> list[Held]:
         """Wait until everything that was accepted so far has its outcome, and its callbacks have run."""
-        for held in list(self._ledger.pending.values()):
+        waited_for = list(self._ledger.pending.values())
+        for held in waited_for:
             await held.delivery.wait(None)
         await asyncio.sleep(0)
+        return waited_for
 
     def _give_up(self) -> None:
         if self._phase == "closed":
@@ -440,15 +447,35 @@ class MockProducer(
 
     # -- waiting and looking
 
-    async def flush(self, timeout: float | None = None) -> FlushReport:
+    @marked_as_coroutine_function
+    def flush(self, timeout: float | None = None) -> Coroutine[Any, Any, FlushReport]:
         """Wait until everything that was accepted before this call has its outcome; see `Producer.flush`.
 
         With `auto_complete=False` it waits for the test to complete its records.
         """
+        return self._flush(calling_task(), timeout)
+
+    def scope(self) -> Scope:
+        """Reports of their own; see `Producer.scope`."""
+
+        def now() -> Told:
+            self._intake_alive()
+            return self._ledger.told_now()
+
+        return Scope(self._flush, now)
+
+    async def _flush(self, owner: Owner | asyncio.Task[Any] | None, timeout: float | None) -> FlushReport:
         self._intake_alive()
+        told_to = owner if isinstance(owner, Owner) else self._owners.of(owner or calling_task())
+        began = self._ledger.told_now()
         async with asyncio.timeout(checked_seconds("timeout", timeout)):
-            await self._all_settled()
-        return self._ledger.report()
+            waited_for = await self._all_settled()
+        report, told_to.told = self._ledger.report(began, waited_for, told_to.told)
+        return report
+
+    def _first_send(self, task: asyncio.Task[Any]) -> None:
+        """Called by the core: a task sends that has not sent before."""
+        self._owners.begin(task, self._ledger.told_now())
 
     async def partitions_for(self, topic: str, *, timeout: float | None = None) -> tuple[PartitionInfo, ...]:
         """The partitions of a topic, which are known at once."""
@@ -500,6 +527,12 @@ class MockProducer(
 
     def __reduce__(self) -> Any:
         raise TypeError("a producer cannot be pickled; producer.config can")
+
+
+def calling_task() -> asyncio.Task[Any] | None:
+    """The task that runs now, None outside of tasks."""
+    loop = running_loop()
+    return None if loop is None else asyncio.current_task(loop)
 
 
 def running_loop() -> asyncio.AbstractEventLoop | None:

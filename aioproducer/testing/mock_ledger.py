@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 
 import attrs
 
@@ -17,10 +17,12 @@ from aioproducer.errors import (
     RefusedAsTooLargeError,
 )
 from aioproducer.outcome import Outcome
+from aioproducer.owners import Told
 from aioproducer.records import FlushReport
 from aioproducer.testing.mock_checks import PlainHeaders
 from aioproducer.testing.mock_topics import MockPartition
 
+ACKED = 1
 NUMBER = {Outcome.NOT_WRITTEN: 2, Outcome.UNKNOWN: 3}
 FIRST_ERRORS = 10
 
@@ -100,8 +102,8 @@ class Ledger:
         self.last_error: KafkaError | None = None
         self._timers: dict[Batch, asyncio.TimerHandle] = {}
         self._watching: list[asyncio.Future[None]] = []
-        self._first_errors: list[KafkaError] = []
-        self._reported = Totals()
+        # Every failure, with the batch of the record that failed, if it had one.
+        self._failures: list[tuple[Batch | None, KafkaError]] = []
 
     # -- accepted
 
@@ -161,7 +163,7 @@ class Ledger:
         """The record ends with this, and no transaction fails by that."""
         self._release(held)
         held.batch.fail(told, NUMBER[told.outcome])
-        self.count_failure(held.record.topic, told)
+        self.count_failure(held.record.topic, told, held.batch)
         self.on_settled()
 
     def reveal(self, *, committed: bool) -> None:
@@ -187,7 +189,7 @@ class Ledger:
         held.partition.lane.release(batch.charged)
         return batch.charged
 
-    def count_failure(self, topic: str, error: KafkaError) -> None:
+    def count_failure(self, topic: str, error: KafkaError, batch: Batch | None = None) -> None:
         """Count a record that was not written, or perhaps."""
         before = self.totals
         if error.outcome is Outcome.UNKNOWN:
@@ -197,15 +199,35 @@ class Ledger:
         self.failed_by_error[str(getattr(error, "name", type(error).__name__))] += 1
         self.losses_by_topic[topic] += 1
         self.last_error = error
-        if len(self._first_errors) < FIRST_ERRORS:
-            self._first_errors.append(error)
+        self._failures.append((batch, error))
 
-    def report(self) -> FlushReport:
-        """What ended since the last report."""
-        new = self.totals.since(self._reported)
-        errors, self._first_errors = tuple(self._first_errors), []
-        self._reported = self.totals
-        return FlushReport(new.acked, new.not_written, new.unknown, errors)
+    def told_now(self) -> Told:
+        """What somebody knows who is told of everything up to now."""
+        return Told(self.totals.acked, self.totals.not_written, self.totals.unknown, len(self._failures))
+
+    def report(self, began: Told, waited_for: Collection[Held], told: Told) -> tuple[FlushReport, Told]:
+        """What an owner of reports is told by a flush that began then and waited for these, and what it knows by that."""
+        ends = Counter(held.batch.fate(0)[0] for held in waited_for)
+        now = Told(
+            began.acked + ends[ACKED],
+            began.not_written + ends[NUMBER[Outcome.NOT_WRITTEN]],
+            began.unknown + ends[NUMBER[Outcome.UNKNOWN]],
+            began.failures,
+            self._numbers_of({held.batch for held in waited_for}, began.failures),
+        )
+        if now.records < told.records:
+            # Another flush of the same owner began later, and has told all of this.
+            return FlushReport(), told
+        new = sorted({*range(told.failures, now.failures), *now.ahead} - told.ahead)
+        errors = tuple(self._failures[number][1] for number in new[:FIRST_ERRORS])
+        report = FlushReport(
+            now.acked - told.acked, now.not_written - told.not_written, now.unknown - told.unknown, errors
+        )
+        return report, now
+
+    def _numbers_of(self, batches: Collection[Batch], begin: int) -> frozenset[int]:
+        behind = enumerate(self._failures[begin:], begin)
+        return frozenset(number for number, (batch, _) in behind if batch in batches)
 
 
 def as_delivery_error(error: Exception, record: MockRecord) -> DeliveryError:

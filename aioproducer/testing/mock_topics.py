@@ -11,7 +11,7 @@ from aioproducer._core import Batch, Lane, Partition, Topic
 class MockPartition(Partition):
     """One partition. Every record gets a batch of its own, so that each can be completed alone."""
 
-    __slots__ = ("loop", "next_offset", "withdraw_batch")
+    __slots__ = ("__weakref__", "loop", "next_offset", "withdraw_batch")
 
     def __init__(
         self,

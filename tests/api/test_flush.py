@@ -10,7 +10,7 @@ import pytest
 from aioproducer import BrokerError, Delivery, DeliveryError, FlushReport, Outcome, Producer
 from aioproducer.testing import EmbeddedKafka
 from tests.api.conftest import Make
-from tests.api.support import LIMIT, held_requests, started, unknown_topic, values, warm
+from tests.api.support import LIMIT, held_requests, started, unknown_topic, until, values, warm
 
 REFUSED = "INVALID_REQUIRED_ACKS"
 
@@ -162,6 +162,27 @@ async def test_callbacks_have_run(producer: Producer) -> None:
         delivery.add_done_callback(lambda one: told.append(one.result().offset))
     await producer.flush()
     assert told == list(range(200))
+
+
+async def test_very_many_callbacks_have_run(producer: Producer) -> None:
+    """Callbacks run in slices, turn by turn of the loop: flush() returns behind the last one, of a record that it covers."""
+    told: list[Delivery] = []
+    for _ in range(5000):
+        (await producer.send("one", b"v")).add_done_callback(told.append)
+    await producer.flush()
+    assert len(told) == 5000
+
+
+async def test_callbacks_of_what_was_resolved_before_have_run(producer: Producer) -> None:
+    """Those that wait in line for their turn when flush() is called come first."""
+    told: list[Delivery] = []
+    deliveries = [await producer.send("one", b"v") for _ in range(5000)]
+    for delivery in deliveries:
+        delivery.add_done_callback(told.append)
+    await until(deliveries[-1].done)
+    assert len(told) < 5000
+    await producer.flush()
+    assert len(told) == 5000
 
 
 async def test_callbacks_have_run_though_all_was_resolved(producer: Producer) -> None:

@@ -8,6 +8,7 @@ from tests.mutants.answers import ANSWERS
 from tests.mutants.callers import CALLERS
 from tests.mutants.days import DAYS
 from tests.mutants.exactly_once import EXACTLY_ONCE
+from tests.mutants.flushing import FLUSHING
 from tests.mutants.mutant import Mutant
 from tests.mutants.quiet import QUIET
 from tests.mutants.told import TOLD
@@ -535,8 +536,8 @@ MUTANTS: Final = (
         name="nobody-told-of-free-memory",
         kind="memory",
         file="_state/settlement.py",
-        line="self.on_room(batch.lane)",
-        instead="pass",
+        line="        self.accumulator.retire(batch)\n        self.on_room(batch.lane)",
+        instead="        self.accumulator.retire(batch)",
         bug="Memory comes back and whoever waits for it is not woken.",
         by=("tests/state/test_settlement.py",),
     ),
@@ -652,24 +653,6 @@ MUTANTS: Final = (
         by=("tests/proxy/test_silence.py::test_a04_errors_do_not_refer_to_each_other",),
     ),
     # -- waking
-    Mutant(
-        name="flush-not-woken-by-purge",
-        kind="waking",
-        file="_state/accumulator.py",
-        line="for flush in batch.flushes if flush.settled()]",
-        instead="for flush in batch.flushes if batch.attempts and flush.settled()]",
-        bug="flush() waits for ever for records that were purged, cancelled or expired before they were sent.",
-        by=("tests/state/test_flushes_that_end.py",),
-    ),
-    Mutant(
-        name="flush-does-not-wait-for-parts-of-a-split",
-        kind="waking",
-        file="_state/accumulator.py",
-        line="            flush.add(heir)",
-        instead="            pass",
-        bug="flush() returns while the parts of a split batch are on their way.",
-        by=("tests/state/test_settlement.py",),
-    ),
     Mutant(
         name="death-of-the-supervisor-unnoticed",
         kind="waking",
@@ -1156,8 +1139,8 @@ MUTANTS: Final = (
         name="loss-opens-no-gap",
         kind="gapless",
         file="_state/settlement.py",
-        line="        if self.gapless:\n            self._open_gap(batch, error, now)",
-        instead="        if False:\n            self._open_gap(batch, error, now)",
+        line="        if self.gapless:\n            self._open_gap(batch, error, now, number)",
+        instead="        if False:\n            self._open_gap(batch, error, now, number)",
         bug="What was sent behind a lost record is written past it.",
         by=("tests/state/test_gapless.py",),
     ),
@@ -1271,4 +1254,5 @@ MUTANTS: Final = (
     *QUIET,
     *DAYS,
     *CALLERS,
+    *FLUSHING,
 )

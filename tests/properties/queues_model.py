@@ -13,7 +13,8 @@ from collections.abc import Iterator, Sequence
 import attrs
 
 from aioproducer._core import Delivery
-from aioproducer._state.batches import Flush, QueuedBatch
+from aioproducer._state.batches import QueuedBatch
+from aioproducer._state.flushing import Flush
 from aioproducer._state.queues import PartitionQueue
 from aioproducer.outcome import Outcome
 from tests.properties.sizes import Content, framed, together
@@ -98,11 +99,18 @@ class Partition:
 
 @attrs.define(eq=False)
 class Watch:
-    """A flush: the batches whose end it waits for."""
+    """A flush, and the records whose outcome it waits for: those that were there when it was called."""
 
     real: Flush
-    waits_for: list[Batch]
-    told: bool
+    covers: list[Record]
+
+    @property
+    def done(self) -> bool:
+        return not any(record.pending for record in self.covers)
+
+    def ended_as(self, outcome: Outcome) -> int:
+        """How many of the records did."""
+        return sum(record.outcome is outcome for record in self.covers)
 
 
 @attrs.define(eq=False)
@@ -233,10 +241,6 @@ class Reference:
         self.batches.remove(batch)
         self.batches.extend(children)
         batch.ended = True
-        for watch in self.watches:
-            if batch in watch.waits_for:
-                watch.waits_for.remove(batch)
-                watch.waits_for.extend(children)
 
     def withdrawn(self, record: Record) -> bool:
         """A record whose batch has never left is taken back."""
@@ -272,7 +276,7 @@ class Reference:
         """Everything is urgent, and watched."""
         for batch in self.batches:
             batch.hurried = True
-        self.watches.append(Watch(real, list(self.batches), told=not self.batches))
+        self.watches.append(Watch(real, [record for batch in self.batches for record in batch.pending]))
 
     def _settle(self, record: Record, outcome: Outcome) -> None:
         record.outcome = outcome
@@ -291,9 +295,6 @@ class Reference:
         for partition in self.everywhere():
             if batch in partition.queue:
                 partition.queue.remove(batch)
-        for watch in self.watches:
-            if batch in watch.waits_for:
-                watch.waits_for.remove(batch)
 
     # -- questions
 

@@ -192,7 +192,7 @@ class AccumulatorMachine(SwarmMachine):
         """A flush watches what is there; a purge behind it empties the queues."""
         watch = self.m.accumulator.flush(self.now)
         self.model.flushed(watch)
-        assert watch.done == (not self.model.batches)
+        assert watch.done == (not any(batch.pending for batch in self.model.batches))
         if purge:
             before = sum(record.pending for record in self.model.records)
             self.model.purged()
@@ -360,7 +360,7 @@ class AccumulatorMachine(SwarmMachine):
         self.the_queues_are_the_models()
         self.accounts_are_exact()
         self.everything_was_told()
-        self.flushes_end_with_their_batches()
+        self.flushes_end_with_their_records()
 
     def nobody_oversleeps(self) -> None:
         """Whoever has to act was woken: a sender that has something to look at, the clock before anything is due."""
@@ -417,12 +417,14 @@ class AccumulatorMachine(SwarmMachine):
             for record in batch.pending:
                 assert record.delivery.outcome is Outcome.PENDING, record
 
-    def flushes_end_with_their_batches(self) -> None:
-        """Not sooner, not later, and each is told once."""
+    def flushes_end_with_their_records(self) -> None:
+        """Not sooner, not later, and each is told once; it has counted its records, and no others."""
         for watch in self.model.watches:
-            assert watch.real.done == (not watch.waits_for)
+            assert watch.real.done == watch.done
             times = sum(watch.real is each for each in self.m.flushed)
-            assert times == int(watch.real.done and not watch.told)
+            assert times == int(watch.done and bool(watch.covers))
+            for outcome in (Outcome.ACKED, Outcome.NOT_WRITTEN, Outcome.UNKNOWN):
+                assert watch.real.counts[outcome] == watch.ended_as(outcome)
 
     # -- the end
 

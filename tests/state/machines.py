@@ -14,8 +14,9 @@ from aioproducer._core import APPENDED, Budget, Delivery, ManualClock, SendPath
 from aioproducer._state.accumulator import Accumulator, Limits
 from aioproducer._state.admission import Admission, ReadyRecord, Waiting
 from aioproducer._state.backoff import Backoff
-from aioproducer._state.batches import Flush, QueuedBatch
+from aioproducer._state.batches import QueuedBatch
 from aioproducer._state.facts import NO_TOPIC_ID
+from aioproducer._state.flushing import Flush
 from aioproducer._state.identities import sequences_of
 from aioproducer._state.own_identity import OwnIdentity
 from aioproducer._state.queues import NodeQueue, PartitionQueue, TopicQueues

@@ -6,9 +6,12 @@ import math
 
 import pytest
 
-from aioproducer._state.tally import FIRST_ERRORS, Buckets, Tally, error_name
+from aioproducer._state.flushing import FIRST_ERRORS, Flush
+from aioproducer._state.tally import KEPT_FAILURES, Buckets, Tally, error_name
 from aioproducer.errors import BrokerError, DeliveryError, DeliveryTimeoutError, KafkaError
 from aioproducer.outcome import Outcome
+from aioproducer.owners import Told
+from aioproducer.records import FlushReport
 from tests.state.machines import LINGER, Machines
 
 DENIED = 29
@@ -25,22 +28,54 @@ def resolve(m: Machines, count: int, code: int) -> None:
     m.answer(m.only(), code, 5 if not code else -1)
 
 
+class Reader:
+    """An owner of reports, told of everything from here on, or from the start."""
+
+    def __init__(self, tally: Tally, *, from_the_start: bool = True) -> None:
+        self.tally = tally
+        self.told = Told() if from_the_start else tally.told_now()
+
+    def begin(self, m: Machines | None = None) -> Flush:
+        """What `flush()` begins with."""
+        flush = Flush() if m is None else m.accumulator.flush(m.now)
+        flush.began = self.tally.told_now()
+        return flush
+
+    def end(self, flush: Flush) -> FlushReport:
+        """What `flush()` ends with."""
+        report, self.told = self.tally.report(flush, self.told)
+        return report
+
+    def report(self) -> FlushReport:
+        """Of a flush that finds everything resolved."""
+        return self.end(self.begin())
+
+
+def numbers(report: FlushReport) -> tuple[int, int, int]:
+    return report.acked, report.not_written, report.unknown
+
+
+def texts(report: FlushReport) -> list[str]:
+    return [str(error).split(" (")[0] for error in report.first_errors]
+
+
 def test_a_report_counts_records_by_their_outcome(m: Machines) -> None:
     """Acknowledged, refused and unknown records of all that ended since the last report."""
     resolve(m, 3, 0)
     resolve(m, 2, DENIED)
     resolve(m, 1, -1)
-    report = m.tally.report()
+    report = Reader(m.tally).report()
     assert (report.acked, report.not_written, report.unknown) == (3, 2, 1)
     assert [type(error) for error in report.first_errors] == [BrokerError, BrokerError]
 
 
 def test_a_report_begins_where_the_last_one_ended(m: Machines) -> None:
     """Nothing is told twice."""
+    reader = Reader(m.tally)
     resolve(m, 3, DENIED)
-    m.tally.report()
+    reader.report()
     resolve(m, 1, 0)
-    report = m.tally.report()
+    report = reader.report()
     assert (report.acked, report.not_written, report.unknown, report.first_errors) == (1, 0, 0, ())
 
 
@@ -50,9 +85,79 @@ def test_only_the_first_errors_are_kept() -> None:
     errors = [DeliveryError(str(number)) for number in range(1000)]
     for error in errors:
         tally.failed("t", 1, error)
-    report = tally.report()
+    report = Reader(tally).report()
     assert report.not_written == 1000
-    assert list(map(str, report.first_errors)) == list(map(str, errors[:FIRST_ERRORS]))
+    kept = errors[-KEPT_FAILURES:]
+    assert list(map(str, report.first_errors)) == list(map(str, kept[:FIRST_ERRORS]))
+    assert report.first_errors_dropped
+
+
+def test_each_owner_is_told_by_itself(m: Machines) -> None:
+    """What one was told is news to the others; who begins late is not told of what was before."""
+    first, second = Reader(m.tally), Reader(m.tally)
+    resolve(m, 2, DENIED)
+    late = Reader(m.tally, from_the_start=False)
+    assert numbers(first.report()) == (0, 2, 0)
+    resolve(m, 1, 0)
+    assert (numbers(second.report()), len(second.report().first_errors)) == ((1, 2, 0), 0)
+    assert numbers(first.report()) == numbers(late.report()) == (1, 0, 0)
+
+
+def test_what_came_after_the_call_is_told_by_the_next(m: Machines) -> None:
+    """A batch that was open at the call took more records: their failure is counted by the report after this one."""
+    reader = Reader(m.tally)
+    m.append(b"a")
+    m.append(b"b")
+    flush = reader.begin(m)
+    m.append(b"c")
+    m.answer(m.only(), DENIED, -1)
+    report = reader.end(flush)
+    assert (numbers(report), len(report.first_errors)) == ((0, 2, 0), 1)
+    report = reader.report()
+    assert (numbers(report), len(report.first_errors)) == ((0, 1, 0), 1)
+    assert reader.report() == FlushReport()
+
+
+def test_an_error_is_told_once(m: Machines) -> None:
+    """A failure that a flush waited for is no news for the next one, which has failures of its own."""
+    reader = Reader(m.tally)
+    m.fill(b"a")
+    flush = reader.begin(m)
+    m.tally.failed("t", 1, DeliveryError("another"))
+    m.answer(m.only(), DENIED, -1)
+    assert (numbers(report := reader.end(flush)), len(report.first_errors)) == ((0, 1, 0), 1)
+    assert "another" not in texts(report)[0]
+    report = reader.report()
+    assert (numbers(report), texts(report)) == ((0, 1, 0), ["another"])
+
+
+def test_flushes_that_end_in_the_other_order(m: Machines) -> None:
+    """Two tasks of one scope flush: the one that began last tells everything, the other nothing again."""
+    reader = Reader(m.tally)
+    resolve(m, 1, DENIED)
+    m.append(b"a")
+    first = reader.begin(m)
+    m.append(b"b")
+    second = reader.begin(m)
+    m.answer(m.only(), DENIED, -1)
+    assert numbers(reader.end(second)) == (0, 3, 0)
+    assert reader.end(first) == FlushReport()
+    assert reader.report() == FlushReport()
+
+
+def test_dropped_errors_that_were_told_are_not_missed() -> None:
+    """Only an owner that was not told of them is told that errors are not kept any more."""
+    tally = Tally()
+    early, late = Reader(tally), Reader(tally)
+    tally.failed("t", 1, DeliveryError("first"))
+    assert not early.report().first_errors_dropped
+    for number in range(KEPT_FAILURES):
+        tally.failed("t", 1, DeliveryError(str(number)))
+    assert not (report := early.report()).first_errors_dropped
+    assert texts(report)[0] == "0"
+    report = late.report()
+    assert report.first_errors_dropped
+    assert report.not_written == 1 + KEPT_FAILURES
 
 
 def test_losses_are_counted_by_error_and_topic() -> None:
@@ -70,7 +175,7 @@ def test_no_record_no_count() -> None:
     tally = Tally()
     tally.failed("t", 0, DeliveryError("late"))
     assert tally.last_error is None
-    assert tally.report().first_errors == ()
+    assert Reader(tally).report().first_errors == ()
 
 
 def test_the_records_of_a_partly_expired_batch_are_counted_once(m: Machines) -> None:

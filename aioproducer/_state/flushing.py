@@ -1,0 +1,159 @@
+"""What a flush waits for: the records that were accepted before it, those of each batch up to some index."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING, NamedTuple
+
+from aioproducer.owners import Told
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Sequence
+
+    from aioproducer._state.admission import Waiting
+    from aioproducer._state.batches import QueuedBatch
+    from aioproducer.errors import KafkaError
+    from aioproducer.outcome import Outcome
+
+FIRST_ERRORS = 10
+
+
+class Failure(NamedTuple):
+    """Records failed together, with this error; failures are numbered from 1."""
+
+    number: int
+    error: KafkaError
+
+
+class Flush:
+    """One `flush()`: what it waits for, and what became of that meanwhile.
+
+    A batch stays open for records that come later, or each of many flushes would leave a batch of its own behind.
+    """
+
+    __slots__ = ("began", "counts", "errors", "failures", "told", "waiting")
+
+    def __init__(self) -> None:
+        # What had its outcome before.
+        self.began = Told()
+        self.waiting = 0
+        self.counts: Counter[Outcome] = Counter()
+        # The first errors, the numbers of all failures, and of those failures that concern nothing that came later.
+        self.errors: list[KafkaError] = []
+        self.failures: set[int] = set()
+        self.told: set[int] = set()
+
+    @property
+    def done(self) -> bool:
+        """True when everything that it waits for has its outcome."""
+        return self.waiting == 0
+
+    def failed(self, failure: Failure, *, wholly: bool) -> None:
+        """Records of it failed; `wholly`: and no others did by the same failure."""
+        self.failures.add(failure.number)
+        if wholly:
+            self.told.add(failure.number)
+        if len(self.errors) < FIRST_ERRORS:
+            self.errors.append(failure.error)
+
+    def knows_of(self, failure: int) -> bool:
+        """Whether its report tells of the failure with this number."""
+        return failure <= self.began.failures or failure in self.failures
+
+
+class Covered:
+    """The part of a batch that a flush waits for: the records from `first` to before `until`, `left` of them pending."""
+
+    __slots__ = ("first", "flush", "left", "until")
+
+    def __init__(self, flush: Flush, first: int, until: int, left: int) -> None:
+        self.flush = flush
+        self.first = first
+        self.until = until
+        self.left = left
+        flush.waiting += 1
+
+
+def cover(flush: Flush, batch: QueuedBatch) -> None:
+    """The flush waits for all records that the batch holds now."""
+    batch.flushes.append(Covered(flush, 0, batch.record_count, batch.pending))
+
+
+def cover_call(flush: Flush, call: Waiting) -> None:
+    """The flush waits for a record that was accepted and has no place yet."""
+    flush.waiting += 1
+    call.flushes = (*call.flushes, flush)
+
+
+def placed(call: Waiting, batch: QueuedBatch, index: int) -> None:
+    """A record that flushes wait for has its place."""
+    for flush in call.flushes:
+        flush.waiting -= 1
+        last = batch.flushes[-1] if batch.flushes else None
+        if last is not None and last.flush is flush and last.until == index:
+            last.until += 1
+            last.left += 1
+        else:
+            batch.flushes.append(Covered(flush, index, index + 1, 1))
+
+
+def not_placed(call: Waiting, failure: Failure) -> list[Flush]:
+    """A record that flushes wait for ended without a place; returns the flushes that wait for nothing more."""
+    for flush in call.flushes:
+        flush.counts[failure.error.outcome] += 1
+        flush.failed(failure, wholly=True)
+        flush.waiting -= 1
+    return [flush for flush in call.flushes if flush.done]
+
+
+def ended(
+    batch: QueuedBatch,
+    outcome: Outcome,
+    count: int,
+    indexes: Collection[int] | None = None,
+    failure: Failure | None = None,
+) -> list[Flush]:
+    """So many pending records of the batch (those at `indexes`, or all) have their outcome now.
+
+    Returns the flushes that wait for nothing more.
+    """
+    done: list[Flush] = []
+    if not batch.flushes:
+        return done
+    for covered in batch.flushes:
+        flush = covered.flush
+        own = (
+            covered.left
+            if indexes is None
+            else sum(covered.first <= index < covered.until for index in indexes)
+        )
+        if not own:
+            continue
+        flush.counts[outcome] += own
+        if failure is not None:
+            flush.failed(failure, wholly=own == count)
+        covered.left -= own
+        if not covered.left:
+            flush.waiting -= 1
+            if flush.done:
+                done.append(flush)
+    batch.flushes = [covered for covered in batch.flushes if covered.left]
+    return done
+
+
+def pass_on(batch: QueuedBatch, heirs: Sequence[QueuedBatch]) -> None:
+    """The records of the batch live on in others, in order: all of them, or those that were pending."""
+    all_covered, batch.flushes = batch.flushes, []
+    if not all_covered:
+        return
+    moved_all = sum(heir.record_count for heir in heirs) == batch.record_count
+    moved = [moved_all or not batch.fate(index)[0] for index in range(batch.record_count)]
+    for covered in all_covered:
+        first, until = sum(moved[: covered.first]), sum(moved[: covered.until])
+        for heir in heirs:
+            begin, end = min(first, heir.record_count), min(until, heir.record_count)
+            left = sum(not heir.fate(index)[0] for index in range(begin, end))
+            if left:
+                heir.flushes.append(Covered(covered.flush, begin, end, left))
+            first, until = first - begin, until - end
+        covered.flush.waiting -= 1

@@ -1,0 +1,119 @@
+"""Who is told by the report of a flush: each task of what it was not told yet, and each scope that a user opens."""
+
+from __future__ import annotations
+
+import weakref
+from typing import TYPE_CHECKING, Any, Self
+
+import attrs
+
+from aioproducer.errors import StateError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Coroutine
+    from types import TracebackType
+
+    from aioproducer.records import FlushReport
+
+__all__ = ["Owner", "Scope", "TaskOwners", "Told"]
+
+
+@attrs.frozen
+class Told:
+    """How far an owner of reports was told of the records of a producer.
+
+    The counts are of all outcomes it was told of. `failures`: it was told of all failures up to this number, and of those
+    in `ahead`.
+    """
+
+    acked: int = 0
+    not_written: int = 0
+    unknown: int = 0
+    failures: int = 0
+    ahead: frozenset[int] = frozenset()
+
+    @property
+    def records(self) -> int:
+        """How many records that are."""
+        return self.acked + self.not_written + self.unknown
+
+
+class Owner:
+    """Somebody who gets reports. Without more, it was told of nothing since the producer was started."""
+
+    def __init__(self, told: Told | None = None) -> None:
+        self.told = told or Told()
+
+
+class _TaskOwner(weakref.ref[Any]):
+    """A task that gets reports, held weakly."""
+
+    __slots__ = ("entries", "key", "told")
+
+    entries: dict[int, _TaskOwner]
+    key: int
+    told: Told
+
+
+class TaskOwners:
+    """The tasks that get reports, by their ids. A task that ends leaves no entry behind."""
+
+    def __init__(self) -> None:
+        self.entries: dict[int, _TaskOwner] = {}
+
+    def begin(self, task: object, told: Told) -> _TaskOwner:
+        """The reports to this task begin here."""
+        owner = _TaskOwner(task, _forget)
+        owner.entries, owner.key, owner.told = self.entries, id(task), told
+        self.entries[owner.key] = owner
+        return owner
+
+    def of(self, task: object | None) -> Owner | _TaskOwner:
+        """The owner that a task is. The records of one that has not sent are those of its children: they may be any."""
+        if task is None:
+            return Owner()
+        found = self.entries.get(id(task))
+        return self.begin(task, Told()) if found is None else found
+
+
+def _forget(owner: _TaskOwner) -> None:
+    owner.entries.pop(owner.key, None)
+
+
+class Scope(Owner):
+    """A part of a program that gets reports of its own: `async with producer.scope() as scope: ...`.
+
+    Its reports begin where the block is entered. Any number of tasks may send in it, and flush it: what one of them is
+    told, the others are not told again. Leaving the block ends the scope, and neither flushes nor raises.
+    """
+
+    def __init__(
+        self,
+        flush: Callable[[Owner, float | None], Coroutine[Any, Any, FlushReport]],
+        now: Callable[[], Told],
+    ) -> None:
+        super().__init__()
+        self._flush = flush
+        self._now = now
+        self._state = "was not entered: use `async with producer.scope() as scope:`"
+
+    async def __aenter__(self) -> Self:
+        if self._state == "":
+            raise StateError("the scope is entered already")
+        self.told = self._now()
+        self._state = ""
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self._state = "has ended: flush it inside of its block"
+
+    async def flush(self, timeout: float | None = None) -> FlushReport:
+        """Wait as `Producer.flush` does; the report has what was resolved since the last one of this scope, or its begin."""
+        if self._state:
+            raise StateError(f"the scope {self._state}")
+        return await self._flush(self, timeout)
+
+    def __repr__(self) -> str:
+        return f"<Scope: {self._state or 'open'}>"
