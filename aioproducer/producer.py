@@ -32,7 +32,6 @@ from aioproducer._state.topic_errors import still_unknown
 from aioproducer._state.transaction import Event
 from aioproducer.config import ProducerConfig
 from aioproducer.consumed import Offsets, group_of, offsets_of
-from aioproducer.coroutines import marked_as_coroutine_function
 from aioproducer.errors import (
     BufferFullError,
     KafkaError,
@@ -46,7 +45,7 @@ from aioproducer.transaction import Transaction
 
 if TYPE_CHECKING:
     import concurrent.futures
-    from collections.abc import AsyncIterable, Awaitable, Callable, Coroutine, Iterable, Mapping
+    from collections.abc import AsyncIterable, Awaitable, Callable, Iterable, Mapping
     from types import TracebackType
 
     from typing_extensions import TypeVar, Unpack
@@ -720,20 +719,6 @@ class Producer(SendPath[K_contra, V_contra], Generic[K_contra, V_contra]):
 
     # -- waiting and looking
 
-    @marked_as_coroutine_function
-    def flush(self, timeout: float | None = None) -> Coroutine[Any, Any, FlushReport]:
-        """Send everything that was accepted before this call without lingering, and wait until it is resolved.
-
-        All callbacks of these records have run by then. The report is for the task that makes this call: it counts every
-        record of the producer that was accepted before the call, and resolved since the last report to the same task, or
-        since the task first sent. So it may tell of more than the task's own records, and never of less. A task that has
-        not sent anything itself is told of everything since the start; a scope() is for reports that begin elsewhere,
-        and for several tasks together.
-        Failed records do not raise by themselves: `(await producer.flush()).raise_for_errors()` does. With `timeout`
-        (seconds), raises TimeoutError when not all is resolved by then; nothing is lost by that.
-        """
-        return self._flush(calling_task(), timeout)
-
     def scope(self) -> Scope:
         """Reports of their own: `async with producer.scope() as scope:`, and inside of it `await scope.flush()`.
 
@@ -748,7 +733,7 @@ class Producer(SendPath[K_contra, V_contra], Generic[K_contra, V_contra]):
     async def _flush(self, owner: Owner | asyncio.Task[Any] | None, timeout: float | None) -> FlushReport:
         engine = self._running()
         patience = checked_seconds("timeout", timeout)
-        told_to = owner if isinstance(owner, Owner) else self._owners.of(owner or calling_task())
+        told_to = owner if isinstance(owner, Owner) else self._owners.of(owner or asyncio.current_task())
         async with asyncio.timeout(patience):
             flush = await self._resolved(engine)
         if not flush.done:
@@ -831,12 +816,6 @@ class Producer(SendPath[K_contra, V_contra], Generic[K_contra, V_contra]):
 
     def __reduce__(self) -> Any:
         raise TypeError("a producer cannot be pickled; producer.config can")
-
-
-def calling_task() -> asyncio.Task[Any] | None:
-    """The task that runs now, None outside of tasks."""
-    loop = _get_running_loop()
-    return None if loop is None else asyncio.current_task(loop)
 
 
 def _weakly(producer: Producer[Any, Any]) -> Callable[[BaseException], None]:

@@ -210,6 +210,22 @@ cdef class SendPath:
                 self._first_send(task)
         return 0
 
+    def flush(self, timeout=None):
+        """Send everything that was accepted before this call without lingering, and wait until it is resolved.
+
+        All callbacks of these records have run by then. The report is for the task that makes this call: it counts every
+        record of the producer that was accepted before the call, and resolved since the last report to the same task, or
+        since the task first sent. So it may tell of more than the task's own records, and never of less. A task that has
+        not sent anything itself is told of everything since the start; a scope() is for reports that begin elsewhere,
+        and for several tasks together.
+        Failed records do not raise by themselves: `(await producer.flush()).raise_for_errors()` does. With `timeout`
+        (seconds), raises TimeoutError when not all is resolved by then; nothing is lost by that.
+        """
+        # Asked here and not in the coroutine: wait_for(), gather() and create_task() may run that in another task.
+        here = self._loop is not None and self._running_loop() is self._loop
+        task = self._current_task(self._loop) if here and self._current_task is not None else None
+        return self._flush(task, timeout)
+
     # -- fairness
 
     def _pace(self):

@@ -1,6 +1,6 @@
 """`inspect.iscoroutinefunction` is true of the calls that are awaited, so that mocks and frameworks await them.
 
-They are compiled functions which return a `Sending`. What `inspect` looks at is a flag of the function's code object, in all
+They are compiled functions which return a `Sending`, or a coroutine. What `inspect` looks at is a flag of the function's code object, in all
 versions of Python; nothing else looks at it, as compiled functions are not run by their code object.
 """
 
@@ -24,3 +24,4 @@ cdef void seen_as_coroutine_function(object function) except *:
 seen_as_coroutine_function(SendPath.__dict__["send"])
 seen_as_coroutine_function(SendPath.__dict__["send_and_wait"])
 seen_as_coroutine_function(SendPath.__dict__["send_batch"])
+seen_as_coroutine_function(SendPath.__dict__["flush"])

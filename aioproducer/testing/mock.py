@@ -6,12 +6,11 @@ import asyncio
 import copy
 import logging
 import os
-from collections.abc import AsyncIterable, Callable, Coroutine, Iterable, Mapping
+from collections.abc import AsyncIterable, Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Generic, Self, overload
 
 from aioproducer._core import Clock, sending_of
 from aioproducer.config import ProducerConfig
-from aioproducer.coroutines import marked_as_coroutine_function
 from aioproducer.errors import BufferFullError, KafkaError, StateError
 from aioproducer.interceptors import run_close
 from aioproducer.owners import Owner, Scope, TaskOwners, Told
@@ -447,14 +446,6 @@ class MockProducer(
 
     # -- waiting and looking
 
-    @marked_as_coroutine_function
-    def flush(self, timeout: float | None = None) -> Coroutine[Any, Any, FlushReport]:
-        """Wait until everything that was accepted before this call has its outcome; see `Producer.flush`.
-
-        With `auto_complete=False` it waits for the test to complete its records.
-        """
-        return self._flush(calling_task(), timeout)
-
     def scope(self) -> Scope:
         """Reports of their own; see `Producer.scope`."""
 
@@ -465,8 +456,9 @@ class MockProducer(
         return Scope(self._flush, now)
 
     async def _flush(self, owner: Owner | asyncio.Task[Any] | None, timeout: float | None) -> FlushReport:
+        """With `auto_complete=False` it waits for the test to complete its records."""
         self._intake_alive()
-        told_to = owner if isinstance(owner, Owner) else self._owners.of(owner or calling_task())
+        told_to = owner if isinstance(owner, Owner) else self._owners.of(owner or asyncio.current_task())
         began = self._ledger.told_now()
         async with asyncio.timeout(checked_seconds("timeout", timeout)):
             waited_for = await self._all_settled()
@@ -527,12 +519,6 @@ class MockProducer(
 
     def __reduce__(self) -> Any:
         raise TypeError("a producer cannot be pickled; producer.config can")
-
-
-def calling_task() -> asyncio.Task[Any] | None:
-    """The task that runs now, None outside of tasks."""
-    loop = running_loop()
-    return None if loop is None else asyncio.current_task(loop)
 
 
 def running_loop() -> asyncio.AbstractEventLoop | None:

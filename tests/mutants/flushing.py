@@ -35,7 +35,7 @@ FLUSHING: Final = (
     _mutant(
         "one-report-for-all",
         "producer.py",
-        "told_to = owner if isinstance(owner, Owner) else self._owners.of(owner or calling_task())",
+        "told_to = owner if isinstance(owner, Owner) else self._owners.of(owner or asyncio.current_task())",
         "told_to = self._owners.of(None)",
         "Owners of reports are told apart from nothing: each flush begins at the start of the producer.",
         f"{_OWNERS}::test_a_task_is_told_once",
