@@ -559,8 +559,7 @@ class Admission:
         queues = self.accumulator.topics.get(call.topic)
         count = 0 if queues is None else len(queues.partitions)
         if trouble is None and partition is not None and 0 < count <= partition:
-            confirmed = self.confirmed_at(call.topic) >= call.asked_at
-            return no_such_partition(call.topic, partition, count, waited, confirmed=confirmed)
+            return no_such_partition(call.topic, partition, count, waited)
         return still_unknown(call.topic, waited, trouble, partition)
 
 

@@ -10,7 +10,7 @@ from aioproducer._state.coordinated_identity import CoordinatedIdentity
 from tests.state.machines import Machines
 
 FORMER_ID, NEW_ID = bytes([1]) * 16, bytes([2]) * 16
-OUT_OF_ORDER, INVALID_EPOCH, UNKNOWN_PRODUCER, CONCURRENT = 45, 47, 59, 51
+OUT_OF_ORDER, INVALID_EPOCH, UNKNOWN_PRODUCER, CONCURRENT, TOO_LARGE = 45, 47, 59, 51, 10
 TRANSACTIONAL = 0x10
 
 
@@ -120,6 +120,19 @@ def test_what_is_given_up_is_not_sent_again(m: Machines, lost: list[KafkaError])
     assert (retried.settled, waiting.settled, flying.settled) == (True, True, False)
     m.lose(flying)
     assert flying.settled
+    assert lost == []
+    assert m.is_clean()
+
+
+def test_what_is_given_up_is_not_split(m: Machines, lost: list[KafkaError]) -> None:
+    """A batch that comes back as too large has no parts that nobody would send: its records end, and a flush with them."""
+    m.fill(b"a", b"b")
+    flying = m.only()
+    flush = m.accumulator.flush(m.now)
+    m.settlement.end_all(lambda _: DeliveryError(), m.now)
+    m.answer(flying, TOO_LARGE)
+    assert flying.settled
+    assert flush.done
     assert lost == []
     assert m.is_clean()
 
