@@ -11,6 +11,7 @@ import click
 
 from aioproducer.cli.numbers import Whole
 
+SECONDS_TO_ANSWER = 10.0
 NEEDED = ("pyspark", "confluent_kafka", "matplotlib")
 
 
@@ -92,6 +93,11 @@ def command(
 
     from aioproducer.spark import audit  # noqa: PLC0415  # as above
     from aioproducer.spark.auditing.picture import draw  # noqa: PLC0415  # as above
+    from aioproducer.spark.auditing.splits import partitions_of_topics  # noqa: PLC0415  # as above
+
+    # Before Spark starts, which would tell of it in a hundred lines; librdkafka's own are left out.
+    asking = {"bootstrap.servers": bootstrap_server, "log_level": 0}
+    partitions_of_topics(asking, topics, SECONDS_TO_ANSWER)
 
     # Spark would take whatever is called python3.
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)

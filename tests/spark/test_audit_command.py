@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import subprocess
 import sys
@@ -10,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from aioproducer import Producer
-
-pytestmark = [pytest.mark.kafka]
+from aioproducer.cli import audit, main
+from aioproducer.testing import EmbeddedKafka
 
 
 def run(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
@@ -20,6 +21,7 @@ def run(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)
 
 
+@pytest.mark.kafka
 async def test_the_command(options: dict[str, str], tmp_path: Path) -> None:
     """One record of three is missing: it is named, and the exit code says so."""
     servers, topic = options["kafka.bootstrap.servers"], options["topic"]
@@ -33,6 +35,24 @@ async def test_the_command(options: dict[str, str], tmp_path: Path) -> None:
     facts = json.loads(files[0].read_text())
     assert (facts["records"], facts["lost"], facts["is_clean"]) == (2, 1, False)
     assert files[1].read_bytes().startswith(b"\x89PNG")
+
+
+async def test_a_topic_that_is_not_there_and_a_broker_that_is_dead(
+    kafka: EmbeddedKafka, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """One line each, as every command has it, before any Spark is started."""
+    monkeypatch.setattr(audit, "SECONDS_TO_ANSWER", 5.0)
+    assert await asyncio.to_thread(main, ["audit", "-b", kafka.bootstrap_servers, "-t", "missing"]) == 1
+    told = capfd.readouterr()
+    assert told.out == ""
+    assert told.err.startswith("aioproducer: UNKNOWN_TOPIC_OR_PART")
+    assert "topic 'missing'" in told.err
+    assert told.err.count("\n") == 1
+    monkeypatch.setattr(audit, "SECONDS_TO_ANSWER", 0.2)
+    assert await asyncio.to_thread(main, ["audit", "-b", "127.0.0.1:1", "-t", "orders"]) == 1
+    told = capfd.readouterr()
+    assert told.err.startswith("aioproducer: no broker answered within 0.2 s")
+    assert (told.out, told.err.count("\n")) == ("", 1)
 
 
 def test_wrong_flags() -> None:

@@ -39,9 +39,10 @@ def audit_topics(
     """What `aioproducer.spark.audit` gives."""
     began = time.monotonic()
     given = {**settings, "bootstrap.servers": bootstrap_servers, "isolation.level": isolation}
+    counts = partitions_of_topics(given, topics)
     splits = splits_of(given, topics, split)
     numbers = spark.range(0, len(splits), numPartitions=max(len(splits), 1))
-    partitions = partitions_of_topics(given, topics) if keyed else dict.fromkeys(topics)
+    partitions = counts if keyed else dict.fromkeys(topics)
     looked = taken_apart(numbers.mapInArrow(partial(_read_and_look, given, splits, partitions), LOOKED))
     # Both methods have this one reading: what the second needs of a record is small.
     looked.persist()
@@ -51,7 +52,7 @@ def audit_topics(
     finally:
         looked.unpersist()
     verdict = judge([Piece.of_text(row.piece) for row in rows], counted, expected, topics, isolation)
-    return attrs.evolve(verdict, seconds=time.monotonic() - began)
+    return attrs.evolve(verdict, seconds=time.monotonic() - began, partitions=counts)
 
 
 def _read_and_look(

@@ -1,4 +1,4 @@
-"""A picture of what was read: how fast it was written, how it is spread over partitions, and where something is wrong."""
+"""A picture of what was read: how fast it was written, how it is spread over partitions, what is wrong, and where."""
 
 from __future__ import annotations
 
@@ -14,83 +14,174 @@ from aioproducer.spark.auditing.onepass import Piece
 from aioproducer.spark.auditing.verdict import KINDS
 
 if TYPE_CHECKING:
-    from aioproducer.spark.auditing.verdict import Verdict
+    from aioproducer.spark.auditing.verdict import Damage, Verdict
 
-__all__ = ["draw"]
+__all__ = ["draw", "drawn"]
 
 COLOURS: Final = dict(
     zip((*KINDS, "out of order"), ("#8a5a00", "#c2452d", "#7b3fa0", "#2a8a57"), strict=True)
 )
 # More partitions than this are not told apart by colour, and their names are turned.
 MOST_COLOURS: Final = 10
+# So many sources for which something is wrong are drawn.
+MOST_SOURCES: Final = 20
+# What was written within less has no rate that says anything.
+SECONDS_OF_A_RATE: Final = 1.0
+NOTHING_WRONG: Final = "nothing wrong"
 THOUSANDS: Final = "{x:,.0f}"
 
 
 def draw(path: Path, verdict: Verdict, pieces: Sequence[Piece]) -> None:
     """Into a PNG or SVG, as the name of the file says; needs no display."""
-    figure = Figure(figsize=(9, 9), layout="constrained")
+    drawn(verdict, pieces).savefig(path, dpi=120)
+
+
+def drawn(verdict: Verdict, pieces: Sequence[Piece]) -> Figure:
+    """The picture."""
+    figure = Figure(figsize=(9, 11), layout="constrained")
     FigureCanvasAgg(figure)
-    figure.suptitle(_title(verdict))
-    rates, balance, places = figure.subplots(3, 1, height_ratios=(2, 2, 1))
+    figure.suptitle(_title(verdict), color="black" if verdict.is_clean else "#c2452d")
+    rates, balance, damages, places = figure.subplots(4, 1, height_ratios=(3, 3, 2, 2))
     last = max((one.first_offset + one.records for one in pieces), default=1)
-    _draw_rates(rates, pieces)
-    _draw_balance(balance, pieces)
-    _draw_places(places, pieces)
+    names = _places(verdict, pieces)
+    _draw_rates(rates, pieces, names)
+    _draw_balance(balance, pieces, names)
+    _draw_damages(damages, verdict)
+    _draw_places(places, pieces, names)
     for axes in (rates, places):
         axes.set_xlim(0, last)
         axes.set_xlabel("offset")
         axes.xaxis.set_major_formatter(THOUSANDS)
         axes.grid(alpha=0.3)
-    figure.savefig(path, dpi=120)
+    return figure
 
 
 def _title(verdict: Verdict) -> str:
     wrong = {"lost": verdict.lost, "doubled": verdict.doubled, "out of order": verdict.out_of_order}
     return (
-        f"{', '.join(verdict.topics)}, {verdict.isolation}: {'clean' if verdict.is_clean else 'NOT CLEAN'}\n"
+        f"{', '.join(verdict.topics)}, {verdict.isolation}: {NOTHING_WRONG if verdict.is_clean else 'NOT CLEAN'}\n"
         f"{verdict.records:,} records of {verdict.sources:,} sources; "
         + ", ".join(f"{what} {count:,}" for what, count in wrong.items())
     )
 
 
-def _draw_rates(axes: Any, pieces: Sequence[Piece]) -> None:
-    places = _places(pieces)
-    for at, place in enumerate(places):
-        line = sorted((one for one in pieces if _place(one) == place), key=lambda one: one.first_offset)
-        middles = [one.first_offset + one.records / 2 for one in line]
-        rates = [one.records / max((one.last_ms - one.first_ms) / 1000, 0.001) for one in line]
-        axes.plot(middles, rates, marker="o", markersize=3, label=place, color=_colour(at), alpha=0.8)
+def _draw_rates(axes: Any, pieces: Sequence[Piece], names: Sequence[str]) -> None:
     axes.set_title("How fast it was written, by timestamps", loc="left", fontsize="medium")
     axes.set_ylabel("records/s")
     axes.yaxis.set_major_formatter(THOUSANDS)
+    seconds = _seconds(pieces)
+    if seconds < SECONDS_OF_A_RATE:
+        records = sum(one.records for one in pieces)
+        axes.set_yticks([])
+        _say(
+            axes,
+            f"{records:,} records within {seconds:.3f} s: too few for a rate" if records else "no records",
+        )
+        return
+    for at, name in enumerate(names):
+        line = sorted((one for one in pieces if _place(one) == name), key=lambda one: one.first_offset)
+        if not line:
+            continue
+        # Each split from its first offset to its last: one alone is a line as well.
+        ends = [(one.first_offset, one.first_offset + one.records) for one in line]
+        rates = [one.records / max((one.last_ms - one.first_ms) / 1000, 0.001) for one in line]
+        axes.plot(
+            [offset for pair in ends for offset in pair],
+            [rate for rate in rates for _ in range(2)],
+            marker="o", markersize=3, label=name, color=_colour(at), alpha=0.8,
+        )  # fmt: skip
     axes.set_ylim(bottom=0)
-    if 1 < len(places) <= MOST_COLOURS:
-        axes.legend(loc="lower left", ncols=len(places), fontsize="small")
+    if 1 < len(names) <= MOST_COLOURS:
+        axes.legend(loc="lower left", ncols=len(names), fontsize="small")
 
 
-def _draw_balance(axes: Any, pieces: Sequence[Piece]) -> None:
-    records: Counter[str] = Counter(dict.fromkeys(_places(pieces), 0))
+def _seconds(pieces: Sequence[Piece]) -> float:
+    """Between the first and the last record of all."""
+    first = min((one.first_ms for one in pieces), default=0)
+    return (max((one.last_ms for one in pieces), default=0) - first) / 1000
+
+
+def _draw_balance(axes: Any, pieces: Sequence[Piece], names: Sequence[str]) -> None:
+    records: Counter[str] = Counter(dict.fromkeys(names, 0))
     for one in pieces:
         records[_place(one)] += one.records
-    axes.bar(list(records), list(records.values()), color=[_colour(at) for at in range(len(records))])
-    axes.set_title("Records of each partition", loc="left", fontsize="medium")
+    bars = axes.bar(list(records), list(records.values()), color=[_colour(at) for at in range(len(records))])
+    if len(records) <= MOST_COLOURS:
+        axes.bar_label(
+            bars, [f"{count:,}" if count else "none" for count in records.values()], fontsize="small"
+        )
+    empty = sum(count == 0 for count in records.values())
+    axes.set_title(
+        "Records of each partition" + (f": {empty} of {len(records)} have none" if empty else ""),
+        loc="left", fontsize="medium",
+    )  # fmt: skip
+    axes.margins(y=0.15)
     axes.yaxis.set_major_formatter(THOUSANDS)
     axes.tick_params(axis="x", rotation=45 if len(records) > MOST_COLOURS else 0)
 
 
-def _draw_places(axes: Any, pieces: Sequence[Piece]) -> None:
-    places = _places(pieces)
-    axes.set_yticks(range(len(places)), places)
-    axes.set_ylim(-0.5, len(places) - 0.5)
+def _draw_damages(axes: Any, verdict: Verdict) -> None:
+    shown = verdict.damages[:MOST_SOURCES]
+    hidden = len(verdict.damages) - len(shown)
+    axes.set_title(
+        f"Lost {verdict.lost:,} and doubled {verdict.doubled:,}, by source and sequence"
+        + (f" ({hidden} more sources are not shown)" if hidden else ""),
+        loc="left", fontsize="medium",
+    )  # fmt: skip
+    if not shown:
+        axes.set_xticks([])
+        axes.set_yticks([])
+        _say(axes, NOTHING_WRONG)
+        return
+    axes.set_yticks(range(len(shown)), [_of_damage(one) for one in shown], fontsize="small")
+    axes.set_ylim(-0.5, len(shown) - 0.5)
+    axes.hlines(range(len(shown)), 0, [max(one.expected - 1, 0) for one in shown], color="#cccccc", zorder=1)
+    for kind, colour, marker in (("lost", "#c2452d", "x"), ("doubled", "#7b3fa0", "o")):
+        dots = [(at, row) for row, one in enumerate(shown) for at in getattr(one, f"{kind}_examples")]
+        if dots:
+            axes.scatter(
+                *zip(*dots, strict=True), color=colour, marker=marker, label=f"{kind}, the first", zorder=3
+            )
+            axes.legend(loc="upper right", fontsize="small")
+    axes.set_xlabel("sequence")
+    axes.xaxis.set_major_formatter(THOUSANDS)
+
+
+def _of_damage(damage: Damage) -> str:
+    counts = (("lost", damage.lost), ("doubled", damage.doubled))
+    return f"{damage.source[:20]}: " + ", ".join(f"{count:,} {what}" for what, count in counts if count)
+
+
+def _draw_places(axes: Any, pieces: Sequence[Piece], names: Sequence[str]) -> None:
+    axes.set_yticks(range(len(names)), names)
+    axes.set_ylim(-0.5, max(len(names), 1) - 0.5)
     found = False
     for kind, colour in COLOURS.items():
-        dots = [(offset, places.index(_place(one))) for one in pieces for offset in _examples(one, kind)]
+        dots = [(offset, names.index(_place(one))) for one in pieces for offset in _examples(one, kind)]
         if dots:
             found = True
             axes.scatter(*zip(*dots, strict=True), color=colour, label=kind, zorder=3)
-            axes.legend(loc="upper right")
-    where = "the first of each kind in each split" if found else "at no offset"
-    axes.set_title(f"Where something is wrong: {where}", loc="left", fontsize="medium")
+            axes.legend(loc="upper right", fontsize="small")
+    axes.set_title(
+        f"At which offsets: {', '.join(COLOURS)}" + (" (the first in each split)" if found else ""),
+        loc="left", fontsize="medium",
+    )  # fmt: skip
+    if not found:
+        _say(axes, NOTHING_WRONG)
+
+
+def _say(axes: Any, text: str) -> None:
+    """In words, where there is nothing to be drawn."""
+    axes.text(
+        0.5,
+        0.5,
+        text,
+        transform=axes.transAxes,
+        ha="center",
+        va="center",
+        fontsize="x-large",
+        color="#555555",
+    )
 
 
 def _colour(at: int) -> str:
@@ -104,8 +195,10 @@ def _examples(piece: Piece, kind: str) -> list[int]:
     return [offset for seen in piece.sources.values() for offset in seen.examples]
 
 
-def _places(pieces: Sequence[Piece]) -> list[str]:
-    return sorted({_place(one) for one in pieces})
+def _places(verdict: Verdict, pieces: Sequence[Piece]) -> list[str]:
+    """All partitions of the topics, also those without records."""
+    known = {(topic, at) for topic, count in verdict.partitions.items() for at in range(count)}
+    return [f"{topic}-{at}" for topic, at in sorted(known | {(one.topic, one.partition) for one in pieces})]
 
 
 def _place(piece: Piece) -> str:

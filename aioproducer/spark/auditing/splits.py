@@ -6,11 +6,14 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 import attrs
-from confluent_kafka import Consumer, TopicPartition
+from confluent_kafka import Consumer, KafkaException, TopicPartition
+
+from aioproducer import AuthorizationError, BrokerError, BrokerUnavailableError
 
 __all__ = ["Split", "consumer_of", "partitions_of_topics", "splits_of"]
 
 SECONDS_TO_ANSWER: Final = 30.0
+NOT_ALLOWED: Final = 29
 
 
 @attrs.frozen
@@ -49,20 +52,35 @@ def splits_of(settings: Mapping[str, Any], topics: Iterable[str], size: int) -> 
         consumer.close()
 
 
-def partitions_of_topics(settings: Mapping[str, Any], topics: Iterable[str]) -> dict[str, int]:
-    """How many each of them has."""
+def partitions_of_topics(
+    settings: Mapping[str, Any], topics: Iterable[str], timeout: float = SECONDS_TO_ANSWER
+) -> dict[str, int]:
+    """How many each of them has; KafkaError where brokers do not answer, or the topic cannot be read."""
     consumer = consumer_of(settings)
     try:
-        return {topic: len(_partitions(consumer, topic)) for topic in topics}
+        return {topic: len(_partitions(consumer, topic, timeout)) for topic in topics}
     finally:
         consumer.close()
 
 
-def _partitions(consumer: Consumer, topic: str) -> list[int]:
-    metadata = consumer.list_topics(topic, timeout=SECONDS_TO_ANSWER).topics[topic]
+def _partitions(consumer: Consumer, topic: str, timeout: float = SECONDS_TO_ANSWER) -> list[int]:
+    try:
+        metadata = consumer.list_topics(topic, timeout=timeout).topics[topic]
+    except KafkaException as error:
+        raise BrokerUnavailableError(
+            f"no broker answered within {timeout:g} s: {error.args[0].str()}"
+        ) from error
     if metadata.error is not None:
-        raise LookupError(f"topic {topic!r} cannot be read: {metadata.error}")
+        raise _refused(topic, metadata.error)
     return sorted(metadata.partitions)
+
+
+def _refused(topic: str, error: Any) -> BrokerError | AuthorizationError:
+    if error.code() == NOT_ALLOWED:
+        return AuthorizationError(
+            "the topic may not be read: grant the principal READ and DESCRIBE", topic=topic
+        )
+    return BrokerError("the topic cannot be read", code=error.code(), name=error.name(), topic=topic)
 
 
 def _of_topic(consumer: Consumer, topic: str, size: int) -> list[Split]:

@@ -12,9 +12,22 @@ from aioproducer.spark.auditing.bruteforce import Counted
 from aioproducer.spark.auditing.onepass import Piece, put_together
 from aioproducer.spark.auditing.seen import SHOWN, Seen
 
-__all__ = ["Verdict", "judge"]
+__all__ = ["KINDS", "Damage", "Verdict", "judge"]
 
+DRAWN: Final = frozenset({"pieces", "damages", "partitions"})
 KINDS: Final = ("unmarked", "altered", "misplaced")
+
+
+@attrs.frozen
+class Damage:
+    """What one source has lost and has twice: how many sequences, and the first of them."""
+
+    source: str
+    expected: int
+    lost: int
+    lost_examples: tuple[int, ...]
+    doubled: int
+    doubled_examples: tuple[int, ...]
 
 
 @attrs.frozen
@@ -36,8 +49,11 @@ class Verdict:
     # What is wrong, a line each, with sequences and offsets.
     problems: tuple[str, ...]
     seconds: float = 0.0
-    # What the first method has found in each split, for the picture.
+    # For the picture: what the first method has found in each split, the sources for which something is wrong, and how many
+    # partitions each topic has, also those without records.
     pieces: tuple[Piece, ...] = attrs.field(default=(), repr=False, eq=False)
+    damages: tuple[Damage, ...] = attrs.field(default=(), repr=False, eq=False)
+    partitions: Mapping[str, int] = attrs.field(factory=dict, repr=False, eq=False)
 
     @property
     def is_clean(self) -> bool:
@@ -46,7 +62,7 @@ class Verdict:
 
     def as_json(self) -> str:
         """For programs."""
-        facts = attrs.asdict(self, filter=lambda field, _: field.name != "pieces")
+        facts = attrs.asdict(self, filter=lambda field, _: field.name not in DRAWN)
         return json.dumps(facts | {"is_clean": self.is_clean}, indent=2)
 
     def as_table(self) -> str:
@@ -97,7 +113,23 @@ def judge(
         agree=not disagreements,
         problems=tuple(problems),
         pieces=tuple(found),
+        damages=tuple(
+            _damage(source, one, wanted[source])
+            for source, one in sorted(counted.items())
+            if one.distinct < wanted[source] or one.records > one.distinct
+        ),
         **sums,
+    )
+
+
+def _damage(source: str, counted: Counted, wanted: int) -> Damage:
+    return Damage(
+        source,
+        wanted,
+        max(wanted - counted.distinct, 0),
+        tuple(counted.lost),
+        counted.records - counted.distinct,
+        tuple(counted.doubled),
     )
 
 
