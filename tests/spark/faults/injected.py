@@ -42,6 +42,8 @@ class Faults:
     likely: float
     # Epochs of which the driver's commit() fails, once.
     commits: tuple[int, ...] = ()
+    # Epochs in which something happens to a whole process: they do not end before the test lets them.
+    incidents: tuple[int, ...] = ()
 
     def write(self) -> str:
         """As an option."""
@@ -51,14 +53,16 @@ class Faults:
     def read(cls, option: str) -> Faults:
         """What `write` has made."""
         facts = json.loads(option)
-        return cls(**facts | {"commits": tuple(facts["commits"])})
+        return cls(**facts | {name: tuple(facts[name]) for name in ("commits", "incidents")})
 
     def of(self, epoch: int, partition: int, attempt: int) -> Fault | None:
-        """One task of every epoch fails, each time in another way; others may."""
+        """One task of every epoch fails, each time in another way; others may, but where something else happens as well."""
         if epoch >= self.epochs or attempt >= FAULTY_ATTEMPTS:
             return None
         if attempt == 0 and partition == random.Random(f"{self.seed} {epoch}").randrange(self.tasks):
             return list(Fault)[(self.seed + epoch) % len(Fault)]
+        if epoch in self.incidents:
+            return None
         rng = random.Random(f"{self.seed} {epoch} {partition} {attempt}")
         return rng.choice(list(Fault)) if rng.random() < self.likely else None
 

@@ -45,7 +45,8 @@ def session_of(master: str, folder: str, **settings: str) -> Any:
         "spark.local.dir": f"{folder}/spark",
         "spark.sql.warehouse.dir": f"{folder}/warehouse",
         "spark.sql.shuffle.partitions": "2",
-        "spark.task.maxFailures": "4",
+        # On a busy machine executors are taken for lost that are only slow.
+        "spark.task.maxFailures": "10",
         "spark.python.daemon.module": "tests.spark.faults.daemon",
         "spark.log.level": "WARN",
     }

@@ -37,6 +37,7 @@ __all__ = [
     "KilledBatches",
     "diary_in",
     "go_on",
+    "happened",
     "hold",
 ]
 
@@ -48,8 +49,8 @@ FOLDER: Final = "test.folder"
 KILLED_AFTER: Final = "test.killed.after"
 
 COMMIT_FAILS: Final = "a commit() that the test has fail"
-# Nobody is held for ever, if the test has ended meanwhile.
-LONGEST_HOLD: Final = 120.0
+# Nobody is held for ever, if the test has ended meanwhile: longer than a test may take.
+LONGEST_HOLD: Final = 1_800.0
 
 
 def diary_in(folder: str | Path) -> Diary:
@@ -57,9 +58,14 @@ def diary_in(folder: str | Path) -> Diary:
     return Diary(Path(folder) / "diary")
 
 
-def hold(folder: str | Path) -> Path:
-    """While this file is there, a task has to take it away, and to wait before it commits."""
-    return Path(folder) / "hold"
+def hold(folder: str | Path, epoch: int) -> Path:
+    """While this file is there, a task of this epoch has to take it away, and to wait before it commits."""
+    return Path(folder) / f"hold in {epoch}"
+
+
+def happened(folder: str | Path, epoch: int) -> Path:
+    """This epoch may end when this file is there: what had to happen in it has happened."""
+    return Path(folder) / f"happened in {epoch}"
 
 
 def go_on(folder: str | Path, epoch: int = 0) -> Path:
@@ -113,6 +119,8 @@ class FaultyStreamWriter(DataSourceStreamArrowWriter):
     def commit(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803  # Spark's
         diary = diary_in(self._faults.folder)
         diary.tell(Entry("committing", self._faults.query, batchId))
+        if self._faults.query == EXACTLY_ONCE and batchId in self._faults.incidents:
+            wait_for(happened(self._faults.folder, batchId))
         name = f"commit {self._faults.query} {batchId}"
         if batchId in self._faults.commits and first_time(self._faults.folder, name):
             diary.tell(Entry("commit() raised", self._faults.query, batchId))
@@ -182,7 +190,7 @@ class FaultyAttempt:
         if self._faults.query != EXACTLY_ONCE or self._fault is not None or self._attempt > 0:
             return False
         try:
-            hold(self._faults.folder).unlink()
+            hold(self._faults.folder, self._task[0]).unlink()
         except FileNotFoundError:
             return False
         return True

@@ -45,6 +45,8 @@ class Order:
     tasks: int
     likely: float
     commits: tuple[int, ...]
+    # Epochs in which whole processes end or stand still.
+    incidents: tuple[int, ...]
 
     def write(self) -> str:
         """As an argument."""
@@ -54,11 +56,20 @@ class Order:
     def read(cls, argument: str) -> Order:
         """Of an argument."""
         facts = json.loads(argument)
-        return cls(**facts | {"commits": tuple(facts["commits"])})
+        return cls(**facts | {name: tuple(facts[name]) for name in ("commits", "incidents")})
 
     def faults(self, delivery: str) -> Faults:
         """The same for both."""
-        return Faults(self.seed, delivery, self.folder, self.tasks, self.epochs, self.likely, self.commits)
+        return Faults(
+            self.seed,
+            delivery,
+            self.folder,
+            self.tasks,
+            self.epochs,
+            self.likely,
+            self.commits,
+            self.incidents,
+        )
 
     def checkpoint(self, delivery: str) -> Path:
         """Of a query."""

@@ -22,10 +22,10 @@ from tests.spark.rows import committed, numbered, numbers, once
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-pytestmark = [pytest.mark.kafka, pytest.mark.timeout(180)]
+pytestmark = [pytest.mark.kafka, pytest.mark.timeout(600)]
 
 COUNT, TASKS = 20_000, 4
-LIMIT = 90.0
+LIMIT = 300.0
 # How many of the tasks are committed when the driver dies.
 COMMITTED = range(TASKS + 1) if PROOF else (0, 2)
 PROGRAM = "tests.spark.faults.batching"

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     from tools.kafka_cluster import KafkaCluster
 
-pytestmark = [pytest.mark.kafka, pytest.mark.timeout(3600 if PROOF else 600)]
+pytestmark = [pytest.mark.kafka, pytest.mark.timeout(7200 if PROOF else 1500)]
 
 _SEED: Final = seed_of(__name__)
 ROWS, TASKS, PARTITIONS = 3_000, 3, 6
@@ -77,6 +77,7 @@ def test_each_row_once_and_in_order(
         delivery: kafka.create_topic(f"stream-{number}-{delivery}", PARTITIONS)
         for delivery in (EXACTLY_ONCE, AT_LEAST_ONCE)
     }
+    planned = incidents(_SEED, plan.epochs, plan.wanted)
     order = Order(
         kafka.bootstrap_servers,
         str(tmp_path),
@@ -90,9 +91,10 @@ def test_each_row_once_and_in_order(
         commits=tuple(
             random.Random(f"{_SEED} commits").sample(range(1, plan.epochs), max(plan.epochs // 10, 1))
         ),
+        incidents=tuple(each.epoch for each in planned),
     )
-    with Streams(kafka, order) as streams:
-        streams.run(incidents(_SEED, plan.epochs, plan.wanted))
+    with Streams(kafka, order, planned) as streams:
+        streams.run()
         exactly = streams.verdict(spark, EXACTLY_ONCE)
         uncommitted = streams.verdict(spark, EXACTLY_ONCE, "read_uncommitted")
         at_least = streams.verdict(spark, AT_LEAST_ONCE)
