@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from aioproducer.spark.frames import foreach_batch as foreach_batch
 from aioproducer.spark.frames import write as write
+from aioproducer.spark.interpreter import warn_of_another_python
 from aioproducer.spark.older import require_formats
 from aioproducer.spark.shipment import Written as Written
 
@@ -25,6 +26,7 @@ __all__ = ["Written", "audit", "foreach_batch", "register", "write"]
 def register(spark: SparkSession) -> None:
     """Make `format("aioproducer")` known to this session; ConfigurationError on a Spark that has no such formats."""
     require_formats()
+    warn_of_another_python(spark)
     from aioproducer.spark.source import KafkaSink  # noqa: PLC0415  # older Sparks have no data sources in Python
 
     spark.dataSource.register(KafkaSink)

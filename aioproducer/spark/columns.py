@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 import attrs
+import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql.types import (
     ArrayType,
@@ -74,6 +75,8 @@ class Parcel:
 
     topic: str
     rows: Any
+    # Of each row in the Arrow batch.
+    numbers: Sequence[int]
     values: Any
     keys: Any
     partition: list[int | None] | None
@@ -113,19 +116,30 @@ class Layout:
     def parcels(self, batch: Any) -> Iterator[Parcel]:
         """The rows of an Arrow batch, in their order for each topic. The topic of a row without one is ''."""
         if self.topic is not None:
-            yield self._parcel(self.topic, batch)
+            yield self._parcel(self.topic, batch, range(len(batch)))
             return
         topics = batch.column(self.places["topic"]).fill_null("")
         names = topics.unique().to_pylist()
+        if len(names) == 1:
+            yield self._parcel(names[0], batch, range(len(batch)))
+            return
         for name in names:
-            yield self._parcel(name, batch if len(names) == 1 else batch.filter(pc.equal(topics, name)))
+            numbers = pc.indices_nonzero(pc.equal(topics, name))
+            yield self._parcel(name, batch.take(numbers), numbers.to_pylist())
 
-    def _parcel(self, topic: str, rows: Any) -> Parcel:
+    def without(self, parcel: Parcel, left_out: Collection[int]) -> Parcel:
+        """The same but for some of its rows."""
+        kept = [at for at in range(len(parcel.rows)) if at not in left_out]
+        rows = parcel.rows.take(pa.array(kept, pa.int64()))
+        return self._parcel(parcel.topic, rows, [parcel.numbers[at] for at in kept])
+
+    def _parcel(self, topic: str, rows: Any, numbers: Sequence[int]) -> Parcel:
         headers = self.column(rows, "headers")
         partition = self.column(rows, "partition")
         return Parcel(
             topic=topic,
             rows=rows,
+            numbers=numbers,
             values=self.column(rows, "value"),
             keys=self.column(rows, "key"),
             partition=None if partition is None else partition.to_pylist(),

@@ -31,18 +31,20 @@ class DeadLetter:
     headers: list[tuple[str, bytes | None]]
 
 
-def dead_letter(parcel: Parcel, at: int, error: KafkaError) -> DeadLetter:
-    """The row `at` of a parcel, which failed with this error."""
+def dead_letter(parcel: Parcel, at: int, error: KafkaError, limit: int) -> DeadLetter:
+    """The row `at` of a parcel, which failed with this error; `limit`: what a record may have of bytes."""
+    # Value, key, error and what is around them have a quarter each.
+    most = min(MOST_OF_A_VALUE, limit // 4)
     value, key = _bytes_at(parcel.values, at), _bytes_at(parcel.keys, at)
     headers: list[tuple[str, bytes | None]] = [
         (TOPIC, parcel.topic.encode()),
         (ERROR_CLASS, type(error).__name__.encode()),
-        (ERROR, str(error).encode()[:MOST_OF_AN_ERROR]),
+        (ERROR, str(error).encode()[: min(MOST_OF_AN_ERROR, most)]),
     ]
-    if isinstance(error, RecordTooLargeError) or (value is not None and len(value) > MOST_OF_A_VALUE):
+    if isinstance(error, RecordTooLargeError) or (value is not None and len(value) > most):
         headers.append((VALUE_BYTES, str(len(value or b"")).encode()))
-        value = None if value is None else value[:MOST_OF_A_VALUE]
-        key = None if key is None else key[:MOST_OF_A_VALUE]
+        value = None if value is None else value[:most]
+        key = None if key is None else key[:most]
     else:
         headers = [*_valid(parcel.headers[at] if parcel.headers else None), *headers]
     return DeadLetter(value, key, headers)

@@ -9,10 +9,12 @@ from pyspark import TaskContext
 
 from aioproducer import ConfigurationError, StateError
 
-__all__ = ["TaskFacts"]
+__all__ = ["QUERY", "RUN", "TaskFacts"]
 
 EPOCH: Final = "streaming.sql.batchId"
 QUERY: Final = "sql.streaming.queryId"
+# What Spark's queries set it to: another one each time that they are started.
+RUN: Final = "spark.jobGroup.id"
 SPECULATION: Final = "spark.speculation"
 
 
@@ -26,6 +28,8 @@ class TaskFacts:
     epoch: int | None
     query: str | None
     is_speculative: bool
+    # Of the query.
+    run: str | None = None
 
     @classmethod
     def here(cls) -> Self:
@@ -40,6 +44,7 @@ class TaskFacts:
             epoch=None if epoch is None else int(epoch),
             query=context.getLocalProperty(QUERY),
             is_speculative=context.getLocalProperty(SPECULATION) == "true",
+            run=context.getLocalProperty(RUN),
         )
 
     def require_one_attempt_at_a_time(self) -> None:

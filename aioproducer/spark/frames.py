@@ -10,16 +10,18 @@ import attrs
 import pyarrow as pa
 
 from aioproducer import ConfigurationError, StateError
+from aioproducer.spark.absent import may_be_repeated, require_no_absent_tasks
 from aioproducer.spark.columns import Layout
 from aioproducer.spark.epochs import write_epoch
-from aioproducer.spark.facts import QUERY, TaskFacts
+from aioproducer.spark.facts import QUERY, RUN, TaskFacts
+from aioproducer.spark.interpreter import warn_of_another_python
 from aioproducer.spark.jobs import Job, LeftOpen, write_and_leave_open
-from aioproducer.spark.markers import Place, transactional_name
 from aioproducer.spark.options import SinkOptions, read_options
 from aioproducer.spark.preflight import check_kafka, check_kafka_once
 from aioproducer.spark.shipment import Written
 from aioproducer.spark.summary import tell
 from aioproducer.spark.tasks import write_at_least_once
+from aioproducer.spark.worker import this_worker
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -50,10 +52,8 @@ class Plan:
         if self.job is not None:
             return write_and_leave_open(batches, self.layout, self.job, facts)
         assert self.epoch is not None  # noqa: S101  # it is one or the other
-        assert self.options.marker_topic is not None  # noqa: S101  # the options were checked
         name, number = self.epoch
-        place = Place(f"{transactional_name(name)}-{facts.partition}", self.options.marker_topic)
-        return LeftOpen(write_epoch(batches, self.layout, self.options, place, number))
+        return LeftOpen(write_epoch(batches, self.layout, self.options, (name, facts.partition), number))
 
 
 def write(df: DataFrame, options: Mapping[str, str], *, epoch: tuple[str, int] | None = None) -> Written:
@@ -64,16 +64,22 @@ def write(df: DataFrame, options: Mapping[str, str], *, epoch: tuple[str, int] |
     """
     read = read_options({str(name): str(value) for name, value in options.items()})
     layout = Layout.of(df.schema, read)
+    warn_of_another_python(df.sparkSession)
     if epoch is None:
         check_kafka(read)
     else:
         check_kafka_once(read, epoch[0])
-    if not read.is_exactly_once or epoch is not None:
-        results = _run(df, Plan(read, layout, epoch=epoch))
-        total = _added_up(results)
-        tell("wrote", total, len(results))
-        return total
-    return _write_job(df, read, layout)
+    if not read.is_exactly_once:
+        return _told("wrote", _run(df, Plan(read, layout)))
+    return _write_job(df, read, layout) if epoch is None else _write_once(df, read, layout, epoch)
+
+
+def _write_once(df: DataFrame, options: SinkOptions, layout: Layout, epoch: tuple[str, int]) -> Written:
+    repeated = may_be_repeated(epoch[0], _property_of(df.sparkSession, RUN), epoch[1])
+    results = _run(df, Plan(options, layout, epoch=epoch))
+    if repeated:
+        this_worker().run(require_no_absent_tasks(options, *epoch, tasks=len(results)))
+    return _told("wrote", results)
 
 
 def _write_job(df: DataFrame, options: SinkOptions, layout: Layout) -> Written:
@@ -84,10 +90,8 @@ def _write_job(df: DataFrame, options: SinkOptions, layout: Layout) -> Written:
     except BaseException:
         job.abort()
         raise
-    job.commit([result.handle for result in results if result.handle is not None])
-    total = _added_up(results)
-    tell("committed", total, len(results))
-    return total
+    job.commit([result.handle for result in results])
+    return _told("committed", results)
 
 
 def _run(df: DataFrame, plan: Plan) -> list[LeftOpen]:
@@ -99,10 +103,12 @@ def _task(plan: Plan, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBa
     yield pa.RecordBatch.from_pydict({"result": pa.array([plan.done(batches).as_text()])})
 
 
-def _added_up(results: list[LeftOpen]) -> Written:
+def _told(what: str, results: list[LeftOpen]) -> Written:
+    """The sum, once it was said."""
     total = Written()
     for result in results:
         total.add(result.written)
+    tell(what, total, len(results))
     return total
 
 
@@ -122,7 +128,7 @@ def foreach_batch(spark: SparkSession, df: DataFrame, options: Mapping[str, str]
 def _write_epoch(options: dict[str, str], df: DataFrame, number: int) -> None:
     """What Spark calls for each epoch; with Spark Connect in another process, where the first session is not."""
     read = read_options(options)
-    name = read.sink_id or _query_of(df.sparkSession)
+    name = read.sink_id or _property_of(df.sparkSession, QUERY)
     if name is None and read.is_exactly_once:
         raise StateError(f"{NAMELESS}: Spark does not tell which query this is")
     write(df, options, epoch=None if name is None else (name, number))
@@ -133,6 +139,6 @@ def _tells_queries(spark: SparkSession) -> bool:
     return hasattr(spark, "sparkContext")
 
 
-def _query_of(spark: SparkSession) -> str | None:
-    """The id of the query that this is a batch of."""
-    return spark.sparkContext.getLocalProperty(QUERY) if _tells_queries(spark) else None
+def _property_of(spark: SparkSession, name: str) -> str | None:
+    """What Spark has set for the query that this is a batch of."""
+    return spark.sparkContext.getLocalProperty(name) if _tells_queries(spark) else None

@@ -2,6 +2,9 @@
 
 Each attempt of a task has a transactional id of its own. An attempt that Spark has given up may start after its successor
 has ended: under the same id it would abort what the driver is about to commit.
+
+Before it commits the first of them the driver asks for all: one whose time is over cannot be committed any more, and then
+none is. A job that can be repeated has a mark of its own besides those of its tasks, which says how many they are.
 """
 
 from __future__ import annotations
@@ -11,7 +14,7 @@ import json
 import re
 import uuid
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import AsyncExitStack
 from typing import Any, Final, Self
 
@@ -37,11 +40,11 @@ from aioproducer.spark.columns import Layout
 from aioproducer.spark.epochs import counted
 from aioproducer.spark.facts import TaskFacts
 from aioproducer.spark.fingerprint import Fingerprint
-from aioproducer.spark.markers import Mark, Place, transactional_name
+from aioproducer.spark.markers import Mark, OtherRowsError, Place, marks_at, transactional_name
 from aioproducer.spark.options import SinkOptions, settings_of, with_time_for_a_job
+from aioproducer.spark.rounds import write_in_rounds
 from aioproducer.spark.shipment import Shipment, Written
 from aioproducer.spark.summary import log
-from aioproducer.spark.tasks import feed
 from aioproducer.spark.worker import this_worker
 
 __all__ = ["Job", "LeftOpen", "write_and_leave_open"]
@@ -53,8 +56,13 @@ AT_ONCE: Final = 20
 COMMIT_ATTEMPTS: Final = 3
 # Of the name of a run.
 DIGITS: Final = 12
+# A coordinator that moves is asked by nobody for a moment.
+LOOKS: Final = 4
+SECONDS_BETWEEN_LOOKS: Final = 0.5
+OPEN: Final = "Ongoing"
+TASKS: Final = "tasks"
 # An attempt writes in one transaction. Once that has ended, it does nothing any more.
-MAY_WRITE: Final = frozenset({"Empty", "Ongoing"})
+MAY_WRITE: Final = frozenset({"Empty", OPEN})
 
 
 @attrs.define
@@ -91,6 +99,7 @@ def write_and_leave_open(batches: Iterable[Any], layout: Layout, job: Job, task:
     worker = this_worker()
     place, options = job.place(task.partition), job.options
     stack = AsyncExitStack()
+    transaction: Transaction
     seen = Fingerprint()
 
     async def prepared() -> tuple[Producer[Any, Any], Mark | None]:
@@ -103,13 +112,17 @@ def write_and_leave_open(batches: Iterable[Any], layout: Layout, job: Job, task:
         await job.end_attempts(producer, task.partition, before=task.attempt)
         return producer, await place.read(producer)
 
-    async def begin() -> tuple[Transaction, Shipment]:
-        return await stack.enter_async_context(producer.transaction()), Shipment(producer, layout, options)
+    async def begin(refused: Mapping[int, KafkaError]) -> Shipment:
+        nonlocal transaction
+        transaction = await stack.enter_async_context(producer.transaction())
+        return Shipment(producer, layout, options, refused)
 
-    async def leave_open() -> LeftOpen:
-        written = await shipment.finish()
+    async def undo(refusal: KafkaError) -> None:
+        await stack.__aexit__(type(refusal), refusal, refusal.__traceback__)
+
+    async def leave_open(written: Written) -> LeftOpen:
         if options.write_id:
-            transaction.send_offsets(place.offsets(Mark(THE_ONLY, str(seen))), place.name)
+            transaction.send_offsets(place.offsets(Mark(THE_ONLY, str(seen), options.topic)), place.name)
         return LeftOpen(written, await transaction.detach())
 
     try:
@@ -117,11 +130,11 @@ def write_and_leave_open(batches: Iterable[Any], layout: Layout, job: Job, task:
         if mark is not None:
             for _ in counted(batches, layout, seen):
                 pass
-            mark.require_same(seen, place)
+            mark.require_same(seen, options.topic, place)
             return LeftOpen(Written(skipped=seen.rows))
-        transaction, shipment = worker.run(begin())
-        feed(worker, shipment, counted(batches, layout, seen) if options.write_id else batches)
-        return worker.run(leave_open())
+        rows = counted(batches, layout, seen) if options.write_id else batches
+        written = write_in_rounds(worker, rows, begin, undo, sets_aside=options.dead_letters is not None)
+        return worker.run(leave_open(written))
     except BaseException:
         worker.run(worker.forget(options.producer))
         raise
@@ -155,13 +168,21 @@ class Job:
         """Before any task: whatever an earlier run has left open is aborted, and its tasks can do nothing any more."""
         this_worker().run(self._begin())
 
-    def commit(self, handles: Sequence[TransactionHandle]) -> None:
-        """Commit what the tasks have left open; raises if one of them is not certainly committed."""
+    def commit(self, handles: Sequence[TransactionHandle | None]) -> None:
+        """Commit what the tasks have left open: one handle of each, or None of one that an earlier run has committed.
+
+        Raises if one of them is not certainly committed; none is, if one of them cannot be.
+        """
         this_worker().run(self._commit(handles))
 
     def abort(self) -> None:
         """Abort everything, also of tasks that have told nothing: what stays open would hide all that is written behind it."""
         this_worker().run(self._abort())
+
+    @property
+    def _tasks(self) -> Place:
+        """Where it is written down how many tasks the job has that may be committed by halves."""
+        return attrs.evolve(self.place(0), name=f"{self.name}-job")
 
     async def require_going_on(self, producer: Producer[Any, Any]) -> None:
         """Raise in a task that begins behind the driver's abort; it has its transactional id now, and does nothing with it."""
@@ -185,11 +206,15 @@ class Job:
 
     async def _abort(self) -> None:
         group, where = self._verdict
-        config = self.options.producer.evolve(transactional_id=group)
         # In this order: a task that takes its id after the fence finds the verdict, and one that has it already is fenced.
-        async with Producer.from_config(config) as producer, producer.transaction() as transaction:
-            transaction.send_offsets({where: OffsetAndMetadata(0, self.run)}, group)
+        await self._write_down(group, where, self.run)
         await self._end_all_attempts()
+
+    async def _write_down(self, group: str, where: TopicPartition, what: str) -> None:
+        """As the metadata of an offset, by a transactional id of the driver's own."""
+        config = self.options.producer.evolve(transactional_id=self._verdict[0])
+        async with Producer.from_config(config) as producer, producer.transaction() as transaction:
+            transaction.send_offsets({where: OffsetAndMetadata(THE_ONLY, what)}, group)
 
     async def _begin(self) -> None:
         # One that is of no attempt, in any case: a broker that does not allow it, or so long a time, says so before there are tasks.
@@ -199,17 +224,32 @@ class Job:
         await self._fence(await self._attempts())
 
     async def _attempts(self) -> list[str]:
+        return _may_write(await self._listed())
+
+    async def _listed(self) -> list[TransactionListing]:
+        """All attempts of this job, of every run."""
         config = self.options.producer
         listings = await list_transactions(f"{self.name}-", config.bootstrap_servers, **settings_of(config))
         # There may be other jobs whose names begin with this one's.
-        mine = re.compile(rf"{re.escape(self.name)}-\d+-[0-9a-f]{{{DIGITS}}}\.\d+")
-        return [name for name in _may_write(listings) if mine.fullmatch(name)]
+        return [one for one in listings if self._attempt.fullmatch(one.transactional_id)]
+
+    @property
+    def _attempt(self) -> re.Pattern[str]:
+        return re.compile(rf"{re.escape(self.name)}-(\d+)-[0-9a-f]{{{DIGITS}}}\.\d+")
 
     async def _fence(self, names: Sequence[str]) -> None:
         config = self.options.producer
         await fence(names, config.bootstrap_servers, **settings_of(config))
 
-    async def _commit(self, handles: Sequence[TransactionHandle]) -> None:
+    async def _commit(self, left: Sequence[TransactionHandle | None]) -> None:
+        handles = [handle for handle in left if handle is not None]
+        try:
+            if self.options.write_id:
+                await self._require_same_tasks(len(left), found=len(handles) < len(left))
+            await self._require_open(handles)
+        except KafkaError:
+            await self._abort()
+            raise
         await self._commit_all(handles)
         try:
             await self._end_all_attempts()
@@ -219,6 +259,45 @@ class Job:
                 "records wait until its time is over",
                 exc_info=True,
             )
+
+    async def _require_same_tasks(self, tasks: int, *, found: bool) -> None:
+        """Raise if an earlier run has committed some of its tasks, and had another number of them; `found`: some of these."""
+        place = self._tasks
+        earlier = _tasks_of(await place.look_up(self.options.producer))
+        if earlier == tasks:
+            return
+        others = range(tasks, earlier) if earlier is not None else await self._numbers_from(tasks)
+        marks = await marks_at(map(self.place, others), self.options.producer)
+        # One of an older version does not say how many there were: more than now, if one of the others has a mark.
+        if marks or (found and earlier is not None):
+            was = f"{earlier} tasks" if earlier is not None else "more tasks"
+            raise OtherRowsError(
+                f"write.id {self.options.write_id!r} was committed by {was}, at least in part, and is repeated with {tasks}: "
+                "rows would be lost or doubled. Nothing of this run is visible. Repeat it with as many partitions as before, or "
+                "with another write.id"
+            )
+        await self._write_down(place.name, TopicPartition(place.topic, 0), json.dumps({TASKS: tasks}))
+
+    async def _numbers_from(self, tasks: int) -> set[int]:
+        """Of the tasks that any run has had, those that this one has not."""
+        names = [self._attempt.fullmatch(one.transactional_id) for one in await self._listed()]
+        return {number for name in names if name is not None and (number := int(name[1])) >= tasks}
+
+    async def _require_open(self, handles: Sequence[TransactionHandle]) -> None:
+        """Raise if one of them can not be committed any more."""
+        left = {one.transactional_id: one.producer_id for one in handles if not one.is_empty}
+        for look in range(LOOKS):
+            if look:
+                await anyio.sleep(SECONDS_BETWEEN_LOOKS)
+            listed = {one.transactional_id: one for one in await self._listed()} if left else {}
+            for name, one in listed.items():
+                if left.get(name) == one.producer_id and one.state == OPEN:
+                    del left[name]
+            if not left:
+                return
+            if gone := [name for name in left if name in listed]:
+                raise _too_old(gone[0], listed[gone[0]].state, self.options)
+        raise _too_old(next(iter(left)), "unknown", self.options)
 
     async def _commit_all(self, handles: Sequence[TransactionHandle]) -> None:
         limiter = anyio.CapacityLimiter(AT_ONCE)
@@ -242,7 +321,10 @@ class Job:
 
     def _remedy(self) -> str:
         if self.options.write_id:
-            return "run the job again with the same write.id: what is committed is not written again"
+            return (
+                "run the job again with the same write.id within offsets.retention.minutes (7 days unless set on the brokers): what "
+                "is committed is not written again"
+            )
         return "the others are committed: with a write.id the job could be run again without doubling them"
 
 
@@ -255,6 +337,23 @@ async def _committed(handle: TransactionHandle, config: ProducerConfig) -> None:
                 raise
         else:
             return
+
+
+def _tasks_of(found: OffsetAndMetadata | None) -> int | None:
+    try:
+        return None if found is None else int(json.loads(found.metadata)[TASKS])
+    except (ValueError, KeyError, TypeError):
+        return None
+
+
+def _too_old(name: str, state: str, options: SinkOptions) -> TransactionAbortedError:
+    seconds = options.producer.transaction_timeout_ms / 1000
+    return TransactionAbortedError(
+        f"the transaction {name!r} is not open any more (its state is {state!r}), most likely because the job took longer than "
+        f"transactions may: kafka.transaction.timeout.ms is {seconds:g} s. Nothing of this run is visible: all of it was "
+        "aborted. Raise the time, which brokers limit by transaction.max.timeout.ms, or write in smaller jobs",
+        retriable=True,
+    )
 
 
 def _may_write(listings: Iterable[TransactionListing]) -> list[str]:

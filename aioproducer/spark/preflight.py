@@ -6,6 +6,7 @@ from aioproducer import (
     AuthorizationError,
     BrokerError,
     ConfigurationError,
+    KafkaError,
     MetadataTimeoutError,
     check_topics,
     fence,
@@ -57,7 +58,10 @@ async def _check_topics(options: SinkOptions) -> None:
     except (MetadataTimeoutError, AuthorizationError, BrokerError) as error:
         if error.topic is None:
             raise
-        raise ConfigurationError(
-            f"topic {error.topic!r} cannot be written: create it first, or grant the principal WRITE on it",
-            cause=error,
-        ) from error
+        raise ConfigurationError(_told(error), cause=error) from error
+
+
+def _told(error: KafkaError) -> str:
+    if isinstance(error, AuthorizationError):
+        return f"the principal may not write topic {error.topic!r}: grant it WRITE and DESCRIBE there"
+    return f"topic {error.topic!r} does not exist: create it first"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Sequence
-from typing import Any, Final, NoReturn
+from typing import Any, Final, NamedTuple, NoReturn
 
 from pyspark.sql.datasource import (
     DataSource,
@@ -15,16 +15,17 @@ from pyspark.sql.datasource import (
 from pyspark.sql.types import StructType
 
 from aioproducer import ConfigurationError, TransactionHandle
+from aioproducer.spark.absent import may_be_repeated, require_no_absent_tasks
 from aioproducer.spark.columns import Layout
 from aioproducer.spark.epochs import write_epoch
 from aioproducer.spark.facts import TaskFacts
 from aioproducer.spark.jobs import Job, write_and_leave_open
-from aioproducer.spark.markers import Place, transactional_name
 from aioproducer.spark.options import SinkOptions, read_options
 from aioproducer.spark.preflight import check_kafka, check_kafka_once
 from aioproducer.spark.shipment import Written
 from aioproducer.spark.summary import tell
 from aioproducer.spark.tasks import write_at_least_once
+from aioproducer.spark.worker import this_worker
 
 __all__ = ["KafkaSink"]
 
@@ -32,12 +33,22 @@ PRINTS_LOCALS: Final = "SPARK_TRACEBACK_WITH_LOCALS"
 WRITES_ONLY: Final = "'aioproducer' only writes: read from Kafka with spark.read.format('kafka')"
 
 
+class Work(NamedTuple):
+    """What a task of a stream was a part of: the name of the work, and the run of its query."""
+
+    name: str
+    run: str | None
+
+
 class Message(WriterCommitMessage):
     """What a task tells the driver once all of its rows are written."""
 
-    def __init__(self, written: Written, handle: TransactionHandle | None = None) -> None:
+    def __init__(
+        self, written: Written, handle: TransactionHandle | None = None, work: Work | None = None
+    ) -> None:
         self.written = written
         self.handle = handle
+        self.work = work
 
 
 class KafkaSink(DataSource):
@@ -114,9 +125,7 @@ class JobWriter(DataSourceArrowWriter):
         return Message(left.written, left.handle)
 
     def commit(self, messages: Sequence[WriterCommitMessage | None]) -> None:
-        self._job.commit(
-            [one.handle for one in messages if isinstance(one, Message) and one.handle is not None]
-        )
+        self._job.commit([one.handle for one in messages if isinstance(one, Message)])
         tell("committed", _added_up(messages), len(messages))
 
     def abort(self, messages: Sequence[WriterCommitMessage | None]) -> None:
@@ -137,9 +146,8 @@ class StreamWriter(DataSourceStreamArrowWriter):
         facts = TaskFacts.here()
         facts.require_one_attempt_at_a_time()
         name, epoch = facts.sink_and_epoch(self._options.sink_id)
-        assert self._options.marker_topic is not None  # noqa: S101  # the options were checked
-        place = Place(f"{transactional_name(name)}-{facts.partition}", self._options.marker_topic)
-        return Message(write_epoch(iterator, self._layout, self._options, place, epoch))
+        written = write_epoch(iterator, self._layout, self._options, (name, facts.partition), epoch)
+        return Message(written, work=Work(name, facts.run))
 
     def commit(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803  # Spark's
         if None in messages:
@@ -147,6 +155,9 @@ class StreamWriter(DataSourceStreamArrowWriter):
             raise ConfigurationError(
                 "trigger(continuous=…) writes nothing: use processingTime or availableNow"
             )
+        work = next((one.work for one in messages if isinstance(one, Message)), None)
+        if work is not None and may_be_repeated(*work, batchId):
+            this_worker().run(require_no_absent_tasks(self._options, work.name, batchId, tasks=len(messages)))
         tell(f"epoch {batchId}: wrote", _added_up(messages), len(messages))
 
     def abort(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803  # Spark's

@@ -6,6 +6,9 @@ from typing import Final
 
 from tests.mutants.mutant import Mutant
 
+_REPEATS: Final = "tests/spark/test_repeats.py"
+_ASIDE: Final = "tests/spark/test_set_aside.py"
+
 
 def _mutant(name: str, file: str, line: str, instead: str, bug: str, *by: str) -> Mutant:
     return Mutant(name, "exactly once", file, line, instead, bug, by)
@@ -19,5 +22,117 @@ EXACTLY_ONCE: Final = (
         "    if False:\n",
         'An OffsetFetch answer without what was asked for is taken for "nothing is committed", and work is done again.',
         "tests/net/test_committed_offsets.py",
+    ),
+    _mutant(
+        "given-up-batch-is-split",
+        "_state/settlement.py",
+        "        if self.ending is not None:\n            self._conclude(batch, self.ending(batch))\n            return\n        limit",
+        "        limit",
+        "A batch of a transaction that was given up comes back as too large, and its parts wait for ever, and every flush.",
+        "tests/state/test_transactional_sequences.py",
+    ),
+    _mutant(
+        "job-committed-without-asking-for-its-transactions",
+        "spark/jobs.py",
+        "            await self._require_open(handles)\n",
+        "",
+        'A job took longer than its first transactions live: the rest of it is committed, and "all or none" becomes "some".',
+        f"{_REPEATS}::test_a_job_of_which_one_transaction_is_gone_is_aborted",
+    ),
+    _mutant(
+        "job-that-is-refused-stays-open",
+        "spark/jobs.py",
+        "        except KafkaError:\n            await self._abort()\n            raise\n",
+        "        except KafkaError:\n            raise\n",
+        "What a refused job has left open hides all that is written behind it.",
+        f"{_REPEATS}::test_a_job_of_which_one_transaction_is_gone_is_aborted",
+    ),
+    _mutant(
+        "listing-that-leaves-out-a-transaction-ends-the-job",
+        "spark/jobs.py",
+        "LOOKS: Final = 4",
+        "LOOKS: Final = 1",
+        "A coordinator moves while transactions are listed, and a job that could be committed is aborted.",
+        f"{_REPEATS}::test_a_transaction_that_is_left_out_once_is_asked_for_again",
+    ),
+    _mutant(
+        "job-repeated-with-other-tasks",
+        "spark/jobs.py",
+        "        if marks or (found and earlier is not None):",
+        "        if False:",
+        "A job with a write.id that was committed by halves is repeated with fewer tasks, and rows are doubled.",
+        f"{_REPEATS}::test_a_job_that_was_committed_by_halves_is_repeated_with_as_many_tasks",
+    ),
+    _mutant(
+        "marks-of-absent-tasks-are-not-looked-at",
+        "spark/jobs.py",
+        "await self._numbers_from(tasks)",
+        "()",
+        "A job that an older version has committed by halves is repeated with fewer tasks, and rows are doubled.",
+        f"{_REPEATS}::test_a_job_that_an_older_version_has_committed_by_halves",
+    ),
+    _mutant(
+        "epoch-repeated-with-fewer-tasks",
+        "spark/absent.py",
+        "    if late:\n",
+        "    if False:\n",
+        "An epoch is repeated with fewer tasks: nobody looks at the marks of the others, and rows are doubled in silence.",
+        f"{_REPEATS}::test_an_epoch_that_was_written_in_part_by_more_tasks_is_noticed",
+    ),
+    _mutant(
+        "absent-tasks-are-not-fenced",
+        "spark/absent.py",
+        "    await fence(names, config.bootstrap_servers, **settings_of(config))\n",
+        "",
+        "A frozen task of the run before wakes up behind the check, and commits rows that others have written.",
+        f"{_REPEATS}::test_a_task_that_nobody_repeats_commits_nothing_behind_the_check",
+    ),
+    _mutant(
+        "new-task-does-not-look-at-the-first",
+        "spark/epochs.py",
+        "        if mark is None or mark.epoch < epoch - 1:",
+        "        if False:",
+        "A checkpoint was deleted, and tasks that are new commit before the others find out.",
+        f"{_REPEATS}::test_a_task_that_is_new_knows_that_the_checkpoint_was_set_back",
+    ),
+    _mutant(
+        "mark-forgets-the-topic",
+        "spark/markers.py",
+        "        if self.topic not in (topic, NOT_SAID):",
+        "        if False:",
+        "Two writes of an epoch to two topics have their marks in one place, and the second is taken for done.",
+        f"{_REPEATS}::test_two_writes_of_an_epoch_to_different_topics",
+    ),
+    _mutant(
+        "mark-of-an-older-version-is-refused",
+        "spark/markers.py",
+        "        if self.topic not in (topic, NOT_SAID):",
+        "        if self.topic != topic:",
+        "After an upgrade the last epoch is repeated, and its mark is not understood.",
+        f"{_REPEATS}::test_marks_of_an_older_version_are_understood",
+    ),
+    _mutant(
+        "too-large-row-is-sent-all-the-same",
+        "spark/inspection.py",
+        "        if not len(sizes) or pc.max(sizes).as_py() <= self._limit:",
+        "        if True:",
+        "What is known to be too large is sent, and each such row costs the transaction.",
+        f"{_ASIDE}::test_what_is_known_before_it_is_sent",
+    ),
+    _mutant(
+        "refused-row-fails-the-attempt",
+        "spark/shipment.py",
+        "        if refused:\n            raise RowsRefusedError",
+        "        if False:\n            raise RowsRefusedError",
+        "on.error with exactly-once: the broker refuses a row, and all attempts of the task fail at it.",
+        f"{_ASIDE}::test_what_the_broker_refuses",
+    ),
+    _mutant(
+        "second-round-begins-in-the-middle",
+        "spark/rounds.py",
+        "        self._file.seek(0)\n",
+        "",
+        "A transaction that is written again has only the rows that had not come before.",
+        f"{_ASIDE}::test_rows_are_kept_from_the_first",
     ),
 )

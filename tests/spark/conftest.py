@@ -6,11 +6,13 @@ import itertools
 import os
 import sys
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 import pytest
+
+from aioproducer.testing import EmbeddedKafka
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -55,6 +57,14 @@ def no_query_goes_on(request: pytest.FixtureRequest) -> Iterator[None]:
     if "spark" in request.fixturenames:
         for query in request.getfixturevalue("spark").streams.active:
             query.stop()
+
+
+@pytest.fixture
+async def kafka() -> AsyncIterator[EmbeddedKafka]:
+    """An embedded cluster of two brokers with the topic `orders`, for what needs no Spark."""
+    async with EmbeddedKafka(2) as kafka:
+        kafka.create_topic("orders", 1)
+        yield kafka
 
 
 @pytest.fixture

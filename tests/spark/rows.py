@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -52,6 +53,20 @@ def failing(df: DataFrame, *, attempts: int, at_task: int = 1, dies: bool = Fals
         if context.partitionId() == at_task and context.attemptNumber() < attempts:
             if dies:
                 os._exit(1)
+            raise RuntimeError("a failure of the test")
+
+    return df.mapInArrow(fail, SCHEMA)
+
+
+def failing_late(df: DataFrame, signal: Path) -> DataFrame:
+    """The same rows, but every attempt of the first task fails, as soon as this file is there."""
+
+    def fail(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        yield from batches
+        context: Any = TaskContext.get()
+        if context.partitionId() == 0:
+            while not signal.exists():
+                time.sleep(0.01)
             raise RuntimeError("a failure of the test")
 
     return df.mapInArrow(fail, SCHEMA)

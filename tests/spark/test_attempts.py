@@ -3,72 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Iterator
 
 import pyarrow as pa
 import pytest
-from pyspark.sql.types import BinaryType, StructField, StructType
 
-from aioproducer import TransactionAbortedError, TransactionHandle, list_transactions
+from aioproducer import TransactionAbortedError
 from aioproducer.spark.columns import Layout
 from aioproducer.spark.epochs import write_epoch
-from aioproducer.spark.facts import TaskFacts
-from aioproducer.spark.jobs import Job, LeftOpen, write_and_leave_open
-from aioproducer.spark.markers import Place
-from aioproducer.spark.options import SinkOptions, read_options
-from aioproducer.spark.worker import this_worker
+from aioproducer.spark.jobs import Job
 from aioproducer.testing import EmbeddedKafka
-
-SCHEMA = StructType([StructField("value", BinaryType())])
-TOPIC = "orders"
-
-
-@pytest.fixture
-async def kafka() -> AsyncIterator[EmbeddedKafka]:
-    """A cluster of two brokers, and nothing of this process left in it."""
-    async with EmbeddedKafka(2) as kafka:
-        kafka.create_topic(TOPIC, 1)
-        yield kafka
-
-
-def options_for(kafka: EmbeddedKafka, **more: str) -> SinkOptions:
-    return read_options(
-        {
-            "kafka.bootstrap.servers": kafka.bootstrap_servers,
-            "topic": TOPIC,
-            "delivery": "exactly-once",
-            **more,
-        }
-    )
-
-
-def rows(*values: bytes) -> Iterator[pa.RecordBatch]:
-    return iter([pa.RecordBatch.from_pydict({"value": pa.array(values, pa.binary())})])
-
-
-async def written(job: Job, attempt: int, *values: bytes, partition: int = 0) -> LeftOpen:
-    """What an attempt leaves open."""
-    task = TaskFacts(partition, attempt, None, None, is_speculative=False)
-    layout = Layout.of(SCHEMA, job.options)
-    return await asyncio.to_thread(write_and_leave_open, rows(*values), layout, job, task)
-
-
-def handles(*left: LeftOpen) -> list[TransactionHandle]:
-    """What the driver gets."""
-    return [one.handle for one in left if one.handle is not None]
-
-
-async def forgotten(options: SinkOptions) -> None:
-    """The worker of this process has nothing to do with what comes next."""
-    await asyncio.to_thread(lambda: this_worker().run(this_worker().forget(options.producer)))
-
-
-def seen(kafka: EmbeddedKafka) -> list[bytes | None]:
-    return [record.value for record in kafka.records(TOPIC)]
-
-
-async def states(kafka: EmbeddedKafka) -> set[str]:
-    return {one.state for one in await list_transactions("aioproducer-spark-", kafka.bootstrap_servers)}
+from tests.spark.attempts import SCHEMA, forgotten, handles, options_for, rows, seen, states, written
 
 
 @pytest.mark.parametrize("name", [{}, {"write.id": "nightly"}], ids=["nameless", "with an id"])
@@ -131,15 +75,15 @@ async def test_a_job_leaves_others_alone_whose_names_begin_like_its_own(kafka: E
 async def test_an_attempt_without_input_takes_nothing_over(kafka: EmbeddedKafka) -> None:
     """In a stream, where attempts share an id: one whose input ends at once leaves its successor alone."""
     options = options_for(kafka)
-    place = Place("aioproducer-spark-query-0", TOPIC)
+    task = ("query", 0)
 
     def gone() -> pa.RecordBatch:
         raise EOFError
 
     with pytest.raises(EOFError):
-        await asyncio.to_thread(write_epoch, iter(gone, None), Layout.of(SCHEMA, options), options, place, 0)
+        await asyncio.to_thread(write_epoch, iter(gone, None), Layout.of(SCHEMA, options), options, task, 0)
     assert await states(kafka) == set()
-    await asyncio.to_thread(write_epoch, rows(b"a"), Layout.of(SCHEMA, options), options, place, 0)
-    await asyncio.to_thread(write_epoch, rows(b"a"), Layout.of(SCHEMA, options), options, place, 0)
+    await asyncio.to_thread(write_epoch, rows(b"a"), Layout.of(SCHEMA, options), options, task, 0)
+    await asyncio.to_thread(write_epoch, rows(b"a"), Layout.of(SCHEMA, options), options, task, 0)
     assert seen(kafka) == [b"a"]
     await forgotten(options)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -9,7 +11,17 @@ import pytest
 from pyspark.errors import StreamingQueryException
 
 from aioproducer.spark import audit
-from tests.spark.rows import expected_of_a_stream, forget_last_commit, marked_stream, write_stream
+from tests.spark.epochs import ROWS as ROWS_OF_AN_EPOCH
+from tests.spark.epochs import folder_of_epochs
+from tests.spark.rows import (
+    committed,
+    expected_of_a_stream,
+    failing_late,
+    forget_last_commit,
+    marked_stream,
+    numbers,
+    write_stream,
+)
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -62,6 +74,36 @@ def test_an_epoch_that_is_repeated_in_more_tasks_is_refused(
     found = verdict(spark, options, 3)
     assert found.lost == 0
     assert found.doubled in {0, ROWS // (TASKS + 1)}
+
+
+def test_an_epoch_that_was_committed_in_part_and_is_repeated_in_fewer_tasks(
+    spark: SparkSession, options: dict[str, str], tmp_path: Path
+) -> None:
+    """None of its tasks has a mark: the driver finds that of the task that is not there any more, and says so each time."""
+    options["delivery"] = "exactly-once"
+    checkpoint, signal = tmp_path / "checkpoint", tmp_path / "signal"
+    folder = folder_of_epochs(tmp_path / "source", 1)
+    lines = spark.readStream.format("text").load(str(folder)).selectExpr("value as key", "value")
+    in_two = failing_late(lines.repartition(2, "value"), signal)
+    writing = in_two.writeStream.format("aioproducer").options(**options)
+    query = writing.option("checkpointLocation", str(checkpoint)).trigger(availableNow=True).start()
+    until(lambda: committed(options))
+    signal.touch()
+    with pytest.raises(StreamingQueryException, match="a failure of the test"):
+        query.awaitTermination()
+    for _ in range(2):
+        with pytest.raises(StreamingQueryException, match="which is none of them"):
+            write_stream(lines.repartition(1, "value"), options, checkpoint)
+    signal.unlink()
+    found = committed(options)
+    assert set(numbers(found)) == set(range(ROWS_OF_AN_EPOCH))
+    assert len(found) > ROWS_OF_AN_EPOCH
+
+
+def until(condition: Callable[[], object]) -> None:
+    """Wait until it is so: brokers tell nobody that could be waited for."""
+    while not condition():
+        time.sleep(0.01)
 
 
 def test_at_least_once_takes_them(spark: SparkSession, options: dict[str, str], tmp_path: Path) -> None:
