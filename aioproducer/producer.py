@@ -26,7 +26,7 @@ from aioproducer._net.snapshot import loads, oldest_unacked, out_of_reach, stats
 from aioproducer._net.stable_offsets import fetch_committed
 from aioproducer._net.stream import send_stream
 from aioproducer._state.backoff import Backoff
-from aioproducer._state.checking import checked_seconds, checked_topic
+from aioproducer._state.checking import checked_timeout, checked_topic
 from aioproducer._state.tally import Totals
 from aioproducer._state.topic_errors import still_unknown
 from aioproducer._state.transaction import Event
@@ -215,7 +215,7 @@ class Producer(SendPath[K_contra, V_contra], Generic[K_contra, V_contra]):
             raise StateError(f"the producer is {self._state} already")
         if self._state == "closed":
             raise StateError(STARTED_ONCE)
-        patience = checked_seconds("wait_ready", wait_ready)
+        patience = checked_timeout("wait_ready", wait_ready)
         engine = self._begin(asyncio.get_running_loop())
         try:
             await engine.begun()
@@ -284,7 +284,7 @@ class Producer(SendPath[K_contra, V_contra], Generic[K_contra, V_contra]):
         The topics of the setting `topics` are known then, if they exist.
         """
         engine = self._running()
-        patience = checked_seconds("timeout", timeout)
+        patience = checked_timeout("timeout", timeout)
         try:
             async with asyncio.timeout(patience):
                 while not engine.cluster.known:
@@ -347,7 +347,7 @@ class Producer(SendPath[K_contra, V_contra], Generic[K_contra, V_contra]):
         The default is the setting `close_timeout_ms`. Every delivery that is left is resolved. A second call waits for
         the first, and shortens it if its own limit is shorter.
         """
-        patience = checked_seconds("timeout", timeout)
+        patience = checked_timeout("timeout", timeout)
         if self._state == "new":
             self._state = "closed"
             self.close_report = CloseReport()
@@ -620,7 +620,7 @@ class Producer(SendPath[K_contra, V_contra], Generic[K_contra, V_contra]):
         return engine.transactions
 
     def _patience(self, timeout: float | None) -> float:
-        seconds = checked_seconds("timeout", timeout)
+        seconds = checked_timeout("timeout", timeout)
         return self.config.max_block_ms / 1000 if seconds is None else seconds
 
     def transaction(self, *, timeout: float | None = None) -> Transaction:
@@ -639,7 +639,7 @@ class Producer(SendPath[K_contra, V_contra], Generic[K_contra, V_contra]):
         What it consumes must be in `args`: an abort does not rewind a consumer. `timeout`: seconds for all attempts
         together (default: no limit); the last error is raised then.
         """
-        patience = checked_seconds("timeout", timeout)
+        patience = checked_timeout("timeout", timeout)
         loop = asyncio.get_running_loop()
         until = math.inf if patience is None else loop.time() + patience
         pause = Backoff(self.config.retry_backoff_ms / 1000, self.config.retry_backoff_max_ms / 1000)
@@ -732,7 +732,7 @@ class Producer(SendPath[K_contra, V_contra], Generic[K_contra, V_contra]):
 
     async def _flush(self, owner: Owner | asyncio.Task[Any] | None, timeout: float | None) -> FlushReport:
         engine = self._running()
-        patience = checked_seconds("timeout", timeout)
+        patience = checked_timeout("timeout", timeout)
         told_to = owner if isinstance(owner, Owner) else self._owners.of(owner or asyncio.current_task())
         async with asyncio.timeout(patience):
             flush = await self._resolved(engine)

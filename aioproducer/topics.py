@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from aioproducer._net.session import Visit
 from aioproducer._net.topic_checks import check_all
-from aioproducer._state.checking import checked_seconds
+from aioproducer._state.checking import checked_timeout
 from aioproducer.config import ProducerConfig
 
 if TYPE_CHECKING:
@@ -32,6 +32,6 @@ async def check_topics(
     (default: `max_block_ms`) for brokers that answer, and a moment for topics that were made just now. None is created.
     """
     config = ProducerConfig(bootstrap_servers, **settings)
-    patience = checked_seconds("timeout", timeout)
+    patience = checked_timeout("timeout", timeout)
     async with Visit(config) as visit:
         return await check_all(visit, topics, config.max_block_ms / 1000 if patience is None else patience)

@@ -11,7 +11,7 @@ from aioproducer._net.foreign_transactions import end_foreign, fence_all, list_a
 from aioproducer._net.log import log
 from aioproducer._net.session import Visit
 from aioproducer._net.stable_offsets import fetch_committed
-from aioproducer._state.checking import checked_seconds
+from aioproducer._state.checking import checked_timeout
 from aioproducer._state.transaction import State
 from aioproducer.blocks import may_run_again
 from aioproducer.config import ProducerConfig
@@ -107,7 +107,7 @@ class Transaction:
 
         The producer takes no more transactions until `init_transactions()`. Waits at most `timeout` seconds.
         """
-        patience = checked_seconds("timeout", timeout)
+        patience = checked_timeout("timeout", timeout)
         facts = await self._mine().detach(self._patience if patience is None else patience)
         return TransactionHandle(*facts)
 
@@ -209,5 +209,5 @@ async def committed_offsets(
 
 
 def _patience(config: ProducerConfig, timeout: float | None) -> float:
-    seconds = checked_seconds("timeout", timeout)
+    seconds = checked_timeout("timeout", timeout)
     return config.max_block_ms / 1000 if seconds is None else seconds

@@ -141,9 +141,7 @@ class Cluster:
         for topic in self.engine.accumulator.topics.values():
             if topic.used_at:
                 self.view.touch(topic.name, topic.used_at)
-        in_use = {
-            batch.topic for batch in self.engine.accumulator.live
-        } | self.engine.admission.topic_lines.keys()
+        in_use = {batch.topic for batch in self.engine.accumulator.live} | self.engine.admission.topics()
         in_use |= self.engine.accumulator.counted_topics()
         for name in self.view.expire(now, in_use):
             self.engine.accumulator.forget(name)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import anyio.lowlevel
 import anyio.to_thread
 from anyio import CapacityLimiter
 
@@ -49,9 +50,19 @@ class Compressor:
         """Compress this batch, now or in a thread."""
         plain = batch.plain_records()
         if len(plain) <= INLINE_BYTES:
-            self._finish(batch, plain, self._attempt(plain))
+            made = self._attempt(plain)
+            if isinstance(made, bytes):
+                self._finish(batch, plain, made)
+            else:
+                self._tasks.start_soon(self._fail_soon, batch, plain, made)
         else:
             self._tasks.start_soon(self._in_thread, batch, plain)
+
+    async def _fail_soon(self, batch: QueuedBatch, plain: bytes, error: Exception) -> None:
+        # Not within the append that closed the batch: the room that its end gives back is handed to the first in line,
+        # whose record may be the one that is being appended.
+        await anyio.lowlevel.checkpoint()
+        self._finish(batch, plain, error)
 
     async def _in_thread(self, batch: QueuedBatch, plain: bytes) -> None:
         try:

@@ -98,6 +98,10 @@ def _no_wake(deadline: float) -> None:
     del deadline
 
 
+def _has_ended(thing: PartitionQueue | QueuedBatch) -> bool:
+    return not isinstance(thing, PartitionQueue) and thing.settled
+
+
 def _move(queue: PartitionQueue, lane: Lane) -> None:
     """What a partition holds counts from now on as held for its new leader."""
     queue.lane = lane
@@ -273,7 +277,7 @@ class Accumulator:
         if topic is None or self._must_keep(topic):
             return
         queues = topic.all_queues()
-        if not any(queue.queue or queue.sent for queue in queues):
+        if not any(queue.queue or queue.sent or queue.waiting for queue in queues):
             del self.topics[name]
             topic.forgotten = True
             self.sequences.forgotten(queues)
@@ -316,9 +320,7 @@ class Accumulator:
         if len(self.aging) == 1:
             self.wake_by(now + min(self.limits.delivery_timeout, PULSE))
         if gap is not None:
-            batch.watched_until = now
-            self.deadlines.add(now, batch)
-            self.wake_by(now)
+            self._set_alarm(batch, now)
 
     def _new(
         self, queue: PartitionQueue, now: float, *, expected: int, awaited: bool, gap: Gap | None
@@ -562,9 +564,13 @@ class Accumulator:
             del self.aging[batch]
             deadline = min(deadline, batch.opened_at + batch.delivery_timeout)
         if deadline < batch.watched_until:
-            batch.watched_until = deadline
-            self.deadlines.add(deadline, batch)
-            self.wake_by(deadline)
+            self._set_alarm(batch, deadline)
+
+    def _set_alarm(self, batch: QueuedBatch, due: float) -> None:
+        batch.watched_until = due
+        batch.alarms += 1
+        self.deadlines.add(due, batch)
+        self.wake_by(due)
 
     def watch_rest(self, batch: QueuedBatch) -> None:
         """What is left of this batch, or was moved to it, has deadlines of its own; watch for the next one."""
@@ -589,6 +595,9 @@ class Accumulator:
         """Forget a batch whose records all have their outcome, or live on in `to`."""
         self.live.pop(batch, None)
         self.aging.pop(batch, None)
+        if batch.alarms:
+            self.deadlines.over(_has_ended, batch.alarms)
+            batch.alarms = 0
         charged, batch.charged = batch.charged, 0
         for heir in to:
             heir.charged = min(heir.size, charged)

@@ -226,6 +226,13 @@ class Admission:
         queues = self.accumulator.topics.get(topic)
         return queues is not None and bool(queues.partitions)
 
+    def topics(self) -> set[str]:
+        """The topics that calls wait for, or for memory of whose leaders."""
+        lines = self.lane_lines.values()
+        return self.topic_lines.keys() | {
+            call.topic for line in lines for call in line.calls if not call.ended
+        }
+
     def has_line(self, topic: str) -> bool:
         """True when calls wait for this topic."""
         line = self.topic_lines.get(topic)
@@ -560,7 +567,21 @@ class Admission:
         count = 0 if queues is None else len(queues.partitions)
         if trouble is None and partition is not None and 0 < count <= partition:
             return no_such_partition(call.topic, partition, count, waited)
+        if count and (partition is None or partition < count):
+            return BufferFullError(self._held_by(call), topic=call.topic, waited=waited, cause=trouble)
         return still_unknown(call.topic, waited, trouble, partition)
+
+    def _held_by(self, call: Waiting) -> str:
+        """What a call waited for whose topic and partition are known: for those in front of it."""
+        line = self.topic_lines.get(call.topic)
+        first = None if line is None else line.first()
+        if first is None or first is call:
+            return "the calls before this one took all of its time"
+        if first.part_in_line() is not None:
+            return "a send_batch() before this record waits for memory"
+        if not first.prepared:
+            return "the serializer of a record before this one did not finish in time"
+        return "a record before this one waits for its partition"
 
 
 def check_size(accumulator: Accumulator, topic: str, record: ReadyRecord) -> None:

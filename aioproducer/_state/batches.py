@@ -29,6 +29,7 @@ class QueuedBatch(Batch):
     queue: PartitionQueue = Batch.owner
 
     __slots__ = (
+        "alarms",
         "attempts",
         "dirty",
         "first_written_at",
@@ -58,6 +59,8 @@ class QueuedBatch(Batch):
         self.urgent = False
         # The earliest entry of this batch in the heap of deadlines.
         self.watched_until = math.inf
+        # How many entries it has there.
+        self.alarms = 0
         self.sealing = False
         self.sealed = False
         self.plain_size = 0

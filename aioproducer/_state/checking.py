@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import datetime
+import math
 import operator
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from aioproducer.config.names import topic_problem
-from aioproducer.errors import RecordError, SerializationError
+from aioproducer.errors import ConfigurationError, RecordError, SerializationError
 
 if TYPE_CHECKING:
     from aioproducer._state.admission import PlainHeaders
@@ -129,11 +130,30 @@ def _header_value(name: str, value: object, topic: str) -> bytes | None:
 
 
 def checked_seconds(name: str, seconds: object, topic: str | None = None) -> float | None:
-    """A length of time in seconds, or None."""
+    """A length of time in seconds, or None, of a record."""
+    try:
+        return _seconds(name, seconds)
+    except ValueError as error:
+        raise RecordError(str(error), topic=topic) from None
+
+
+def checked_timeout(name: str, seconds: object) -> float | None:
+    """A length of time in seconds, or None, of a call that is about no record."""
+    try:
+        return _seconds(name, seconds)
+    except ValueError as error:
+        raise ConfigurationError(str(error)) from None
+
+
+def _seconds(name: str, seconds: object) -> float | None:
     if seconds is None:
         return None
     if isinstance(seconds, bool) or not isinstance(seconds, (int, float)):
-        raise RecordError(f"{name} must be a number of seconds, not {type(seconds).__name__}", topic=topic)
-    if not 0 <= seconds < float("inf"):
-        raise RecordError(f"{name} must be a number of seconds, not negative: {seconds}", topic=topic)
-    return float(seconds)
+        raise ValueError(f"{name} must be a number of seconds, not {type(seconds).__name__}")
+    try:
+        number = float(seconds)
+    except OverflowError:
+        number = math.inf
+    if not 0 <= number < math.inf:
+        raise ValueError(f"{name} must be a number of seconds from 0 on, not {number}")
+    return number

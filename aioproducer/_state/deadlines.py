@@ -9,14 +9,14 @@ from typing import Generic, TypeVar
 T = TypeVar("T")
 
 
-TIDY_FROM = 1000
+TIDY_FROM = 64
 
 
 class Deadlines(Generic[T]):
     """Things with a time at which they are due. What is no longer wanted is ignored when its time comes.
 
     Told often enough that something is `over`, the heap is made anew without all that is, so that it holds at most
-    about twice of what is still wanted.
+    about twice of what is still wanted: an entry keeps its thing alive.
     """
 
     __slots__ = ("_count", "_heap", "_over")
@@ -26,9 +26,9 @@ class Deadlines(Generic[T]):
         self._count = 0
         self._over = 0
 
-    def over(self, is_over: Callable[[T], bool]) -> None:
-        """One of the things is no longer wanted; `is_over` tells which are."""
-        self._over += 1
+    def over(self, is_over: Callable[[T], bool], entries: int = 1) -> None:
+        """One of the things, with so many entries, is no longer wanted; `is_over` tells which are."""
+        self._over += entries
         if self._over > TIDY_FROM and self._over * 2 > len(self._heap):
             self._heap = [entry for entry in self._heap if not is_over(entry[2])]
             heapq.heapify(self._heap)

@@ -465,7 +465,9 @@ class Settlement:
         for due in self.accumulator.deadlines.pop_due(now):
             if isinstance(due, PartitionQueue):
                 self.accumulator.look_again(due, now)
-            elif due.watched_until <= now and not due.settled:
+                continue
+            due.alarms -= 1
+            if due.watched_until <= now and not due.settled:
                 self._expire(due, now)
         for batch in self.accumulator.old(now):
             self._expire(batch, now)

@@ -19,7 +19,7 @@ from aioproducer.stats import Health, Stats
 from aioproducer.testing.mock_base import ProducerBase
 from aioproducer.testing.mock_bulk import BulkCall, send_every, take_batch
 from aioproducer.testing.mock_calls import Call, MockCall
-from aioproducer.testing.mock_checks import checked_partitions, checked_seconds, checked_topic
+from aioproducer.testing.mock_checks import checked_partitions, checked_timeout, checked_topic
 from aioproducer.testing.mock_controls import MockControls
 from aioproducer.testing.mock_coordinators import MockCoordinators
 from aioproducer.testing.mock_intake import MockIntake
@@ -196,7 +196,7 @@ class MockProducer(
             raise StateError(f"the producer is {self._phase} already")
         if self._phase == "closed":
             raise StateError("the producer was closed, and is started once only: make a new one")
-        checked_seconds("wait_ready", wait_ready)
+        checked_timeout("wait_ready", wait_ready)
         loop = asyncio.get_running_loop()
         intake = self._mock_intake = MockIntake(self.config, self._plan, self, self._ledger, loop)
         self._mock_transactions.bind(intake)
@@ -208,7 +208,7 @@ class MockProducer(
     async def ready(self, timeout: float | None = None) -> None:
         """Return at once: there is no broker to wait for."""
         self._intake_alive()
-        checked_seconds("timeout", timeout)
+        checked_timeout("timeout", timeout)
 
     def _intake_here(self) -> MockIntake:
         intake = self._mock_intake
@@ -253,7 +253,7 @@ class MockProducer(
         The default is the setting `close_timeout_ms`, which is 0 for a mock unless given. A second call waits for the
         first, and shortens it if its own limit is shorter.
         """
-        patience = checked_seconds("timeout", timeout)
+        patience = checked_timeout("timeout", timeout)
         patience = self.config.close_timeout_ms / 1000 if patience is None else patience
         if self._phase == "new":
             self._phase = "closed"
@@ -460,7 +460,7 @@ class MockProducer(
         self._intake_alive()
         told_to = owner if isinstance(owner, Owner) else self._owners.of(owner or asyncio.current_task())
         began = self._ledger.told_now()
-        async with asyncio.timeout(checked_seconds("timeout", timeout)):
+        async with asyncio.timeout(checked_timeout("timeout", timeout)):
             waited_for = await self._all_settled()
         report, told_to.told = self._ledger.report(began, waited_for, told_to.told)
         return report
@@ -472,7 +472,7 @@ class MockProducer(
     async def partitions_for(self, topic: str, *, timeout: float | None = None) -> tuple[PartitionInfo, ...]:
         """The partitions of a topic, which are known at once."""
         self._intake_alive()
-        checked_seconds("timeout", timeout)
+        checked_timeout("timeout", timeout)
         count = self._plan.partitions_of(checked_topic(topic))
         return tuple(PartitionInfo(index, 0, (0,), (0,)) for index in range(count))
 

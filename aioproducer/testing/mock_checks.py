@@ -105,12 +105,23 @@ def _check_encodable(name: str, topic: str) -> None:
 
 
 def checked_seconds(name: str, seconds: Any, topic: str | None = None) -> float | None:
-    """A length of time in seconds, or None."""
-    if seconds is None:
-        return None
-    if isinstance(seconds, bool) or not isinstance(seconds, int | float) or not 0 <= seconds < float("inf"):
+    """A length of time in seconds, or None, of a record."""
+    if not _is_time(seconds):
         raise RecordError(f"{name} must be a number of seconds, not {seconds!r:.60}", topic=topic)
-    return float(seconds)
+    return None if seconds is None else float(seconds)
+
+
+def checked_timeout(name: str, seconds: Any) -> float | None:
+    """A length of time in seconds, or None, of a call that is about no record."""
+    if not _is_time(seconds):
+        raise ConfigurationError(f"{name} must be a number of seconds, not {seconds!r:.60}")
+    return None if seconds is None else float(seconds)
+
+
+def _is_time(seconds: Any) -> bool:
+    if seconds is None:
+        return True
+    return isinstance(seconds, int | float) and not isinstance(seconds, bool) and 0 <= seconds < float("inf")
 
 
 def checked_partitions(partitions: Any) -> tuple[dict[str, int], int]:

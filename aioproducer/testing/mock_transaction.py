@@ -13,7 +13,7 @@ from aioproducer.config import ProducerConfig
 from aioproducer.consumed import Offsets, group_of, next_offsets, offsets_of
 from aioproducer.errors import KafkaError, StateError, TransactionAbortedError
 from aioproducer.testing.mock_base import HandleBase, TransactionBase
-from aioproducer.testing.mock_checks import checked_seconds
+from aioproducer.testing.mock_checks import checked_timeout
 from aioproducer.testing.mock_transaction_table import State
 from aioproducer.testing.mock_transactions import MockTransactions, mock_of
 
@@ -106,7 +106,7 @@ class MockTransaction(TransactionBase):
 
         The mock takes no more transactions until `init_transactions()`. Waits at most `timeout` seconds.
         """
-        patience = checked_seconds("timeout", timeout)
+        patience = checked_timeout("timeout", timeout)
         facts = await self._mine_of_mock().detach(self._patience if patience is None else patience)
         return MockTransactionHandle(*facts)
 
@@ -145,6 +145,6 @@ class MockTransactionHandle(HandleBase):
         self, servers: BootstrapServers, timeout: float | None, settings: Settings, *, committed: bool
     ) -> None:
         ProducerConfig(servers, **settings)
-        checked_seconds("timeout", timeout)
+        checked_timeout("timeout", timeout)
         if not self.is_empty:
             mock_of(self.producer_id).end_handed_over(self.epoch, committed=committed)

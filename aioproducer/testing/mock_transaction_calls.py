@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from aioproducer.config import ProducerConfig
 from aioproducer.consumed import Offsets, group_of, offsets_of
 from aioproducer.errors import StateError
-from aioproducer.testing.mock_checks import checked_seconds
+from aioproducer.testing.mock_checks import checked_timeout
 from aioproducer.testing.mock_intake import MockIntake
 from aioproducer.testing.mock_transaction import MockTransaction
 from aioproducer.testing.mock_transactions import MockTransactions
@@ -41,7 +41,7 @@ class MockTransactionCalls:
         return self._mock_transactions
 
     def _patience(self, timeout: float | None) -> float:
-        seconds = checked_seconds("timeout", timeout)
+        seconds = checked_timeout("timeout", timeout)
         return self.config.max_block_ms / 1000 if seconds is None else seconds
 
     def transaction(self, *, timeout: float | None = None) -> Transaction:
@@ -52,7 +52,7 @@ class MockTransactionCalls:
         self, function: Callable[..., Awaitable[T]], *args: Any, timeout: float | None = None
     ) -> T:
         """Run the coroutine function in a transaction, and again after an error that only aborts it; without a pause."""
-        patience = checked_seconds("timeout", timeout)
+        patience = checked_timeout("timeout", timeout)
         loop = asyncio.get_running_loop()
         until = math.inf if patience is None else loop.time() + patience
         while True:

@@ -7,6 +7,7 @@ from typing import Final
 from tests.mutants.mutant import Mutant
 
 _COLUMNS: Final = "tests/callers/test_columns.py"
+_BOUNDS: Final = "tests/callers/test_bounds.py"
 _SERIALIZERS: Final = "tests/callers/test_serializers.py"
 
 
@@ -110,5 +111,53 @@ CALLERS: Final = (
         "        except KafkaError as error:\n",
         "A serializer closes the producer, and its record waits for ever in a line that nobody serves.",
         f"{_SERIALIZERS}::test_a_serializer_that_closes_the_producer",
+    ),
+    _mutant(
+        "ended-batches-kept-until-their-deadlines",
+        "_state/accumulator.py",
+        "            self.deadlines.over(_has_ended, batch.alarms)\n",
+        "",
+        "Each batch with a record of an own timeout stays in memory until that time, acknowledged or not.",
+        f"{_BOUNDS}::test_records_with_a_timeout_leave_nothing",
+    ),
+    _mutant(
+        "one-alarm-of-each-batch-counted",
+        "_state/accumulator.py",
+        "            self.deadlines.over(_has_ended, batch.alarms)\n",
+        "            self.deadlines.over(_has_ended)\n",
+        "Of batches whose records have ever shorter timeouts most entries are taken for wanted.",
+        f"{_BOUNDS}::test_records_with_a_timeout_leave_nothing",
+    ),
+    _mutant(
+        "held-up-by-others-taken-for-no-metadata",
+        "_state/admission.py",
+        "        if count and (partition is None or partition < count):\n",
+        "        if False:\n",
+        "A call that waited behind others for memory is told that its topic is not known.",
+        f"{_BOUNDS}::test_a_call_behind_a_bulk_send_is_told_of_the_memory",
+    ),
+    _mutant(
+        "idle-while-calls-wait-for-its-memory",
+        "_state/accumulator.py",
+        "        if not any(queue.queue or queue.sent or queue.waiting for queue in queues):\n",
+        "        if not any(queue.queue or queue.sent for queue in queues):\n",
+        "A topic is dropped as idle while a call waits for memory for it, which later appends to a queue of its own.",
+        f"{_BOUNDS}::test_a_topic_whose_calls_wait_for_memory_is_not_idle",
+    ),
+    _mutant(
+        "codec-that-raises-doubles",
+        "_net/compression.py",
+        "                self._tasks.start_soon(self._fail_soon, batch, plain, made)\n",
+        "                self._finish(batch, plain, made)\n",
+        "A batch fails within the append that closed it, and the room that it gives back is handed to that very record.",
+        f"{_BOUNDS}::test_a_codec_that_raises_at_once_doubles_nothing",
+    ),
+    _mutant(
+        "wrong-timeout-taken-for-a-wrong-record",
+        "_state/checking.py",
+        "        raise ConfigurationError(str(error)) from None\n",
+        "        raise RecordError(str(error)) from None\n",
+        "flush(timeout=-1) says that a record cannot be sent.",
+        f"{_BOUNDS}::test_a_wrong_length_of_time",
     ),
 )
