@@ -230,9 +230,9 @@ def deaf() -> Iterator[Hanging]:
 async def test_max_block_ends_the_serializer_too(topic: str, make: Make, kafka: EmbeddedKafka) -> None:
     """A hundred sends that ran out of `max_block` leave no task and none of their values behind."""
     hanging = Hanging()
-    producer = await warm(make(kafka, value_serializer=hanging, max_block_ms=50), "one", "sound")
-    calls = [producer.send(topic, Held()) for _ in range(100)]
-    many = producer.send_batch(topic, [Held(), b"never"])
+    producer = await warm(make(kafka, value_serializer=hanging), "one")
+    calls = [producer.send(topic, Held(), max_block=0.05) for _ in range(100)]
+    many = producer.send_batch(topic, [Held(), b"never"], timeout=0.05)
     await until(lambda: hanging.running == 101)
     for error in await asyncio.gather(*calls, return_exceptions=True):
         assert isinstance(error, BufferFullError)
@@ -269,10 +269,10 @@ async def test_serializers_that_ignore_their_cancellation_are_bounded(
     deaf: Hanging, make: Make, kafka: EmbeddedKafka, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """`max_block` ends each call; when too many serializers go on all the same, the next call is refused at once."""
-    producer = await warm(make(kafka, value_serializer=deaf, max_block_ms=20), "one", "sound")
+    producer = await warm(make(kafka, value_serializer=deaf), "one")
     loop = asyncio.get_running_loop()
     refused = await asyncio.gather(
-        *(producer.send("one", Held()) for _ in range(MOST_DEAF)), return_exceptions=True
+        *(producer.send("one", Held(), max_block=0.02) for _ in range(MOST_DEAF)), return_exceptions=True
     )
     assert {type(error) for error in refused} == {BufferFullError}
     assert deaf.running == MOST_DEAF
@@ -358,12 +358,12 @@ async def test_any_other_class_is_the_refusal_of_the_record(make: Make, kafka: E
             assert sorted(result.errors) == [0, 1, 2]
     assert kafka.records("one") == kafka.records("new") == []
     # An interceptor that fails is only logged.
-    intercepted = await warm(make(kafka, interceptors=[Interceptor()], max_block_ms=30), "one", "sound")
+    intercepted = await warm(make(kafka, interceptors=[Interceptor()]), "one")
     await intercepted.send_and_wait("one", b"v")
     with pytest.raises(RecordError):
         await intercepted.send("one", 5)
     with pytest.raises(MetadataTimeoutError):
-        await intercepted.send("one", b"v", partition=77)
+        await intercepted.send("one", b"v", partition=77, max_block=0.03)
     await sound(intercepted)
 
 
