@@ -22,7 +22,15 @@ from aioproducer._net.intake import Call, Intake
 from aioproducer._net.log import log
 from aioproducer._net.pending import Pending
 from aioproducer._net.refusals import THROUGH, refusal_of
-from aioproducer._net.snapshot import loads, oldest_unacked, out_of_reach, stats_of, trouble_with
+from aioproducer._net.snapshot import (
+    connected_brokers,
+    loads,
+    oldest_unacked,
+    out_of_reach,
+    seconds_since,
+    stats_of,
+    trouble_with,
+)
 from aioproducer._net.stable_offsets import fetch_committed
 from aioproducer._net.stream import send_stream
 from aioproducer._state.backoff import Backoff
@@ -780,7 +788,7 @@ class Producer(SendPath[K_contra, V_contra], Generic[K_contra, V_contra]):
         return self._intake.purge(topic) + engine.settlement.purge(topic, engine.loop.time())
 
     def stats(self) -> Stats:
-        """One snapshot of what the producer has done and holds; reading it costs nothing to sending."""
+        """One snapshot of what the producer has done and holds; reading it costs nothing to sending. For any thread."""
         engine = self._engine
         if engine is None:
             return Stats()
@@ -788,19 +796,21 @@ class Producer(SendPath[K_contra, V_contra], Generic[K_contra, V_contra]):
         return stats_of(engine, self._intake, self.accepted_records, self.accepted_bytes)
 
     def health(self) -> Health:
-        """A small snapshot for probes, without I/O."""
+        """A small snapshot for probes, without I/O; may be called from any thread."""
         engine = self._engine
         if engine is None:
             return Health(state=self._state)
         assert self._intake is not None  # noqa: S101  # made with the engine
         now = engine.loop.time()
-        last_ack = engine.tally.last_ack
+        tally = engine.tally
         return Health(
             state=self._state,
-            connected_brokers=engine.connected_brokers(),
-            seconds_since_last_ack=None if last_ack is None else now - last_ack,
+            connected_brokers=connected_brokers(engine),
+            seconds_since_last_ack=seconds_since(now, tally.last_ack),
             oldest_unacked_seconds=oldest_unacked(engine, self._intake, now),
-            last_error=self._cause or engine.last_error,
+            last_error=self._cause or tally.last_error,
+            answered_seconds_ago=seconds_since(now, engine.addresses.answered_at),
+            last_error_seconds_ago=seconds_since(now, tally.last_error_at),
         )
 
     def __repr__(self) -> str:
@@ -810,7 +820,7 @@ class Producer(SendPath[K_contra, V_contra], Generic[K_contra, V_contra]):
         assert self._intake is not None  # noqa: S101  # made with the engine
         buffered, flying = loads(engine, self._intake)
         return (
-            f"<Producer {self._state}: {counted(engine.connected_brokers(), 'broker')} connected, "
+            f"<Producer {self._state}: {counted(connected_brokers(engine), 'broker')} connected, "
             f"{counted(buffered.records, 'record')} buffered, {flying.records} in flight>"
         )
 

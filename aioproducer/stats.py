@@ -22,13 +22,21 @@ __all__ = [
 
 @attrs.frozen
 class Health:
-    """The producer's condition, for probes; durations in seconds, None where there is nothing to measure."""
+    """The producer's condition, for probes; durations in seconds, None where there is nothing to measure.
+
+    `connected_brokers` counts those that a connection is open to, whatever for. Connections that nobody uses are closed, so
+    none may be open though all is well: `answered_seconds_ago` tells when the cluster last answered anything, and is None
+    until it has. `last_error` is what went wrong last, and is kept when it is over: it is over if there was an answer since
+    (`answered_seconds_ago` below `last_error_seconds_ago`).
+    """
 
     state: str
     connected_brokers: int = 0
     seconds_since_last_ack: float | None = None
     oldest_unacked_seconds: float | None = None
     last_error: BaseException | None = None
+    answered_seconds_ago: float | None = None
+    last_error_seconds_ago: float | None = None
 
 
 @attrs.frozen

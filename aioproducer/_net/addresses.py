@@ -58,6 +58,9 @@ class Addresses:
             config.socket_connection_setup_timeout_max_ms / 1000,
         )
         self._known: dict[tuple[str, int], Address] = {}
+        self._open: dict[Connection, tuple[str, int]] = {}
+        # When anything was answered over a connection that has ended.
+        self._answered_at: float | None = None
         # The cluster's finalized features, by the newest that any broker said of them.
         self.features: Mapping[str, int] = {}
         self._features_epoch = -1
@@ -91,14 +94,28 @@ class Addresses:
         if connection.versions.features_epoch > self._features_epoch:
             self.features = connection.versions.features
             self._features_epoch = connection.versions.features_epoch
+        self._open[connection] = (host, port)
         connection.add_close_callback(partial(self._closed, address, connection.answers))
         return connection
+
+    def connected(self) -> set[tuple[str, int]]:
+        """The addresses that a connection is open to. For any thread."""
+        return {address for connection, address in list(self._open.items()) if not connection.closed}
+
+    @property
+    def answered_at(self) -> float | None:
+        """When any broker answered anything last. For any thread."""
+        moments = [self._answered_at, *(connection.answered_at for connection in list(self._open))]
+        return max((moment for moment in moments if moment is not None), default=None)
 
     def _led_to_nothing(self, address: Address) -> None:
         address.not_before = self._loop.time() + self._pause.after(address.failures, self._rng)
         address.failures += 1
 
     def _closed(self, address: Address, answers_at_opening: int, connection: Connection) -> None:
+        del self._open[connection]
+        if connection.answered_at is not None:
+            self._answered_at = max(self._answered_at or -math.inf, connection.answered_at)
         # Somebody who takes calls and hangs up, also in the middle of an answer, or talks nonsense, is no better than
         # somebody who takes none.
         if connection.answers > answers_at_opening and not isinstance(connection.close_reason, ProtocolError):

@@ -77,6 +77,7 @@ class Connection(asyncio.BufferedProtocol):
         "_room",
         "_transport",
         "_waiting",
+        "answered_at",
         "answers",
         "broker",
         "client_id",
@@ -98,6 +99,7 @@ class Connection(asyncio.BufferedProtocol):
         self.muted_until = -math.inf
         self.reads = 0
         self.answers = 0
+        self.answered_at: float | None = None
         self._loop = loop
         self._transport: asyncio.Transport | None = None
         self._frames = FrameAssembler(broker)
@@ -123,7 +125,7 @@ class Connection(asyncio.BufferedProtocol):
     @property
     def bytes_in_flight(self) -> int:
         """The bytes of those requests."""
-        return sum(asked.size for asked in self._waiting)
+        return sum(asked.size for asked in list(self._waiting))
 
     # ------------------------------------------------------------------------------------------ life
 
@@ -353,7 +355,7 @@ class Connection(asyncio.BufferedProtocol):
             return
         self._next_asked(correlation_id)
         asked = self._waiting.popleft()
-        self.last_used = self._loop.time()
+        self.last_used = self.answered_at = self._loop.time()
         self.answers += 1
         asked.handler.answered(frame)
 

@@ -342,7 +342,7 @@ class Engine:
         """Why nothing can be sent to this broker, as far as that is known."""
         sender = self.senders.get(node_id)
         # Not the error of a record that waited for it too: each would have the one before it as its cause, without end.
-        return root_of(self.last_error) if sender is None or sender.link is None else None
+        return root_of(self.present_trouble if sender is None else sender.trouble)
 
     def _has_work(self, queue: NodeQueue) -> None:
         sender = self.senders.get(queue.node_id)
@@ -387,11 +387,14 @@ class Engine:
 
     @last_error.setter
     def last_error(self, error: BaseException) -> None:
-        self.tally.last_error = error
+        self.tally.went_wrong(error, self.loop.time())
 
-    def connected_brokers(self) -> int:
-        """How many brokers are connected for producing."""
-        return sum(sender.link is not None for sender in self.senders.values())
+    @property
+    def present_trouble(self) -> BaseException | None:
+        """What went wrong last, unless the cluster has answered something since."""
+        answered, failed = self.addresses.answered_at, self.tally.last_error_at
+        over = failed is None or (answered is not None and answered > failed)
+        return None if over else self.last_error
 
     def refused(self, error: BaseException) -> None:
         """A record was not accepted: what is a part of a transaction fails all of it."""

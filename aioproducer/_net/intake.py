@@ -314,7 +314,7 @@ class Intake:
         def failed(error: DeliveryError) -> None:
             leave()
             stand_in.fail(error, 2)
-            failure = self.engine.tally.failed(topic, 1, error)
+            failure = self.engine.tally.failed(topic, 1, error, self.loop.time())
             assert failure is not None  # noqa: S101  # of one record
             for flush in not_placed(waiting, failure):
                 self.engine.settlement.on_flushed(flush)

@@ -48,6 +48,8 @@ class Sender:
         self.node_id = queue.node_id
         self.work = asyncio.Event()
         self.link: Link | None = None
+        # Why there is no connection, if something is wrong.
+        self.trouble: KafkaError | None = None
         self.state = "idle"
         self.connects = 0
         self.failures = 0
@@ -130,6 +132,7 @@ class Sender:
         except KafkaError as error:
             self.state = "unreachable"
             self.failures += 1
+            self.trouble = error
             self.engine.unreachable(self.node_id, error)
         else:
             self._connected(connection, node)
@@ -144,6 +147,7 @@ class Sender:
 
     def _connected(self, connection: Connection, node: Node) -> None:
         self.state = "connected"
+        self.trouble = None
         self.connects += 1
         self.link = Link.over(
             connection, self.config.max_in_flight_requests_per_connection, (node.host, node.port)
@@ -159,7 +163,7 @@ class Sender:
             return
         self.link = None
         self.state = "disconnected"
-        reason = connection.close_reason or BrokerUnavailableError(broker=self.node_id)
+        reason = self.trouble = connection.close_reason or BrokerUnavailableError(broker=self.node_id)
         if isinstance(reason, ProtocolError) or link.silent:
             self.failures += 1
             self.engine.addresses.tell(

@@ -37,6 +37,20 @@ def loads(engine: Engine, intake: Intake) -> tuple[Load, Load]:
     return buffered, flying
 
 
+def connected_brokers(engine: Engine) -> int:
+    """How many brokers a connection is open to, whatever for."""
+    ids = {(node.host, node.port): node.id for node in engine.view.nodes}
+    addresses = engine.addresses.connected()
+    known = {ids[address] for address in addresses if address in ids}
+    # An address of bootstrap_servers may be another name of a broker that is counted.
+    return max(len(known), int(bool(addresses)))
+
+
+def seconds_since(now: float, moment: float | None) -> float | None:
+    """None where there is no such moment."""
+    return None if moment is None else now - moment
+
+
 def oldest_unacked(engine: Engine, intake: Intake, now: float) -> float | None:
     """For how long the oldest record without an outcome has waited."""
     since = [
@@ -50,7 +64,7 @@ def out_of_reach(engine: Engine) -> BaseException | None:
     """Why no broker tells what we ask; None where one does."""
     control = engine.control.connection
     reached = engine.cluster.known and control is not None and not control.closed
-    return None if reached else root_of(engine.last_error)
+    return None if reached else root_of(engine.present_trouble)
 
 
 def trouble_with(engine: Engine, topic: str) -> BaseException | None:
@@ -90,5 +104,5 @@ def stats_of(engine: Engine, intake: Intake, accepted_records: int, accepted_byt
         request_time=tally.request_time.snapshot(),
         batch_size=tally.batch_size.snapshot(),
         compression_ratio=tally.compression_ratio.snapshot(),
-        connections=tuple(sender.stats() for sender in engine.senders.values()),
+        connections=tuple(sender.stats() for sender in list(engine.senders.values())),
     )

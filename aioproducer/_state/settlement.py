@@ -140,7 +140,7 @@ class Settlement:
         if decided.kind is Kind.ACK:
             self.acknowledge(batch, answer.base_offset, append_time(batch, answer), now)
         elif batch.gap is not None and decided.proves_not_appended and not batch.dirty:
-            self._conclude(batch, batch.gap.error(batch, now))
+            self._conclude(batch, batch.gap.error(batch, now), now)
         elif decided.kind is Kind.SPLIT and batch.record_count > 1:
             self._split(batch, now)
         elif decided.kind is Kind.NEW_IDENTITY and self.sequences.ends_with(queue, batch, answer.code):
@@ -255,7 +255,7 @@ class Settlement:
     def fail(self, batch: QueuedBatch, error: KafkaError, now: float) -> None:
         """The records of the batch that have no outcome yet are lost."""
         lost = batch.pending
-        self._conclude(batch, error)
+        self._conclude(batch, error, now)
         number = self.tally.failures
         if lost:
             self.on_lost(error)
@@ -264,7 +264,7 @@ class Settlement:
         if batch.attempts:
             self.on_ended(batch, lost, error, now)
 
-    def _conclude(self, batch: QueuedBatch, error: KafkaError) -> None:
+    def _conclude(self, batch: QueuedBatch, error: KafkaError, now: float) -> None:
         """Every record of the batch that has no outcome yet ends with this error."""
         self._leave_queue(batch)
         count = batch.fail(error, NUMBER[error.outcome])
@@ -272,15 +272,20 @@ class Settlement:
             self.sequences.unknown(batch.queue, batch)
         else:
             self.sequences.not_appended(batch.queue, batch)
-        flushed = self._failed(batch, error, count)
+        flushed = self._failed(batch, error, count, now)
         self._end(batch, error)
         self._finish(flushed)
 
     def _failed(
-        self, batch: QueuedBatch, error: KafkaError, count: int, indexes: Collection[int] | None = None
+        self,
+        batch: QueuedBatch,
+        error: KafkaError,
+        count: int,
+        now: float,
+        indexes: Collection[int] | None = None,
     ) -> list[Flush]:
         """So many records of the batch (those at `indexes`, or all) failed; returns the flushes that are done by this."""
-        failure = self.tally.failed(batch.topic, count, error)
+        failure = self.tally.failed(batch.topic, count, error, now)
         return [] if failure is None else ended(batch, error.outcome, count, indexes, failure)
 
     def _refuse(self, batch: QueuedBatch, answer: PartitionAnswer, decided: Verdict, now: float) -> None:
@@ -326,7 +331,7 @@ class Settlement:
         for index, text in named.items():
             own = self._code_error(batch, answer, error.outcome, now, message=text or answer.message)
             count = batch.fail_some([index], own, NUMBER[own.outcome])
-            self._finish(self._failed(batch, own, count, [index]))
+            self._finish(self._failed(batch, own, count, now, [index]))
             self.on_lost(own)
 
     def _bystander(
@@ -381,10 +386,10 @@ class Settlement:
             batch.dirty = True
         batch.last_error = error
         if self.ending is not None:
-            self._conclude(batch, self.ending(batch))
+            self._conclude(batch, self.ending(batch), now)
             return
         if batch.gap is not None and not batch.dirty:
-            self._conclude(batch, batch.gap.error(batch, now))
+            self._conclude(batch, batch.gap.error(batch, now), now)
             return
         if _may_be_in_the_former_topic(batch):
             self.fail(batch, self._lost_with_its_topic(batch, now), now)
@@ -474,7 +479,7 @@ class Settlement:
 
     def _expire(self, batch: QueuedBatch, now: float) -> None:
         if batch.gap is not None and not batch.attempts:
-            self._conclude(batch, batch.gap.error(batch, now))
+            self._conclude(batch, batch.gap.error(batch, now), now)
             self._look_again(batch.queue, now)
             return
         indexes = batch.overdue(now)
@@ -516,10 +521,10 @@ class Settlement:
         """These records end alone; with the last one the batch ends."""
         if len(indexes) == batch.pending:
             count = batch.pending
-            self._conclude(batch, error)
+            self._conclude(batch, error, now)
         else:
             count = batch.fail_some(indexes, error, NUMBER[error.outcome])
-            self._finish(self._failed(batch, error, count, indexes))
+            self._finish(self._failed(batch, error, count, now, indexes))
         self._look_again(batch.queue, now)
         return count
 
@@ -550,7 +555,7 @@ class Settlement:
         self.explain(None, now)
         for batch in self._in_order():
             if not batch.settled and not batch.in_flight:
-                self._conclude(batch, ending(batch))
+                self._conclude(batch, ending(batch), now)
                 self._look_again(batch.queue, now)
 
     def abandon(self, text: str, cause: BaseException | None, now: float) -> None:
@@ -570,7 +575,7 @@ class Settlement:
                 elapsed=now - batch.opened_at,
                 cause=cause if cause is not None else batch.last_error,
             )
-            self._conclude(batch, error)
+            self._conclude(batch, error, now)
 
     def _in_order(self) -> list[QueuedBatch]:
         # That of the records, and so of their callbacks: the parts of a split batch joined `live` late.
@@ -601,7 +606,7 @@ class Settlement:
         batch.gap = gap
         gap.batches.append(batch)
         if not batch.in_flight and not batch.dirty:
-            self._conclude(batch, gap.error(batch, now))
+            self._conclude(batch, gap.error(batch, now), now)
 
     def _fail_late_comer(self, batch: QueuedBatch, index: int) -> None:
         """A call that had to wait was made before its partition lost a record, and its record was placed after."""

@@ -68,6 +68,7 @@ class Tally:
     suspected_losses: int = 0
     last_ack: float | None = None
     last_error: BaseException | None = None
+    last_error_at: float | None = None
     failed_by_error: Counter[str] = attrs.Factory(Counter)
     losses_by_topic: Counter[str] = attrs.Factory(Counter)
     queue_time: Buckets = attrs.Factory(lambda: Buckets(SECONDS_BOUNDS))
@@ -97,7 +98,7 @@ class Tally:
         self.queue_time.add(batch.drained_at - batch.opened_at)
         self.request_time.add(now - batch.written_at)
 
-    def failed(self, topic: str, count: int, error: KafkaError) -> Failure | None:
+    def failed(self, topic: str, count: int, error: KafkaError, now: float) -> Failure | None:
         """So many records ended with this error."""
         if not count:
             return None
@@ -105,13 +106,18 @@ class Tally:
             self.unknown += count
         else:
             self.not_written += count
-        self.last_error = error
+        self.went_wrong(error, now)
         self.failed_by_error[error_name(error)] += count
         self.losses_by_topic[topic] += count
         self.failures += 1
         failure = Failure(self.failures, error)
         self._kept.append(failure)
         return failure
+
+    def went_wrong(self, error: BaseException, now: float) -> None:
+        """Something did, with a record or with a broker."""
+        self.last_error = error
+        self.last_error_at = now
 
     # -- reports
 

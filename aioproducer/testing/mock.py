@@ -500,13 +500,16 @@ class MockProducer(
 
     def health(self) -> Health:
         """A small snapshot for probes: one broker is connected while the mock runs."""
-        last, intake, refusal = self._ledger.last_ack, self._mock_intake, self._mock_transactions.refusal
+        last, failed = self._ledger.last_ack, self._ledger.last_error_at
+        intake, refusal = self._mock_intake, self._mock_transactions.refusal
         return Health(
             state=self._phase if refusal is None or self._phase == "closed" else "failed",
             connected_brokers=int(self._phase == "running" and refusal is None),
             seconds_since_last_ack=None if last is None or intake is None else intake.loop.time() - last,
             oldest_unacked_seconds=self._oldest_seconds(),
             last_error=refusal or self._ledger.last_error,
+            answered_seconds_ago=0.0 if self._phase == "running" and refusal is None else None,
+            last_error_seconds_ago=None if failed is None or intake is None else intake.loop.time() - failed,
         )
 
     def _oldest_seconds(self) -> float | None:

@@ -100,6 +100,7 @@ class Ledger:
         self.losses_by_topic: Counter[str] = Counter()
         self.last_ack: float | None = None
         self.last_error: KafkaError | None = None
+        self.last_error_at: float | None = None
         self._timers: dict[Batch, asyncio.TimerHandle] = {}
         self._watching: list[asyncio.Future[None]] = []
         # Every failure, with the batch of the record that failed, if it had one.
@@ -199,6 +200,7 @@ class Ledger:
         self.failed_by_error[str(getattr(error, "name", type(error).__name__))] += 1
         self.losses_by_topic[topic] += 1
         self.last_error = error
+        self.last_error_at = asyncio.get_running_loop().time()
         self._failures.append((batch, error))
 
     def told_now(self) -> Told:

@@ -8,6 +8,7 @@ from tests.mutants.mutant import Mutant
 
 _OWNERS: Final = "tests/api/test_flush_owners.py"
 _ENDS: Final = "tests/state/test_flushes_that_end.py"
+_HEALTH: Final = "tests/api/test_health.py"
 _TALLY: Final = "tests/state/test_tally.py"
 
 
@@ -19,8 +20,8 @@ FLUSHING: Final = (
     _mutant(
         "flush-not-woken-by-purge",
         "_state/settlement.py",
-        "            self._finish(self._failed(batch, error, count, indexes))\n",
-        "            self._failed(batch, error, count, indexes)\n",
+        "            self._finish(self._failed(batch, error, count, now, indexes))\n",
+        "            self._failed(batch, error, count, now, indexes)\n",
         "flush() waits for ever for records that were withdrawn or expired alone in a batch that goes on.",
         _ENDS,
     ),
@@ -127,6 +128,38 @@ FLUSHING: Final = (
         "        self._owner = None if owner is None else (lambda: owner)",
         "A delivery in a cache keeps the queues, the connections and the configuration of a producer that was closed.",
         "tests/api/test_what_a_delivery_keeps.py",
+    ),
+    _mutant(
+        "only-senders-are-connected",
+        "_net/snapshot.py",
+        "    return max(len(known), int(bool(addresses)))",
+        "    return sum(sender.link is not None for sender in engine.senders.values())",
+        "health() says that no broker is connected after a successful ready().",
+        f"{_HEALTH}::test_ready_is_connected",
+    ),
+    _mutant(
+        "old-trouble-is-present",
+        "_net/engine.py",
+        "        over = failed is None or (answered is not None and answered > failed)",
+        "        over = failed is None",
+        "An error of yesterday, long over, is named as the cause of today's.",
+        f"{_HEALTH}::test_an_error_that_is_over_causes_nothing",
+    ),
+    _mutant(
+        "answers-are-forgotten-with-their-connection",
+        "_net/addresses.py",
+        "            self._answered_at = max(self._answered_at or -math.inf, connection.answered_at)",
+        "            pass",
+        "A producer whose idle connections were closed looks like one that was never answered.",
+        f"{_HEALTH}::test_idle_connections_are_closed",
+    ),
+    _mutant(
+        "looking-from-another-thread",
+        "_net/snapshot.py",
+        "    for batch in list(engine.accumulator.live):\n        (flying",
+        "    for batch in engine.accumulator.live:\n        (flying",
+        "stats() from another thread raises RuntimeError: dictionary changed size during iteration.",
+        f"{_HEALTH}::test_any_thread",
     ),
     _mutant(
         "mock-takes-what-came-later",

@@ -644,8 +644,8 @@ MUTANTS: Final = (
         name="errors-chain-without-end",
         kind="memory",
         file="_net/engine.py",
-        line="return root_of(self.last_error) if sender is None",
-        instead="return self.last_error if sender is None",
+        line="return root_of(self.present_trouble if sender is None else sender.trouble)",
+        instead="return self.last_error",
         bug=(
             "Each expired record has the error of the one before as its cause: a list of errors without "
             "a bound."
@@ -1159,9 +1159,9 @@ MUTANTS: Final = (
         file="_state/settlement.py",
         line=(
             "        if not batch.in_flight and not batch.dirty:\n            self._conclude(batch, "
-            "gap.error(batch, now))"
+            "gap.error(batch, now), now)"
         ),
-        instead="        if not batch.in_flight:\n            self._conclude(batch, gap.error(batch, now))",
+        instead="        if not batch.in_flight:\n            self._conclude(batch, gap.error(batch, now), now)",
         bug="A batch behind a gap that may be in the log is told as not written.",
         by=("tests/state/test_gapless.py",),
     ),

@@ -84,7 +84,7 @@ def test_only_the_first_errors_are_kept() -> None:
     tally = Tally()
     errors = [DeliveryError(str(number)) for number in range(1000)]
     for error in errors:
-        tally.failed("t", 1, error)
+        tally.failed("t", 1, error, 0.0)
     report = Reader(tally).report()
     assert report.not_written == 1000
     kept = errors[-KEPT_FAILURES:]
@@ -123,7 +123,7 @@ def test_an_error_is_told_once(m: Machines) -> None:
     reader = Reader(m.tally)
     m.fill(b"a")
     flush = reader.begin(m)
-    m.tally.failed("t", 1, DeliveryError("another"))
+    m.tally.failed("t", 1, DeliveryError("another"), 0.0)
     m.answer(m.only(), DENIED, -1)
     assert (numbers(report := reader.end(flush)), len(report.first_errors)) == ((0, 1, 0), 1)
     assert "another" not in texts(report)[0]
@@ -149,10 +149,10 @@ def test_dropped_errors_that_were_told_are_not_missed() -> None:
     """Only an owner that was not told of them is told that errors are not kept any more."""
     tally = Tally()
     early, late = Reader(tally), Reader(tally)
-    tally.failed("t", 1, DeliveryError("first"))
+    tally.failed("t", 1, DeliveryError("first"), 0.0)
     assert not early.report().first_errors_dropped
     for number in range(KEPT_FAILURES):
-        tally.failed("t", 1, DeliveryError(str(number)))
+        tally.failed("t", 1, DeliveryError(str(number)), 0.0)
     assert not (report := early.report()).first_errors_dropped
     assert texts(report)[0] == "0"
     report = late.report()
@@ -163,8 +163,8 @@ def test_dropped_errors_that_were_told_are_not_missed() -> None:
 def test_losses_are_counted_by_error_and_topic() -> None:
     """Kafka's name of the error where the broker gave one, else the class."""
     tally = Tally()
-    tally.failed("a", 2, BrokerError("no", code=29, name="TOPIC_AUTHORIZATION_FAILED"))
-    tally.failed("b", 1, DeliveryTimeoutError(outcome=Outcome.UNKNOWN))
+    tally.failed("a", 2, BrokerError("no", code=29, name="TOPIC_AUTHORIZATION_FAILED"), 0.0)
+    tally.failed("b", 1, DeliveryTimeoutError(outcome=Outcome.UNKNOWN), 0.0)
     assert tally.failed_by_error == {"TOPIC_AUTHORIZATION_FAILED": 2, "DeliveryTimeoutError": 1}
     assert tally.losses_by_topic == {"a": 2, "b": 1}
     assert tally.unknown == 1
@@ -173,7 +173,7 @@ def test_losses_are_counted_by_error_and_topic() -> None:
 def test_no_record_no_count() -> None:
     """A batch whose records had all ended before leaves no trace when it fails itself."""
     tally = Tally()
-    tally.failed("t", 0, DeliveryError("late"))
+    tally.failed("t", 0, DeliveryError("late"), 0.0)
     assert tally.last_error is None
     assert Reader(tally).report().first_errors == ()
 
