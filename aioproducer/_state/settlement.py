@@ -421,7 +421,7 @@ class Settlement:
     def _split(self, batch: QueuedBatch, now: float) -> None:
         """MESSAGE_TOO_LARGE: go on with smaller batches, in the same place and the same range of numbers."""
         if self.ending is not None:
-            self._conclude(batch, self.ending(batch))
+            self._conclude(batch, self.ending(batch), now)
             return
         limit = self.accumulator.limits.batch_size
         if len(batch.order) > 1 or batch.plain_size <= limit:
