@@ -88,7 +88,10 @@ class Asker:
     async def end(self, connection: Connection, *, committed: bool) -> EndTxnResponse:
         """Commit or abort it; on level 2 the answer has the identity of the next one."""
         question = EndTxnRequest(self.transactional_id, self.producer_id, self.epoch, committed)
-        return await self._ask(connection, question, EndTxnResponse, END_TXN)
+        answer = await self._ask(connection, question, EndTxnResponse, END_TXN)
+        if self.level > 1:
+            require_identity(connection, answer, "EndTxn")
+        return answer
 
     async def _ask(
         self, connection: Connection, question: tuple[Any, ...], response_type: type[R], api_key: int
@@ -108,4 +111,14 @@ async def ask_identity(
     version = connection.versions.choose(INIT_PRODUCER_ID)
     identity = known if version >= RECOVERS_FROM else NOBODY
     question = InitProducerIdRequest(transactional_id, transaction_timeout_ms, *identity)
-    return await connection.request(question, InitProducerIdResponse, timeout=timeout, version=version)
+    answer = await connection.request(question, InitProducerIdResponse, timeout=timeout, version=version)
+    require_identity(connection, answer, "InitProducerId")
+    return answer
+
+
+def require_identity(
+    connection: Connection, answer: InitProducerIdResponse | EndTxnResponse, api: str
+) -> None:
+    """An answer without an error has to have a producer id and an epoch: what is written without is written without a number."""
+    if not answer.error_code and min(answer.producer_id, answer.producer_epoch) < 0:
+        raise leaves_out(connection, api)

@@ -84,6 +84,7 @@ class Coordinator:
         Raises ProtocolError where the coordinator does not speak what is needed.
         """
         failures = busy = lost = undecided = 0
+        confirmed = False
         while True:
             asked, code = request, None
             try:
@@ -96,13 +97,13 @@ class Coordinator:
             except _NotFound as found:
                 asked, code = Request.FIND_COORDINATOR, found.code
             except KafkaError as error:
-                if (
-                    isinstance(error, ProtocolError)
-                    and self.connection is not None
-                    and not self.connection.closed
-                ):
-                    # Not nonsense, which ends a connection: the broker does not speak the version that is needed.
+                # Not nonsense, which ends a connection: the broker does not speak the version that is needed, and was not asked.
+                unspoken = isinstance(error, ProtocolError) and self._is_connected()
+                if unspoken and confirmed:
                     raise
+                # It is believed when it says so twice: a list of versions may have been incomplete once.
+                confirmed = unspoken
+                lost, undecided = lost - unspoken, undecided - unspoken
                 self.trouble = self.session.last_error = error
                 self.forget()
             answer = Answer.LOOK_UP if code is None else judge(asked, code)
@@ -121,6 +122,9 @@ class Coordinator:
                 assert code is not None  # noqa: S101  # without an answer it is asked again
                 self.trouble = None
                 return Said(self.name, answer, asked, code, lost, undecided)
+
+    def _is_connected(self) -> bool:
+        return self.connection is not None and not self.connection.closed
 
     def _log_trouble(self, request: Request) -> None:
         if self.trouble is not None:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import anyio
 
+from aioproducer._net.asker import require_identity
 from aioproducer._net.log import log
 from aioproducer._state.backoff import Backoff
 from aioproducer._state.verdicts import IdentityKind, identity_verdict
@@ -69,6 +70,7 @@ class IdentitySource:
                 timeout=self.engine.config.request_timeout_ms / 1000,
                 version=version,
             )
+            require_identity(connection, answer, "InitProducerId")
         except KafkaError as error:
             return self._no_answer(error)
         if not answer.error_code:

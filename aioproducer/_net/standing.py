@@ -40,6 +40,6 @@ async def look(connection: Connection, coordinator: Coordinator) -> tuple[int, S
     question = DescribeTransactionsRequest([coordinator.name])
     answer = await connection.request(question, DescribeTransactionsResponse, timeout=coordinator.timeout)
     state = next((one for one in answer.transaction_states if one.transactional_id == coordinator.name), None)
-    if state is None:
+    if state is None or (not state.error_code and min(state.producer_id, state.producer_epoch) < 0):
         raise leaves_out(connection, "DescribeTransactions")
     return state.error_code, Standing(state.producer_id, state.producer_epoch, state.transaction_state)

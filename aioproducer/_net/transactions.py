@@ -11,7 +11,7 @@ import contextlib
 import copy
 from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 import anyio
 
@@ -554,9 +554,12 @@ class Transactions:
             return await self.ask_to_end(connection, self._identity(), committed=committed)
 
         said = await self.coordinator.settle(Request.COMMIT if committed else Request.ABORT, attempt)
+        said = said._replace(undecided=said.undecided + self.parts.doubtful_ends)
         if said.answer is Answer.ABORTABLE and not committed:
             # The broker has forgotten this producer: a new epoch ends the transaction as well.
             said = await self.renewal.renew(self._identity())
+        if said.answer is Answer.UNDECIDED:
+            self._end_is_in_doubt(said, committed=committed)
         await self._require(said)
         self.parts.ended = True
         if said.lost and self.parts.level == 1:
@@ -565,6 +568,18 @@ class Transactions:
             if committed and bumped.answer is not Answer.DONE:
                 self._end_behind_the_commit(fatal_error(bumped))
             await self._require(bumped)
+
+    def _end_is_in_doubt(self, said: Said, *, committed: bool) -> NoReturn:
+        """The coordinator has answered without a meaning. The producer goes on; whoever called may ask again."""
+        self.operation = None
+        self.parts.doubtful_ends += 1
+        if not committed:
+            text = "the coordinator did not say whether it aborted the transaction: await abort_transaction() again"
+            raise TransactionError(text, cause=error_of(said), outcome=Outcome.UNKNOWN)
+        if self.table.state is State.COMMITTING:
+            self.table.move(Event.LEFT_ALONE)
+        text = "the coordinator did not say whether it committed the transaction"
+        raise CommitOutcomeUnknownError(text, cause=error_of(said))
 
     async def ask_to_end(self, connection: Connection, identity: Identity, *, committed: bool) -> int:
         """Ask once for the end of what is open; on level 2 the answer has the identity from then on."""

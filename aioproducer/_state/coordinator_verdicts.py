@@ -5,6 +5,7 @@ from __future__ import annotations
 import enum
 from collections.abc import Mapping
 from types import MappingProxyType
+from typing import Final
 
 from aioproducer._wire.error_codes import ERRORS
 
@@ -34,6 +35,7 @@ class Answer(enum.Enum):
     REFUSED = "not now, and not until something is changed by hand; the producer may ask again"
     ABORTABLE = "this transaction can only be aborted"
     SUPERSEDED = "the coordinator has ended the transaction, or another producer has taken over"
+    UNDECIDED = "nobody knows whether it was done; whoever wants to know may ask again"
     FATAL = "this producer may not go on"
 
 
@@ -42,12 +44,31 @@ _ALL = frozenset(_R)
 _IN_TRANSACTION = frozenset({_R.ADD_PARTITIONS, _R.ADD_OFFSETS, _R.COMMIT_OFFSETS, _R.COMMIT, _R.ABORT})
 
 
+UNKNOWN_SERVER_ERROR: Final = -1
+# UNKNOWN_SERVER_ERROR, and the codes of a later Kafka. They say nothing, so that nothing may be concluded from them: what can be
+# repeated without harm is repeated, what is a part of a transaction can be aborted with it, and the end of one stays in doubt.
+_OF_NO_MEANING: Mapping[Request, Answer] = MappingProxyType(
+    {
+        _R.FIND_COORDINATOR: _A.RETRY,
+        _R.DESCRIBE: _A.RETRY,
+        _R.INIT_PRODUCER_ID: _A.RETRY,
+        _R.ADD_PARTITIONS: _A.ABORTABLE,
+        _R.ADD_OFFSETS: _A.ABORTABLE,
+        _R.COMMIT_OFFSETS: _A.ABORTABLE,
+        _R.COMMIT: _A.UNDECIDED,
+        _R.ABORT: _A.UNDECIDED,
+    }
+)
+
+
 def _cells() -> Mapping[tuple[Request, int], Answer]:
     cells: dict[tuple[Request, int], Answer] = {}
 
     def say(answer: Answer, codes: set[int], requests: frozenset[Request] = _ALL) -> None:
         cells.update({(request, code): answer for request in requests for code in codes})
 
+    for request, answer in _OF_NO_MEANING.items():
+        say(answer, {UNKNOWN_SERVER_ERROR}, frozenset({request}))
     # A partition that cannot be added: whatever is not retriable, as it may be because of another one.
     say(_A.ABORTABLE, set(ERRORS), frozenset({_R.ADD_PARTITIONS}))
     say(_A.DONE, {0})
@@ -149,5 +170,6 @@ def may_be_done(request: Request, code: int) -> bool:
 
 
 def judge(request: Request, code: int) -> Answer:
-    """What is not known to pass is fatal, as in Java."""
-    return CELLS.get((request, code), Answer.FATAL)
+    """What is not known to pass is fatal, as in Java, but for codes without a meaning."""
+    otherwise = Answer.FATAL if code in ERRORS else _OF_NO_MEANING.get(request, Answer.FATAL)
+    return CELLS.get((request, code), otherwise)

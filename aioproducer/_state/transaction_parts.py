@@ -40,6 +40,8 @@ class TransactionParts:
     """Something that was sent failed, or its fate is unknown."""
     asked_to_commit: bool = False
     """The coordinator may have committed it."""
+    doubtful_ends: int = 0
+    """Calls for its end that were answered without a meaning: it may have ended."""
     ended: bool = False
     """The coordinator has ended it already."""
 

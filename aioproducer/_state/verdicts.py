@@ -207,6 +207,7 @@ _IDENTITY_KINDS = {
 }
 
 _IDENTITY_ADVICE = {
+    -1: "the broker failed in an unexpected way; its log tells more",
     0: "the producer has an identity",
     31: "not authorized for an idempotent producer; grant the principal IDEMPOTENT_WRITE on the cluster (or WRITE on "
     "a topic), or set enable_idempotence=False",
@@ -219,8 +220,12 @@ _IDENTITY_ADVICE = {
 
 
 def identity_verdict(code: int) -> IdentityVerdict:
-    """What to do after InitProducerId was answered with `code`: what is not known to pass is fatal, as in Java."""
+    """What to do after InitProducerId was answered with `code`.
+
+    What is not known to pass is fatal, as in Java. But a code without a meaning is no reason to end: asking again does no harm.
+    """
     known = ERRORS.get(code)
-    otherwise = IdentityKind.RETRY if known and known.retriable else IdentityKind.FATAL
+    passes = known is None or known.retriable or code == UNKNOWN_SERVER_ERROR
+    otherwise = IdentityKind.RETRY if passes else IdentityKind.FATAL
     kind = _IDENTITY_KINDS.get(code, otherwise)
     return IdentityVerdict(code, describe(code), kind, _IDENTITY_ADVICE.get(code) or _advice(code))

@@ -7,10 +7,14 @@ from typing import Any
 import pytest
 
 from aioproducer import (
+    BrokerError,
+    CommitOutcomeUnknownError,
     KafkaError,
     Outcome,
     Producer,
+    ProducerFencedError,
     TransactionAbortedError,
+    TransactionError,
     TransactionTimeoutError,
     fence,
     list_transactions,
@@ -164,14 +168,133 @@ async def test_a_commit_that_was_refused_was_not_done(
 async def test_an_unknown_error_decides_nothing(
     clerk: Producer[Any, Any], ledger: EmbeddedKafka, code: int
 ) -> None:
-    """The commit was done, and is answered with an error that says nothing."""
+    """The commit was done, and is answered with an error that says nothing: it is in doubt, and asked again it succeeds."""
     ledger.faults.alter(lambda answer: answer._replace(error_code=code), api=END_TXN, times=1)
     await clerk.begin_transaction()
     assert await all_acked(await put(clerk, b"a"))
-    with pytest.raises(KafkaError) as caught:
+    with pytest.raises(CommitOutcomeUnknownError) as caught:
+        await clerk.commit_transaction()
+    assert isinstance(caught.value.cause, BrokerError)
+    assert state(clerk) is State.UNCERTAIN
+    assert len(asked(ledger, END_TXN)) == 1
+    await clerk.commit_transaction()
+    async with clerk.transaction():
+        await put(clerk, b"b")
+    assert seen(ledger) == [b"a", b"b"]
+
+
+async def test_a_doubt_is_not_forgotten(clerk: Producer[Any, Any], ledger: EmbeddedKafka) -> None:
+    """The commit was done and answered without a meaning; asked again, it is refused: that proves nothing of the first."""
+    ledger.faults.alter(lambda answer: answer._replace(error_code=-1), api=END_TXN, times=1)
+    ledger.faults.error(90, api=END_TXN, times=1, skip=1)
+    await clerk.begin_transaction()
+    assert await all_acked(await put(clerk, b"a"))
+    with pytest.raises(CommitOutcomeUnknownError):
+        await clerk.commit_transaction()
+    with pytest.raises(ProducerFencedError) as caught:
         await clerk.commit_transaction()
     assert caught.value.outcome is Outcome.UNKNOWN
-    assert state(clerk) is State.FATAL
+    assert seen(ledger) == [b"a"]
+
+
+@pytest.mark.parametrize("code", [-1, 999])
+@pytest.mark.parametrize("done", [True, False])
+async def test_an_abort_without_a_meaning_is_asked_again(
+    clerk: Producer[Any, Any], ledger: EmbeddedKafka, code: int, *, done: bool
+) -> None:
+    """The error says so; the same call again ends the transaction."""
+    if done:
+        ledger.faults.alter(lambda answer: answer._replace(error_code=code), api=END_TXN, times=1)
+    else:
+        ledger.faults.error(code, api=END_TXN, times=1)
+    await clerk.begin_transaction()
+    assert await all_acked(await put(clerk, b"a"))
+    with pytest.raises(TransactionError, match="again"):
+        await clerk.abort_transaction()
+    assert state(clerk) is State.ABORTING
+    await clerk.abort_transaction()
+    async with clerk.transaction():
+        await put(clerk, b"b")
+    assert seen(ledger) == [b"b"]
+
+
+@pytest.mark.parametrize("code", [-1, 999])
+@pytest.mark.parametrize("api", ["AddPartitionsToTxn", "AddOffsetsToTxn", "TxnOffsetCommit"])
+async def test_a_part_without_a_meaning_is_aborted(
+    clerk: Producer[Any, Any], ledger: EmbeddedKafka, api: str, code: int
+) -> None:
+    """Whether it was added nobody knows: the transaction is aborted, and the next one works."""
+    fault = ledger.faults.alter(_all_codes(code), api=api, times=1)
+    try:
+        async with clerk.transaction(timeout=LIMIT) as tx:
+            await put(clerk, b"a")
+            tx.send_offsets({("source", 0): 4}, "readers")
+    except TransactionAbortedError:
+        assert fault.hits == 1
+    else:
+        assert fault.hits == 0, "a transaction of level 2 asks for no such thing"
+    async with clerk.transaction():
+        await put(clerk, b"b")
+    assert seen(ledger) == ([b"b"] if fault.hits else [b"a", b"b"])
+
+
+def _all_codes(code: int) -> Any:
+    """This code for each partition, or for all."""
+
+    def changed(value: Any) -> Any:
+        if isinstance(value, tuple) and hasattr(value, "_fields"):
+            fields = {name: code for name in value._fields if name.endswith("error_code")}
+            replaced: Any = type(value)(*map(changed, value))
+            return replaced._replace(**fields)
+        return [changed(each) for each in value] if isinstance(value, list | tuple) else value
+
+    return changed
+
+
+@pytest.mark.parametrize("api", ["FindCoordinator", "InitProducerId"])
+@pytest.mark.parametrize("code", [-1, 999])
+async def test_a_beginning_without_a_meaning_is_repeated(
+    make: Make, ledger: EmbeddedKafka, api: str, code: int
+) -> None:
+    """Asking again does no harm; who waits does so no longer than was asked for."""
+    ledger.faults.error(code, api=api, times=2)
+    producer = make(ledger, transactional_id=NAME)
+    await producer.start()
+    await producer.init_transactions()
+    always = ledger.faults.error(code, api=api, times=None)
+    other = make(ledger, transactional_id="another")
+    await other.start()
+    with pytest.raises(TransactionTimeoutError) as caught:
+        await other.init_transactions(timeout=SOON)
+    assert isinstance(caught.value.cause, BrokerError)
+    always.heal()
+    await other.init_transactions()
+
+
+async def test_an_identity_that_is_none(make: Make, ledger: EmbeddedKafka) -> None:
+    """A producer id of -1 without an error would be written without numbers: it is asked for again."""
+    ledger.faults.alter(lambda answer: answer._replace(producer_id=-1), api="InitProducerId", times=2)
+    producer = make(ledger)
+    await producer.start()
+    await producer.send_and_wait("one", b"a", partition=0)
+    assert {batch.producer_id for one in asked(ledger, "Produce") for batch in one.batches}.isdisjoint({-1})
+
+
+async def test_versions_that_are_missing_once(make: Make, ledger: EmbeddedKafka) -> None:
+    """A list of versions without EndTxn is believed when a coordinator has sent it twice."""
+    without_end = ledger.faults.alter(
+        lambda answer: answer._replace(api_keys=[one for one in answer.api_keys if one.api_key != 26]),
+        api="ApiVersions",
+        times=None,
+    )
+    producer = make(ledger, transactional_id=NAME)
+    await producer.start()
+    await producer.init_transactions()
+    await producer.begin_transaction()
+    assert await all_acked(await put(producer, b"a"))
+    without_end.heal()
+    await producer.commit_transaction()
+    assert seen(ledger) == [b"a"]
 
 
 # -- lists

@@ -110,7 +110,7 @@ class Clerk:
                 (self._in_a_block, self._by_hand, self._in_a_task_that_is_cancelled)
             )()
         except KafkaError as error:
-            self._note_the_end(error)
+            self.note_the_end(error)
         for entry in self.books.told[before:]:
             entry.story.append(entry.fate.value)
 
@@ -235,12 +235,12 @@ class Clerk:
             except StateError as error:
                 entry.story.append(str(error)[:80])
             except KafkaError as error:
-                self._note_the_end(error)
+                self.note_the_end(error)
             return
 
     def _refused(self, entry: Told | None, error: KafkaError) -> None:
         """The transaction is not committed, and its owner may rely on that where the error says so."""
-        self._note_the_end(error)
+        self.note_the_end(error)
         if entry is None:
             return
         entry.story.append(f"{type(error).__name__} {error.outcome.value}")
@@ -248,7 +248,8 @@ class Clerk:
         unsure = error.outcome is Outcome.UNKNOWN or isinstance(error, StateError)
         entry.fate = Fate.UNKNOWN if self.committing and unsure else Fate.ABORTED
 
-    def _note_the_end(self, error: KafkaError) -> None:
+    def note_the_end(self, error: KafkaError) -> None:
+        """Whether the producer can go on after this."""
         if isinstance(error, ProducerFencedError) or self.producer.health().state in (
             "failed",
             "closed",

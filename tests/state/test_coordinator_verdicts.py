@@ -32,18 +32,25 @@ ABORTABLE = {
     R.ABORT: {49, 59},
 }
 FATAL = {
-    R.FIND_COORDINATOR: {-1, 35, 42},
-    R.INIT_PRODUCER_ID: {-1, 35, 48, 49, 50},
+    R.FIND_COORDINATOR: {35, 42},
+    R.INIT_PRODUCER_ID: {35, 48, 49, 50},
     R.ADD_PARTITIONS: {53},
-    R.ADD_OFFSETS: {-1, 53},
-    R.COMMIT_OFFSETS: {-1, 12, 43, 53},
-    R.COMMIT: {-1, 35, 49, 53},
-    R.ABORT: {-1, 35, 53, 120},
+    R.ADD_OFFSETS: {53},
+    R.COMMIT_OFFSETS: {12, 43, 53},
+    R.COMMIT: {35, 49, 53},
+    R.ABORT: {35, 53, 120},
 }
 REFUSED = {R.FIND_COORDINATOR: {53}, R.INIT_PRODUCER_ID: {31, 53}}
 WHILE_OPEN = (R.ADD_PARTITIONS, R.ADD_OFFSETS, R.COMMIT_OFFSETS, R.COMMIT, R.ABORT)
 SUPERSEDED = {request: {47, 90} for request in R} | {request: {47, 48, 90} for request in WHILE_OPEN}
 
+# UNKNOWN_SERVER_ERROR, and what a later Kafka may say: nothing is concluded from it.
+OF_NO_MEANING = {
+    A.RETRY: (R.FIND_COORDINATOR, R.DESCRIBE, R.INIT_PRODUCER_ID),
+    A.ABORTABLE: (R.ADD_PARTITIONS, R.ADD_OFFSETS, R.COMMIT_OFFSETS),
+    A.UNDECIDED: (R.COMMIT, R.ABORT),
+    A.FATAL: (R.FETCH_OFFSETS, R.LIST),
+}
 EXPECTED = [
     (request, code, answer)
     for answer, table in [
@@ -67,10 +74,14 @@ def test_each_cell(request_: Request, code: int, answer: Answer) -> None:
     assert judge(request_, code) is answer
 
 
-@pytest.mark.parametrize("request_", Request)
-def test_what_nobody_knows_is_fatal(request_: Request) -> None:
-    """A code of a later Kafka is no reason to go on."""
-    assert judge(request_, 999) is A.FATAL
+@pytest.mark.parametrize("code", [-1, 999, -2, 32_767])
+@pytest.mark.parametrize(
+    ("request_", "answer"),
+    [(request, answer) for answer, asked in OF_NO_MEANING.items() for request in asked],
+)
+def test_what_has_no_meaning_decides_nothing(request_: Request, answer: Answer, code: int) -> None:
+    """It ends no producer: what does no harm is asked again, and an end of a transaction stays in doubt."""
+    assert judge(request_, code) is answer
 
 
 @pytest.mark.parametrize("request_", Request)

@@ -117,15 +117,25 @@ def test_every_verdict_has_a_text(code: int) -> None:
 
 @pytest.mark.parametrize("code", sorted(ERRORS))
 def test_identity_errors_follow_kafkas_class(code: int) -> None:
-    """Asking for a producer id is repeated exactly where Kafka calls the code retriable."""
+    """Asking for a producer id is repeated where Kafka calls the code retriable, and where it has no meaning."""
     expected = IdentityKind.RETRY if ERRORS[code].retriable else IdentityKind.FATAL
-    expected = {0: IdentityKind.OBTAINED, 15: IdentityKind.LOOK_UP, 16: IdentityKind.LOOK_UP}.get(
-        code, expected
-    )
+    known = {
+        -1: IdentityKind.RETRY,
+        0: IdentityKind.OBTAINED,
+        15: IdentityKind.LOOK_UP,
+        16: IdentityKind.LOOK_UP,
+    }
+    expected = known.get(code, expected)
     assert identity_verdict(code).kind is expected
 
 
-@pytest.mark.parametrize("code", [31, 35, 47, 50, 53, 90, -1, 999])
+@pytest.mark.parametrize("code", [31, 35, 47, 50, 53, 90])
 def test_some_identity_errors_need_a_person(code: int) -> None:
-    """Missing rights, fencing and codes that mean nothing end the attempts to get an identity."""
+    """Missing rights and fencing end the attempts to get an identity."""
     assert identity_verdict(code).kind is IdentityKind.FATAL
+
+
+@pytest.mark.parametrize("code", UNKNOWN_CODES)
+def test_identity_errors_without_a_meaning(code: int) -> None:
+    """They are no reason to end: asking again does no harm."""
+    assert identity_verdict(code).kind is IdentityKind.RETRY
