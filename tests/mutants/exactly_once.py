@@ -26,7 +26,7 @@ EXACTLY_ONCE: Final = (
     _mutant(
         "given-up-batch-is-split",
         "_state/settlement.py",
-        "        if self.ending is not None:\n            self._conclude(batch, self.ending(batch))\n            return\n        limit",
+        "        if self.ending is not None:\n            self._conclude(batch, self.ending(batch), now)\n            return\n        limit",
         "        limit",
         "A batch of a transaction that was given up comes back as too large, and its parts wait for ever, and every flush.",
         "tests/state/test_transactional_sequences.py",
