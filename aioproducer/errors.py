@@ -137,12 +137,15 @@ class KafkaError(Exception):
         """The error behind this one, if there is one (the same as `__cause__`)."""
         return self.__cause__
 
+    def _what_to_do(self) -> str:
+        return self.advice
+
     def _compose(self, message: str | None) -> str:
         facts = ", ".join(self._facts())
         text = self.summary if message is None else message
         where = f" ({facts})" if facts else ""
         because = f": {type(self.__cause__).__name__}: {self.__cause__}" if self._tells_cause() else ""
-        advice = f". {self.advice}" if self.advice and message is None else ""
+        advice = f". {self._what_to_do()}" if self.advice and message is None else ""
         return printable(f"{text}{where}{printable(because)}{advice}", TEXT_LIMIT)
 
     def _facts(self) -> Iterator[str]:
@@ -259,6 +262,14 @@ class BufferFullError(_WaitingError, TimeoutError):
     advice = (
         "Records come faster than brokers take them: send more slowly, or raise buffer_memory or max_block_ms"
     )
+
+    def _what_to_do(self) -> str:
+        # A broker that cannot be reached takes nothing, however slowly it comes.
+        return (
+            "It has room again when brokers are back"
+            if isinstance(self.cause, ConnectionError)
+            else self.advice
+        )
 
 
 class MetadataTimeoutError(_WaitingError, TimeoutError):

@@ -152,6 +152,7 @@ class Engine:
         self.settlement.on_stale_metadata = self.cluster.stale
         self.settlement.on_refused_id = self.view.id_refused
         self.settlement.trouble_with = self._trouble_with
+        self.admission.trouble_at = self.trouble_at
         self.settlement.on_retried = self.stories.retried
         self.settlement.on_ended = self.stories.ended
         self.settlement.on_offset_went_back = self.stories.offset_went_back
@@ -343,6 +344,11 @@ class Engine:
         sender = self.senders.get(node_id)
         # Not the error of a record that waited for it too: each would have the one before it as its cause, without end.
         return root_of(self.present_trouble if sender is None else sender.trouble)
+
+    def trouble_at(self, node_id: int) -> BaseException | None:
+        """Why no room comes for records of this broker: it cannot be reached, or others that hold the memory cannot."""
+        found = (self._trouble_with(each) for each in (node_id, *sorted(self.accumulator.dead)))
+        return next((trouble for trouble in found if trouble is not None), None)
 
     def _has_work(self, queue: NodeQueue) -> None:
         sender = self.senders.get(queue.node_id)

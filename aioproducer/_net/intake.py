@@ -287,7 +287,8 @@ class Intake:
         if status == APPENDED and deadline:
             self.engine.accumulator.watch(queue.open, deadline)
         if status == NO_ROOM_NOW:
-            raise BufferFullError(topic=queues.name, partition=queue.index)
+            trouble = self.engine.trouble_at(queue.node.node_id)
+            raise BufferFullError(topic=queues.name, partition=queue.index, cause=trouble)
         made: Delivery | None = delivery
         return made
 

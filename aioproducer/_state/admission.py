@@ -173,6 +173,8 @@ class Admission:
         self.on_nobody_waits: Callable[[], None] | None = None
         # Why a topic is not known: what the brokers said of it, or why they are out of reach.
         self.trouble_with: Callable[[str], BaseException | None] = _no_trouble
+        # Why a broker gives no memory back, or another that holds it.
+        self.trouble_at: Callable[[int], BaseException | None] = _no_trouble
         # When the brokers were last asked for the partitions of a topic, and had none that are not known here.
         self.confirmed_at: Callable[[str], float] = _never_confirmed
 
@@ -557,9 +559,10 @@ class Admission:
     def _waited_too_long(self, call: Waiting, now: float) -> KafkaError:
         waited = now - call.asked_at
         if call.lane is not None:
-            return BufferFullError(
-                topic=call.topic, partition=call.queue.index if call.queue else None, waited=waited
-            )
+            queue = call.queue
+            assert queue is not None  # noqa: S101  # set on joining the line
+            trouble = self.trouble_at(queue.node.node_id)
+            return BufferFullError(topic=call.topic, partition=queue.index, waited=waited, cause=trouble)
         if not call.prepared:
             return BufferFullError("the serializer did not finish in time", topic=call.topic, waited=waited)
         partition, trouble = call.wanted_partition, self.trouble_with(call.topic)
@@ -623,7 +626,7 @@ def _ignore(_told: object) -> None:
     pass
 
 
-def _no_trouble(_topic: str) -> None:
+def _no_trouble(_where: object) -> None:
     return None
 
 

@@ -56,6 +56,12 @@ class Event(enum.Enum):
 # its own.
 OVER_WITH_THE_EPOCH: Final = frozenset({45, 47, 48, 59, 120})
 _S, _E = State, Event
+# While a transaction is there or ends, nobody begins another: a task that tries has its own, and nothing to join.
+UNDER_WAY = frozenset({_S.IN_TRANSACTION, _S.COMMITTING, _S.DETACHING})
+ONE_AT_A_TIME = (
+    "has one transaction at a time, and another one is open or about to end: begin behind its end (an asyncio.Lock around "
+    "transaction() does that), or give each task a producer with a transactional_id of its own"
+)
 MOVES: Mapping[tuple[State, Event], State] = MappingProxyType(
     {
         (_S.UNINITIALIZED, _E.INIT): _S.READY,
@@ -102,9 +108,8 @@ class MockTable:
             raise copy.copy(self.cause)
         if self.state is State.ABORTABLE and event in (_E.SEND, _E.SEND_OFFSETS, _E.COMMIT, _E.DETACH):
             raise self.aborted(f"{event.value} is not possible")
-        raise StateError(
-            f"{event.value} is not possible now ({self.state.name}): the producer {self.state.value}"
-        )
+        what = ONE_AT_A_TIME if event is _E.BEGIN and self.state in UNDER_WAY else self.state.value
+        raise StateError(f"{event.value} is not possible now ({self.state.name}): the producer {what}")
 
     def move(self, event: Event) -> None:
         """Go where the event leads; a call that is not possible raises."""

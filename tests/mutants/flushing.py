@@ -162,6 +162,22 @@ FLUSHING: Final = (
         f"{_HEALTH}::test_any_thread",
     ),
     _mutant(
+        "no-room-without-a-cause",
+        "_net/engine.py",
+        "        return next((trouble for trouble in found if trouble is not None), None)",
+        "        return None",
+        "Brokers are down, and the error says that records come too fast.",
+        "tests/net/test_no_room.py",
+    ),
+    _mutant(
+        "told-to-join-the-transaction-of-another",
+        "_state/transaction.py",
+        "ONE_AT_A_TIME if event is _E.BEGIN and self.state in UNDER_WAY else self.state.value",
+        "self.state.value",
+        "A task that begins a transaction while another task's ends is told to join that.",
+        "tests/net/test_no_room.py",
+    ),
+    _mutant(
         "mock-takes-what-came-later",
         "testing/mock.py",
         '        began = self._ledger.told_now()\n        async with asyncio.timeout(checked_timeout("timeout", timeout)):\n            waited_for = await self._all_settled()\n',
