@@ -1,15 +1,13 @@
 """A transaction that is written again without the rows that a broker has refused in it.
 
-The rows of a task come once. Where some of them may be set aside, all are kept in a file until the transaction is written.
+The rows of a task come once. Where some of them may be set aside, all are kept until the transaction is written: in memory,
+as this library writes nothing to disks.
 """
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping
-from typing import IO, Any, Final
-
-import pyarrow as pa
+from typing import Any, Final
 
 from aioproducer import DeliveryError, KafkaError
 from aioproducer.spark.shipment import RowsRefusedError, Shipment, Written
@@ -20,27 +18,19 @@ __all__ = ["KeptRows", "write_in_rounds"]
 
 # Each round writes all of the task, and finds at least one row that is refused.
 MOST_ROUNDS: Final = 50
-LENGTH_BYTES: Final = 8
 
 
 class KeptRows:
     """The Arrow batches of a task, from the first, each time that they are asked for."""
 
-    def __init__(self, batches: Iterable[Any], file: IO[bytes]) -> None:
+    def __init__(self, batches: Iterable[Any]) -> None:
         self._rest = iter(batches)
-        self._file = file
-        self._schema: Any = None
+        self._kept: list[Any] = []
 
     def __iter__(self) -> Iterator[Any]:
-        self._file.seek(0)
-        while length := self._file.read(LENGTH_BYTES):
-            data = pa.py_buffer(self._file.read(int.from_bytes(length, "big")))
-            yield pa.ipc.read_record_batch(data, self._schema)
+        yield from self._kept
         for batch in self._rest:
-            self._schema = batch.schema
-            data = batch.serialize()
-            self._file.write(data.size.to_bytes(LENGTH_BYTES, "big"))
-            self._file.write(data)
+            self._kept.append(batch)
             yield batch
 
 
@@ -56,14 +46,13 @@ def write_in_rounds(
     if not sets_aside:
         return _write(worker, batches, begin, {})
     refused: dict[int, KafkaError] = {}
-    with tempfile.TemporaryFile() as file:
-        rows = KeptRows(batches, file)
-        for _ in range(MOST_ROUNDS):
-            try:
-                return _write(worker, rows, begin, refused)
-            except RowsRefusedError as error:
-                refused |= error.rows
-                worker.run(undo(error))
+    rows = KeptRows(batches)
+    for _ in range(MOST_ROUNDS):
+        try:
+            return _write(worker, rows, begin, refused)
+        except RowsRefusedError as error:
+            refused |= error.rows
+            worker.run(undo(error))
     raise DeliveryError(
         f"brokers have refused {len(refused)} rows one after the other, and there may be more: with kafka.max.request.size no "
         "larger than the topic's max.message.bytes, those that are too large are known before they are sent",

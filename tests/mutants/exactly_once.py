@@ -130,7 +130,7 @@ EXACTLY_ONCE: Final = (
     _mutant(
         "second-round-begins-in-the-middle",
         "spark/rounds.py",
-        "        self._file.seek(0)\n",
+        "        yield from self._kept\n",
         "",
         "A transaction that is written again has only the rows that had not come before.",
         f"{_ASIDE}::test_rows_are_kept_from_the_first",

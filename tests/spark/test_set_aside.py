@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import io
 from collections.abc import AsyncIterator
 from typing import Any
 
@@ -200,7 +199,7 @@ async def test_other_failures_fail_the_task(kafka: EmbeddedKafka, way: str) -> N
 def test_rows_are_kept_from_the_first() -> None:
     """Also where they were asked for only in part before."""
     source: list[Any] = [_batch([(b"%d" % at, "t", at)]) for at in range(4)]
-    kept = KeptRows(iter(source), io.BytesIO())
+    kept = KeptRows(iter(source))
     first = iter(kept)
     assert [next(first), next(first)] == source[:2]
     first.close()  # type: ignore[attr-defined]
