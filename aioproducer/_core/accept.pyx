@@ -81,7 +81,9 @@ cdef inline int view_into(object data, View *view, Py_buffer *buffer, bint *held
     try:
         # It may be code of the user's, or a memoryview that was released.
         PyObject_GetBuffer(data, buffer, PyBUF_SIMPLE)
-    except Exception:
+    except (KeyboardInterrupt, SystemExit):
+        raise
+    except BaseException:
         return 0
     held[0] = True
     view.data = <const unsigned char *>buffer.buf

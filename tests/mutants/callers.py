@@ -51,7 +51,7 @@ CALLERS: Final = (
     _mutant(
         "released-view-ends-the-call-otherwise",
         "_core/accept.pyx",
-        "    except Exception:\n        return 0\n",
+        "    except BaseException:\n        return 0\n",
         "    except (TypeError, BufferError):\n        return 0\n",
         "A memoryview that was released is a ValueError of Python's from send(), which no transaction is told of.",
         f"{_COLUMNS}::test_a_released_view_is_a_record_error",
