@@ -63,7 +63,7 @@ def jar_folder(version: str = KAFKA_VERSION) -> Path:
 
 def fetched(name: str, artifacts: Sequence[Artifact], *, transitive: bool) -> Path:
     """The folder of this name with these jars, and with what they need if that is wanted; fetched when it is not there."""
-    lib = _cache() / name / "lib"
+    lib = cache() / name / "lib"
     if not lib.is_dir():
         _fetch(name, _pom(artifacts, "" if transitive else _ALONE), lib)
     return lib
@@ -74,7 +74,8 @@ def class_path(version: str = KAFKA_VERSION) -> str:
     return str(jar_folder(version) / "*")
 
 
-def _cache() -> Path:
+def cache() -> Path:
+    """Where this machine keeps what was fetched."""
     root = os.environ.get("XDG_CACHE_HOME")
     return (Path(root) if root else Path.home() / ".cache") / "aioproducer"
 
@@ -91,10 +92,10 @@ def _fetch(name: str, pom: str, lib: Path) -> None:
     lib.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix="fetching-", dir=lib.parent) as scratch:
         _run_maven(name, pom, Path(scratch))
-        _publish(Path(scratch) / "lib", lib)
+        publish(Path(scratch) / "lib", lib)
 
 
-def _publish(found: Path, lib: Path) -> None:
+def publish(found: Path, lib: Path) -> None:
     """Rename, so that the folder exists only when it is whole, whoever else is fetching it too."""
     try:
         found.rename(lib)

@@ -3,12 +3,15 @@
 #
 #   tools/setup_machine.sh run      to run the package: Python, a C compiler
 #   tools/setup_machine.sh dev      ... and the development tools
-#   tools/setup_machine.sh test     ... and Java and Maven, for the real Kafka, and Valgrind, for the benchmarks
+#   tools/setup_machine.sh test     ... and Java and Maven, for the real Kafka, Valgrind, for the benchmarks, and the newest Python
 #   tools/setup_machine.sh pythons  only lists "<minor version> <path>" of every supported Python on this machine
 #
 # What is missing is named with the package to install, or installed when this is root on Debian.
 set -euo pipefail
 cd "$(dirname "$0")/.."
+
+# Of the Pythons that are tested this one is fetched where it is not found: the system's packages are older.
+newest=3.14
 
 say() { printf '%s\n' "$*" >&2; }
 
@@ -29,6 +32,8 @@ candidates() { # minor versions in order of preference
     for minor in "$@"; do
         type -ap "python$minor" || true
         ls -d "${PYENV_ROOT:-$HOME/.pyenv}/versions/$minor".*/bin/python 2>/dev/null || true
+        # Where tools/fetch_python.py puts it.
+        ls -d "${XDG_CACHE_HOME:-$HOME/.cache}/aioproducer/python-$minor".*/bin/"python$minor" 2>/dev/null || true
     done
 }
 
@@ -39,13 +44,13 @@ find_python() { # [minor version]
             echo "$path"
             return
         fi
-    done < <(candidates ${1:-3.11 3.12 3.13 3.14})
+    done < <(candidates ${1:-3.11 3.12 3.13 "$newest"})
     return 1
 }
 
 list_pythons() {
     local minor path
-    for minor in 3.11 3.12 3.13; do
+    for minor in 3.11 3.12 3.13 "$newest"; do
         if path=$(find_python "$minor"); then echo "$minor $path"; fi
     done
 }
@@ -88,10 +93,15 @@ install_missing() { # level
     exit 1
 }
 
+fetch_newest() {
+    find_python "$newest" >/dev/null || "$(find_python)" -m tools.fetch_python >&2
+}
+
 level=${1:-dev}
 case $level in
     run | dev | test)
         install_missing "$level"
+        if [ "$level" = test ]; then fetch_newest; fi
         exec "$(find_python)" tools/setup_venv.py "$level"
         ;;
     pythons) list_pythons ;;

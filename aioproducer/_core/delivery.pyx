@@ -24,8 +24,14 @@ cdef extern from "Python.h":
 
 cdef extern from *:
     """
+    /* From Python 3.14 on a tuple keeps its hash, and -1 says that there is none yet. */
     static inline PyObject *aioproducer_new_tuple(PyObject *type, Py_ssize_t size) {
-        return ((PyTypeObject *)type)->tp_alloc((PyTypeObject *)type, size);
+        PyObject *made = ((PyTypeObject *)type)->tp_alloc((PyTypeObject *)type, size);
+    #if PY_VERSION_HEX >= 0x030E0000
+        if (made != NULL)
+            ((PyTupleObject *)made)->ob_hash = -1;
+    #endif
+        return made;
     }
 
     /* From Python 3.12 on an exception is always an object, and to make one costs as much as the rest of a send. So one
@@ -97,7 +103,7 @@ cdef extern from *:
     }
     """
     ctypedef int (*step_function "aioproducer_step")(PyObject *, PyObject *, PyObject **) except -1
-    PyObject *aioproducer_new_tuple(object type, Py_ssize_t size) except NULL
+    object aioproducer_new_tuple(object type, Py_ssize_t size)
     void aioproducer_goes_by(object type, step_function step) noexcept
     void aioproducer_let_go() noexcept
 
@@ -128,9 +134,9 @@ cdef object _create_time = TimestampType.CREATE_TIME
 cdef object _append_time = TimestampType.LOG_APPEND_TIME
 
 
-cdef inline void set_item(PyObject *target, Py_ssize_t at, object value):
+cdef inline void set_item(object target, Py_ssize_t at, object value) noexcept:
     Py_INCREF(value)
-    PyTuple_SET_ITEM(<object>target, at, value)
+    PyTuple_SET_ITEM(target, at, value)
 
 
 def _cancelled_error():
@@ -172,7 +178,7 @@ cdef inline int outcome_now(Delivery delivery) except -1:
 cdef object metadata_of(Delivery delivery):
     # RecordMetadata is a plain tuple type: filled in place, its own __new__ would cost more than all the rest.
     cdef Batch batch = delivery._batch
-    cdef PyObject *made = aioproducer_new_tuple(_metadata_type, 7)
+    made = aioproducer_new_tuple(_metadata_type, 7)
     cdef bint by_broker = batch.log_append_time >= 0
     set_item(made, 0, batch.topic)
     set_item(made, 1, batch.partition)
@@ -181,9 +187,7 @@ cdef object metadata_of(Delivery delivery):
     set_item(made, 4, _append_time if by_broker else _create_time)
     set_item(made, 5, delivery._key_size)
     set_item(made, 6, delivery._value_size)
-    metadata = <object>made
-    Py_DECREF(metadata)
-    return metadata
+    return made
 
 
 cdef object own_error(Batch batch, int index):

@@ -13,6 +13,7 @@ import pytest
 from aioproducer._core import Batch, BatchDelivery, Delivery, Waker, observe, queued_delivery, settle_into
 from aioproducer.errors import DeliveryError
 from aioproducer.outcome import Outcome
+from aioproducer.records import RecordMetadata
 from tests.state.machines import LIMITS, HandLoop, Machines
 
 LATE = DeliveryError("late")
@@ -130,6 +131,22 @@ def test_a_queued_record_moves_to_its_place(m: Machines) -> None:
     assert told == [waiting]
     metadata = waiting.result()
     assert (metadata.offset, metadata.serialized_value_size) == (12, 5)
+
+
+def test_metadata_is_the_tuple_that_it_equals(m: Machines) -> None:
+    """What the core makes without the constructor has the hash of what the constructor makes: sets and dicts find it."""
+    made = []
+    for offset in (7, 8):
+        delivery = m.append(b"value")
+        m.later(1.0)
+        m.answer(m.only(), 0, offset)
+        made.append(delivery.result())
+    plain = [RecordMetadata(*metadata) for metadata in made]
+    assert made == plain
+    assert [hash(metadata) for metadata in made] == [hash(metadata) for metadata in plain]
+    assert set(made) == set(plain)
+    assert plain[0] in {made[0]: None}
+    assert len(set(made)) == 2
 
 
 def test_a_failed_record_that_nobody_looked_at_is_noted() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 import subprocess
 import sys
@@ -84,6 +85,7 @@ def test_every_level_brings_what_it_is_for() -> None:
         "dev": "ruff pytest kio",
         "floors": "pytest kio",
         "core": "pytest pyarrow",
+        "whole": "pytest pyarrow kio click",
         "run": "anyio click",
         "spark-3.5": "pytest pyspark==3.5 confluent-kafka",
     }
@@ -118,7 +120,8 @@ def program(path: Path, script: str) -> None:
 def set_up(machine: Path, level: str) -> subprocess.CompletedProcess[str]:
     """Set up on a machine; the part that makes the environment is left out."""
     script = (ROOT / "tools" / "setup_machine.sh").read_text().replace("tools/setup_venv.py", "--version")
-    (machine / "tools").mkdir()
+    script = script.replace("-m tools.fetch_python", "-c 'print(\"a Python is fetched\")'")
+    (machine / "tools").mkdir(exist_ok=True)
     program(machine / "tools" / "setup_machine.sh", script)
     environment = {"PATH": str(machine), "HOME": str(machine)}
     command = [str(machine / "bash"), str(machine / "tools" / "setup_machine.sh"), level]
@@ -166,6 +169,23 @@ def test_root_on_debian_installs_what_is_missing(machine: Path) -> None:
     assert "apt-get update" in result.stderr
     assert "--no-install-recommends openjdk-17-jdk-headless maven valgrind" in result.stderr
     assert result.stdout.startswith("Python 3.")
+    assert "a Python is fetched" in result.stderr
+
+
+def test_newest_python_is_fetched_where_it_is_missing(machine: Path) -> None:
+    """The tests want it, running the package does not; what was fetched before is found."""
+    for name in ("java", "mvn", "valgrind"):
+        program(machine / name, 'echo \'openjdk version "17.0.1"\' >&2')
+    minor = re.search(r"^newest=(.*)$", (ROOT / "tools" / "setup_machine.sh").read_text(), re.MULTILINE)
+    assert minor is not None
+    missing, unneeded = set_up(machine, "test"), set_up(machine, "run")
+    assert ("a Python is fetched" in missing.stderr) is (minor[1] != "{}.{}".format(*sys.version_info))
+    assert "a Python is fetched" not in unneeded.stderr
+    fetched = machine / ".cache" / "aioproducer" / f"python-{minor[1]}.0" / "bin" / f"python{minor[1]}"
+    fetched.parent.mkdir(parents=True)
+    program(fetched, "exit 0")
+    assert "a Python is fetched" not in set_up(machine, "test").stderr
+    assert f"{minor[1]} {fetched}\n" in set_up(machine, "pythons").stdout
 
 
 def test_pythons_found_on_this_machine_can_be_started() -> None:
