@@ -11,7 +11,7 @@ from cpython.object cimport PyObject
 from cpython.ref cimport Py_DECREF, Py_INCREF
 from cpython.unicode cimport PyUnicode_CheckExact
 
-from aioproducer._core.delivery cimport BatchDelivery, Delivery, Sending, accepted, new_delivery
+from aioproducer._core.delivery cimport METADATA, MUST_YIELD, STARTED, BatchDelivery, Delivery, Sending, fill
 from aioproducer._core.records cimport (
     Batch, Clock, View, body_size, framed_size, fresh_size, headers_size_of, murmur2_of,
 )
@@ -110,6 +110,22 @@ cdef tuple plain_headers(object headers):
 cdef inline bint patient(object max_block) except -1:
     # A sensible `max_block`, which does not matter when nothing has to wait; anything else is told by the long way.
     return max_block is None or (type(max_block) in (int, float) and max_block >= 0)
+
+
+# What the caller of a send gets is made before its record is appended, and filled afterwards: nothing that may fail stands
+# between the record's place and the answer, so that who is told of an error has no record in the log.
+
+cdef inline Sending unfilled():
+    cdef Sending sending = Sending.__new__(Sending)
+    # Should it be dropped, there is nothing to warn of.
+    sending._flags = STARTED
+    return sending
+
+
+cdef inline Sending accepted(Sending sending, Delivery delivery, unsigned char flags):
+    sending._delivery = delivery
+    sending._flags = flags
+    return sending
 
 
 cdef inline Partition partition_of(Topic topic, View key, Py_ssize_t chosen, double now):
@@ -248,8 +264,12 @@ cdef class SendPath:
         self._turn = now
         if self._marker_waits:
             return True
+        try:
+            self._loop.call_soon(self._marker)
+        except Exception:
+            # The record is accepted: that a marker is not to be had must not say otherwise.
+            return True
         self._marker_waits = True
-        self._loop.call_soon(self._marker)
         return False
 
     # -- one record
@@ -289,6 +309,7 @@ cdef class SendPath:
         cdef Py_ssize_t body, size
         cdef Partition partition
         cdef Batch batch
+        cdef bint first = False
         if (key.size + value.size + headers_size > self._max_record - LONGEST_FRAME
                 and fresh_size(key, value, headers_size) + HEADER > self._max_record):
             return TOO_LARGE
@@ -320,8 +341,12 @@ cdef class SendPath:
                 return OTHER_LOOP
             partition.roll(now, awaited)
             batch = partition.open
+            first = True
             break
-        batch.append_raw(key, value, headers, body, timestamp, now, deadline)
+        if first:
+            self._append_first(partition, batch, key, value, headers, body, timestamp, now, deadline)
+        else:
+            batch.append_raw(key, value, headers, body, timestamp, now, deadline)
         (<Lane>batch.lane).take(size)
         batch.charged += size
         self.accepted_records += 1
@@ -329,8 +354,18 @@ cdef class SendPath:
         if partition is topic.sticky and chosen < 0:
             topic.sticky_bytes += size
             if topic.sticky_bytes >= 2 * topic.sticky_limit:
-                topic.switch(now)
+                # The next record has another chosen: what might fail now would be taken for this one's failure.
+                topic.sticky = None
         return DONE
+
+    cdef int _append_first(self, Partition partition, Batch batch, View key, View value, tuple headers, Py_ssize_t body,
+                           long long timestamp, double now, double deadline) except -1:
+        try:
+            return batch.append_raw(key, value, headers, body, timestamp, now, deadline)
+        except BaseException:
+            # A batch without a record must not be sent.
+            partition.unroll()
+            raise
 
     cdef Delivery _fast(self, object topic_name, object value, object key, object partition, object timestamp,
                         object headers, bint awaited, double now):
@@ -340,7 +375,7 @@ cdef class SendPath:
         cdef bint key_held = False, value_held = False
         cdef Py_ssize_t chosen = -1
         cdef long long stamp
-        cdef Batch batch
+        cdef Delivery delivery
         cdef tuple pairs = None
         cdef Py_ssize_t headers_size = 1
         if topic is None or (now - self._turn >= TURN and not self._in_its_loop()):
@@ -377,11 +412,12 @@ cdef class SendPath:
             if (value_held or key_held) and not (self._here() and self._topic(topic_name) is topic):
                 # Code of the user's was asked for the buffers: anything may have happened meanwhile.
                 return None
+            delivery = Delivery.__new__(Delivery)
             if self._append(topic, k, v, pairs, headers_size, stamp, chosen, now, 0.0,
                             False, awaited) != DONE:
                 return None
-            batch = self._chosen.open
-            return new_delivery(batch, batch.record_count - 1, k.size, v.size, stamp)
+            fill(delivery, self._chosen.open, k.size, v.size, stamp)
+            return delivery
         finally:
             if value_held:
                 PyBuffer_Release(&value_buffer)
@@ -406,15 +442,17 @@ cdef class SendPath:
         record that cannot be accepted: it is certainly not written. Cancelled before acceptance, the record is
         withdrawn; after acceptance cancelling changes nothing. What happens later is told by the delivery.
         """
+        cdef Sending sending
         cdef Delivery delivery
         cdef double now
         if timeout is None and self._plain and self._here() and patient(max_block):
             if self._serializes():
                 return self._send_serialized(topic, value, key, partition, timestamp, headers, max_block, False)
             now = self._clock.now()
+            sending = unfilled()
             delivery = self._fast(topic, value, key, partition, timestamp, headers, False, now)
             if delivery is not None:
-                return accepted(delivery, self._owes_turn(now), False)
+                return accepted(sending, delivery, MUST_YIELD if self._owes_turn(now) else 0)
         return self._send_slowly(topic, value, key, partition, timestamp, headers, timeout, max_block, False, False)
 
     def send_and_wait(self, topic, value=None, *, key=None, partition=None, timestamp=None, headers=None,
@@ -423,13 +461,15 @@ cdef class SendPath:
 
         The same as awaiting `send` and then its delivery, and raises what either of them raises.
         """
+        cdef Sending sending
         cdef Delivery delivery
         if timeout is None and self._plain and self._here() and patient(max_block):
             if self._serializes():
                 return self._send_serialized(topic, value, key, partition, timestamp, headers, max_block, True)
+            sending = unfilled()
             delivery = self._fast(topic, value, key, partition, timestamp, headers, True, self._clock.now())
             if delivery is not None:
-                return accepted(delivery, False, True)
+                return accepted(sending, delivery, METADATA)
         return self._send_slowly(topic, value, key, partition, timestamp, headers, timeout, max_block, False, True)
 
     def send_nowait(self, topic, value=None, *, key=None, partition=None, timestamp=None, headers=None, timeout=None):
@@ -459,6 +499,7 @@ cdef class SendPath:
     cdef object _send_serialized(self, object topic, object value, object key, object partition, object timestamp,
                                  object headers, object max_block, bint wants_metadata):
         # Serializers are asked once: here if the topic is there to be sent to, else when the record's turn has come.
+        cdef Sending sending
         cdef Delivery delivery
         cdef double now
         cdef tuple pairs = () if headers is None else plain_headers(headers)
@@ -476,9 +517,11 @@ cdef class SendPath:
         now = self._clock.now()
         # They are the user's code: anything may have happened meanwhile.
         if self._here():
+            sending = unfilled()
             delivery = self._fast(topic, value, key, partition, timestamp, pairs, wants_metadata, now)
             if delivery is not None:
-                return accepted(delivery, not wants_metadata and self._owes_turn(now), wants_metadata)
+                return accepted(
+                    sending, delivery, METADATA if wants_metadata else MUST_YIELD if self._owes_turn(now) else 0)
         return self._send_slowly(
             topic, value, key, partition, timestamp, pairs, None, max_block, True, wants_metadata)
 
@@ -486,11 +529,12 @@ cdef class SendPath:
 
     def _append_checked(self, Topic topic not None, key, value, tuple headers, timestamp, Py_ssize_t partition,
                         double deadline, bint in_line):
-        """Append one checked record: ``(status, delivery or None, the partition that was chosen or None)``."""
+        """Append one checked record: ``[status, delivery or None, the partition that was chosen or None]``."""
         cdef View k, v
         cdef Py_buffer key_buffer, value_buffer
         cdef bint key_held = False, value_held = False
-        cdef Batch batch
+        cdef Delivery delivery
+        cdef list answer
         cdef long long stamp = self._clock.wall() if timestamp is None else timestamp
         cdef int status
         if not view_into(value, &v, &value_buffer, &value_held):
@@ -498,12 +542,17 @@ cdef class SendPath:
         try:
             if not view_into(key, &k, &key_buffer, &key_held):
                 raise TypeError("key is not bytes-like")
+            delivery = Delivery.__new__(Delivery)
+            answer = [DONE, delivery, None]
             status = self._append(topic, k, v, headers, headers_size_of(headers), stamp, partition,
                                   self._clock.now(), deadline, in_line, False)
+            answer[2] = self._chosen
             if status == DONE:
-                batch = self._chosen.open
-                return DONE, new_delivery(batch, batch.record_count - 1, k.size, v.size, stamp), self._chosen
-            return status, None, self._chosen
+                fill(delivery, self._chosen.open, k.size, v.size, stamp)
+            else:
+                answer[0] = status
+                answer[1] = None
+            return answer
         finally:
             if value_held:
                 PyBuffer_Release(&value_buffer)
@@ -547,9 +596,11 @@ cdef class SendPath:
                 now = self._clock.now()
                 if now - began > TURN:
                     break
-            if into.refuses(at):
+            if into.knows(at):
                 at += 1
                 continue
+            if not into._has_room:
+                into.make_room()
             values.read(at, &v)
             if keys is not None:
                 keys.read(at, &k)

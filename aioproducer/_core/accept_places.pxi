@@ -103,6 +103,10 @@ cdef class Partition:
         """Close the open batch, if there is one, and open the next; ``awaited``: for a record that is waited for."""
         raise NotImplementedError
 
+    def unroll(self):
+        """Take back the batch that `roll` has opened: no record could be appended to it."""
+        raise NotImplementedError
+
 
 cdef class Topic:
     """What the fast path touches of one topic: its partitions and the sticky choice."""

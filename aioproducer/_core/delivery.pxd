@@ -19,13 +19,29 @@ cdef class Sending:
     cdef unsigned char _flags
 
 
-cdef Delivery new_delivery(Batch batch, int index, Py_ssize_t key_size, Py_ssize_t value_size, long long timestamp)
-cdef Sending accepted(Delivery delivery, bint must_yield, bint wants_metadata)
+# Flags of a sending.
+cdef enum:
+    STARTED = 1     # awaited at least once
+    MUST_YIELD = 2  # let the loop run once before answering
+    METADATA = 4    # answers with the metadata, not with the delivery
+
+
+cdef inline void fill(Delivery delivery, Batch batch, Py_ssize_t key_size, Py_ssize_t value_size,
+                      long long timestamp) noexcept:
+    # The delivery of the record that this batch took last.
+    delivery._batch = batch
+    delivery._index = batch.record_count - 1
+    delivery._key_size = <int>key_size
+    delivery._value_size = <int>value_size
+    delivery._timestamp = timestamp
+    batch.held += 1
 
 
 cdef class BatchDelivery:
     cdef readonly int total
     cdef list _batches
+    # The list of batches takes one more without asking for memory.
+    cdef bint _has_room
     cdef unsigned int *_ordinals
     cdef int *_indexes
     cdef dict _refused
@@ -43,5 +59,6 @@ cdef class BatchDelivery:
     cdef int _tell_if_placed(self) except -1
     cdef Batch _locate(self, int at, int *index)
     cdef object _first_pending(self)
-    cdef bint refuses(self, int at) except -1
+    cdef bint knows(self, int at) except -1
+    cdef int make_room(self) except -1
     cdef int place(self, int at, Batch batch, int index) except -1

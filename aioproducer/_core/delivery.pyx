@@ -121,12 +121,6 @@ cdef enum:
     SEEN = 1        # somebody looked at the outcome
     CANCELLED = 2   # the handle was cancelled, as a future is; the record goes on
 
-# Flags of a sending.
-cdef enum:
-    STARTED = 1     # awaited at least once
-    MUST_YIELD = 2  # let the loop run once before answering
-    METADATA = 4    # answers with the metadata, not with the delivery
-
 OUTCOMES = (Outcome.PENDING, Outcome.ACKED, Outcome.NOT_WRITTEN, Outcome.UNKNOWN)
 cdef tuple _outcomes = OUTCOMES
 cdef object _metadata_type = RecordMetadata
@@ -428,20 +422,12 @@ def _resolve(future):
         future.set_result(None)
 
 
-cdef Delivery new_delivery(Batch batch, int index, Py_ssize_t key_size, Py_ssize_t value_size, long long timestamp):
-    cdef Delivery delivery = Delivery.__new__(Delivery)
-    delivery._batch = batch
-    delivery._index = index
-    delivery._key_size = <int>key_size
-    delivery._value_size = <int>value_size
-    delivery._timestamp = timestamp
-    batch.held += 1
-    return delivery
-
-
 def queued_delivery(Batch batch not None):
     """The delivery of a record that waits for its place; ``batch`` stands in until `settle_into` moves it."""
-    return new_delivery(batch, 0, -1, -1, -1)
+    cdef Delivery delivery = Delivery.__new__(Delivery)
+    fill(delivery, batch, -1, -1, -1)
+    delivery._index = 0
+    return delivery
 
 
 def observe(Delivery delivery not None, callback):

@@ -15,7 +15,6 @@ cdef class BatchDelivery:
 
     def __cinit__(self, topic, int total, loop):
         self.topic = topic
-        self.total = total
         self._loop = loop
         self._batches = []
         self._refused = {}
@@ -23,6 +22,8 @@ cdef class BatchDelivery:
         self._indexes = <int *>PyMem_Calloc(max(total, 1), sizeof(int))
         if self._ordinals == NULL or self._indexes == NULL:
             raise MemoryError()
+        # Last: what is let go of without it looks at no record.
+        self.total = total
 
     def __dealloc__(self):
         self._let_go()
@@ -44,11 +45,19 @@ cdef class BatchDelivery:
                     batch.note_unseen(1)
         return 0
 
+    cdef int make_room(self) except -1:
+        # `place` may need room for one batch more; what was appended by then must find it.
+        self._batches.append(None)
+        self._batches.pop()
+        self._has_room = True
+        return 0
+
     cdef int place(self, int at, Batch batch, int index) except -1:
-        # Ordinal 0 says: not placed yet.
+        # Ordinal 0 says: not placed yet. Never fails behind `make_room`, as long as nobody awaits this.
         cdef Py_ssize_t count = len(self._batches)
         if count == 0 or self._batches[count - 1] is not batch:
             self._batches.append(batch)
+            self._has_room = False
             count += 1
         self._ordinals[at] = <unsigned int>count
         self._indexes[at] = index
@@ -67,8 +76,9 @@ cdef class BatchDelivery:
             _resolve(future)
         return 0
 
-    cdef bint refuses(self, int at) except -1:
-        return len(self._refused) > 0 and at in self._refused
+    cdef bint knows(self, int at) except -1:
+        # It has its place, or was refused.
+        return self._ordinals[at] != 0 or (len(self._refused) > 0 and at in self._refused)
 
     def adopt(self, int at, Delivery delivery not None):
         """Record ``at`` was accepted on its own."""
@@ -109,10 +119,11 @@ cdef class BatchDelivery:
             return batch
         target, index[0] = where_now(batch, index[0])
         if target is not batch:
-            batch.held -= 1
-            target.held += 1
             if self._batches[len(self._batches) - 1] is not target:
                 self._batches.append(target)
+                self._has_room = False
+            batch.held -= 1
+            target.held += 1
             self._ordinals[at] = <unsigned int>len(self._batches)
             self._indexes[at] = index[0]
         return target

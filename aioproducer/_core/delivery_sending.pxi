@@ -93,16 +93,6 @@ aioproducer_goes_by(Sending, _sending_step)
 Coroutine.register(Sending)
 
 
-cdef Sending accepted(Delivery delivery, bint must_yield, bint wants_metadata):
-    cdef Sending sending = Sending.__new__(Sending)
-    sending._delivery = delivery
-    if must_yield:
-        sending._flags = MUST_YIELD
-    if wants_metadata:
-        sending._flags |= METADATA
-    return sending
-
-
 def sending_of(entry not None, bint wants_metadata=False):
     """The awaitable of a call that has to wait: ``entry`` has accepted(), withdraw() and delivery."""
     cdef Sending sending = Sending.__new__(Sending)

@@ -51,8 +51,12 @@ cdef class ArrayView:
         return self.at(i)
 
     cdef object at(self, Py_ssize_t index):
+        cdef const uint8_t *at
         self.seek(index)
-        element = open_element(self.source, self.field, &self.cursor)
+        # An element that could not be made leaves the place where it begins.
+        at = self.cursor
+        element = open_element(self.source, self.field, &at)
+        self.cursor = at
         self.position = index + 1
         return element
 

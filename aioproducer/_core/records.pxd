@@ -39,7 +39,6 @@ cdef class Waker:
     cdef int _left
     cdef bint _comes_again
 
-    cdef int wake_all(self, list waiters) except -1
     cdef int _serve(self) except -1
 
 
@@ -103,6 +102,7 @@ cdef class Batch:
     cdef int note_unseen(self, int count) except -1
     cdef int add_waiter(self, int index, object waiter) except -1
     cdef int add_observer(self, int index, object waiter) except -1
+    cdef int _line_up(self, list waiters) except -1
     cdef int _wake(self, list waiters) except -1
     cdef list remove_waiters(self, int index, object matches)
 

@@ -117,7 +117,7 @@ cdef class Batch:
 
     cdef int append_raw(self, View key, View value, tuple headers, Py_ssize_t body,
                         long long timestamp, double now, double deadline) except -1:
-        # ``body`` is what `body_of` says.
+        # ``body`` is what `body_of` says. What may fail comes before the record counts: a mark without a record is no harm.
         cdef Octets octets = self._octets
         cdef long long delta
         cdef unsigned char *at
@@ -212,12 +212,14 @@ cdef class Batch:
 
     cdef int _add_mark(self, double now) except -1:
         cdef Mark *grown
+        cdef int capacity
         if self._mark_count == self._mark_capacity:
-            self._mark_capacity = max(2, self._mark_capacity * 2)
-            grown = <Mark *>PyMem_Realloc(self._marks, self._mark_capacity * sizeof(Mark))
+            capacity = max(2, self._mark_capacity * 2)
+            grown = <Mark *>PyMem_Realloc(self._marks, capacity * sizeof(Mark))
             if grown == NULL:
                 raise MemoryError()
             self._marks = grown
+            self._mark_capacity = capacity
         self._marks[self._mark_count].first = self.record_count
         self._marks[self._mark_count].accepted = now
         self._mark_count += 1
@@ -334,17 +336,21 @@ cdef class Batch:
         cdef int count = self.pending
         if self.outcome != PENDING:
             raise ValueError(f"{self!r} is settled already")
+        # What may fail comes first: a batch that could not be settled is as it was, and nobody is forgotten.
+        cdef list waiters = [self._waiters[index] for index in sorted(self._waiters)] if self._waiters else None
+        if outcome != ACKED:
+            self._count_unseen(count)
+        if waiters is not None:
+            self._line_up(waiters)
+        self._waiters = None
         self.outcome = outcome
         self.error = error
         self.pending = 0
         self.closed = True
         self._octets = None
         self._own_deadlines = None
-        if outcome != ACKED:
-            self._count_unseen(count)
-        waiters, self._waiters = self._waiters, None
         if waiters is not None:
-            self._wake([waiters[index] for index in sorted(waiters)])
+            self._wake(waiters)
         return count
 
     def fail_some(self, indexes, object error not None, int outcome):
@@ -355,11 +361,16 @@ cdef class Batch:
         for index in indexes:
             if self.outcome_of(index) == PENDING:
                 self._individual[index] = (outcome, error)
+                self.pending -= 1
                 count += 1
-        self.pending -= count
         self._count_unseen(count)
         if self._waiters:
-            self._wake([self._waiters.pop(index) for index in sorted(indexes) if index in self._waiters])
+            told = [index for index in sorted(indexes) if index in self._waiters]
+            waiters = [self._waiters[index] for index in told]
+            self._line_up(waiters)
+            for index in told:
+                del self._waiters[index]
+            self._wake(waiters)
         return count
 
     @property
@@ -443,9 +454,15 @@ cdef class Batch:
             self._waiters[index] = kept
         return [waiter for waiter in several if matches(waiter)]
 
+    cdef int _line_up(self, list waiters) except -1:
+        # They are woken by `_wake`, once they will find what they wait for.
+        if self._waker is not None:
+            self._waker._line.extend(waiters)
+        return 0
+
     cdef int _wake(self, list waiters) except -1:
         if self._waker is not None:
-            return self._waker.wake_all(waiters)
+            return self._waker._serve()
         return wake(self.loop, waiters)
 
     cdef int mark_awaited(self) except -1:

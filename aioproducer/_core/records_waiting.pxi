@@ -26,22 +26,24 @@ cdef class Waker:
         self._line = deque()
         self._left = AT_ONCE
 
-    cdef int wake_all(self, list waiters) except -1:
-        self._line.extend(waiters)
-        self._serve()
-        return 0
-
     def wake_after_all(self, waiter):
         """Wake one more, a future, when all who are in the line were woken."""
-        self.wake_all([waiter])
+        self._line.append(waiter)
+        self._serve()
 
     cdef int _serve(self) except -1:
         while self._left > 0 and self._line:
             self._left -= 1
-            wake(self._loop, self._line.popleft())
+            waiter = self._line.popleft()
+            try:
+                wake(self._loop, waiter)
+            except MemoryError:
+                # Still the first, for the next time.
+                self._line.appendleft(waiter)
+                raise
         if not self._comes_again and self._left < AT_ONCE // 2:
-            self._comes_again = True
             self._loop.call_soon(self._next_turn)
+            self._comes_again = True
         return 0
 
     def _next_turn(self):

@@ -29,6 +29,7 @@ from aioproducer._state.sticky import LoadTable, in_rack
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
+    from aioproducer._core import Batch
     from aioproducer._state.gapless import Gap
     from aioproducer._state.sticky import Random
 
@@ -310,6 +311,17 @@ class Accumulator:
         expected = 0 if closed is None or 2 * closed.size < closed.limit else closed.limit
         gap = gap_of(queue)
         batch = self._new(queue, now, expected=expected, awaited=awaited, gap=gap)
+        try:
+            self._open(queue, batch, now)
+        except BaseException:
+            # Without memory for its places: it was never there.
+            self._take_back(queue, batch, closed)
+            raise
+
+    def _open(self, queue: PartitionQueue, batch: QueuedBatch, now: float) -> None:
+        closed = queue.open
+        self.live[batch] = None
+        self.aging[batch] = None
         queue.queue.append(batch)
         queue.open = batch
         if self.on_opened is not None:
@@ -319,8 +331,22 @@ class Accumulator:
         self.consider(queue, now)
         if len(self.aging) == 1:
             self.wake_by(now + min(self.limits.delivery_timeout, PULSE))
-        if gap is not None:
+        if batch.gap is not None:
             self._set_alarm(batch, now)
+
+    def unroll(self, queue: PartitionQueue) -> None:
+        """Take back the open batch of a partition: its first record could not be appended."""
+        self._take_back(queue, queue.open, None)  # type: ignore[arg-type]  # opened here as QueuedBatch
+
+    def _take_back(self, queue: PartitionQueue, batch: QueuedBatch, before: Batch | None) -> None:
+        queue.open = None if before is None or before.closed else before
+        if queue.queue and queue.queue[-1] is batch:
+            queue.queue.pop()
+        self.live.pop(batch, None)
+        self.aging.pop(batch, None)
+        self.lingering.pop(queue, None)
+        # Nobody who still finds it does anything with it.
+        batch.forward([])
 
     def _new(
         self, queue: PartitionQueue, now: float, *, expected: int, awaited: bool, gap: Gap | None
@@ -334,7 +360,6 @@ class Accumulator:
         self.opened += 1
         batch.order = (self.opened,)
         batch.linger_at = now + self.limits.linger
-        self.live[batch] = self.aging[batch] = None
         return batch
 
     def _make(
@@ -381,8 +406,8 @@ class Accumulator:
         self.lingering[queue] = None
         if not queue.has_alarm:
             # One alarm per partition: if it comes too early for the batch that lingers by then, it is set anew.
-            queue.has_alarm = True
             self.deadlines.add(batch.linger_at, queue)
+            queue.has_alarm = True
             self.wake_by(batch.linger_at)
 
     def look_again(self, queue: PartitionQueue, now: float) -> None:
@@ -401,7 +426,12 @@ class Accumulator:
         batch.plain_size = batch.size
         if self.limits.codec and self.compress is not None:
             batch.sealing = True
-            self.compress(batch)
+            try:
+                self.compress(batch)
+            except BaseException:
+                # It is closed, and compressed when its turn has come to be sent.
+                batch.sealing = False
+                raise
         else:
             batch.sealed = True
 
@@ -425,10 +455,10 @@ class Accumulator:
         if queue.is_ready or not queue.queue:
             return
         if self._sendable(queue, now):
-            queue.is_ready = True
             if not queue.node.ready:
                 queue.node.waiting_since = now
             queue.node.ready.append(queue)
+            queue.is_ready = True
             self.signal(queue.node)
         elif queue not in self.lingering and not self._due(queue, queue.queue[0], now):
             self._linger(queue, queue.queue[0])

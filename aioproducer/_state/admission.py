@@ -56,7 +56,7 @@ class Appender(Protocol):
         partition: int,
         deadline: float,
         in_line: bool,
-    ) -> tuple[int, Any, Any]: ...
+    ) -> list[Any]: ...
 
 
 @attrs.frozen
@@ -268,8 +268,16 @@ class Admission:
             if queues is None or not queues.partitions:
                 self.on_wanted(topic)
                 return
-            if not call.place(self, queues, now):
+            if not self._placed(call, queues, now):
                 return
+
+    def _placed(self, call: Waiting, queues: TopicQueues, now: float) -> bool:
+        try:
+            return call.place(self, queues, now)
+        except MemoryError as error:
+            # What has its place by then keeps it.
+            self.refuse(call, without_memory(call.topic, error))
+            return True
 
     def place(self, call: Waiting, queues: TopicQueues, now: float) -> bool:
         """Append the record of a call; False: its partition is not known."""
@@ -320,9 +328,7 @@ class Admission:
             call.chosen = call.choose(record, queues)
         return attrs.evolve(record, partition=call.chosen)
 
-    def _append(
-        self, call: Waiting, record: ReadyRecord, queues: TopicQueues, *, in_line: bool
-    ) -> tuple[int, Any, Any]:
+    def _append(self, call: Waiting, record: ReadyRecord, queues: TopicQueues, *, in_line: bool) -> list[Any]:
         held = call.held
         self._let_go(call)
         chosen = -1 if record.partition is None else record.partition
@@ -377,7 +383,11 @@ class Admission:
             assert call.queue is not None  # noqa: S101  # set on joining this line
             assert call.record is not None  # noqa: S101
             topic: TopicQueues = call.queue.topic  # type: ignore[assignment]
-            status, delivery, queue = self._append(call, call.record, topic, in_line=True)
+            try:
+                status, delivery, queue = self._append(call, call.record, topic, in_line=True)
+            except MemoryError as error:
+                self.refuse(call, without_memory(call.topic, error))
+                continue
             if status != APPENDED:
                 return
             self._accept(call, delivery, queue)
@@ -616,6 +626,11 @@ def too_large(accumulator: Accumulator, topic: str, record: ReadyRecord) -> Reco
     return RecordTooLargeError(
         topic=topic, partition=record.partition, size=size, limit=limit, setting=setting
     )
+
+
+def without_memory(topic: str, cause: MemoryError) -> BufferFullError:
+    """The error for a waiting record that the process had no memory for when its turn came."""
+    return BufferFullError("the process has no memory for the record", topic=topic, cause=cause)
 
 
 def _has_ended(call: Waiting) -> bool:

@@ -7,7 +7,14 @@ from typing import TYPE_CHECKING, Any, Protocol
 import attrs
 
 from aioproducer._core import APPENDED, NO_ROOM_NOW, PARTITION_UNKNOWN, RECORD_TOO_LARGE
-from aioproducer._state.admission import ReadyRecord, Waiting, check_size, largest, size_alone, too_large
+from aioproducer._state.admission import (
+    ReadyRecord,
+    Waiting,
+    check_size,
+    largest,
+    size_alone,
+    too_large,
+)
 from aioproducer.errors import RecordError, RecordTooLargeError
 
 if TYPE_CHECKING:
@@ -254,6 +261,7 @@ class BulkWaiting(Waiting):
             return APPENDED  # nothing is left to be done for it
         if not self._goes_on():
             return APPENDED
+        status: int
         status, delivery, queue = admission.appender._append_checked(  # noqa: SLF001  # as above
             queues,
             record.key,

@@ -99,6 +99,10 @@ class PartitionQueue(Partition):
         """Close the open batch and open the next; called by the fast path when a record does not fit."""
         self.accumulator.roll(self, now, awaited=awaited)
 
+    def unroll(self) -> None:
+        """Take back the open batch, which has no record; called by the fast path when the first cannot be appended."""
+        self.accumulator.unroll(self)
+
     def on_awaited(self, batch: QueuedBatch) -> None:
         """Somebody waits for a record of this batch; called once by the core."""
         self.accumulator.hurry(batch)

@@ -38,6 +38,10 @@ class MockPartition(Partition):
             lane=self.lane,
         )
 
+    def unroll(self) -> None:
+        """Take back the batch that was just opened."""
+        self.open = None
+
     def take(self) -> Batch:
         """The batch with the record that was just appended; the next one gets another."""
         batch = self.open

@@ -9,6 +9,7 @@ from tests.mutants.callers import CALLERS
 from tests.mutants.days import DAYS
 from tests.mutants.exactly_once import EXACTLY_ONCE
 from tests.mutants.flushing import FLUSHING
+from tests.mutants.memory import MEMORY
 from tests.mutants.mutant import Mutant
 from tests.mutants.quiet import QUIET
 from tests.mutants.told import TOLD
@@ -1255,4 +1256,5 @@ MUTANTS: Final = (
     *DAYS,
     *CALLERS,
     *FLUSHING,
+    *MEMORY,
 )

@@ -40,6 +40,16 @@ def test_wheel_holds_compiled_modules_and_their_stubs(wheel: Path) -> None:
         assert sum(name.startswith(f"{module}.") and name.endswith((".so", ".pyd")) for name in files) == 1
 
 
+def test_compiled_modules_have_no_symbols(wheel: Path) -> None:
+    """What a linker leaves for debuggers is five times the code; in the tree it stays."""
+    with zipfile.ZipFile(wheel) as archive:
+        libraries = {name: archive.read(name) for name in archive.namelist() if name.endswith(".so")}
+    assert len(libraries) == len(compiled_modules())
+    assert [
+        name for name, library in libraries.items() if b".symtab" in library or b".debug_" in library
+    ] == []
+
+
 def test_wheel_holds_every_module(wheel: Path) -> None:
     """The Python files of the wheel are those of the tree, and those by which Spark and pytest find them."""
     modules = {name for name in files_of(wheel) if name.endswith(".py")}

@@ -175,7 +175,7 @@ def test_root_on_debian_installs_what_is_missing(machine: Path) -> None:
 def test_newest_python_is_fetched_where_it_is_missing(machine: Path) -> None:
     """The tests want it, running the package does not; what was fetched before is found."""
     for name in ("java", "mvn", "valgrind"):
-        program(machine / name, 'echo \'openjdk version "17.0.1"\' >&2')
+        program(machine / name, "echo 'openjdk version \"17.0.1\"' >&2")
     minor = re.search(r"^newest=(.*)$", (ROOT / "tools" / "setup_machine.sh").read_text(), re.MULTILINE)
     assert minor is not None
     missing, unneeded = set_up(machine, "test"), set_up(machine, "run")

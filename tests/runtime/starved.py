@@ -1,0 +1,196 @@
+"""A program in which each allocation of each call fails once, and the judge then looks at the log.
+
+It runs in a process of its own, with the module `starvation` on its path: see test_starvation.py. It prints a line for each kind
+of call: how many allocations have failed, and how many calls said so.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import importlib
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any, Final
+
+import attrs
+
+from aioproducer import BufferFullError, Delivery, Outcome, Producer
+from aioproducer._core import Batch, BatchDelivery, queued_delivery
+from aioproducer.testing import EmbeddedKafka
+from tests.judge.history import Sent, digest_of
+from tests.judge.judge import judge
+from tests.runtime.support import History, log_of, sound
+
+starvation: Any = importlib.import_module("starvation")
+
+# No call here has more.
+MOST: Final = 2_000
+LIMIT: Final = 10
+TOPIC: Final = "four"
+SETTINGS: Final[dict[str, Any]] = {
+    "linger_ms": 60_000,
+    "batch_size": 4_096,
+    "topics": [TOPIC, "sound"],
+}
+Values = Sequence[bytes]
+
+
+class _Raised:
+    """Instead of what a call has returned."""
+
+
+@attrs.frozen
+class Trial:
+    """One kind of call, of which each allocation fails once."""
+
+    name: str
+    make: Callable[[Producer[Any, Any], Values], Callable[[], Any]]
+    own: bool = True
+    """Only what compiled code allocates fails, not what the Python code does that it calls."""
+    filling: bytes = bytes(10)
+    records: int = 1
+
+
+def starved(nth: int, call: Callable[[], Any], *, own: bool) -> tuple[Any, bool]:
+    """What the call returned while its nth allocation failed, and whether it has so many."""
+    answer: Any = _Raised
+    starvation.fail(nth, own)
+    try:
+        answer = call()
+    except MemoryError:
+        pass
+    finally:
+        fired = starvation.over()
+    return answer, fired
+
+
+async def tried(trial: Trial, producer: Producer[Any, Any], history: History) -> tuple[int, int]:
+    """Make the call again and again, until it has no allocation left to fail; how many have, and how many calls said so."""
+    # So that the sender is awake: asyncio forgets whom it had no memory to wake, and nothing of it is tried here.
+    answers: list[tuple[Values, Any]] = []
+    values: Values
+    for _ in range(3):
+        values = [history.value(bytes(4_000))]
+        answers.append((values, send(producer, values)()))
+    hoard = []
+    stand_in = Batch(TOPIC, -1, 0)
+    for nth in range(1, MOST):
+        values = [history.value(trial.filling) for _ in range(trial.records)]
+        # What the core keeps for the next delivery would need no allocation.
+        hoard += [queued_delivery(stand_in) for _ in range(8)]
+        answer, fired = starved(nth, trial.make(producer, values), own=trial.own)
+        answers.append((values, answer))
+        if not fired:
+            break
+    else:
+        raise AssertionError(f"{trial.name} never ends")
+    refused = 0
+    for _, answer in answers:
+        refused += answer is _Raised or not await accepted(answer)
+    await asyncio.wait_for(producer.flush(), LIMIT)
+    for values, answer in answers:
+        await tell(history, values, answer)
+    return nth - 1, refused
+
+
+async def accepted(answer: Any) -> bool:
+    """Await what a call has returned, as its caller does."""
+    if isinstance(answer, Delivery):
+        return True
+    try:
+        await asyncio.wait_for(asyncio.shield(asyncio.ensure_future(answer)), LIMIT)
+    except (BufferFullError, MemoryError):
+        return False
+    return True
+
+
+async def tell(history: History, values: Values, answer: Any) -> None:
+    """Note for the judge what the caller of these knows."""
+    delivery = None if answer is _Raised else getattr(answer, "delivery", answer)
+    if delivery is None:
+        for value in values:
+            history.refused(value, TOPIC)
+    elif len(values) == 1 and not hasattr(delivery, "total"):
+        history.accepted(values[0], delivery)
+    else:
+        result = await asyncio.wait_for(delivery, LIMIT)
+        for at, value in enumerate(values):
+            if at in result.errors:
+                history.refused(value, TOPIC)
+            else:
+                history.sent.append(acked(value, result.partitions[at], result.offsets[at]))
+
+
+def acked(value: bytes, partition: int, offset: int) -> Sent:
+    """A record of a bulk send that was written."""
+    number = int.from_bytes(value[:8], "big")
+    return Sent(number, digest_of(None, value, (), None), TOPIC, partition, Outcome.ACKED, offset)
+
+
+# -- the calls
+
+
+def send(producer: Producer[Any, Any], values: Values, **how: Any) -> Callable[[], Any]:
+    """`send()`, without a frame of Python between this and the core."""
+    return partial(producer.send, TOPIC, values[0], partition=0, **how)
+
+
+def send_nowait(producer: Producer[Any, Any], values: Values) -> Callable[[], Any]:
+    """`send_nowait()`."""
+    return partial(producer.send_nowait, TOPIC, values[0], partition=0)
+
+
+def send_batch(producer: Producer[Any, Any], values: Values) -> Callable[[], Any]:
+    """`send_batch()`, to several partitions."""
+    return partial(producer.send_batch, TOPIC, list(values), partition=[at % 4 for at in range(len(values))])
+
+
+TRIALS: Final = (
+    Trial("send", send),
+    Trial("send, a new batch each time", send, filling=bytes(5_000)),
+    Trial("send_nowait", send_nowait),
+    Trial("send_batch", send_batch, records=20),
+    # Python code as well, which opens batches.
+    Trial("send, all of it", send, own=False),
+    Trial("send, a new batch each time, all of it", send, own=False, filling=bytes(4_000)),
+)
+
+
+def every(call: Callable[[], Any]) -> int:
+    """Make a call until it succeeds, while its first, second, third allocation fails; how many have."""
+    for nth in range(1, MOST):
+        _, fired = starved(nth, call, own=True)
+        if not fired:
+            return nth - 1
+    raise AssertionError("it never ends")
+
+
+def pieces() -> None:
+    """What the core keeps in memory of its own: places of a bulk send, moments of acceptance, bytes."""
+    failed = every(partial(BatchDelivery, "t", 10, asyncio.get_running_loop()))
+    batch = Batch("t", 0, 1 << 20)
+    for moment in range(200):
+        failed += every(partial(batch.append, None, bytes(100), None, 0, now=float(moment)))
+    assert batch.record_count == len(batch.deadlines()) == 200
+    assert len(batch.read_records(batch.plain_records())) == 200
+    print(f"pieces: {failed} failed, {failed} refused, []")
+
+
+async def main() -> None:
+    """Each kind of call, with a producer of its own."""
+    pieces()
+    for trial in TRIALS:
+        history = History()
+        async with (
+            EmbeddedKafka() as kafka,
+            Producer[Any, Any](kafka.bootstrap_servers, **SETTINGS) as producer,
+        ):
+            await asyncio.wait_for(producer.send_and_wait("sound", b"first"), LIMIT)
+            failed, refused = await tried(trial, producer, history)
+            findings = [str(finding) for finding in judge(history.sent, log_of(kafka, [TOPIC]))]
+            await sound(producer)
+        print(f"{trial.name}: {failed} failed, {refused} refused, {findings}", flush=True)
+
+
+if __name__ == "__main__":
+    asyncio.run(main())
