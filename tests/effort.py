@@ -18,6 +18,8 @@ _FACTOR: Final = {"few": 0.05, "all": 1.0, "proof": 50.0}[EFFORT]
 CHAOS: Final = 500
 TRANSACTIONS: Final = 150
 """Of each version."""
+DAYS: Final = 1_000
+"""Of each kind of producer."""
 EVERY_TURN: Final = {"few": 29, "all": 2, "proof": 1}[EFFORT]
 """Something happens in every so-manieth turn of the loop."""
 SCENARIO: Final = 20

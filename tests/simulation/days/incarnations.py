@@ -1,0 +1,87 @@
+"""Topics that are deleted and made again: each incarnation has a log of its own, and all of them are judged."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+
+import attrs
+
+from aioproducer.testing import EmbeddedKafka
+from aioproducer.testing.batches import CONTROL, read_header
+from aioproducer.testing.log import StoredBatch
+from aioproducer.testing.records import StoredRecord, parse_batch
+from aioproducer.testing.topics import Topic
+from tests.judge.history import Found, Sent, found, number_of
+
+
+@attrs.define(eq=False)
+class Incarnations:
+    """The topics of a world under all ids that they ever had, oldest first."""
+
+    kafka: EmbeddedKafka
+    _all: list[Topic] = attrs.Factory(list)
+
+    def make(self, name: str, partitions: int) -> None:
+        """A new topic, or another under the name of one that was deleted."""
+        self.kafka.create_topic(name, partitions, min_insync_replicas=2)
+        self._all.append(self.kafka._cluster.topics[name])
+
+    def delete(self, name: str) -> None:
+        """Its log is still judged: what is in it was written."""
+        self.kafka.delete_topic(name)
+
+    def of(self, name: str) -> list[Topic]:
+        """All topics that ever had this name."""
+        return [topic for topic in self._all if topic.name == name]
+
+    def all(self) -> list[Topic]:
+        """All incarnations of all topics."""
+        return list(self._all)
+
+    def is_there(self, topic: Topic) -> bool:
+        """Was it not deleted?"""
+        return self.kafka._cluster.topics_by_id.get(topic.id) is topic
+
+    def records(self, topic: Topic, partition: int) -> list[StoredRecord]:
+        """What a partition of one incarnation holds, whatever became of the transactions."""
+        return _records(topic, partition, topic.partitions[partition].log.batches)
+
+    def committed(self, topic: Topic, partition: int) -> list[StoredRecord]:
+        """What a reader of committed records finds there, or would have found when it was deleted."""
+        return _records(topic, partition, topic.partitions[partition].log.committed())
+
+    # -- for the judge
+
+    def found(self) -> Iterator[Found]:
+        """All logs, each under a name that says its incarnation."""
+        for topic in self._all:
+            for partition in range(len(topic.partitions)):
+                for one in self.records(topic, partition):
+                    yield found(
+                        full_name(topic), partition, one.offset, one.key, one.value, one.headers, None
+                    )
+
+    def sent(self, history: Sequence[Sent]) -> Iterator[Sent]:
+        """What was sent, to the incarnation in which it is; what is in none of them keeps the bare name."""
+        places: dict[int, list[Topic]] = {}
+        for topic in self._all:
+            for partition in range(len(topic.partitions)):
+                for one in self.records(topic, partition):
+                    places.setdefault(number_of(one.value), []).append(topic)
+        for record in history:
+            copies = [topic for topic in places.get(record.number, []) if topic.name == record.topic]
+            yield attrs.evolve(record, topic=full_name(copies[-1])) if copies else record
+
+
+def full_name(topic: Topic) -> str:
+    """A name that says the incarnation."""
+    return f"{topic.name}/{topic.id.hex()[:6]}"
+
+
+def _records(topic: Topic, partition: int, batches: Iterable[StoredBatch]) -> list[StoredRecord]:
+    return [
+        record
+        for batch in batches
+        if not read_header(batch.data).attributes & CONTROL
+        for record in parse_batch(topic.name, partition, batch.data)
+    ]

@@ -1,0 +1,224 @@
+"""The scene of a life of days: its topics, its pauses, and what happens to the cluster meanwhile."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Any, Final
+
+import attrs
+
+from aioproducer import Producer
+from tests.simulation.days.incarnations import Incarnations
+from tests.simulation.days.past import Past
+from tests.simulation.world import World
+
+TOPICS: Final = ("orders", "payments")
+DAY: Final = 86_400.0
+HOUR: Final = 3_600.0
+LATE_BELIEF: Final = 150.0
+"""Seconds after which a producer knows the present, whatever it was told in the past."""
+MOST_PARTITIONS: Final = 4
+MOST_REFRESHES: Final = 12
+
+
+def slow_settings(world: World) -> dict[str, Any]:
+    """What is done now and then, however long nothing happens."""
+    rng = world.rng
+    if world.kafka._cluster.options.producer_expiration >= DAY:
+        return {"metadata_max_age_ms": 20_000_000, "connections_max_idle_ms": -1}
+    return {
+        "metadata_max_age_ms": rng.choice((300_000, 3_000_000)),
+        "connections_max_idle_ms": rng.choice((540_000, -1)),
+    }
+
+
+@attrs.define(eq=False)
+class Scene:
+    """One world, and the story of what happened in it."""
+
+    world: World
+    settings: dict[str, Any]
+    topics: Incarnations
+    past: Past
+    told: list[str] = attrs.Factory(list)
+    broken: list[str] = attrs.Factory(list)
+    """What must not happen, and did."""
+    asides: set[asyncio.Task[None]] = attrs.Factory(set)
+
+    def tell(self, what: str) -> None:
+        """Note what happens."""
+        self.told.append(f"{self.world.now - 1000:.3f} {what}")
+
+    # -- pauses
+
+    def limits(self) -> tuple[float, ...]:
+        """The times after which something here is given up, forgotten or read again."""
+        milliseconds = (
+            "metadata_max_idle_ms",
+            "connections_max_idle_ms",
+            "metadata_max_age_ms",
+            "transaction_timeout_ms",
+        )
+        own = [self.settings[name] / 1000 for name in milliseconds if name in self.settings]
+        cluster = self.world.kafka._cluster.options
+        forgotten = [cluster.producer_expiration] * 2
+        if "transactional_id" in self.settings and self.ids_expire:
+            forgotten.append(cluster.transactional_id_expiration)
+        most = min(self._longest_pause(), MOST_REFRESHES * self.settings["metadata_max_age_ms"] / 1000)
+        return tuple(limit for limit in (*own, *forgotten) if 0 < limit <= most)
+
+    @property
+    def ids_expire(self) -> bool:
+        """Are transactional ids forgotten within the life?"""
+        return self.world.kafka._cluster.options.transactional_id_expiration < DAY
+
+    def _longest_pause(self) -> float:
+        """A producer looks for idle connections twice a minute: a day of that is what costs most here."""
+        return 2 * DAY if self.settings["connections_max_idle_ms"] < 0 else 6 * HOUR
+
+    def pause(self) -> float:
+        """Most often about as long as one of the limits: just below, just above."""
+        rng = self.world.rng
+        if rng.random() < 0.3:
+            return rng.choice((0.0, 0.001, 0.1, 3.0))
+        limit = rng.choice(self.limits())
+        return max(0.0, limit * rng.choice((1.0, 1.0, 0.9, 1.1)) + rng.choice((-1.0, -0.01, 0.01, 1.0, 20.0)))
+
+    # -- the cluster
+
+    def partitions(self, topic: str) -> int:
+        """How many partitions a topic has now, or had."""
+        return len(self.topics.of(topic)[-1].partitions)
+
+    def place(self) -> tuple[str, int]:
+        """Where something is sent: most often where more is."""
+        rng = self.world.rng
+        topic = rng.choice(TOPICS[: len({one for one in TOPICS if self.topics.of(one)})])
+        return topic, min(rng.choice((0, 0, 0, 1, 3)), self.partitions(topic) - 1)
+
+    async def remake(self) -> None:
+        """A topic is deleted and made again, with more, fewer, or the same number of partitions."""
+        rng = self.world.rng
+        topic, _ = self.place()
+        if topic not in self.world.kafka.topics:
+            return
+        before = self.partitions(topic)
+        after = rng.choice((before, before, 1, rng.randrange(1, MOST_PARTITIONS + 1)))
+        gap = rng.choice((0.0, 0.0, 0.01, 0.5, 10.0))
+        self.tell(f"{topic} is remade with {after} partitions in place of {before}, {gap} s later")
+        self.past.remember()
+        self.topics.delete(topic)
+        if gap:
+            self.past.remember()
+            await asyncio.sleep(gap)
+        self.topics.make(topic, after)
+
+    async def grow(self) -> None:
+        """A topic gets another partition."""
+        topic, _ = self.place()
+        if topic in self.world.kafka.topics and self.partitions(topic) < MOST_PARTITIONS:
+            self.past.remember()
+            self.tell(f"{topic} grows")
+            self.world.kafka.add_partitions(topic, self.partitions(topic) + 1)
+
+    async def lag_once(self) -> None:
+        """One answer comes from the past."""
+        self.tell(self.past.answer_once(self._some_broker()))
+
+    async def lag(self) -> None:
+        """A broker, or all, answer from the past for a while."""
+        rng = self.world.rng
+        broker, seconds = self._some_broker(), rng.choice((0.3, 5.0, 59.0, 70.0))
+        self.tell(f"the metadata of broker {broker} is from the past for {seconds} s")
+        await self.past.answer_for(broker, seconds)
+
+    async def move(self) -> None:
+        """Another broker leads a partition."""
+        topic, index = self.place()
+        if topic in self.world.kafka.topics:
+            self.past.remember()
+            leader = self.world.rng.randrange(1, 4)
+            self.tell(f"broker {leader} leads {topic}-{index}")
+            self.world.kafka.faults.move_leader(topic, index, leader)
+
+    async def restart(self) -> None:
+        """A broker stops, and comes back."""
+        broker = self.world.rng.randrange(1, 4)
+        gap = self.world.rng.choice((0.0, 0.5, 4.0))
+        if all(one.up for one in self.world.kafka.brokers):
+            self.tell(f"broker {broker} is down for {gap} s")
+            self.past.remember()
+            await self.world.kafka.faults.stop_broker(broker)
+            await asyncio.sleep(gap)
+            await self.world.kafka.faults.start_broker(broker)
+
+    def _some_broker(self) -> int | None:
+        return self.world.rng.choice((None, None, 1, 2, 3))
+
+    def aside(self, change: Callable[[], Awaitable[None]]) -> None:
+        """A change goes on beside the life: at once, or in the middle of what comes next."""
+
+        async def run() -> None:
+            await asyncio.sleep(self.world.rng.choice((0.0, 0.0, 0.002, 0.004, 0.02, 1.0)))
+            await change()
+
+        task = asyncio.get_running_loop().create_task(run())
+        self.asides.add(task)
+
+    async def settle(self) -> None:
+        """Everything that happens beside the life has happened."""
+        if self.asides:
+            await asyncio.wait(self.asides)
+        for task in self.asides:
+            task.result()
+        self.asides.clear()
+
+    # -- what suffers
+
+    def refuse(self, topic: str, partition: int) -> None:
+        """The broker refuses a batch, and proves that it is not written."""
+        rng = self.world.rng
+        code = rng.choice((10, 19, 19, 19, 87))
+        skip, times = rng.choice((0, 0, 0, 1)), rng.choice((1, 1, 1, 2))
+        self.tell(f"{code} for {times} batches of {topic}-{partition} after {skip}")
+        self.world.kafka.faults.error(code, topic=topic, partition=partition, skip=skip, times=times)
+
+    def lose_answers(self, topic: str, partition: int) -> None:
+        """Requests are done, or not, and no answer comes."""
+        rng = self.world.rng
+        times = rng.choice((1, 1, 2, 3))
+        faults = self.world.kafka.faults
+        # An identity that is lost with the connections, after the former was forgotten, looks like that of a successor.
+        match rng.randrange(2 if self.ids_expire else 3):
+            case 0:
+                faults.drop_answer(topic=topic, partition=partition, times=times)
+            case 1:
+                faults.cut(topic=topic, partition=partition, times=times, before=rng.random() < 0.3)
+            case 2:
+                self.aside(self._cut_off)
+        self.tell(f"{times} answers of {topic}-{partition} are lost")
+
+    async def _cut_off(self) -> None:
+        """What is done is done, and nothing that the brokers say arrives any more."""
+        brokers = self.world.kafka.brokers
+        for broker in brokers:
+            self.world.network.hold(broker.port, to_broker=False)
+        await asyncio.sleep(self.world.rng.choice((0.01, 0.1, 1.0)))
+        for broker in brokers:
+            self.world.network.reset(broker.port)
+            self.world.network.release(broker.port)
+
+    # -- what must not be
+
+    def look_at(self, producer: Producer[Any, Any]) -> None:
+        """No engine may die."""
+        state = producer.health().state
+        if state in ("failed", "closed"):
+            self.broken.append(f"the producer is {state}: {producer.health().last_error!r}")
+
+    def calm(self) -> None:
+        """Nothing is wrong any more."""
+        self.world.kafka.faults.heal()
+        for broker in self.world.kafka.brokers:
+            self.world.network.release(broker.port)

@@ -1,0 +1,57 @@
+"""Lives of days: whatever idles out, is forgotten, made anew or answered from the past, the promise holds."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.effort import DAYS, SEED_VARIABLE, seeds
+from tests.simulation.days import idempotent, transactional
+from tests.simulation.world import World, simulate
+
+TOGETHER = 20
+"""Lives in one test: there are many, and each is short."""
+
+
+def _groups() -> list[list[int]]:
+    all_of_them = seeds(DAYS)
+    return [all_of_them[at : at + TOGETHER] for at in range(0, len(all_of_them), TOGETHER)]
+
+
+@pytest.mark.parametrize("group", _groups(), ids=lambda group: f"from-{group[0]}")
+def test_an_idempotent_life_of_days_keeps_the_promise(group: list[int]) -> None:
+    """The judge finds nothing in any incarnation of its topics, and all is well in the end."""
+    for seed in group:
+        lived: list[idempotent.Life] = []
+
+        async def play(world: World, lived: list[idempotent.Life] = lived) -> None:
+            await idempotent.live(world, lived)
+
+        try:
+            simulate(play, seed, **idempotent.options_of(seed))
+            broken = idempotent.verdict(lived[0])
+            assert not broken, "\n".join(broken)
+        except BaseException:
+            _tell(seed, lived[0].scene.told if lived else [])
+            raise
+
+
+@pytest.mark.parametrize("group", _groups(), ids=lambda group: f"from-{group[0]}")
+def test_a_transactional_life_of_days_keeps_the_promise(group: list[int]) -> None:
+    """Nobody fences it, so it is never told so; what was committed is there, and nothing else; in the end commits work."""
+    for seed in group:
+        lived: list[transactional.Life] = []
+
+        async def play(world: World, lived: list[transactional.Life] = lived) -> None:
+            await transactional.live(world, lived)
+
+        try:
+            simulate(play, seed, **transactional.options_of(seed))
+            broken = transactional.verdict(lived[0])
+            assert not broken, "\n".join(broken)
+        except BaseException:
+            _tell(seed, lived[0].scene.told if lived else [])
+            raise
+
+
+def _tell(seed: int, told: list[str]) -> None:
+    print("\n".join([f"{SEED_VARIABLE}={seed} replays this life", *told]))
