@@ -91,6 +91,8 @@ else:
 
 
 SHORTLY = 0.2
+# close() that waits for so many seconds tells for what.
+WORTH_A_LINE = 1.0
 STARTED_ONCE = (
     "the producer was closed, and is started once only: make a new one where it is started, not at module level "
     "(Producer.from_config(producer.config) has the same settings)"
@@ -395,6 +397,7 @@ class Producer(SendPath[K_contra, V_contra], Generic[K_contra, V_contra]):
         self._before_close = engine.tally.totals
         until = engine.loop.time() + patience
         engine.refuse_callers()
+        long = engine.loop.call_later(WORTH_A_LINE, self._tell_what_closing_waits_for, until)
         try:
             if patience > 0:
                 async with asyncio.timeout(patience):
@@ -405,12 +408,24 @@ class Producer(SendPath[K_contra, V_contra], Generic[K_contra, V_contra]):
         except TimeoutError:
             pass
         finally:
+            long.cancel()
             self._finish("close() ran out of time")
         if engine.supervisor is not None:
             # It ends at once, unless a serializer of the user's does not let itself be cancelled.
             left = until - engine.loop.time()
             await asyncio.wait([engine.supervisor], timeout=max(left, SHORTLY))
         return self.close_report or CloseReport()
+
+    def _tell_what_closing_waits_for(self, until: float) -> None:
+        engine = self._engine
+        assert engine is not None  # noqa: S101  # the producer was started
+        assert self._intake is not None  # noqa: S101  # made by start()
+        log.info(
+            "%s: close() waits for %s without an outcome, for %.1f s more at most",
+            self.config.client_id,
+            counted(engine.unresolved() + len(self._intake.queued), "record"),
+            until - engine.loop.time(),
+        )
 
     async def _resolved(self, engine: Engine) -> Flush:
         """Wait until everything that was accepted so far has its outcome, and its callbacks have run."""

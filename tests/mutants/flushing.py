@@ -178,6 +178,14 @@ FLUSHING: Final = (
         "tests/net/test_no_room.py",
     ),
     _mutant(
+        "silent-close",
+        "producer.py",
+        "        long = engine.loop.call_later(WORTH_A_LINE, self._tell_what_closing_waits_for, until)",
+        "        long = engine.loop.call_later(WORTH_A_LINE, int)",
+        "A close() that waits for two minutes says nothing of what it waits for.",
+        "tests/net/test_lines_of_a_life.py",
+    ),
+    _mutant(
         "mock-takes-what-came-later",
         "testing/mock.py",
         '        began = self._ledger.told_now()\n        async with asyncio.timeout(checked_timeout("timeout", timeout)):\n            waited_for = await self._all_settled()\n',

@@ -1,0 +1,52 @@
+"""Lines of the log that tell of a life without faults: connections, and a close() that takes its time; each names the client."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+
+import pytest
+
+from aioproducer import producer as module
+from aioproducer.testing import EmbeddedKafka
+from tests.net.support import Make, until, warm
+
+
+def lines(caplog: pytest.LogCaptureFixture, word: str) -> list[str]:
+    found = [record for record in caplog.records if word in record.getMessage()]
+    assert {record.levelno for record in found} <= {logging.INFO}
+    return [record.getMessage() for record in found]
+
+
+async def test_connected_and_reconnected(
+    make: Make, kafka: EmbeddedKafka, caplog: pytest.LogCaptureFixture
+) -> None:
+    """One line each, with the broker."""
+    caplog.set_level(logging.INFO, logger="aioproducer")
+    producer = await warm(make(kafka, client_id="till-3"), "one")
+    await producer.send_and_wait("one", b"v")
+    kafka.faults.cut()
+    await producer.send_and_wait("one", b"v")
+    first, second = lines(caplog, "onnected to broker")
+    assert first.startswith("till-3: connected to broker 127.0.0.1")
+    assert second.startswith("till-3: reconnected to broker 127.0.0.1")
+
+
+async def test_a_long_close(
+    make: Make, kafka: EmbeddedKafka, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It tells once what it waits for, and how long at most; a short one tells nothing."""
+    caplog.set_level(logging.INFO, logger="aioproducer")
+    short = await warm(make(kafka), "one")
+    await short.close()
+    assert lines(caplog, "close() waits") == []
+    monkeypatch.setattr(module, "WORTH_A_LINE", 0.0)
+    producer = await warm(make(kafka, client_id="till-3"), "one")
+    hold = kafka.faults.delay(before=True)
+    await producer.send("one", b"v")
+    closing = asyncio.ensure_future(producer.close(timeout=5))
+    await until(lambda: lines(caplog, "close() waits"))
+    hold.release()
+    await closing
+    (line,) = lines(caplog, "close() waits")
+    assert line.startswith("till-3: close() waits for 1 record without an outcome, for ")
