@@ -169,7 +169,6 @@ def test_root_on_debian_installs_what_is_missing(machine: Path) -> None:
     assert "apt-get update" in result.stderr
     assert "--no-install-recommends openjdk-17-jdk-headless maven valgrind" in result.stderr
     assert result.stdout.startswith("Python 3.")
-    assert "a Python is fetched" in result.stderr
 
 
 def test_newest_python_is_fetched_where_it_is_missing(machine: Path) -> None:
@@ -178,14 +177,16 @@ def test_newest_python_is_fetched_where_it_is_missing(machine: Path) -> None:
         program(machine / name, "echo 'openjdk version \"17.0.1\"' >&2")
     minor = re.search(r"^newest=(.*)$", (ROOT / "tools" / "setup_machine.sh").read_text(), re.MULTILINE)
     assert minor is not None
+    is_there = minor[1] == "{}.{}".format(*sys.version_info)
     missing, unneeded = set_up(machine, "test"), set_up(machine, "run")
-    assert ("a Python is fetched" in missing.stderr) is (minor[1] != "{}.{}".format(*sys.version_info))
+    assert ("a Python is fetched" in missing.stderr) is not is_there
     assert "a Python is fetched" not in unneeded.stderr
     fetched = machine / ".cache" / "aioproducer" / f"python-{minor[1]}.0" / "bin" / f"python{minor[1]}"
     fetched.parent.mkdir(parents=True)
     program(fetched, "exit 0")
     assert "a Python is fetched" not in set_up(machine, "test").stderr
-    assert f"{minor[1]} {fetched}\n" in set_up(machine, "pythons").stdout
+    found = machine / "python3" if is_there else fetched
+    assert f"{minor[1]} {found}\n" in set_up(machine, "pythons").stdout
 
 
 def test_pythons_found_on_this_machine_can_be_started() -> None:
