@@ -217,6 +217,9 @@ class Transactions:
         said = await coordinator.settle(request, attempt)
         self.parts.in_doubt = before or (said.undecided > 0 and said.answer is not Answer.DONE)
         self.parts.forgotten = self.parts.forgotten or said.code in FORGOTTEN
+        if said.answer is Answer.ABORTABLE and self.table.state is State.ABORTING:
+            # It is aborted already, and this answer came with the call.
+            raise error_of(said)
         await self._require(said)
         self.parts.opened = True
 

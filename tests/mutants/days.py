@@ -71,4 +71,12 @@ DAYS: Final = (
         "A topic was made anew unnoticed; its new log has a newer batch, from which it is concluded that the older ones are in it.",
         "tests/state/test_sequences.py::test_a_leader_of_another_log_proves_nothing_of_older_batches",
     ),
+    _mutant(
+        "refused-in-the-moment-of-the-abort",
+        "_net/transactions.py",
+        "        if said.answer is Answer.ABORTABLE and self.table.state is State.ABORTING:",
+        "        if False:",
+        "AddPartitionsToTxn is refused while the program aborts: what would only abort the transaction ends the producer.",
+        _LATE,
+    ),
 )

@@ -118,3 +118,24 @@ def test_a_partition_that_is_no_more_ends_with_its_transaction() -> None:
         await producer.abort_transaction()
 
     simulate(play, 1, transaction_version=1)
+
+
+@pytest.mark.parametrize("code", [49, 120])
+def test_a_refusal_that_comes_with_the_abort(code: int) -> None:
+    """On version 1 AddPartitionsToTxn is refused in the moment in which the program aborts: the next transaction works."""
+
+    async def play(world: World) -> None:
+        producer = await _stage(world)
+        for step in range(400):
+            fault = world.kafka.faults.error(code, api="AddPartitionsToTxn")
+            await producer.init_transactions()
+            await producer.begin_transaction()
+            await producer.send(TOPIC, b"dropped", partition=0)
+            await asyncio.sleep(step * 0.00002)
+            await producer.abort_transaction()
+            fault.heal()
+        async with producer.transaction():
+            await producer.send(TOPIC, b"b", partition=0)
+        assert _seen(world) == [b"b"]
+
+    simulate(play, 1, transaction_version=1)
