@@ -19,7 +19,7 @@ from aioproducer._net.bulk_intake import BulkIntake
 from aioproducer._net.engine import Engine, denied
 from aioproducer._net.foreign_transactions import fence_all, list_all
 from aioproducer._net.intake import Call, Intake
-from aioproducer._net.log import log
+from aioproducer._net.log import log_of
 from aioproducer._net.pending import Pending
 from aioproducer._net.refusals import THROUGH, refusal_of
 from aioproducer._net.snapshot import (
@@ -420,9 +420,8 @@ class Producer(SendPath[K_contra, V_contra], Generic[K_contra, V_contra]):
         engine = self._engine
         assert engine is not None  # noqa: S101  # the producer was started
         assert self._intake is not None  # noqa: S101  # made by start()
-        log.info(
-            "%s: close() waits for %s without an outcome, for %.1f s more at most",
-            self.config.client_id,
+        log_of(self.config.client_id).info(
+            "close() waits for %s without an outcome, for %.1f s more at most",
             counted(engine.unresolved() + len(self._intake.queued), "record"),
             until - engine.loop.time(),
         )
@@ -457,7 +456,7 @@ class Producer(SendPath[K_contra, V_contra], Generic[K_contra, V_contra]):
             now.acked - before.acked, now.not_written - before.not_written, now.unknown - before.unknown
         )
         if report.not_written or report.unknown:
-            log.error(
+            log_of(self.config.client_id).error(
                 "records were lost when the producer was closed: %d not written, %d of unknown fate",
                 report.not_written,
                 report.unknown,
@@ -493,7 +492,7 @@ class Producer(SendPath[K_contra, V_contra], Generic[K_contra, V_contra]):
         left = engine.unresolved() + len(self._intake.queued)
         if left and not self._losses_told:
             self._losses_told = True
-            log.warning(
+            log_of(self.config.client_id).warning(
                 "%s, but the producer was never closed: %s left without an outcome",
                 what,
                 counted(left, "record"),

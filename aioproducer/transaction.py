@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 import attrs
 
 from aioproducer._net.foreign_transactions import end_foreign, fence_all, list_all
-from aioproducer._net.log import log
 from aioproducer._net.session import Visit
 from aioproducer._net.stable_offsets import fetch_committed
 from aioproducer._state.checking import checked_timeout
@@ -65,7 +64,7 @@ class Transaction:
             if isinstance(error, KafkaError) and not isinstance(failure, StateError):
                 raise failure from error
             # The user's own error is what the user has to see, and so is one after which no abort is possible.
-            log.warning("a transaction was not aborted: %s", failure)
+            self._transactions().engine.log.warning("a transaction was not aborted: %s", failure)
 
     def _mine(self) -> Transactions:
         transactions = self._transactions()

@@ -16,7 +16,7 @@ import anyio
 import attrs
 
 from aioproducer._net.dialing import dial
-from aioproducer._net.log import log
+from aioproducer._net.log import log_of
 from aioproducer._state.backoff import Backoff
 from aioproducer.errors import KafkaError, ProtocolError
 
@@ -132,4 +132,4 @@ class Addresses:
             address.told_at = now
         if level >= logging.WARNING:
             address.warned_at = now
-        log.log(level, text, error)
+        log_of(self._config.client_id).log(level, text, error)

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from aioproducer._core import BatchDelivery, Column
 from aioproducer._net.columns import BulkCall, taken_over
 from aioproducer._net.intake import Call
-from aioproducer._net.log import log
 from aioproducer._net.pending import Pending
 from aioproducer._net.refusals import Reading, refusal_of
 from aioproducer._state.bulk import BulkWaiting, Columns
@@ -57,7 +56,7 @@ class BulkIntake:
         intake = self.intake
         topic = call.topic
         delivery = BatchDelivery(topic, call.total, self.loop)
-        pending = Pending(self.loop, intake.pace)
+        pending = Pending(self.loop, intake.pace, intake.log)
         pending.delivery = delivery
         if not call.total:
             pending.finish()
@@ -100,7 +99,7 @@ class BulkIntake:
                 else:
                     self._refuse(delivery, at, error)
                 if interceptors:
-                    run_on_acknowledgement(interceptors, None, error, log)
+                    run_on_acknowledgement(interceptors, None, error, intake.log)
 
         def finished(error: KafkaError | None = None) -> None:
             if error is not None:

@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING
 
 import anyio.lowlevel
 
-from aioproducer._net.log import log
 from aioproducer._net.wakeup import Wakeup
 from aioproducer._state.topic_errors import REFUSALS, refusal_of, said_of_topic
 from aioproducer._wire.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
@@ -118,20 +117,24 @@ class Cluster:
         else:
             self.known = True
         for topic, code in update.topics_failing:
-            log.warning(
+            self.engine.log.warning(
                 "the brokers have no metadata of topic %s and are asked again: %s", topic, said_of_topic(code)
             )
         for topic, why in update.rejected:
-            log.warning("the metadata of topic %s makes no sense and was left out: %s", topic, why)
+            self.engine.log.warning(
+                "the metadata of topic %s makes no sense and was left out: %s", topic, why
+            )
 
     def _failed(self, error: KafkaError) -> None:
-        log.debug("no metadata: %s", error)
+        self.engine.log.debug("no metadata: %s", error)
         self.engine.last_error = error
         self.view.failed(self.loop.time(), self.engine.rng)
         self._wake_watchers()
 
     def _rebootstrap(self) -> None:
-        log.warning("no broker of the last metadata is usable: starting again from bootstrap_servers")
+        self.engine.log.warning(
+            "no broker of the last metadata is usable: starting again from bootstrap_servers"
+        )
         self.view.rebootstrapped()
         self.engine.control.close()
         for sender in self.engine.senders.values():

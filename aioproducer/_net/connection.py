@@ -19,7 +19,7 @@ from typing import Any, NamedTuple, Protocol, TypeVar, cast
 
 from aioproducer._net.alarm import Alarm
 from aioproducer._net.handover import Part, hand_over
-from aioproducer._net.log import log
+from aioproducer._net.log import log_of
 from aioproducer._net.replies import Reply, at_broker
 from aioproducer._state.opening import NO_VERSIONS, BrokerVersions
 from aioproducer._wire.apis import api_of
@@ -84,6 +84,7 @@ class Connection(asyncio.BufferedProtocol):
         "close_reason",
         "closed",
         "last_used",
+        "log",
         "muted_until",
         "reads",
         "versions",
@@ -92,6 +93,7 @@ class Connection(asyncio.BufferedProtocol):
     def __init__(self, broker: str, client_id: str | None, loop: asyncio.AbstractEventLoop) -> None:
         self.broker = broker
         self.client_id = client_id
+        self.log = log_of(client_id)
         self.versions: BrokerVersions = NO_VERSIONS
         self.closed = False
         self.close_reason: KafkaError | None = None
@@ -175,7 +177,9 @@ class Connection(asyncio.BufferedProtocol):
         try:
             call()
         except Exception:
-            log.exception("a handler of the connection to broker %s failed while it was closed", self.broker)
+            self.log.exception(
+                "a handler of the connection to broker %s failed while it was closed", self.broker
+            )
 
     # ------------------------------------------------------------------------------------------ out
 
@@ -229,7 +233,9 @@ class Connection(asyncio.BufferedProtocol):
         try:
             hand_over(transport, parts)
         except Exception as error:
-            log.exception("a request to broker %s could not be written; closing the connection", self.broker)
+            self.log.exception(
+                "a request to broker %s could not be written; closing the connection", self.broker
+            )
             self._end(self._unavailable("a request could not be written", error.with_traceback(None)))
             if on_answer is None:
                 raise self._gone() from None
@@ -266,7 +272,7 @@ class Connection(asyncio.BufferedProtocol):
         """A peculiarity of the broker that does no harm: one DEBUG line for each connection."""
         if text not in self._remarks:
             self._remarks.add(text)
-            log.debug("broker %s: %s %s", self.broker, text, detail)
+            self.log.debug("broker %s: %s %s", self.broker, text, detail)
 
     async def ask(self, message: tuple[Any, ...], version: int, *, timeout: float) -> bytes:
         """Send a request and give its answer as it came, from the correlation id on."""
@@ -322,7 +328,7 @@ class Connection(asyncio.BufferedProtocol):
         except ProtocolError as error:
             self._end(at_broker(error, self.broker).with_traceback(None))
         except Exception as error:
-            log.exception(
+            self.log.exception(
                 "the handler of an answer from broker %s failed; closing the connection", self.broker
             )
             self._end(self._unavailable("the handler of an answer failed", error.with_traceback(None)))

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import anyio
 
-from aioproducer._net.log import log
+from aioproducer._net.log import log_of
 from aioproducer._state.backoff import Backoff
 from aioproducer._state.coordinator_verdicts import Answer, Request, advice, judge, may_be_done
 from aioproducer._wire.error_codes import describe
@@ -128,7 +128,9 @@ class Coordinator:
 
     def _log_trouble(self, request: Request) -> None:
         if self.trouble is not None:
-            log.debug("%s for %s %r: %s", request.value, self.kind.name.lower(), self.name, self.trouble)
+            log_of(self.session.config.client_id).debug(
+                "%s for %s %r: %s", request.value, self.kind.name.lower(), self.name, self.trouble
+            )
 
     def _backoff(self) -> Backoff:
         config = self.session.config

@@ -21,7 +21,7 @@ from aioproducer._net.cluster import Cluster
 from aioproducer._net.compression import Compressor
 from aioproducer._net.control import Control
 from aioproducer._net.identity import IdentitySource
-from aioproducer._net.log import log
+from aioproducer._net.log import log_of
 from aioproducer._net.preparing import Preparing
 from aioproducer._net.sender import Sender
 from aioproducer._net.stories import Stories
@@ -82,13 +82,14 @@ class Engine:
         wall_ms: Callable[[], int],
     ) -> None:
         self.config = config
+        self.log = log_of(config.client_id)
         self.loop = loop
         self.rng = rng
         self.wall_ms = wall_ms
         self.acks = config.acks
         self.tally = Tally()
-        self.unseen = UnseenFailures()
-        self.stories = Stories(lambda: self.stalls)
+        self.unseen = UnseenFailures(self.log)
+        self.stories = Stories(lambda: self.stalls, self.log)
         # When the loop had no turn for a while, as the timekeeper noticed.
         self.stalls: deque[Stall] = deque(maxlen=16)
         self.sequences = sequences_of(
@@ -113,7 +114,7 @@ class Engine:
             gapless=config.gapless,
         )
         self.admission = Admission(self.accumulator, appender)
-        self.preparing = Preparing(loop, self.crash)
+        self.preparing = Preparing(loop, self.crash, self.log)
         self.view = MetadataView(
             max_age=config.metadata_max_age_ms / 1000,
             max_idle=config.metadata_max_idle_ms / 1000,
@@ -257,7 +258,7 @@ class Engine:
 
     def _die(self, cause: BaseException) -> None:
         bug = cause if isinstance(cause, Exception) and not isinstance(cause, KafkaError) else None
-        log.error(
+        self.log.error(
             "the producer's background task was ended, all deliveries fail (records without an outcome: %d): %r",
             self.unresolved(),
             cause,
@@ -302,7 +303,7 @@ class Engine:
             self.settlement.abandon(text, cause, self.loop.time())
         except Exception as bug:
             # What is broken may be what broke the producer. Nobody shall wait for ever because of it.
-            log.exception("the records that are left could not be settled in order")
+            self.log.exception("the records that are left could not be settled in order")
             for batch in self.accumulator.live:
                 if not batch.settled:
                     batch.fail(

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 import anyio
 
 from aioproducer._net.asker import require_identity
-from aioproducer._net.log import log
 from aioproducer._state.backoff import Backoff
 from aioproducer._state.verdicts import IdentityKind, identity_verdict
 from aioproducer._wire.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
@@ -81,7 +80,7 @@ class IdentitySource:
     def _no_answer(self, error: KafkaError) -> int:
         # Whoever answered with nonsense may be no broker at all: others are asked, and it is asked again.
         self.engine.last_error = error
-        log.debug("no producer id: %s", error)
+        self.engine.log.debug("no producer id: %s", error)
         return NETWORK_EXCEPTION
 
     def _nobody_can(self) -> bool:
@@ -105,7 +104,7 @@ class IdentitySource:
             raise refused(code)
         if code != NETWORK_EXCEPTION:
             self.engine.last_error = refused(code)
-            log.debug("no producer id yet: %s", self.engine.last_error)
+            self.engine.log.debug("no producer id yet: %s", self.engine.last_error)
 
 
 def refused(code: int) -> KafkaError:

@@ -19,7 +19,6 @@ from aioproducer._core import (
     queued_delivery,
     settle_into,
 )
-from aioproducer._net.log import log
 from aioproducer._net.pending import Pending
 from aioproducer._net.refusals import Reading, refusal_of
 from aioproducer._net.snapshot import trouble_with
@@ -94,7 +93,7 @@ class WaitingSend(Pending):
     __slots__ = ("_intake", "_record", "_waiting")
 
     def __init__(self, intake: Intake) -> None:
-        super().__init__(intake.loop, intake.pace)
+        super().__init__(intake.loop, intake.pace, intake.log)
         self._intake = intake
         self._record: Record[Any, Any] | None = None
         self._waiting: Waiting | None = None
@@ -120,7 +119,7 @@ class WaitingSend(Pending):
     def refuse(self, error: BaseException) -> None:
         """The record will not be accepted."""
         if self._record is not None:
-            run_on_acknowledgement(self._intake.interceptors, None, error, log)
+            run_on_acknowledgement(self._intake.interceptors, None, error, self._intake.log)
         self._intake.engine.refused(error)
         super().refuse(error)
 
@@ -136,6 +135,7 @@ class Intake:
     def __init__(self, engine: Engine, pace: Callable[[], bool], usable: Callable[[], object]) -> None:
         config = engine.config
         self.engine = engine
+        self.log = engine.log
         self.loop = engine.loop
         self.pace = pace
         # Raises where the producer takes no records: code of the user's may have ended it while a record was read.
@@ -368,7 +368,7 @@ class Intake:
             timestamp=call.timestamp,
             headers=call.headers,
         )
-        return run_on_send(self.interceptors, record, log) if self.interceptors else record
+        return run_on_send(self.interceptors, record, self.log) if self.interceptors else record
 
     def taken_over(self, record: Record[Any, Any]) -> Record[Any, Any]:
         """The record with all that no serializer will make copied and checked: its caller may change what it gave."""
@@ -448,7 +448,7 @@ class Intake:
 
     def close(self) -> None:
         """Tell the interceptors that nothing follows."""
-        run_close(self.interceptors, log)
+        run_close(self.interceptors, self.log)
 
     def watch(self, delivery: Delivery) -> Delivery:
         """Have the interceptors told what becomes of the record."""
@@ -460,7 +460,7 @@ class Intake:
         # Interceptors look on; whoever sent the record has not seen its failure by that.
         _, error = peek(delivery)
         metadata = None if error is not None else delivery.result()
-        run_on_acknowledgement(self.interceptors, metadata, error, log)
+        run_on_acknowledgement(self.interceptors, metadata, error, self.log)
 
 
 def no_place(cause: KafkaError, elapsed: float) -> DeliveryError:

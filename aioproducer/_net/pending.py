@@ -6,7 +6,7 @@ import asyncio
 import types
 from typing import TYPE_CHECKING, Any
 
-from aioproducer._net.log import log
+from aioproducer._net.log import Log, log
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator
@@ -28,6 +28,7 @@ class Pending:
 
     __slots__ = (
         "__weakref__",
+        "_log",
         "_loop",
         "_pace",
         "_told",
@@ -38,8 +39,11 @@ class Pending:
         "on_withdraw",
     )
 
-    def __init__(self, loop: asyncio.AbstractEventLoop | None, pace: Callable[[], bool]) -> None:
+    def __init__(
+        self, loop: asyncio.AbstractEventLoop | None, pace: Callable[[], bool], log: Log = log
+    ) -> None:
         self._loop = loop
+        self._log = log
         self._pace = pace
         self._waiter: asyncio.Future[None] | None = None
         self._told = False
@@ -92,4 +96,4 @@ class Pending:
 
     def __del__(self) -> None:
         if self.error is not None and not self._told:
-            log.error("a record was not accepted, and nobody awaited its send(): %s", self.error)
+            self._log.error("a record was not accepted, and nobody awaited its send(): %s", self.error)

@@ -6,13 +6,13 @@ import asyncio
 from itertools import islice
 from typing import TYPE_CHECKING
 
-from aioproducer._net.log import log
 from aioproducer.errors import BufferFullError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
     from typing import Any
 
+    from aioproducer._net.log import Log
     from aioproducer._state.admission import Waiting
 
 # Seconds that a cancelled serializer has for what it does in its `finally`.
@@ -27,7 +27,10 @@ _ENDS_THE_PROGRAM = (KeyboardInterrupt, SystemExit, GeneratorExit)
 class Preparing:
     """The tasks of one producer that run coroutine serializers."""
 
-    def __init__(self, loop: asyncio.AbstractEventLoop, on_bug: Callable[[BaseException], None]) -> None:
+    def __init__(
+        self, loop: asyncio.AbstractEventLoop, on_bug: Callable[[BaseException], None], log: Log
+    ) -> None:
+        self._log = log
         self._loop = loop
         self._on_bug = on_bug
         self._tasks: set[asyncio.Task[None]] = set()
@@ -73,6 +76,6 @@ class Preparing:
         if self._tasks:
             _, left = await asyncio.wait(self._tasks, timeout=GRACE)
             if left:
-                log.warning(
+                self._log.warning(
                     "the producer has ended, and %d coroutine serializers go on: cancelled in vain", len(left)
                 )

@@ -11,7 +11,6 @@ import anyio
 
 from aioproducer._net.exchange import ProduceExchange
 from aioproducer._net.link import Link, is_idle
-from aioproducer._net.log import log
 from aioproducer._state.settlement import PartitionAnswer
 from aioproducer._state.transaction_versions import PRODUCE, version_for
 from aioproducer._wire.frames import FRAME_LIMIT
@@ -151,7 +150,7 @@ class Sender:
         self.trouble = None
         self.connects += 1
         done = "connected" if self.connects == 1 else "reconnected"
-        log.info("%s: %s to broker %s", self.config.client_id, done, connection.broker)
+        self.engine.log.info("%s to broker %s", done, connection.broker)
         self.link = Link.over(
             connection, self.config.max_in_flight_requests_per_connection, (node.host, node.port)
         )

@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING
 
 import attrs
 
-from aioproducer._net.log import log
 from aioproducer._state.slowness import SLOW, phases
 from aioproducer.outcome import Outcome
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from aioproducer._net.log import Log
     from aioproducer._state.batches import QueuedBatch
     from aioproducer._state.slowness import Stall
     from aioproducer.errors import KafkaError
@@ -42,7 +42,8 @@ class Trouble:
 class Stories:
     """Follows the batches that had to be sent again, broker by broker, and tells what became of them."""
 
-    def __init__(self, stalls: Callable[[], Sequence[Stall]]) -> None:
+    def __init__(self, stalls: Callable[[], Sequence[Stall]], log: Log) -> None:
+        self._log = log
         self._stalls = stalls
         self._troubles: dict[int, Trouble] = {}
         self._slow_told_at = -TELL_EVERY
@@ -63,7 +64,7 @@ class Stories:
         trouble.error = error
         if now >= trouble.told_at + TELL_EVERY:
             trouble.told_at = now
-            log.warning("%s, and is tried again", self._beginning(broker, trouble, now))
+            self._log.warning("%s, and is tried again", self._beginning(broker, trouble, now))
 
     def ended(self, batch: QueuedBatch, count: int, error: KafkaError | None, now: float) -> None:
         """A batch that took long, or more than one attempt, has its outcome."""
@@ -89,7 +90,7 @@ class Stories:
 
     def _tell_the_end(self, broker: int, trouble: Trouble, now: float) -> None:
         short = now - trouble.since < WORTH_A_WARNING and not trouble.lost
-        log.log(
+        self._log.log(
             logging.INFO if short else logging.WARNING,
             "%s; sent again %s, then %s",
             self._beginning(broker, trouble, now),
@@ -107,7 +108,7 @@ class Stories:
         if now < self._loss_told_at + WORTH_A_WARNING:
             return
         self._loss_told_at = now
-        log.warning(
+        self._log.warning(
             "suspected data loss in %s: a record was written at offset %d, though records up to %d were acknowledged "
             "before; an unclean leader election does that (stats().suspected_data_losses counts)",
             _place(batch),
@@ -121,7 +122,7 @@ class Stories:
         if now < self._slow_told_at + TELL_EVERY:
             return
         self._slow_told_at = now
-        log.warning(
+        self._log.warning(
             "a delivery took %.2f s (%s): %s",
             now - batch.opened_at,
             _place(batch),

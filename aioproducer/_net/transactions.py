@@ -19,7 +19,6 @@ from aioproducer._net.asker import Asker
 from aioproducer._net.coordinator import Coordinator, Key, Said, error_of, fatal_error
 from aioproducer._net.fine_timer import FineTimer
 from aioproducer._net.link import is_idle
-from aioproducer._net.log import log
 from aioproducer._net.operation import Operation
 from aioproducer._net.renewal import Renewal
 from aioproducer._net.standing import look, standing_of
@@ -203,7 +202,7 @@ class Transactions:
                     lambda connection: self._asker(self._identity()).add_partitions(connection, wanted),
                 )
             except KafkaError as error:
-                log.debug("partitions were not added to the transaction: %s", error)
+                self.engine.log.debug("partitions were not added to the transaction: %s", error)
                 return
         self.parts.partitions.update(wanted)
         for queue in wanted.values():
@@ -376,7 +375,7 @@ class Transactions:
             if self.table.state in (State.IN_TRANSACTION, State.ABORTABLE, State.DETACHING):
                 await self.abort(patience)
         except KafkaError as error:
-            log.warning(
+            self.engine.log.warning(
                 "the open transaction of %r could not be aborted at closing: %s", self.transactional_id, error
             )
 

@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING
 
 import attrs
 
-from aioproducer._net.log import log
 from aioproducer.errors import TransactionAbortedError
 
 if TYPE_CHECKING:
     from aioproducer._core import Batch
+    from aioproducer._net.log import Log
 
 
 REPORT_EVERY = 1.0
@@ -30,7 +30,8 @@ class _Lost:
 class UnseenFailures:
     """Collects the batches that failed with nobody looking, and reports them once a second at most."""
 
-    def __init__(self) -> None:
+    def __init__(self, log: Log) -> None:
+        self._log = log
         # The core appends here, from where a delivery is dropped: nothing else may happen at that moment.
         self.batches: list[Batch] = []
         self._report_at = 0.0
@@ -48,7 +49,7 @@ class UnseenFailures:
     def report_all(self) -> None:
         """Tell what there is to tell."""
         for (topic, kind), lost in self._collected().items():
-            log.error(
+            self._log.error(
                 "%s for topic %s%s failed with %s, and nobody looked at %s delivery: %s",
                 "1 record" if lost.count == 1 else f"{lost.count} records",
                 topic,

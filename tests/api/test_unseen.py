@@ -55,7 +55,7 @@ async def test_several_partitions(make: Make, kafka: EmbeddedKafka, caplog: pyte
         await producer.send("four", b"v", partition=partition)
     await producer.flush()
     await until(lambda: errors(caplog))
-    assert errors(caplog)[0].startswith("2 records for topic four (partitions 0, 2) failed")
+    assert errors(caplog)[0].startswith("aioproducer: 2 records for topic four (partitions 0, 2) failed")
 
 
 async def test_kept_and_dropped_later(
