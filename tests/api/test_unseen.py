@@ -30,7 +30,7 @@ async def test_dropped_deliveries(
     await producer.flush()
     await until(lambda: errors(caplog))
     (line,) = errors(caplog)
-    assert line.startswith("50 records for topic one (partition 0) failed with")
+    assert line.startswith("aioproducer: 50 records for topic one (partition 0) failed with")
     assert "nobody looked at their delivery" in line
     assert REFUSED in line
 

@@ -174,8 +174,8 @@ MUTANTS: Final = (
         name="callbacks-in-the-order-of-asking",
         kind="order",
         file="_core/records.pyx",
-        line="self._wake([waiters[index] for index in sorted(waiters)])",
-        instead="self._wake([waiters[index] for index in waiters])",
+        line="for index in sorted(self._waiters)] if self._waiters",
+        instead="for index in self._waiters] if self._waiters",
         bug=(
             "Callbacks of one batch are called in the order in which they were added, not in that of the "
             "records (the contract of Java's Callback)."
