@@ -579,7 +579,8 @@ class Admission:
         queues = self.accumulator.topics.get(call.topic)
         count = 0 if queues is None else len(queues.partitions)
         if trouble is None and partition is not None and 0 < count <= partition:
-            return no_such_partition(call.topic, partition, count, waited)
+            confirmed = self.confirmed_at(call.topic) >= call.asked_at
+            return no_such_partition(call.topic, partition, count, waited, confirmed=confirmed)
         if count and (partition is None or partition < count):
             return BufferFullError(self._held_by(call), topic=call.topic, waited=waited, cause=trouble)
         return still_unknown(call.topic, waited, trouble, partition)

@@ -45,12 +45,14 @@ def still_unknown(
     return MetadataTimeoutError(text, topic=topic, partition=partition, waited=waited, cause=cause)
 
 
-def no_such_partition(topic: str, partition: int, count: int, waited: float | None) -> MetadataTimeoutError:
-    """The brokers answered about the topic, and the partition was not among those that it has."""
+def no_such_partition(
+    topic: str, partition: int, count: int, waited: float | None, *, confirmed: bool = True
+) -> MetadataTimeoutError:
+    """The partition is not among those that the brokers listed; `confirmed`: they were asked again because of it."""
     code = UNKNOWN_TOPIC_OR_PARTITION
     advice = f"its partitions are 0 to {count - 1}" if count > 1 else "its only partition is 0"
     return MetadataTimeoutError(
-        "the partition does not exist",
+        "the partition does not exist" if confirmed else "the partition did not become known in time",
         topic=topic,
         partition=partition,
         partition_count=count,

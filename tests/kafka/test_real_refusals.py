@@ -34,6 +34,8 @@ async def test_a_topic_that_does_not_exist_is_waited_for_and_then_refused(real_k
         with pytest.raises(MetadataTimeoutError, match="no-such-topic") as caught:
             await producer.send("no-such-topic", b"v")
     assert (caught.value.outcome, caught.value.topic) == (Outcome.NOT_WRITTEN, "no-such-topic")
+    assert isinstance(caught.value.cause, BrokerError)
+    assert caught.value.cause.name == "UNKNOWN_TOPIC_OR_PARTITION"
 
 
 async def test_a_topic_made_while_a_send_waits_for_it_gets_the_record(real_kafka: KafkaCluster) -> None:
@@ -47,13 +49,11 @@ async def test_a_topic_made_while_a_send_waits_for_it_gets_the_record(real_kafka
     assert (metadata.offset, len(await _read(real_kafka, "late"))) == (0, 1)
 
 
-async def test_a_partition_that_does_not_exist_is_waited_for_and_then_refused(
-    real_kafka: KafkaCluster,
-) -> None:
-    """A partition above the topic's last is a metadata timeout that names it, and is not written elsewhere."""
+async def test_a_partition_that_does_not_exist_is_refused(real_kafka: KafkaCluster) -> None:
+    """A partition above the topic's last is refused long before `max_block_ms`, and is not written elsewhere."""
     topic = real_kafka.create_topic("two-partitions", 2)
-    async with Producer(real_kafka.bootstrap_servers, max_block_ms=300) as producer:
-        with pytest.raises(MetadataTimeoutError) as caught:
+    async with Producer(real_kafka.bootstrap_servers) as producer, asyncio.timeout(20):
+        with pytest.raises(MetadataTimeoutError, match="the topic has 2 partitions") as caught:
             await producer.send(topic, b"v", partition=2)
     assert (caught.value.outcome, caught.value.partition) == (Outcome.NOT_WRITTEN, 2)
     assert await _read(real_kafka, topic) == []
@@ -80,7 +80,8 @@ async def test_one_record_above_the_topics_limit_fails_alone(real_kafka: KafkaCl
     assert [delivery.outcome for delivery in sent] == [Outcome.ACKED, Outcome.NOT_WRITTEN, Outcome.ACKED]
     error = sent[1].exception()
     assert isinstance(error, BrokerError)
-    assert error.code == _MESSAGE_TOO_LARGE
+    assert isinstance(error, RecordTooLargeError)
+    assert (error.code, error.setting) == (_MESSAGE_TOO_LARGE, "max.message.bytes")
     assert [record.value for record in await _read(real_kafka, topic)] == [b"1", b"2"]
 
 

@@ -168,6 +168,18 @@ async def test_g04_a_partition_that_is_not_there(world: World, known: bool) -> N
 
 
 @scenario()
+async def test_g04_a_partition_that_nobody_was_asked_for(world: World) -> None:
+    """Without time to ask again, it is not said that it does not exist."""
+    producer = await stage(world, 3)
+    error, waited = await refused(world, producer, partition=17, max_block=0)
+    assert waited < 0.01
+    assert isinstance(error, MetadataTimeoutError)
+    assert error.partition_count == 3
+    assert "does not exist" not in str(error)
+    assert "did not become known in time" in str(error)
+
+
+@scenario()
 async def test_g05_a_partition_that_was_just_added(world: World) -> None:
     """A broker that has not heard of it yet when it is asked is asked again."""
     producer = await stage(world, 2)
