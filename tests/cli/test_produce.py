@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 from pathlib import Path
 
@@ -112,6 +113,17 @@ async def test_missing_topic_is_told_in_time(kafka: EmbeddedKafka) -> None:
     assert (done.code, done.out) == (1, "")
     (complaint,) = done.err.splitlines()
     assert complaint.startswith("aioproducer: the topic did not become known: does it exist? (topic 'ordres'")
+    assert "UNKNOWN_TOPIC_OR_PARTITION" in complaint
+
+
+async def test_missing_partition_is_told_soon(kafka: EmbeddedKafka) -> None:
+    """A partition that the topic does not have ends it with one line that says how many there are."""
+    async with asyncio.timeout(20):  # far from max.block.ms, a minute
+        done = await produce(kafka, "-p", "17", stdin=b"1\n2\n")
+    assert (done.code, counts(done)) == (1, (0, 1, 0))
+    (complaint,) = done.err.splitlines()
+    assert complaint.startswith("stdin:1: the partition does not exist (topic 'orders', partition 17, ")
+    assert "the topic has 2 partitions" in complaint
 
 
 async def test_properties_come_before_the_file(kafka: EmbeddedKafka, tmp_path: Path) -> None:
