@@ -63,10 +63,14 @@ class MockTopic(Topic):
     The real producer moves on after one batch, to a partition by chance; a test is better off with the same each time.
     """
 
-    __slots__ = ()
+    __slots__ = ("following",)
+
+    def __init__(self, name: str) -> None:
+        super().__init__(name)
+        self.following = 0
 
     def switch(self, now: float) -> None:
         """Choose the next partition for records without a key; called by the core."""
-        following = 0 if self.sticky is None else self.sticky.index + 1
-        self.sticky = self.partitions[following % len(self.partitions)]
+        self.sticky = self.partitions[self.following % len(self.partitions)]
+        self.following = self.sticky.index + 1
         self.sticky_bytes = 0

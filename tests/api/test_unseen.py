@@ -43,7 +43,7 @@ async def test_one_record_in_proper_words(
     producer.send_nowait("new", b"v", timeout=0.01)
     await until(lambda: errors(caplog))
     (line,) = errors(caplog)
-    assert line.startswith("1 record for topic new failed with DeliveryTimeoutError")
+    assert line.startswith("aioproducer: 1 record for topic new failed with DeliveryTimeoutError")
     assert "nobody looked at its delivery" in line
 
 

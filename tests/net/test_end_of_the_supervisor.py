@@ -155,7 +155,8 @@ async def test_bug_in_the_last_words(
     await hold.reached()
     cancel_supervisor(producer)
     assert await delivery.wait(LIMIT) is Outcome.UNKNOWN
-    await flushing
+    with pytest.raises(StateError, match="has ended"):
+        await flushing
 
 
 async def test_sending_from_callbacks_of_the_end(make: Make, kafka: EmbeddedKafka) -> None:
