@@ -93,7 +93,9 @@ class Control:
     def give_up_on_its_broker(self) -> None:
         """The broker that was asked cannot give what is needed: others are preferred from now on."""
         self.lacking.add(self.address)
-        self.close()
+        # The answer that another task waits for there, if one does, may be what tells of the others.
+        if self.connection is not None and not self.connection.in_flight:
+            self.close()
 
     def close_if_idle(self, now: float, limit: float) -> None:
         """Close a connection over which nothing was asked for so many seconds."""

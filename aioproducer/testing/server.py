@@ -138,6 +138,8 @@ class Sockets:
 
     _brokers: dict[int, Broker]
     _servers: dict[int, asyncio.Server] = attrs.field(factory=dict, init=False)
+    # The port of each broker, bound a second time and never listened at: nobody else gets it while the broker is down.
+    _kept_ports: dict[int, asyncio.Server] = attrs.field(factory=dict, init=False)
     # In the order in which they came: a set would be gone through by address, and a seed would not replay that.
     _connections: dict[int, dict[BrokerProtocol, None]] = attrs.field(init=False)
 
@@ -159,7 +161,11 @@ class Sockets:
             start_serving=False,
         )
         self._servers[broker_id] = server
-        broker.node.port = server.sockets[0].getsockname()[1]
+        taken = server.sockets[0].getsockname()[1]
+        if taken != broker.node.port:
+            self._leave_port(broker_id)
+        broker.node.port = taken
+        await self._keep_port(broker_id)
         await server.start_serving()
 
     async def close(self, broker_id: int) -> None:
@@ -174,6 +180,21 @@ class Sockets:
             # asyncio takes a listening socket out of its selector at once and closes it in the loop's next turn.
             await asyncio.sleep(0)
 
+    async def _keep_port(self, broker_id: int) -> None:
+        """Bind the port of a broker once more, where the system lets two sockets have it, as Linux does before either listens."""
+        if broker_id in self._kept_ports:
+            return
+        node = self._brokers[broker_id].node
+        with contextlib.suppress(OSError):
+            self._kept_ports[broker_id] = await asyncio.get_running_loop().create_server(
+                asyncio.Protocol, node.host, node.port, start_serving=False
+            )
+
+    def _leave_port(self, broker_id: int) -> None:
+        kept = self._kept_ports.pop(broker_id, None)
+        if kept is not None:
+            kept.close()
+
     def drop_connections(self, broker_id: int, *, reset: bool) -> None:
         """End all connections of a broker."""
         for connection in tuple(self._connections[broker_id]):
@@ -187,6 +208,7 @@ class Sockets:
         """Nothing is left afterwards: no socket, no timer."""
         for broker_id in self._brokers:
             await self.close(broker_id)
+            self._leave_port(broker_id)
             self.drop_connections(broker_id, reset=False)
         for connections in self._connections.values():
             for connection in tuple(connections):

@@ -13,16 +13,6 @@ from aioproducer import Producer
 from aioproducer.testing import EmbeddedKafka
 from tests.api.support import warm
 
-LIMIT_OF_A_TEST = 20
-
-
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """A call that hangs is a failure, and soon."""
-    for item in items:
-        if "/api/" in item.path.as_posix() and not item.get_closest_marker("timeout"):
-            item.add_marker(pytest.mark.timeout(LIMIT_OF_A_TEST))
-
-
 Make = Callable[..., Producer[Any, Any]]
 
 

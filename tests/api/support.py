@@ -9,7 +9,7 @@ from typing import Any
 from aioproducer import Producer
 from aioproducer.testing import EmbeddedKafka, Fault
 
-LIMIT = 5.0
+LIMIT = 30.0
 """Seconds after which a test that waits for something has failed."""
 
 

@@ -86,8 +86,9 @@ async def test_timeout_zero_of_flying(producer: Producer, kafka: EmbeddedKafka) 
 
 async def test_returns_within_its_time(producer: Producer, kafka: EmbeddedKafka) -> None:
     """When no answer comes it returns within `timeout`, with every delivery resolved."""
-    held_requests(kafka)
+    hold = held_requests(kafka)
     delivery = await producer.send("one", b"v")
+    await hold.reached()
     began = time.monotonic()
     report = await producer.close(timeout=0.05)
     assert time.monotonic() - began < 0.05 + LIMIT / 5
@@ -98,8 +99,9 @@ async def test_returns_within_its_time(producer: Producer, kafka: EmbeddedKafka)
 async def test_default_time(make: Make, kafka: EmbeddedKafka) -> None:
     """Without a timeout the setting close_timeout_ms counts."""
     producer = await warm(make(close_timeout_ms=30))
-    held_requests(kafka)
+    hold = held_requests(kafka)
     await producer.send("one", b"v")
+    await hold.reached()
     assert (await asyncio.wait_for(producer.close(), LIMIT)).unknown == 1
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from tests.mutants.answers import ANSWERS
+from tests.mutants.busy import BUSY
 from tests.mutants.callers import CALLERS
 from tests.mutants.days import DAYS
 from tests.mutants.exactly_once import EXACTLY_ONCE
@@ -1251,6 +1252,7 @@ MUTANTS: Final = (
     *TRANSACTIONAL,
     *ANSWERS,
     *EXACTLY_ONCE,
+    *BUSY,
     *TOLD,
     *QUIET,
     *DAYS,

@@ -14,9 +14,7 @@ from blockbuster import blockbuster_ctx
 from aioproducer import Producer
 from aioproducer.testing import EmbeddedKafka
 from tests.net.support import Make, timers_of_the_library, turns
-from tests.net.transactional import END_TXN, INIT_PRODUCER_ID, NAME
-
-LIMIT_OF_A_TEST = 20
+from tests.net.transactional import END_TXN, INIT_PRODUCER_ID, NAME, MovableClock
 
 QUICK: dict[str, Any] = {
     # A test that waits for a pause waits for as short a one as shows what it is about.
@@ -26,13 +24,6 @@ QUICK: dict[str, Any] = {
     "reconnect_backoff_ms": 5,
     "reconnect_backoff_max_ms": 20,
 }
-
-
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """A call that hangs is a failure, and soon."""
-    for item in items:
-        if "/net/" in item.path.as_posix() and not item.get_closest_marker("timeout"):
-            item.add_marker(pytest.mark.timeout(LIMIT_OF_A_TEST))
 
 
 @pytest.fixture(autouse=True)
@@ -80,8 +71,8 @@ async def kafka(nothing_left: None) -> AsyncIterator[EmbeddedKafka]:
 
 @pytest.fixture(params=[1, 2], ids=["level1", "level2"])
 async def ledger(request: pytest.FixtureRequest, nothing_left: None) -> AsyncIterator[EmbeddedKafka]:
-    """Three brokers with transactions of either version; `one` has 1 partition, `four` has 4, as `source` has."""
-    async with EmbeddedKafka(3, transaction_version=request.param) as kafka:
+    """Three brokers with a clock of their own and transactions of either version; `one` has 1 partition, `four` and `source` have 4."""
+    async with EmbeddedKafka(3, clock=MovableClock(), transaction_version=request.param) as kafka:
         for topic, partitions in (("one", 1), ("four", 4), ("source", 4)):
             kafka.create_topic(topic, partitions)
         yield kafka

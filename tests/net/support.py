@@ -11,7 +11,7 @@ from aioproducer import Delivery, Outcome, Producer
 from aioproducer._net.engine import Engine
 from aioproducer.testing import EmbeddedKafka
 
-LIMIT = 10.0
+LIMIT = 30.0
 """Seconds after which a test that waits for something has failed."""
 
 

@@ -7,7 +7,9 @@ import asyncio
 import pytest
 
 from aioproducer import AuthorizationError, BrokerError, DeliveryError, Outcome, ProtocolError, StateError
+from aioproducer._wire.messages.api_versions import ApiVersionsResponse
 from aioproducer.testing import EmbeddedKafka
+from aioproducer.testing.cluster import key_of
 from tests.net.support import LIMIT, Make, all_acked, engine, numbers, send_all, until, warm
 
 PASSING = [
@@ -114,6 +116,32 @@ async def test_broker_without_producer_ids(make: Make, kafka: EmbeddedKafka) -> 
     await producer.close()
     plain = await warm(make(kafka, enable_idempotence=False), "one")
     await plain.send_and_wait("one", b"0")
+
+
+async def test_broker_without_producer_ids_is_asked_for_the_others_first(
+    make: Make, pair: EmbeddedKafka
+) -> None:
+    """Metadata that is on its way from such a broker, however long it takes, is waited for: it tells which others there are."""
+    pair.faults.alter(_without_producer_ids, api="ApiVersions", broker=1, times=None)
+    pair.faults.delay(0.05, api="Metadata", times=None)
+    producer = make(pair.brokers[0].address)
+    await producer.start(wait_ready=LIMIT)
+    await producer.send_and_wait("two", b"0", partition=1)
+
+
+async def test_slow_brokers_without_producer_ids(make: Make, kafka: EmbeddedKafka) -> None:
+    """That there is none that can give one is known as soon as the first metadata is there, however long it takes."""
+    kafka.limit_version("InitProducerId", 100, 100)
+    kafka.faults.delay(0.05, api="Metadata", times=None)
+    producer = make(kafka)
+    await producer.start()
+    await until(lambda: producer.health().state == "failed")
+
+
+def _without_producer_ids(answer: ApiVersionsResponse) -> ApiVersionsResponse:
+    return answer._replace(
+        api_keys=[one for one in answer.api_keys if one.api_key != key_of("InitProducerId")]
+    )
 
 
 async def test_old_versions(make: Make, kafka: EmbeddedKafka) -> None:

@@ -51,10 +51,9 @@ async def test_what_may_not_be_seen(kafka: EmbeddedKafka) -> None:
 
 async def test_nobody_answers(kafka: EmbeddedKafka) -> None:
     """The error has what was wrong with the last broker."""
-    servers = kafka.bootstrap_servers
-    await kafka.stop()
+    await kafka.faults.stop_broker(1)
     with pytest.raises(MetadataTimeoutError) as caught:
-        await check_topics(["one"], servers, timeout=0.2, retry_backoff_ms=5)
+        await check_topics(["one"], kafka.bootstrap_servers, timeout=0.2, retry_backoff_ms=5)
     assert isinstance(caught.value.cause, BrokerUnavailableError)
     assert caught.value.topic is None
 

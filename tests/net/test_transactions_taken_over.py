@@ -28,7 +28,11 @@ from aioproducer import (
 )
 from aioproducer.testing import EmbeddedKafka
 from tests.net.support import LIMIT, Make, all_acked, engine, outcomes, turns, until
-from tests.net.transactional import END_TXN, NAME, asked, put, seen, written
+from tests.net.transactional import END_TXN, NAME, PAST_ITS_TIME, MovableClock, asked, put, seen, written
+
+NOWHERE = "127.0.0.1:1"
+ONE_TRY = 0.5
+"""Seconds in which a call has been refused at least once, also on a machine that is busy."""
 
 
 async def successor(make: Make, ledger: EmbeddedKafka) -> Producer[Any, Any]:
@@ -109,7 +113,7 @@ async def test_an_id_that_is_named_is_taken_from_whoever_has_it(
 
 async def test_e06_its_time_is_over(make: Make, ledger: EmbeddedKafka) -> None:
     """E06: the coordinator aborts it; the commit says why, nothing is visible, and the next transaction works."""
-    clerk = make(ledger, transactional_id=NAME, transaction_timeout_ms=100)
+    clerk = make(ledger, transactional_id=NAME)
     await clerk.start()
     await clerk.init_transactions()
     for value in (b"a", b"b"):
@@ -126,7 +130,7 @@ async def test_e06_its_time_is_over(make: Make, ledger: EmbeddedKafka) -> None:
 
 async def test_e06_its_time_is_over_while_it_sends(make: Make, ledger: EmbeddedKafka) -> None:
     """E06: what is sent afterwards fails, the transaction with it, and nothing is lost but that."""
-    clerk = make(ledger, transactional_id=NAME, transaction_timeout_ms=100)
+    clerk = make(ledger, transactional_id=NAME)
     await clerk.start()
     with pytest.raises(TransactionAbortedError):
         async with clerk.transaction():
@@ -142,7 +146,7 @@ async def test_e06_its_time_is_over_while_it_sends(make: Make, ledger: EmbeddedK
 
 async def test_e06_a_leader_and_the_coordinator_say_so(make: Make, ledger: EmbeddedKafka) -> None:
     """What a leader has refused is no sign of another producer when the coordinator has said that its time was over."""
-    clerk = make(ledger, transactional_id=NAME, transaction_timeout_ms=100)
+    clerk = make(ledger, transactional_id=NAME)
     await clerk.start()
     with pytest.raises(TransactionAbortedError):
         async with clerk.transaction():
@@ -231,7 +235,7 @@ async def test_a_new_epoch_that_never_comes_holds_up_no_close(
 
 async def _out_of_time(make: Make, ledger: EmbeddedKafka) -> Producer[Any, Any]:
     """A producer with an open transaction, of which it does not know yet that its time was over."""
-    clerk = make(ledger, transactional_id=NAME, transaction_timeout_ms=100)
+    clerk = make(ledger, transactional_id=NAME)
     await clerk.start()
     await clerk.init_transactions()
     await clerk.begin_transaction()
@@ -241,8 +245,10 @@ async def _out_of_time(make: Make, ledger: EmbeddedKafka) -> Producer[Any, Any]:
 
 
 async def _ended_by_time(ledger: EmbeddedKafka) -> None:
-    """Real time, as the cluster's clock is; there is nothing to be woken by."""
-
+    """The cluster's clock goes on by more than a transaction may last, and the coordinator ends what is open."""
+    clock = ledger._cluster.clock
+    assert isinstance(clock, MovableClock)
+    clock.skip(PAST_ITS_TIME)
     async with asyncio.timeout(LIMIT):
         while (view := ledger.transaction(NAME)) is None or view.state != "CompleteAbort":
             await turns(1)
@@ -384,7 +390,7 @@ async def test_closing_waits_for_a_handle_that_somebody_waits_for(
 
 async def test_a_handle_that_was_fenced_or_timed_out_says_so(make: Make, ledger: EmbeddedKafka) -> None:
     """Each by its own error; an abort of what is over is done."""
-    clerk = make(ledger, transactional_id=NAME, transaction_timeout_ms=100)
+    clerk = make(ledger, transactional_id=NAME)
     await clerk.start()
     async with clerk.transaction() as tx:
         await put(clerk, b"a")
@@ -426,9 +432,9 @@ async def test_a_handle_that_finds_no_broker_says_why(
         await put(clerk, b"a")
         handle = await tx.detach()
     with pytest.raises(CommitOutcomeUnknownError) as committing:
-        await handle.commit("127.0.0.1:1", timeout=0.1)
+        await handle.commit(NOWHERE, timeout=ONE_TRY)
     with pytest.raises(TransactionTimeoutError) as aborting:
-        await handle.abort("127.0.0.1:1", timeout=0.1)
+        await handle.abort(NOWHERE, timeout=ONE_TRY)
     for caught in (committing, aborting):
         assert isinstance(caught.value.cause, BrokerUnavailableError)
         assert "same handle" in str(caught.value)
@@ -439,15 +445,12 @@ async def test_a_handle_that_finds_no_broker_says_why(
 # -- others' transactions
 
 
-NOWHERE = "127.0.0.1:1"
-
-
 @pytest.mark.parametrize(
     "ask",
     [
-        lambda: fence(["job-1"], NOWHERE, timeout=0.1),
-        lambda: list_transactions("job-", NOWHERE, timeout=0.1),
-        lambda: committed_offsets("readers", [("source", 0)], NOWHERE, timeout=0.1),
+        lambda: fence(["job-1"], NOWHERE, timeout=ONE_TRY),
+        lambda: list_transactions("job-", NOWHERE, timeout=ONE_TRY),
+        lambda: committed_offsets("readers", [("source", 0)], NOWHERE, timeout=ONE_TRY),
     ],
 )
 async def test_questions_that_find_no_broker_say_why(

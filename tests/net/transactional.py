@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from typing import Any
 
 from aioproducer import Delivery, Outcome, Producer
@@ -12,6 +13,23 @@ from tests.net.support import engine
 
 NAME = "orders"
 END_TXN, INIT_PRODUCER_ID = "EndTxn", "InitProducerId"
+PAST_ITS_TIME = 61.0
+"""Seconds after which the coordinator has ended a transaction: `transaction_timeout_ms` is 60,000 by default."""
+
+
+class MovableClock:
+    """The time of a cluster: real time, and what a test has skipped of it."""
+
+    def __init__(self) -> None:
+        self._skipped = 0.0
+
+    def __call__(self) -> float:
+        """Seconds."""
+        return time.monotonic() + self._skipped
+
+    def skip(self, seconds: float) -> None:
+        """It is so much later."""
+        self._skipped += seconds
 
 
 def seen(kafka: EmbeddedKafka, partition: int | None = None, topic: str = "one") -> list[bytes | None]:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import sys
-
 import pytest
 
 from tests.proxy.programs import broker, last_words, result
@@ -11,9 +9,9 @@ from tests.proxy.reach import PROOF
 
 SENDERS = 10_000
 BUFFER_MEMORY = 32 << 20
-# The interpreters from 3.12 on take some megabytes more by themselves, before anything is imported.
-INTERPRETER = (4 << 20) if sys.version_info >= (3, 12) else 0
-LIMIT = 2 * BUFFER_MEMORY + (32 << 20) + INTERPRETER
+# That the whole process takes at most twice `buffer_memory` and 32 MiB (I6) leaves those 32 MiB to the interpreter, which are
+# nothing that a producer decides. What it adds is about 1.5 times `buffer_memory`: the records, and 10,000 waiting calls.
+LIMIT = 2 * BUFFER_MEMORY
 SECONDS = 30 if PROOF else 3
 
 
@@ -23,7 +21,7 @@ def nothing_blocks() -> None:
 
 
 async def test_a04_black_holed_cluster_takes_bounded_memory() -> None:
-    """10,000 senders without a pause: the whole process never takes more than twice `buffer_memory` and 32 MiB (I6)."""
+    """10,000 senders without a pause: they never take more than twice `buffer_memory` beside what is there before (I6)."""
     async with broker("silent_broker") as (process, port):
         peak, accepted, failed, refused = await result(
             "black_hole_victim", port, SENDERS, BUFFER_MEMORY, SECONDS

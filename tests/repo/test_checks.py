@@ -140,9 +140,15 @@ import pytest
 from tests.seeds import fresh_seed
 here = pathlib.Path(__file__).parent
 
+how = "nobody knows"
+
+@pytest.fixture(autouse=True)
+def beside_others(request):
+    global how
+    how = "parallel" if hasattr(request.config, "workerinput") else "alone"
+
 def times(name):
     with open(here / name, "a") as file:
-        how = "parallel" if "PYTEST_XDIST_WORKER" in os.environ else "alone"
         file.write(f"{how} {os.environ['AIOPRODUCER_EFFORT']} {fresh_seed()} {hash('x')}\\n")
     return len((here / name).read_text().splitlines())
 

@@ -109,15 +109,15 @@ async def a_crowd(kafka: EmbeddedKafka, producer: Producer[Any, Any]) -> None:
 
 async def a_stall(kafka: EmbeddedKafka, producer: Producer[Any, Any]) -> None:
     """Answers that had arrived when the loop stood still count, though the time of record and request is over."""
-    impatient: dict[str, Any] = {**QUICK, "request_timeout_ms": 100, "delivery_timeout_ms": 200}
+    impatient: dict[str, Any] = {**QUICK, "request_timeout_ms": 500, "delivery_timeout_ms": 600}
     async with Producer[Any, Any](kafka.bootstrap_servers, topics=["one"], **impatient) as other:
         await other.send_and_wait("one", b"before")
         hold = kafka.faults.delay(times=None)
-        deliveries = [await producer.send("one", b"v", timeout=0.2), await other.send("one", b"w")]
+        deliveries = [await producer.send("one", b"v", timeout=0.6), await other.send("one", b"w")]
         await hold.reached(2)
         hold.heal()
         await turns(1)
-        block(0.4)
+        block(0.8)
         assert await outcomes(deliveries) == [Outcome.ACKED] * 2
         assert (other.stats().records_retried, other.stats().connections[0].connects) == (0, 1)
     await sound(producer)

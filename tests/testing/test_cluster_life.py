@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import socket
+
 import pytest
 
 from aioproducer._wire.messages.api_versions import ApiVersion, ApiVersionsRequest
@@ -94,6 +96,18 @@ async def test_a_broker_comes_back(three: EmbeddedKafka, port: int | None) -> No
         assert (await client.produce("t", plain())).error_code == 0
         described = (await client.describe("t")).partitions[0]
     assert (described.leader_epoch, sorted(described.isr_nodes)) == (2, [1, 2, 3])
+
+
+@pytest.mark.parametrize("lives", [1, 2])
+async def test_port_of_a_stopped_broker_stays_its_own(kafka: EmbeddedKafka, lives: int) -> None:
+    """No other program gets the port of a broker that is down, however often it was down before: it comes back at it."""
+    port = kafka.brokers[0].port
+    for _ in range(lives):
+        await kafka.faults.stop_broker(1)
+        with socket.socket() as other, pytest.raises(OSError, match="in use"):
+            other.bind(("127.0.0.1", port))
+        await kafka.faults.start_broker(1)
+    assert kafka.brokers[0].port == port
 
 
 async def test_a_lonely_broker_leads_again_when_it_is_back(kafka: EmbeddedKafka) -> None:
