@@ -30,6 +30,8 @@ if TYPE_CHECKING:
 
 TELL_EVERY = 1.0
 WARN_EVERY = 10.0
+# Longer than any pause: what is called again after so long begins with the shortest.
+FORGET_AFTER = 60.0
 
 
 @attrs.define(eq=False)
@@ -97,6 +99,14 @@ class Addresses:
         self._open[connection] = (host, port)
         connection.add_close_callback(partial(self._closed, address, connection.answers))
         return connection
+
+    def forget_unused(self, now: float) -> None:
+        """Forget addresses that have no connection and were not called for a while: brokers come and go."""
+        used = set(self._open.values())
+        for place, address in list(self._known.items()):
+            is_idle = place not in used and not address.dialing.locked()
+            if is_idle and address.not_before + FORGET_AFTER <= now:
+                del self._known[place]
 
     def connected(self) -> set[tuple[str, int]]:
         """The addresses that a connection is open to. For any thread."""

@@ -360,6 +360,15 @@ class Engine:
             self.look_after(f"sender {queue.node_id}", sender.run)
         sender.work.set()
 
+    def forget_unused(self, now: float) -> None:
+        """Brokers that have left the cluster, and addresses that are not called any more, leave nothing behind."""
+        for node_id in self.accumulator.unused_nodes({node.id for node in self.view.nodes}):
+            sender = self.senders.get(node_id)
+            if sender is None or sender.end_if_idle():
+                self.senders.pop(node_id, None)
+                self.accumulator.drop_node(node_id)
+        self.addresses.forget_unused(now)
+
     def reachable(self, node_id: int) -> None:
         """A connection to the broker is open."""
         dead = self.accumulator.dead

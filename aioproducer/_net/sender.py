@@ -38,7 +38,7 @@ def answer_limit(request_size: int) -> int:
 
 
 class Sender:
-    """One per broker; its task lives as long as the producer."""
+    """One per broker; its task lives until the broker has left the cluster, or as long as the producer."""
 
     def __init__(self, engine: Engine, queue: NodeQueue) -> None:
         self.engine = engine
@@ -53,12 +53,13 @@ class Sender:
         self.state = "idle"
         self.connects = 0
         self.failures = 0
+        self.ended = False
 
     # -- the task
 
     async def run(self) -> None:
-        """Send whatever becomes ready for this broker, for ever."""
-        while True:
+        """Send whatever becomes ready for this broker."""
+        while not self.ended:
             await self.work.wait()
             self.work.clear()
             while not self._is_early() and self.engine.accumulator.has_ready(self.queue, self.loop.time()):
@@ -93,6 +94,15 @@ class Sender:
         # The answer that gave the permit back may have asked for a pause.
         if link.connection.closed or self._pause(link) > 0 or not self._send(link):
             link.permits.release()
+
+    def end_if_idle(self) -> bool:
+        """End the task, if it does nothing: the broker has left the cluster."""
+        if self.state == "connecting" or (self.link is not None and self.link.connection.in_flight):
+            return False
+        self.close()
+        self.ended = True
+        self.work.set()
+        return True
 
     def look_at_address(self) -> None:
         """Brokers may have moved: is this one still where the connection leads?"""

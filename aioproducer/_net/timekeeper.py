@@ -47,6 +47,7 @@ class Timekeeper:
             if now >= self.next_idle_look:
                 self.next_idle_look = now + self.look_every
                 self._close_idle(now)
+                engine.forget_unused(now)
             self._set_alarm()
             await engine.wakeup.wait()
 

@@ -27,7 +27,7 @@ from aioproducer._state.slowness import PULSE
 from aioproducer._state.sticky import LoadTable, in_rack
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 
     from aioproducer._core import Batch
     from aioproducer._state.gapless import Gap
@@ -174,6 +174,23 @@ class Accumulator:
             self.share_memory(self.dead)
         return found
 
+    def unused_nodes(self, known: Container[int]) -> list[int]:
+        """The brokers that are not `known` any more, lead nothing and hold nothing."""
+        if self.prepared:
+            # Queues of a topic that is about to be learned may be theirs.
+            return []
+        leading = {leader for topic in self.topics.values() for leader in topic.leaders} | {NO_LEADER}
+        return [
+            node_id
+            for node_id, node in self.nodes.items()
+            if node_id not in leading and node_id not in known and node.is_idle
+        ]
+
+    def drop_node(self, node_id: int) -> None:
+        """Forget an unused broker, which has no share of the memory any more."""
+        del self.nodes[node_id]
+        self.share_memory(self.dead - {node_id})
+
     def lane_of(self, topic: str, node: NodeQueue) -> Lane:
         """The lane of a topic to a broker. Where the topic is limited, who waits for it holds up nobody else."""
         if topic not in self.topic_budgets:
@@ -281,6 +298,7 @@ class Accumulator:
         if not any(queue.queue or queue.sent or queue.waiting for queue in queues):
             del self.topics[name]
             topic.forgotten = True
+            self.ratios.forget(name)
             self.sequences.forgotten(queues)
 
     def share_memory(self, dead: set[int]) -> None:

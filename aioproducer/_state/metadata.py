@@ -204,6 +204,9 @@ class MetadataView:
         changes.nodes = listed != self._nodes
         before = {**self._past_nodes, **self._nodes}
         past = [(id_, node) for id_, node in before.items() if id_ not in listed]
+        if past:
+            leading = {leader for topic in self._facts.values() for leader in topic.partitions.leaders}
+            past = [(id_, node) for id_, node in past if id_ in leading]
         self._nodes, self._past_nodes = listed, dict(past[-MOST_PAST_NODES:])
 
     def _take_topics(

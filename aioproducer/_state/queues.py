@@ -37,6 +37,11 @@ class NodeQueue:
         """All lanes that lead to this broker."""
         return [self.lane, *self.own_lanes.values()]
 
+    @property
+    def is_idle(self) -> bool:
+        """True when nothing is ready, buffered or waited for."""
+        return not self.ready and not any(lane.used or lane.waiting for lane in self.lanes())
+
     def __repr__(self) -> str:
         return f"<NodeQueue {self.node_id}: {len(self.ready)} partitions ready>"
 

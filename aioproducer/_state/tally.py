@@ -17,12 +17,22 @@ from aioproducer.records import FlushReport
 from aioproducer.stats import BYTES_BOUNDS, RATIO_BOUNDS, SECONDS_BOUNDS, Histogram
 
 if TYPE_CHECKING:
+    from collections.abc import Collection
+
     from aioproducer._state.batches import QueuedBatch
     from aioproducer._state.flushing import Flush
     from aioproducer.errors import KafkaError
 
 # Errors that are kept for owners of reports that were not told of them yet.
 KEPT_FAILURES = 100
+# Topics that are counted by name, and the name under which the others are.
+MOST_TOPICS = 1000
+OTHER_TOPICS = "_other"
+
+
+def listed(topic: str, counted: Collection[str]) -> str:
+    """The name under which a topic is counted: its own, or that of all others where there are too many."""
+    return topic if topic in counted or len(counted) < MOST_TOPICS else OTHER_TOPICS
 
 
 class Buckets:
@@ -108,7 +118,7 @@ class Tally:
             self.not_written += count
         self.went_wrong(error, now)
         self.failed_by_error[error_name(error)] += count
-        self.losses_by_topic[topic] += count
+        self.losses_by_topic[listed(topic, self.losses_by_topic)] += count
         self.failures += 1
         failure = Failure(self.failures, error)
         self._kept.append(failure)

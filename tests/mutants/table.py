@@ -8,6 +8,7 @@ from tests.mutants.answers import ANSWERS
 from tests.mutants.busy import BUSY
 from tests.mutants.callers import CALLERS
 from tests.mutants.days import DAYS
+from tests.mutants.ends import ENDS
 from tests.mutants.exactly_once import EXACTLY_ONCE
 from tests.mutants.flushing import FLUSHING
 from tests.mutants.memory import MEMORY
@@ -1253,6 +1254,7 @@ MUTANTS: Final = (
     *ANSWERS,
     *EXACTLY_ONCE,
     *BUSY,
+    *ENDS,
     *TOLD,
     *QUIET,
     *DAYS,
