@@ -49,7 +49,7 @@ WARNINGS_OF_OLD_SPARK = (
 REAL_FAULTS = tuple(f"tests/kafka/test_real_{what}.py" for what in ("copier", "coordinators", "faults"))
 # What is hardly about the Python that it runs on: tools, programs, the embedded Kafka, words and pure logic.
 ON_ONE_PYTHON = (
-    "tests/cli", "tests/contract", "tests/examples", "tests/exhaustive", "tests/golden", "tests/judge", "tests/kafka",
+    "tests/callers", "tests/cli", "tests/contract", "tests/examples", "tests/exhaustive", "tests/golden", "tests/judge", "tests/kafka",
     "tests/mutants", "tests/properties", "tests/proxy", "tests/repo", "tests/scenarios", "tests/simulation", "tests/soak", "tests/spark",
     "tests/state",
     "tests/testing", "tests/vocabulary", "tests/wire",

@@ -63,7 +63,7 @@ async def test_many_deliveries_that_fail(embedded_kafka: EmbeddedKafka) -> None:
     embedded_kafka.faults.error("INVALID_RECORD", times=None)
     ended = await run(embedded_kafka, example("many_deliveries.py"))
     assert ended.code == 0
-    assert [line[:28] for line in ended.errors.splitlines()] == ["4 records for topic flushed "]
+    assert [line[:41] for line in ended.errors.splitlines()] == ["aioproducer: 4 records for topic flushed "]
     lines = ended.output.splitlines()
     assert [line.split("failed")[0] for line in lines[:4]] == [
         f"gather: b'{word}' " for word in ("apples", "pears", "plums", "grapes")
