@@ -32,6 +32,8 @@ def made() -> Producer[Any, Any]:
     return Producer("localhost:9092")
 
 
+# Users' code asks asyncio up to Python 3.15.
+@pytest.mark.filterwarnings("ignore:'asyncio.iscoroutinefunction' is deprecated")
 @pytest.mark.parametrize("kind", [Producer, MockProducer], ids=["producer", "mock"])
 @pytest.mark.parametrize("name", AWAITED)
 def test_what_is_awaited(kind: type[Any], name: str) -> None:
