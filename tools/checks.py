@@ -54,9 +54,10 @@ ON_ONE_PYTHON = (
     "tests/state",
     "tests/testing", "tests/vocabulary", "tests/wire",
 )  # fmt: skip
-# On this Python all of it runs as well: what is new in an interpreter shows where nobody looks for it. Not the proof, and
-# not the tests of the sink, which need a Spark of their own.
+# On this Python all of it runs as well: what is new in an interpreter shows where nobody looks for it. Not the proof, not
+# the tests of the sink, which need a Spark of their own, and not what is about the repository in place of the library.
 NEWEST_PYTHON = "3.14"
+ABOUT_THE_REPOSITORY = ("tests/mutants", "tests/repo", "tests/soak")
 # By pytest-xdist. Many tests wait more than they compute, so these are more than there are processors on a small machine.
 ON_ALL_PROCESSORS = ("-n", "4", "--dist", "worksteal")
 # It has no `python -m`, and its script does not survive a moved environment.
@@ -189,7 +190,9 @@ def suite_on_old_spark() -> Check:
 
 def suite_elsewhere(version: str) -> Check:
     """The core suite on another Python, in an environment of its own."""
-    left_out = (*PROOF_LAYERS, *SPARK) if version == NEWEST_PYTHON else ON_ONE_PYTHON
+    left_out = (
+        (*PROOF_LAYERS, *SPARK, *ABOUT_THE_REPOSITORY) if version == NEWEST_PYTHON else ON_ONE_PYTHON
+    )
     return without(core_suite(version, f"{folder_of(version)}/bin/python"), left_out)
 
 

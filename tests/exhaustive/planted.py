@@ -266,7 +266,7 @@ DEFECTS = (
     ),
     Defect(
         "nobody tells who waits that there is room",
-        "settlement:Settlement._finish",
+        "settlement:Settlement._end",
         "self.on_room(batch.lane)",
         "pass",
         "little memory",

@@ -28,9 +28,9 @@ async def refused(
     world: World, producer: Any, topic: str = TOPIC, **arguments: Any
 ) -> tuple[KafkaError, float]:
     """The error of a record that is not accepted, and how long that took."""
-    began = world.now
+    began, number = world.now, len(world.ledger.entries)
     assert await world.ledger.send(producer, topic, **arguments) is None
-    error = world.ledger.entries[-1].error
+    error = world.ledger.entries[number].error
     assert isinstance(error, KafkaError)
     return error, world.now - began
 
