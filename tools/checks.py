@@ -57,6 +57,8 @@ ON_ONE_PYTHON = (
 # On this Python all of it runs as well: what is new in an interpreter shows where nobody looks for it. Not the proof, not
 # the tests of the sink, which need a Spark of their own, and not what is about the repository in place of the library.
 NEWEST_PYTHON = "3.14"
+# Between the oldest and the newest Python: what is about the interpreter. What the library decides is the same there.
+NOT_BETWEEN = (*ON_ONE_PYTHON, "tests/api", "tests/net")
 ABOUT_THE_REPOSITORY = ("tests/mutants", "tests/repo", "tests/soak")
 # By pytest-xdist. Many tests wait more than they compute, so these are more than there are processors on a small machine.
 ON_ALL_PROCESSORS = ("-n", "4", "--dist", "worksteal")
@@ -190,9 +192,7 @@ def suite_on_old_spark() -> Check:
 
 def suite_elsewhere(version: str) -> Check:
     """The core suite on another Python, in an environment of its own."""
-    left_out = (
-        (*PROOF_LAYERS, *SPARK, *ABOUT_THE_REPOSITORY) if version == NEWEST_PYTHON else ON_ONE_PYTHON
-    )
+    left_out = (*PROOF_LAYERS, *SPARK, *ABOUT_THE_REPOSITORY) if version == NEWEST_PYTHON else NOT_BETWEEN
     return without(core_suite(version, f"{folder_of(version)}/bin/python"), left_out)
 
 
@@ -212,8 +212,8 @@ def everything() -> list[Turn]:
     # Tests with short limits of time have the machine to themselves.
     in_turn = [side_by_side(check) for check in (here, *elsewhere, proof_layers("all"))]
     beside = [
-        [kafka, suite_on_old_spark(), spark_suite("Spark under faults", SHORT_SPARK_FAULTS)],
-        [packaging, spark_suite("Spark clusters", SPARK_CLUSTERS), spark],
+        [kafka, packaging, suite_on_old_spark(), spark_suite("Spark under faults", SHORT_SPARK_FAULTS)],
+        [spark_suite("Spark clusters", SPARK_CLUSTERS), spark],
     ]
     return [preparations, *in_turn, beside, side_by_side(real_faults("all"))]
 

@@ -1,4 +1,4 @@
-"""How long each state machine runs: 1,000 examples of 60 steps in `make test`."""
+"""How long each state machine runs: 600 examples of 60 steps in `make test`."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.effort import FEW, PROOF
 # Hypothesis remembers what it has tried, and takes ever longer to think of something new: many short runs see more.
 PARTS = 50 if PROOF else 1
 SETTINGS = settings(
-    max_examples=30 if FEW else 1000,
+    max_examples=30 if FEW else 600,
     stateful_step_count=60,
     report_multiple_bugs=False,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much],

@@ -30,7 +30,7 @@ from aioproducer import (
 )
 from aioproducer._wire.apis import APIS
 from aioproducer.testing import Fault
-from tests.effort import EFFORT, SEED_VARIABLE, seeds
+from tests.effort import PROOF, SEED_VARIABLE, seeds
 from tests.judge.transactions import Fate, judge_transactions
 from tests.simulation.bookkeeping import GROUP, NAME, PARTITIONS, SOURCE, Books, Clerk, Office
 from tests.simulation.lies import Lie, lies_of, version_at
@@ -56,7 +56,7 @@ BOUND: Final = 200.0
 COORDINATOR_LOAD_IN_PROGRESS: Final = 14
 UNDONE: Final = {PRODUCE: (6, 19), METADATA: (5,), VERSIONS: (-1,), END: (14, 51)}
 """Errors after which nothing was done, by API."""
-TRIES: Final = {"few": 1, "all": 2, "proof": 200}[EFFORT]
+TRIES: Final = 200 if PROOF else 1
 """Of each lie."""
 
 TRIED: Final = seeds(1) if SEED_VARIABLE in os.environ else range(TRIES)
