@@ -15,7 +15,7 @@ PROOF: Final = EFFORT == "proof"
 SEED_VARIABLE: Final = "AIOPRODUCER_SEED"
 _FACTOR: Final = {"few": 0.05, "all": 1.0, "proof": 50.0}[EFFORT]
 
-CHAOS: Final = 300
+CHAOS: Final = 200
 TRANSACTIONS: Final = 150
 """Of each version."""
 DAYS: Final = 1_000

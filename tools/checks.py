@@ -38,6 +38,11 @@ SPARK_CLUSTERS = ("tests/spark/clusters",)
 SPARK_FAULTS = ("tests/spark/faults",)
 SHORT_SPARK_FAULTS = ("tests/spark/faults/test_stream_faults.py",)
 SPARK_BENCHMARKS = ("tests/spark/test_benchmarks.py",)
+# Two minutes of what `make bench` does at length.
+BENCHMARKS = tuple(
+    f"tests/kafka/test_benchmarks.py::{name}"
+    for name in ("test_every_workload_runs", "test_instructions_are_counted")
+)
 OLD_SPARK = "3.5"
 # What there is on it: `write()` and `foreach_batch()`, which need no data sources in Python, and the audit, tried by hand.
 ON_OLD_SPARK = ("tests/spark/older", "tests/spark/test_frames.py", "tests/spark/test_updates.py")
@@ -204,13 +209,15 @@ def everything() -> list[Turn]:
     environments = [*(environment_elsewhere(*found) for found in others), environment_of_old_spark()]
     preparations = side_by_side(fetch, *environments, *linters())
     here = without(core_suite(this_python(), sys.executable), PROOF_LAYERS)
-    elsewhere = [suite_elsewhere(version) for version, _ in others]
     kafka = suite(f"with Kafka, Python {this_python()}", sys.executable, "-m", "kafka")
     kafka = without(kafka, REAL_FAULTS + SPARK)
+    kafka.command += [f"--deselect={name}" for name in BENCHMARKS]
     spark = without(spark_suite("with Spark", SPARK), SPARK_CLUSTERS + SPARK_FAULTS + SPARK_BENCHMARKS)
     packaging = suite(f"distribution, Python {this_python()}", sys.executable, "-m", "packaging")
     # Tests with short limits of time have the machine to themselves.
-    in_turn = [side_by_side(check) for check in (here, *elsewhere, proof_layers("all"))]
+    newest = [suite_elsewhere(version) for version, _ in others if version == NEWEST_PYTHON]
+    between = [suite_elsewhere(version) for version, _ in others if version != NEWEST_PYTHON]
+    in_turn = [side_by_side(here), [newest, between], side_by_side(proof_layers("all"))]
     beside = [
         [kafka, packaging, suite_on_old_spark(), spark_suite("Spark under faults", SHORT_SPARK_FAULTS)],
         [spark_suite("Spark clusters", SPARK_CLUSTERS), spark],
@@ -227,10 +234,11 @@ def proof() -> list[Turn]:
         "--hypothesis-profile=proof", *(f"--ignore={folder}" for folder in PROOF_LAYERS),
     )  # fmt: skip
     kafka, spark = real_faults("proof"), spark_suite("Spark at length", SPARK_FAULTS + SPARK_BENCHMARKS)
-    for check in (layers, properties, kafka, spark):
+    benchmarks = suite(f"benchmarks, Python {this_python()}", sys.executable, *BENCHMARKS)
+    for check in (layers, properties, kafka, spark, benchmarks):
         check.effort, check.limit = "proof", 12 * 3600.0
         check.command.append("--timeout=7200")
-    return [side_by_side(check) for check in (fetch, properties, layers, kafka, spark)]
+    return [side_by_side(check) for check in (fetch, properties, layers, kafka, spark, benchmarks)]
 
 
 def floors() -> list[Turn]:
