@@ -5,13 +5,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from aioproducer._state.queues import NEVER
-from aioproducer._state.sequences import Identity, Sequences
+from aioproducer._state.sequences import Sequences
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection
 
     from aioproducer._state.batches import QueuedBatch
     from aioproducer._state.queues import PartitionQueue
+    from aioproducer._state.standing import Identity
 
 LAST_EPOCH = 32767
 

@@ -22,9 +22,7 @@ if TYPE_CHECKING:
 
     from aioproducer._state.batches import QueuedBatch
     from aioproducer._state.queues import PartitionQueue
-
-Identity = tuple[int, int]
-"""A producer id and its epoch."""
+    from aioproducer._state.standing import Identity
 
 OUT_OF_ORDER_SEQUENCE = 45
 ANONYMOUS = (-1, -1)
