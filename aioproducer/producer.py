@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Generic, Self, overload
 from aioproducer import _core
 from aioproducer._core import Clock, SendPath, sending_of
 from aioproducer._net.bulk_intake import BulkIntake
+from aioproducer._net.closing import counted, waits_for
 from aioproducer._net.engine import Engine, denied
 from aioproducer._net.foreign_transactions import fence_all, list_all
 from aioproducer._net.intake import Call, Intake
@@ -421,9 +422,9 @@ class Producer(SendPath[K_contra, V_contra], Generic[K_contra, V_contra]):
         assert engine is not None  # noqa: S101  # the producer was started
         assert self._intake is not None  # noqa: S101  # made by start()
         log_of(self.config.client_id).info(
-            "close() waits for %s without an outcome, for %.1f s more at most",
-            counted(engine.unresolved() + len(self._intake.queued), "record"),
+            "close() waits for %.1f s more at most: %s",
             until - engine.loop.time(),
+            waits_for(engine, self._intake) or "all records have their outcome",
         )
 
     async def _resolved(self, engine: Engine) -> Flush:
@@ -439,27 +440,33 @@ class Producer(SendPath[K_contra, V_contra], Generic[K_contra, V_contra]):
         engine = self._engine
         if self._state == "closed" or engine is None:
             return
+        assert self._intake is not None  # noqa: S101  # made with the engine
+        left = waits_for(engine, self._intake)
         engine.give_up(text, None)
         engine.stop()
-        self._report_close()
+        self._report_close(left)
         self._state = "closed"
         if self._closing is not None and not self._closing.done():
             self._closing.set_result(None)
 
-    def _report_close(self) -> None:
+    def _report_close(self, waited_for: str | None = None) -> None:
         engine = self._engine
         assert engine is not None  # noqa: S101  # the producer was started
         assert self._intake is not None  # noqa: S101  # made by start()
         self._intake.close()
         before, now = self._before_close, engine.tally.totals
         report = self.close_report = CloseReport(
-            now.acked - before.acked, now.not_written - before.not_written, now.unknown - before.unknown
+            now.acked - before.acked,
+            now.not_written - before.not_written,
+            now.unknown - before.unknown,
+            waited_for,
         )
         if report.not_written or report.unknown:
             log_of(self.config.client_id).error(
-                "records were lost when the producer was closed: %d not written, %d of unknown fate",
+                "records were lost when the producer was closed: %d not written, %d of unknown fate%s",
                 report.not_written,
                 report.unknown,
+                "" if waited_for is None else f" (no time was left for {waited_for})",
             )
 
     async def __aenter__(self) -> Self:
@@ -859,11 +866,6 @@ def _ended(cause: BaseException | None) -> KafkaError:
     return denied(cause) or StateError(
         "the producer's background task has ended; close it and make a new one", cause=cause
     )
-
-
-def counted(number: int, thing: str) -> str:
-    """So many things, in words."""
-    return f"{number} {thing}{'' if number == 1 else 's'}"
 
 
 def refused(error: KafkaError) -> Pending:

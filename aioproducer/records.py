@@ -165,11 +165,16 @@ class FlushReport:
 
 @attrs.frozen
 class CloseReport:
-    """What closing did with the records that were still on their way."""
+    """What closing did with the records that were still on their way.
+
+    `waited_for`: where it ran out of time, the records and calls that had not ended, with their brokers, in one line for
+    people; it is left out where two reports are compared.
+    """
 
     delivered: int = 0
     not_written: int = 0
     unknown: int = 0
+    waited_for: str | None = attrs.field(default=None, eq=False)
 
 
 @attrs.frozen

@@ -24,7 +24,7 @@ from aioproducer._state.opening import Dialogue, opening
 from aioproducer.config import ProducerConfig
 from aioproducer.errors import BrokerUnavailableError, ProtocolError, printable
 
-__all__ = ["SOFTWARE_VERSION", "converse", "dial"]
+__all__ = ["SOFTWARE_VERSION", "converse", "dial", "name_of"]
 
 # Told to brokers for their statistics of clients (KIP-511). A test compares it with pyproject.toml.
 SOFTWARE_VERSION = "0.1.0"
@@ -50,7 +50,7 @@ async def dial(
     The default is `socket_connection_setup_timeout_ms`. BrokerUnavailableError lists what went wrong with each
     address; it is a ProtocolError if somebody answered there who is no broker that we can talk to.
     """
-    broker = _name(host, port, node_id)
+    broker = name_of(host, port, node_id)
     _check_address(host, port, broker)
     loop = asyncio.get_running_loop()
     limit = config.socket_connection_setup_timeout_ms / 1000 if setup_timeout is None else setup_timeout
@@ -170,7 +170,8 @@ def _is_address(host: str) -> bool:
     return "%" not in host  # a zone has to be looked up
 
 
-def _name(host: str, port: int, node_id: int | None) -> str:
+def name_of(host: str, port: int, node_id: int | None) -> str:
+    """What a broker is called in logs and errors."""
     place = _join(printable(host, _LONGEST_HOST), port)
     return place if node_id is None else f"{place} (id {node_id})"
 

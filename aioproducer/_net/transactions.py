@@ -331,7 +331,7 @@ class Transactions:
         operation = self._start(Event.SEND_OFFSETS, self._deliver_offsets)
         if not await operation.joined(patience):
             raise TransactionTimeoutError(
-                "the coordinators did not take the offsets in time", waited=patience, cause=self._trouble()
+                "the coordinators did not take the offsets in time", waited=patience, cause=self.trouble()
             )
 
     async def commit(self, patience: float) -> None:
@@ -342,7 +342,7 @@ class Transactions:
         finally:
             self._left(operation)
         if not done:
-            raise CommitOutcomeUnknownError(waited=patience, cause=self._trouble())
+            raise CommitOutcomeUnknownError(waited=patience, cause=self.trouble())
         self._told(operation, Event.ENDED)
 
     async def abort(self, patience: float) -> None:
@@ -453,10 +453,10 @@ class Transactions:
     ) -> None:
         if not await operation.joined(patience):
             text = f"{text}; the same call again joins the attempt"
-            raise TransactionTimeoutError(text, waited=patience, cause=self._trouble())
+            raise TransactionTimeoutError(text, waited=patience, cause=self.trouble())
         self._told(operation, event)
 
-    def _trouble(self) -> KafkaError | None:
+    def trouble(self) -> KafkaError | None:
         """What keeps coordinators from answering."""
         asked = (self.coordinator, *self.groups.values())
         return next((one.trouble for one in asked if one.trouble is not None), None)

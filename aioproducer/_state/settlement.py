@@ -573,7 +573,7 @@ class Settlement:
                 outcome=Outcome.UNKNOWN if written else Outcome.NOT_WRITTEN,
                 attempts=batch.attempts,
                 elapsed=now - batch.opened_at,
-                cause=cause if cause is not None else batch.last_error,
+                cause=cause or batch.last_error or self.trouble_with(batch.queue.node.node_id),
             )
             self._conclude(batch, error, now)
 

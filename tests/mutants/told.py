@@ -8,6 +8,7 @@ from tests.mutants.mutant import Mutant
 
 _MISSING: Final = "tests/scenarios/test_g_missing.py"
 _CALLS: Final = "tests/net/test_missing_topics.py"
+_CLOSING: Final = "tests/simulation/test_long_closing.py"
 
 
 def _mutant(name: str, file: str, line: str, instead: str, bug: str, *by: str) -> Mutant:
@@ -102,5 +103,21 @@ TOLD: Final = (
         "        if decided.kind is Kind.SPLIT:",
         "A record that may be in the log ends with an error that everybody takes for not written.",
         "tests/state/test_settlement.py",
+    ),
+    _mutant(
+        "records-lost-at-closing-without-a-cause",
+        "_state/settlement.py",
+        "                cause=cause or batch.last_error or self.trouble_with(batch.queue.node.node_id),\n",
+        "                cause=cause or batch.last_error,\n",
+        "close() ran out of time, and no delivery says that its broker could not be reached.",
+        _CLOSING,
+    ),
+    _mutant(
+        "closing-takes-no-leader-for-a-broker",
+        "_net/closing.py",
+        "        if broker == NO_LEADER:\n            yield",
+        "        if False:\n            yield",
+        "Records without a leader are said to wait for broker -1.",
+        _CLOSING,
     ),
 )

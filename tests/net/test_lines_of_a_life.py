@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import re
 
 import pytest
 
@@ -49,4 +50,8 @@ async def test_a_long_close(
     hold.release()
     await closing
     (line,) = lines(caplog, "close() waits")
-    assert line.startswith("till-3: close() waits for 1 record without an outcome, for ")
+    broker = f"broker 127.0.0.1:{kafka.brokers[0].port} (id 1)"
+    assert re.fullmatch(
+        rf"till-3: close\(\) waits for \d\.\d s more at most: 1 record without an outcome \(1 at {re.escape(broker)}\)",
+        line,
+    )
