@@ -65,8 +65,6 @@ NEWEST_PYTHON = "3.14"
 # Between the oldest and the newest Python: what is about the interpreter. What the library decides is the same there.
 NOT_BETWEEN = (*ON_ONE_PYTHON, "tests/api", "tests/net")
 ABOUT_THE_REPOSITORY = ("tests/mutants", "tests/repo", "tests/soak")
-# Open: on 3.14 one failed allocation in the call of a constructor shows as SystemError, "error return without exception set".
-OPEN_ON_THE_NEWEST = ("tests/runtime/test_starvation.py",)
 # By pytest-xdist. Many tests wait more than they compute, so these are more than there are processors on a small machine.
 ON_ALL_PROCESSORS = ("-n", "4", "--dist", "worksteal")
 # It has no `python -m`, and its script does not survive a moved environment.
@@ -199,11 +197,7 @@ def suite_on_old_spark() -> Check:
 
 def suite_elsewhere(version: str) -> Check:
     """The core suite on another Python, in an environment of its own."""
-    left_out = (
-        (*PROOF_LAYERS, *SPARK, *ABOUT_THE_REPOSITORY, *OPEN_ON_THE_NEWEST)
-        if version == NEWEST_PYTHON
-        else NOT_BETWEEN
-    )
+    left_out = (*PROOF_LAYERS, *SPARK, *ABOUT_THE_REPOSITORY) if version == NEWEST_PYTHON else NOT_BETWEEN
     return without(core_suite(version, f"{folder_of(version)}/bin/python"), left_out)
 
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from aioproducer._core import BatchDelivery, Column
 from aioproducer._net.columns import BulkCall, taken_over
-from aioproducer._net.intake import Call
+from aioproducer._net.intake import Call, times_of_call
 from aioproducer._net.pending import Pending
 from aioproducer._net.refusals import Reading, refusal_of
 from aioproducer._state.bulk import BulkWaiting, Columns
@@ -113,9 +113,6 @@ class BulkIntake:
         waiting = BulkWaiting(
             topic=topic,
             record=None,
-            asked_at=now,
-            give_up_at=now + (patience if timeout is None else min(patience, timeout)),
-            record_deadline=0.0 if timeout is None else now + timeout,
             on_accepted=_never,
             on_refused=finished,
             on_done=finished,
@@ -127,6 +124,7 @@ class BulkIntake:
             columns=None,
             appender=self.appender,
             max_block=patience if timeout is None else min(patience, timeout),
+            **times_of_call(now, patience, timeout),
         )
         return waiting
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypedDict
 
 from aioproducer._core import (
     APPENDED,
@@ -68,6 +68,23 @@ class Call(NamedTuple):
     max_block: Any = None
     # Key and value are what the serializers made.
     serialized: bool = False
+
+
+class TimesOfCall(TypedDict):
+    """The times of a waiting call that follow from when it was made."""
+
+    asked_at: float
+    give_up_at: float
+    record_deadline: float
+
+
+def times_of_call(now: float, patience: float, timeout: float | None) -> TimesOfCall:
+    """Those of a call that was made now and may wait for so long; `timeout`: its own delivery time."""
+    return {
+        "asked_at": now,
+        "give_up_at": now + (patience if timeout is None else min(patience, timeout)),
+        "record_deadline": 0.0 if timeout is None else now + timeout,
+    }
 
 
 class Stead:
@@ -211,16 +228,13 @@ class Intake:
         timeout: float | None,
         patience: float | None,
     ) -> Waiting:
-        patience = self.max_block if patience is None else patience
         return Waiting(
             topic=checked_topic(record.topic),
             record=None,
-            asked_at=now,
-            give_up_at=now + (patience if timeout is None else min(patience, timeout)),
-            record_deadline=0.0 if timeout is None else now + timeout,
             on_accepted=pending.accept,
             on_refused=pending.refuse,
             choose=self.choose if self.partitioner is not None else None,
+            **times_of_call(now, self.max_block if patience is None else patience, timeout),
         )
 
     async def _prepare_later(self, waiting: Waiting, record: Record[Any, Any]) -> None:

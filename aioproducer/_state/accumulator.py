@@ -132,9 +132,16 @@ class Accumulator:
         }
         self.sequences = sequences
         self.rng = rng
-        self.loop = loop
         self.waker = Waker(loop)
-        self.unseen_log: list[Any] = [] if unseen_log is None else unseen_log
+        # Python 3.14 raises SystemError in place of MemoryError from a call with more than ten arguments: these are passed
+        # as one mapping.
+        self._of_all_batches: dict[str, Any] = {
+            "max_age": max(limits.linger, limits.max_age),
+            "delivery_timeout": limits.delivery_timeout,
+            "loop": loop,
+            "waker": self.waker,
+            "unseen_log": [] if unseen_log is None else unseen_log,
+        }
         self.topics: dict[str, TopicQueues] = {}
         # Topics that are about to be learned.
         self.prepared: dict[str, TopicQueues] = {}
@@ -388,15 +395,11 @@ class Accumulator:
             queue.index,
             limit,
             opened_at=now,
-            max_age=max(self.limits.linger, self.limits.max_age),
-            delivery_timeout=self.limits.delivery_timeout,
-            loop=self.loop,
             owner=queue,
             lane=queue.lane,
-            unseen_log=self.unseen_log,
             awaited=awaited or self.limits.linger_awaited,
-            waker=self.waker,
             expected=expected,
+            **self._of_all_batches,
         )
 
     def heir(self, batch: QueuedBatch, number: int) -> QueuedBatch:
