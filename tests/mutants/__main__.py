@@ -5,7 +5,7 @@
     python -m tests.mutants --jobs N
 
 A mutant that no test notices is a hole in the suite: the exit code is 1. It is 1 as well when the test that is said to
-notice a mutant fails without it too.
+notice a mutant fails without it too. A mutant of a newer Python than any that is found here is listed, and not planted.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ import attrs
 
 from tests.mutants.copies import Copy
 from tests.mutants.mutant import Mutant
+from tests.mutants.pythons import pythons_for
 from tests.mutants.runs import WIDER, failures, first_failure
 from tests.mutants.table import MUTANTS
 
@@ -43,6 +44,8 @@ class Finding:
     """None of the tests that the table names noticed it."""
     proven: bool = True
     """The killer passes without the mutant."""
+    planted: bool = True
+    """There is a Python here on which it is a defect."""
 
     @property
     def is_killed(self) -> bool:
@@ -52,6 +55,8 @@ class Finding:
     @property
     def words(self) -> str:
         """What the table says."""
+        if not self.planted:
+            return f"not planted: there is no Python {self.mutant.since} here"
         if self.killer is None:
             return SURVIVED
         if not self.proven:
@@ -123,6 +128,18 @@ def settled(mutants: Sequence[Mutant], copies: Sequence[Copy]) -> list[Finding]:
     return list(found.values())
 
 
+def on_their_pythons(mutants: Sequence[Mutant], jobs: int) -> Iterator[Finding]:
+    """What becomes of all, each asked about on a Python on which it is a defect, where there is one."""
+    for since, python in pythons_for(mutants).items():
+        group = [mutant for mutant in mutants if mutant.since == since]
+        if python is None:
+            yield from (Finding(mutant, None, 0.0, planted=False) for mutant in group)
+        else:
+            yield from settled(
+                group, [Copy.numbered(number, python) for number in range(1, min(jobs, len(group)) + 1)]
+            )
+
+
 # ------------------------------------------------------------------------------------------- telling
 def table(found: Sequence[Finding]) -> Iterator[str]:
     """A line for each mutant, in the order of the table of defects."""
@@ -137,10 +154,13 @@ def table(found: Sequence[Finding]) -> Iterator[str]:
 def report(found: Sequence[Finding]) -> int:
     """Print the table and the counts; the exit code says whether all were killed."""
     print("\n" + "\n".join(table(found)))
-    holes = [finding for finding in found if not finding.is_killed]
+    planted = [finding for finding in found if finding.planted]
+    holes = [finding for finding in planted if not finding.is_killed]
     for hole in holes:
         print(f"\n{hole.mutant.name}: {hole.words}\n  {hole.mutant.bug}\n  {hole.mutant.path}")
-    print(f"\n{len(found) - len(holes)} mutants killed, {len(holes)} not")
+    print(
+        f"\n{len(planted) - len(holes)} mutants killed, {len(holes)} not, {len(found) - len(planted)} not planted"
+    )
     return 1 if holes else 0
 
 
@@ -165,8 +185,7 @@ def main() -> int:
     options = parser.parse_args()
     mutants = chosen(options.only)
     began = time.monotonic()
-    copies = [Copy.numbered(number) for number in range(1, max(1, options.jobs) + 1)]
-    code = report(settled(mutants, copies))
+    code = report(list(on_their_pythons(mutants, max(1, options.jobs))))
     print(f"{time.monotonic() - began:.0f} seconds")
     return code
 

@@ -4,16 +4,13 @@ from __future__ import annotations
 
 from typing import Final
 
-from tests.mutants.mutant import Mutant
+from tests.mutants.mutant import Kind
 
 _INCOMPLETE: Final = "tests/net/test_incomplete_answers.py"
 
 _FENCED: Final = "tests/net/test_fenced_while_it_asks.py"
 
-
-def _mutant(name: str, file: str, line: str, instead: str, bug: str, *by: str) -> Mutant:
-    return Mutant(name, "answers", file, line, instead, bug, by)
-
+_mutant = Kind("answers")
 
 ANSWERS: Final = (
     _mutant(

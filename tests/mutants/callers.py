@@ -4,16 +4,13 @@ from __future__ import annotations
 
 from typing import Final
 
-from tests.mutants.mutant import Mutant
+from tests.mutants.mutant import Kind
 
 _COLUMNS: Final = "tests/callers/test_columns.py"
 _BOUNDS: Final = "tests/callers/test_bounds.py"
 _SERIALIZERS: Final = "tests/callers/test_serializers.py"
 
-
-def _mutant(name: str, file: str, line: str, instead: str, bug: str, *by: str) -> Mutant:
-    return Mutant(name, "callers", file, line, instead, bug, by)
-
+_mutant = Kind("callers")
 
 CALLERS: Final = (
     _mutant(

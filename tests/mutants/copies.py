@@ -8,7 +8,6 @@ import shlex
 import shutil
 import subprocess
 import sys
-import sysconfig
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
@@ -16,17 +15,10 @@ from typing import Final
 import attrs
 
 from tests.mutants.mutant import CORE, ROOT, Mutant
+from tests.mutants.pythons import THIS, Python
 from tools.checks import copy_of_the_tree
 
 COPIES: Final = ROOT / "build" / "mutants"
-SUFFIX: Final = str(sysconfig.get_config_var("EXT_SUFFIX"))
-# Half of the optimization takes a third of the time, and what is compiled here serves one run.
-COMPILER: Final = (
-    *shlex.split(sysconfig.get_config_var("CC") or "cc"),
-    *("-O1", "-shared", "-fPIC", "-fwrapv", "-w"),
-    f"-I{sysconfig.get_paths()['include']}",
-    f"-I{CORE}",
-)
 
 
 class NotBuiltError(Exception):
@@ -38,23 +30,24 @@ class Copy:
     """One copy of the tree; whoever uses it has it for itself."""
 
     root: Path
+    python: Python = THIS
 
     @classmethod
-    def numbered(cls, number: int) -> Copy:
-        """What git knows and what is new, with the modules as they were compiled in place."""
-        root = COPIES / str(number)
+    def numbered(cls, number: int, python: Python = THIS) -> Copy:
+        """What git knows and what is new, with the modules as they were compiled in place for this Python."""
+        root = COPIES / f"{python.version}-{number}"
         shutil.rmtree(root, ignore_errors=True)
         copy_of_the_tree(root)
-        for built in (ROOT / CORE).glob(f"*{SUFFIX}"):
+        for built in (ROOT / CORE).glob(f"*{python.suffix}"):
             shutil.copy2(built, root / CORE / built.name)
-        return cls(root)
+        return cls(root, python)
 
     @contextlib.contextmanager
     def planted(self, mutant: Mutant) -> Iterator[None]:
         """The copy has this defect until the end of the context."""
         changed = [mutant.path]
         if mutant.module is not None:
-            changed.append(CORE / f"{mutant.module}{SUFFIX}")
+            changed.append(self._library(mutant.module))
         sound = {path: (self.root / path).read_bytes() for path in changed}
         self._put(mutant.path, mutant.rewritten(sound[mutant.path].decode()).encode())
         try:
@@ -79,8 +72,11 @@ class Copy:
         source, made = f"{CORE}/{module}.pyx", f"{CORE}/{module}.c"
         library = f"{CORE}/{module}.built"
         self._run(sys.executable, "-m", "cython", "-3", source, "-I", ".", "-o", made)
-        self._run(*COMPILER, made, "-o", library)
-        (self.root / library).replace(self.root / CORE / f"{module}{SUFFIX}")
+        self._run(*self.python.compiler, f"-I{CORE}", made, "-o", library)
+        (self.root / library).replace(self.root / self._library(module))
+
+    def _library(self, module: str) -> Path:
+        return CORE / f"{module}{self.python.suffix}"
 
     def _run(self, *command: str) -> None:
         done = subprocess.run(command, cwd=self.root, capture_output=True, text=True, check=False)

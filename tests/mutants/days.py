@@ -4,15 +4,12 @@ from __future__ import annotations
 
 from typing import Final
 
-from tests.mutants.mutant import Mutant
+from tests.mutants.mutant import Kind
 
 _FORGOTTEN: Final = "tests/simulation/test_forgotten_ids.py"
 _LATE: Final = "tests/simulation/test_late_ends.py"
 
-
-def _mutant(name: str, file: str, line: str, instead: str, bug: str, *by: str) -> Mutant:
-    return Mutant(name, "days", file, line, instead, bug, by)
-
+_mutant = Kind("days")
 
 DAYS: Final = (
     _mutant(

@@ -4,45 +4,43 @@ from __future__ import annotations
 
 from typing import Final
 
-from tests.mutants.mutant import Mutant
+from tests.mutants.mutant import Kind
 
-_ENDS: Final = "tests/simulation/test_everything_ends.py"
+_EVERYTHING_ENDS: Final = "tests/simulation/test_everything_ends.py"
+
+_mutant = Kind("memory")
 
 ENDS: Final = (
-    Mutant(
-        name="compression-ratios-kept-for-ever",
-        kind="memory",
-        file="_state/accumulator.py",
-        line="            self.ratios.forget(name)\n",
-        instead="",
-        bug="What is known of the compression of a topic is kept when the topic is not used any more.",
-        by=(_ENDS,),
+    _mutant(
+        "compression-ratios-kept-for-ever",
+        "_state/accumulator.py",
+        "            self.ratios.forget(name)\n",
+        "",
+        "What is known of the compression of a topic is kept when the topic is not used any more.",
+        _EVERYTHING_ENDS,
     ),
-    Mutant(
-        name="brokers-kept-for-ever",
-        kind="memory",
-        file="_net/timekeeper.py",
-        line="                engine.forget_unused(now)\n",
-        instead="",
-        bug="Each broker that was ever met keeps a task and a share of the memory, though it has left the cluster.",
-        by=(_ENDS,),
+    _mutant(
+        "brokers-kept-for-ever",
+        "_net/timekeeper.py",
+        "                engine.forget_unused(now)\n",
+        "",
+        "Each broker that was ever met keeps a task and a share of the memory, though it has left the cluster.",
+        _EVERYTHING_ENDS,
     ),
-    Mutant(
-        name="addresses-kept-for-ever",
-        kind="memory",
-        file="_net/addresses.py",
-        line="                del self._known[place]\n",
-        instead="                pass\n",
-        bug="Each address that was ever called is remembered.",
-        by=(_ENDS,),
+    _mutant(
+        "addresses-kept-for-ever",
+        "_net/addresses.py",
+        "                del self._known[place]\n",
+        "                pass\n",
+        "Each address that was ever called is remembered.",
+        _EVERYTHING_ENDS,
     ),
-    Mutant(
-        name="former-brokers-kept-for-ever",
-        kind="memory",
-        file="_state/metadata.py",
-        line="            past = [(id_, node) for id_, node in past if id_ in leading]\n",
-        instead="",
-        bug="Brokers that the metadata leaves out and that lead nothing are kept.",
-        by=(_ENDS,),
+    _mutant(
+        "former-brokers-kept-for-ever",
+        "_state/metadata.py",
+        "            past = [(id_, node) for id_, node in past if id_ in leading]\n",
+        "",
+        "Brokers that the metadata leaves out and that lead nothing are kept.",
+        _EVERYTHING_ENDS,
     ),
 )

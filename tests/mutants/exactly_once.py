@@ -4,15 +4,12 @@ from __future__ import annotations
 
 from typing import Final
 
-from tests.mutants.mutant import Mutant
+from tests.mutants.mutant import Kind
 
 _REPEATS: Final = "tests/spark/test_repeats.py"
 _ASIDE: Final = "tests/spark/test_set_aside.py"
 
-
-def _mutant(name: str, file: str, line: str, instead: str, bug: str, *by: str) -> Mutant:
-    return Mutant(name, "exactly once", file, line, instead, bug, by)
-
+_mutant = Kind("exactly once")
 
 EXACTLY_ONCE: Final = (
     _mutant(

@@ -4,17 +4,14 @@ from __future__ import annotations
 
 from typing import Final
 
-from tests.mutants.mutant import Mutant
+from tests.mutants.mutant import Kind
 
 _OWNERS: Final = "tests/api/test_flush_owners.py"
 _ENDS: Final = "tests/state/test_flushes_that_end.py"
 _HEALTH: Final = "tests/api/test_health.py"
 _TALLY: Final = "tests/state/test_tally.py"
 
-
-def _mutant(name: str, file: str, line: str, instead: str, bug: str, *by: str) -> Mutant:
-    return Mutant(name, "flushing", file, line, instead, bug, by)
-
+_mutant = Kind("flushing")
 
 FLUSHING: Final = (
     _mutant(

@@ -4,14 +4,11 @@ from __future__ import annotations
 
 from typing import Final
 
-from tests.mutants.mutant import Mutant
+from tests.mutants.mutant import Kind
 
 _STARVATION: Final = "tests/runtime/test_starvation.py"
 
-
-def _mutant(name: str, file: str, line: str, instead: str, bug: str, by: str = _STARVATION) -> Mutant:
-    return Mutant(name, "memory", file, line, instead, bug, (by,))
-
+_mutant = Kind("memory")
 
 MEMORY: Final = (
     _mutant(
@@ -20,6 +17,7 @@ MEMORY: Final = (
         "            capacity = max(2, self._mark_capacity * 2)\n",
         "            capacity = self._mark_capacity = max(2, self._mark_capacity * 2)\n",
         "The block of marks could not grow, and the next ones are written behind its end.",
+        _STARVATION,
     ),
     _mutant(
         "places-looked-at-before-they-are-there",
@@ -27,6 +25,7 @@ MEMORY: Final = (
         "        self._loop = loop\n        self._batches = []\n",
         "        self._loop = loop\n        self.total = total\n        self._batches = []\n",
         "A bulk send without memory for its places reads them while it is dropped.",
+        _STARVATION,
     ),
     _mutant(
         "refused-and-written",
@@ -35,6 +34,7 @@ MEMORY: Final = (
         "            delivery = Delivery.__new__(Delivery)\n"
         "            fill(delivery, self._chosen.open, k.size, v.size, stamp)\n            return delivery\n",
         "The record is in its batch when there is no memory for its delivery: the caller is told MemoryError, and it is written.",
+        _STARVATION,
     ),
     _mutant(
         "batch-without-a-record",

@@ -26,6 +26,8 @@ class Mutant:
     """What it stands for: one sentence, with the client or report that had it where one is known."""
     by: tuple[str, ...]
     """Arguments of pytest, the quickest first."""
+    since: str | None = None
+    """The first Python on which it is a defect: 3.14. None: on every one that is supported."""
 
     @property
     def path(self) -> Path:
@@ -35,7 +37,7 @@ class Mutant:
     @property
     def module(self) -> str | None:
         """The compiled module that has to be built again, if there is one."""
-        is_compiled = self.path.suffix in (".pyx", ".pxi")
+        is_compiled = self.path.suffix in (".pyx", ".pxi", ".h")
         return self.path.stem.partition("_")[0] if is_compiled else None
 
     def rewritten(self, sound: str) -> str:
@@ -44,3 +46,16 @@ class Mutant:
         if found != 1:
             raise LookupError(f"{self.name}: its line is {found} times in {self.path}: {self.line!r}")
         return sound.replace(self.line, self.instead)
+
+
+@attrs.frozen
+class Kind:
+    """Makes the mutants that break one part of the promise: what each file of the table is a list of."""
+
+    name: str
+
+    def __call__(
+        self, name: str, file: str, line: str, instead: str, bug: str, *by: str, since: str | None = None
+    ) -> Mutant:
+        """A mutant of this kind; the fields of a `Mutant`, in its order."""
+        return Mutant(name, self.name, file, line, instead, bug, by, since)

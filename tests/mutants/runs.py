@@ -6,7 +6,6 @@ import contextlib
 import os
 import signal
 import subprocess
-import sys
 import time
 from collections.abc import Collection, Sequence
 from pathlib import Path
@@ -89,7 +88,7 @@ def _ask(copy: Copy, arguments: Sequence[str], limit: float) -> tuple[list[str],
 
 def _pytest(copy: Copy, arguments: Sequence[str], notes: Path, limit: float) -> tuple[int, str]:
     command = [
-        *(sys.executable, "-m", "pytest", "-q", "--tb=no", "--no-header", "-p", "no:cacheprovider"),
+        *(copy.python.command, "-m", "pytest", "-q", "--tb=no", "--no-header", "-p", "no:cacheprovider"),
         *("-p", "tests.mutants.witness", *arguments),
     ]
     environment = os.environ | {

@@ -7,14 +7,17 @@ import time
 from collections import Counter
 from pathlib import Path
 
+import attrs
 import pytest
 
-from tests.mutants import runs, witness
-from tests.mutants.__main__ import Finding, report
+from tests.mutants import pythons, runs, witness
+from tests.mutants.__main__ import Finding, on_their_pythons, report
 from tests.mutants.copies import Copy
 from tests.mutants.mutant import CORE, ROOT, Mutant
+from tests.mutants.pythons import THIS, pythons_for
 from tests.mutants.runs import WIDER, NotAskedError, failures, first_failure
 from tests.mutants.table import MUTANTS
+from tools.checks import NEWEST_PYTHON
 
 LEAST = 30
 FIRST, SECOND = "tests/test_two.py::test_b", "tests/test_two.py::test_c"
@@ -161,9 +164,9 @@ def a_copy_with_tests(root: Path) -> Copy:
     return Copy(root)
 
 
-def finding(killer: str | None, *, sound: bool = True) -> Finding:
+def finding(killer: str | None, *, sound: bool = True, planted: bool = True) -> Finding:
     """What became of the first mutant."""
-    return Finding(MUTANTS[0], killer, 1.0, proven=sound)
+    return Finding(MUTANTS[0], killer, 1.0, proven=sound, planted=planted)
 
 
 @pytest.mark.parametrize(
@@ -172,11 +175,38 @@ def finding(killer: str | None, *, sound: bool = True) -> Finding:
         ([finding("a test")], 0),
         ([finding("a test"), finding(None)], 1),
         ([finding("a test", sound=False)], 1),
+        ([finding("a test"), finding(None, planted=False)], 0),
     ],
 )
 def test_the_exit_code_tells_of_survivors(
     found: list[Finding], code: int, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """0 only if every mutant was killed, by a test that passes without it."""
+    """0 only if every mutant that was planted was killed, by a test that passes without it."""
     assert report(found) == code
     assert MUTANTS[0].name in capsys.readouterr().out
+
+
+def test_a_mutant_of_a_newer_python_is_not_planted_where_there_is_none(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The table says so, and that is no survivor."""
+    monkeypatch.setattr(pythons, "other_pythons", list)
+    newer = attrs.evolve(MUTANTS[0], since="99.0")
+    (found,) = on_their_pythons([newer], 2)
+    assert not found.planted
+    assert report([found]) == 0
+    told = capsys.readouterr().out
+    assert "not planted: there is no Python 99.0 here" in told
+    assert "0 mutants killed, 0 not, 1 not planted" in told
+
+
+def test_a_mutant_of_this_python_needs_no_other(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also if it is one of every Python from some version on."""
+    monkeypatch.setattr(pythons, "other_pythons", list)
+    old = attrs.evolve(MUTANTS[0], since="3.9")
+    assert pythons_for([MUTANTS[0], old]) == {None: THIS, "3.9": THIS}
+
+
+def test_other_pythons_have_all_that_tests_need() -> None:
+    """The newest is the only one in whose environment any test may be asked."""
+    assert {mutant.since for mutant in MUTANTS} <= {None, NEWEST_PYTHON}

@@ -4,16 +4,13 @@ from __future__ import annotations
 
 from typing import Final
 
-from tests.mutants.mutant import Mutant
+from tests.mutants.mutant import Kind
 
 _MISSING: Final = "tests/scenarios/test_g_missing.py"
 _CALLS: Final = "tests/net/test_missing_topics.py"
 _CLOSING: Final = "tests/simulation/test_long_closing.py"
 
-
-def _mutant(name: str, file: str, line: str, instead: str, bug: str, *by: str) -> Mutant:
-    return Mutant(name, "telling", file, line, instead, bug, by)
-
+_mutant = Kind("telling")
 
 TOLD: Final = (
     _mutant(

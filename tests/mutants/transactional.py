@@ -4,17 +4,14 @@ from __future__ import annotations
 
 from typing import Final
 
-from tests.mutants.mutant import Mutant
+from tests.mutants.mutant import Kind
 
 _VERDICTS: Final = "tests/state/test_coordinator_verdicts.py"
 _LIFE: Final = "tests/net/test_transactions.py"
 _DOUBT: Final = "tests/net/test_transactions_in_doubt.py"
 _OTHERS: Final = "tests/net/test_transactions_taken_over.py"
 
-
-def _mutant(name: str, file: str, line: str, instead: str, bug: str, *by: str) -> Mutant:
-    return Mutant(name, "transactions", file, line, instead, bug, by)
-
+_mutant = Kind("transactions")
 
 TRANSACTIONAL: Final = (
     _mutant(
