@@ -38,11 +38,10 @@ def invoice(order: bytes | None) -> bytes:
 async def rewind(consumer: AIOKafkaConsumer, producer: Producer, places: list[TopicPartition]) -> None:
     """Go on from where the last committed transaction ended."""
     committed = await producer.committed_offsets(GROUP, places)
+    # Not seek_to_beginning(): a consumer that is looking for the end of the partition at that moment stays there.
+    beginnings = await consumer.beginning_offsets(places)
     for place in places:
-        if place in committed:
-            consumer.seek(place, committed[place].offset)
-        else:
-            await consumer.seek_to_beginning(place)
+        consumer.seek(place, committed[place].offset if place in committed else beginnings[place])
 
 
 async def copy(consumer: AIOKafkaConsumer, producer: Producer, places: list[TopicPartition]) -> None:
@@ -71,8 +70,11 @@ async def main(numbers: list[int]) -> None:
     """Work on these partitions of the orders."""
     places = [TopicPartition("orders", number) for number in numbers]
     name = "-".join(map(str, numbers))
+    # auto_offset_reset="none": orders that are not there any more end the program, in place of being passed over.
     async with (
-        AIOKafkaConsumer(bootstrap_servers=KAFKA, isolation_level="read_committed") as consumer,
+        AIOKafkaConsumer(
+            bootstrap_servers=KAFKA, isolation_level="read_committed", auto_offset_reset="none"
+        ) as consumer,
         Producer(KAFKA, transactional_id=f"invoices-of-{name}", close_timeout_ms=10_000) as producer,
     ):
         consumer.assign(places)

@@ -7,19 +7,24 @@ import signal
 from collections.abc import AsyncIterator
 
 import pytest
+from aiokafka import AIOKafkaConsumer, TopicPartition
 
 from aioproducer import Producer
-from aioproducer.testing import EmbeddedKafka
+from aioproducer.testing import EmbeddedKafka, Fault
+from examples.consume_transform_produce import GROUP, rewind
 from tests.examples.programs import ended, example, started
 
 COPIER = example("consume_transform_produce.py")
 PARTITIONS = 2
-LIMIT = 20.0
+# For what hangs: a copier starts in a second, and in nine on a machine with twenty other programs that compute.
+LIMIT = 60.0
 # Where the program is killed: at a request of this kind, before the broker has carried it out or after.
 MOMENTS = {
     1: ["AddPartitionsToTxn", "AddOffsetsToTxn", "TxnOffsetCommit"],
     2: ["InitProducerId", "TxnOffsetCommit"],
 }
+
+ON_ONE_LEVEL = pytest.mark.parametrize("kafka", [2], ids=["level2"], indirect=True)
 
 
 @pytest.fixture(params=[1, 2], ids=["level1", "level2"])
@@ -76,6 +81,9 @@ async def test_killed_anywhere(kafka: EmbeddedKafka, request: pytest.FixtureRequ
         held.release()
         found = invoices(kafka)
         assert (len(set(found)), len(found)) == (consumed(kafka), consumed(kafka))
+    # Something is always left to do: a program that has done it has come as far as to heed Ctrl-C.
+    await place_orders(kafka, range(placed, placed + 10))
+    placed += 10
     async with started(kafka, COPIER, "0", "1") as copier:
         await finished(kafka)
         copier.send_signal(signal.SIGINT)
@@ -113,6 +121,55 @@ async def test_the_second_one_takes_over(kafka: EmbeddedKafka) -> None:
     assert outdone.code == 1
     assert "ProducerFencedError" in outdone.errors
     assert invoices(kafka) == one_each(range(10))
+
+
+class LateConsumer(AIOKafkaConsumer):  # type: ignore[misc]  # aiokafka has no types
+    """A consumer that is told where the end is when it has been asked for the beginning."""
+
+    def __init__(self, held: Fault, servers: str) -> None:
+        super().__init__(bootstrap_servers=servers)
+        self._held = held
+
+    async def seek_to_beginning(self, *places: TopicPartition) -> bool:
+        """Let the answer come, and ask."""
+        self._held.release()
+        return bool(await super().seek_to_beginning(*places))
+
+    async def beginning_offsets(self, places: list[TopicPartition]) -> dict[TopicPartition, int]:
+        """Let the answer come, and ask."""
+        self._held.release()
+        return dict(await super().beginning_offsets(places))
+
+
+@ON_ONE_LEVEL
+async def test_a_late_answer_passes_over_no_order(kafka: EmbeddedKafka) -> None:
+    """A consumer begins with the first order, also if it is told meanwhile where the last one is."""
+    await place_orders(kafka, range(10))
+    places = [TopicPartition("orders", partition) for partition in range(PARTITIONS)]
+    held = kafka.faults.delay(api="ListOffsets")
+    async with (
+        LateConsumer(held, kafka.bootstrap_servers) as consumer,
+        Producer(kafka.bootstrap_servers, transactional_id="one") as producer,
+    ):
+        consumer.assign(places)
+        async with asyncio.timeout(LIMIT):
+            await held.reached()
+            await rewind(consumer, producer, places)
+            assert [await consumer.position(place) for place in places] == [0, 0]
+
+
+@ON_ONE_LEVEL
+async def test_orders_that_are_gone_end_it(kafka: EmbeddedKafka) -> None:
+    """Where the next order should be is nothing: that is an error, and not a reason to go on with later orders."""
+    await place_orders(kafka, range(10))
+    producer = Producer(kafka.bootstrap_servers, transactional_id="one")
+    async with producer, producer.transaction() as tx:
+        tx.send_offsets({("orders", 1): 1_000}, GROUP)
+    async with started(kafka, COPIER, "1") as copier, asyncio.timeout(LIMIT):
+        last = await ended(copier)
+    assert last.code == 1
+    assert "OffsetOutOfRangeError" in last.errors
+    assert invoices(kafka) == []
 
 
 async def test_what_it_cannot_handle_ends_it(kafka: EmbeddedKafka) -> None:
