@@ -307,7 +307,7 @@ class Transactions:
         self.acked_before = self.engine.tally.totals.acked
         self.began_at = self.loop.time()
         self.used = level == 1
-        self.sequences.gate = self.parts.partitions if level == 1 else None
+        self.sequences.begin(self.parts.partitions if level == 1 else None)
         self.engine.settlement.ending = None
         self.on_door()
 
@@ -596,8 +596,8 @@ class Transactions:
     async def _why_not_ended(self, connection: Connection, identity: Identity, code: int) -> int:
         """An end is refused also while the markers of the transaction before are written: then it is asked again."""
         looked, standing = await look(connection, self.coordinator)
-        busy = not looked and standing.comes_before(identity)
-        return CONCURRENT_TRANSACTIONS if busy else code
+        ours = not looked and standing.belongs_to(identity)
+        return CONCURRENT_TRANSACTIONS if ours else code
 
     def _end_behind_the_commit(self, error: KafkaError) -> None:
         """This producer may not go on, but what it has committed is committed, and who waits for that is told so."""

@@ -26,11 +26,28 @@ class CoordinatedIdentity(Sequences):
 
     def __init__(self) -> None:
         super().__init__()
-        # Only these partitions may be sent to, where a transaction has to know them before.
-        self.gate: set[tuple[str, int]] | None = None
+        # A transaction was begun under the present identity.
+        self._begun = False
+        # Only these partitions may be sent to, where the coordinator has to know the partitions of a transaction before.
+        self._added: set[tuple[str, int]] | None = None
+
+    def begin(self, added: set[tuple[str, int]] | None) -> None:
+        """A transaction begins: its records are sent under the present identity, and only to `added` unless that is None."""
+        self._begun, self._added = True, added
+
+    def obtained(self, producer_id: int, epoch: int) -> None:
+        """The coordinator gave this identity, and has ended what was open under the one before.
+
+        Records that were accepted before are not sent any more: they would become part of the next transaction.
+        """
+        super().obtained(producer_id, epoch)
+        self._begun = False
 
     def _is_shut_out(self, queue: PartitionQueue) -> bool:
-        return self.gate is not None and (queue.topic.name, queue.index) not in self.gate
+        return not self._begun or not self._is_added(queue)
+
+    def _is_added(self, queue: PartitionQueue) -> bool:
+        return self._added is None or (queue.topic.name, queue.index) in self._added
 
     def must_keep(self, queue: PartitionQueue) -> bool:
         """Whether the partition has numbers of the present epoch, which cannot be begun again at 0."""

@@ -32,14 +32,15 @@ class Standing(NamedTuple):
         """
         return (self.producer_id, self.epoch) == following(identity) and self.state in states
 
-    def comes_before(self, identity: Identity) -> bool:
-        """Whether the transaction is still being ended whose end gave this identity.
+    def belongs_to(self, identity: Identity) -> bool:
+        """Whether this identity is the newest, so that no other producer has taken over.
 
-        Until then Kafka takes only the former epoch for valid. Where the epochs were used up, the identity is of a producer id that
-        counts only afterwards.
+        The coordinator refuses it all the same while it writes the markers of the transaction whose end gave the identity: until
+        then Kafka takes only the former epoch for valid. The markers may be complete when the standing is read. Where the epochs
+        were used up, the identity has a new producer id, which the coordinator shows only afterwards.
         """
         used_up = self.epoch > LAST_EPOCH and identity[1] == 0
-        return self.state in PREPARING and ((self.producer_id, self.epoch) == identity or used_up)
+        return (self.producer_id, self.epoch) == identity or (self.state in PREPARING and used_up)
 
 
 class Move(enum.Enum):

@@ -31,10 +31,26 @@ DAYS: Final = (
     _mutant(
         "fenced-by-its-own-commit",
         "_net/transactions.py",
-        "        busy = not looked and standing.comes_before(identity)",
-        "        busy = False",
+        "        ours = not looked and standing.belongs_to(identity)",
+        "        ours = False",
         "An abort or a new epoch is asked for while the markers of the commit before are written: Kafka's PRODUCER_FENCED is believed.",
         _LATE,
+    ),
+    _mutant(
+        "fenced-as-the-markers-are-complete",
+        "_state/standing.py",
+        "        return (self.producer_id, self.epoch) == identity or (self.state in PREPARING and used_up)",
+        "        return self.state in PREPARING and ((self.producer_id, self.epoch) == identity or used_up)",
+        "An end is refused while markers are written, and they are complete when the producer asks why: the refusal is believed.",
+        _LATE,
+    ),
+    _mutant(
+        "sent-in-the-next-transaction",
+        "_state/coordinated_identity.py",
+        "        self._begun = False\n\n    def _is_shut_out",
+        "        self._begun = True\n\n    def _is_shut_out",
+        "Records of a transaction that outlived its time leave under the epoch of the next one, and are committed with it.",
+        "tests/scenarios/test_quiet_times.py",
     ),
     _mutant(
         "fenced-when-epochs-are-used-up",

@@ -49,7 +49,7 @@ TRANSACTIONAL: Final = (
     _mutant(
         "partitions-not-added",
         "_state/coordinated_identity.py",
-        "        return self.gate is not None and (queue.topic.name, queue.index) not in self.gate",
+        "        return not self._begun or not self._is_added(queue)",
         "        return False",
         "Records leave before their partition is a part of the transaction: nobody ends it there.",
         "tests/state/test_transactional_sequences.py",

@@ -8,8 +8,9 @@ from typing import Any, Final
 
 import pytest
 
-from aioproducer import MetadataTimeoutError, Outcome, Producer, RecordError
+from aioproducer import MetadataTimeoutError, Outcome, Producer, RecordError, TransactionAbortedError
 from aioproducer._core import murmur2
+from tests.effort import SCENARIO, seeds
 from tests.scenarios.support import TOPIC, all_acked, leader, outcomes, scenario, send, stage
 from tests.simulation.world import World, simulate
 
@@ -114,6 +115,36 @@ def test_a_quiet_time_before_the_first_transaction(version: int, pause: float) -
         world.forgotten.add(TOPIC)
 
     simulate(play, 1, transaction_version=version)
+
+
+@pytest.mark.parametrize("with_offsets", [True, False])
+@pytest.mark.parametrize("version", VERSIONS)
+def test_a_transaction_that_outlives_its_time(version: int, *, with_offsets: bool) -> None:
+    """The coordinator has aborted it: nothing of it becomes part of the next transaction."""
+
+    async def play(world: World) -> None:
+        producer = await stage(
+            world, transactional_id="orders", transaction_timeout_ms=10_000, batch_size=0, linger_ms=0
+        )
+        with pytest.raises(TransactionAbortedError):
+            async with producer.transaction() as tx:
+                await producer.send(TOPIC, b"early", partition=0)
+                await producer.flush()
+                # By now the transaction is over, and the first record in the partition goes alone.
+                await asyncio.sleep(100)
+                for _ in range(3):
+                    await producer.send(TOPIC, b"late", partition=0)
+                if with_offsets:
+                    tx.send_offsets({(TOPIC, 0): 1}, "readers")
+        assert all(known.rests for known in world.kafka._cluster.transactions.all())
+        for value in (b"after", b"later"):
+            await transact(producer, value)
+        seen = {record.value for record in world.kafka.records(TOPIC)}
+        assert seen == {b"after", b"later"}
+        world.forgotten.add(TOPIC)
+
+    for seed in seeds(SCENARIO):
+        simulate(play, seed, transaction_version=version)
 
 
 @pytest.mark.parametrize("version", VERSIONS)

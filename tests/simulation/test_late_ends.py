@@ -8,6 +8,8 @@ from typing import Any
 import pytest
 
 from aioproducer import CommitOutcomeUnknownError, Producer, TransactionAbortedError
+from aioproducer.testing.codes import Code
+from aioproducer.testing.transactions import Identity, TransactionRefusal, Transactions
 from tests.simulation.world import World, simulate
 
 TOPIC = "t"
@@ -72,6 +74,46 @@ def test_an_abort_while_markers_are_written(version: int, begins_at: int) -> Non
         assert _seen(world) == [b"a", b"b"]
 
     simulate(play, version, transaction_version=version)
+
+
+def test_an_abort_that_is_refused_just_before_the_markers_are_complete(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """When the producer asks why, they are complete: the coordinator shows the identity that it has just refused."""
+
+    async def play(world: World) -> None:
+        producer = await _stage(world)
+        await _committed_late(world, producer, b"a")
+        refusals = _complete_the_markers_behind_a_refusal(monkeypatch)
+        await producer.begin_transaction()
+        await producer.send(TOPIC, b"dropped", partition=0)
+        await asyncio.sleep(0.1)
+        await producer.abort_transaction()
+        async with producer.transaction():
+            await producer.send(TOPIC, b"b", partition=0)
+        assert refusals == [Code.PRODUCER_FENCED]
+        assert _seen(world) == [b"a", b"b"]
+
+    simulate(play, 1, transaction_version=2)
+
+
+def _complete_the_markers_behind_a_refusal(monkeypatch: pytest.MonkeyPatch) -> list[Code]:
+    """From now on the markers are complete as soon as an end was refused; returns the refusals."""
+    end = Transactions.end
+    refusals: list[Code] = []
+
+    def refuse_then_complete(transactions: Transactions, *arguments: Any, **options: Any) -> Identity:
+        try:
+            return end(transactions, *arguments, **options)
+        except TransactionRefusal as refused:
+            refusals.append(refused.error)
+            known = transactions.get(NAME)
+            assert known is not None
+            transactions._finish(known)
+            raise
+
+    monkeypatch.setattr(Transactions, "end", refuse_then_complete)
+    return refusals
 
 
 def _without_the_second_partition(world: World) -> None:

@@ -15,6 +15,7 @@ from aioproducer._state.accumulator import Accumulator, Limits
 from aioproducer._state.admission import Admission, ReadyRecord, Waiting
 from aioproducer._state.backoff import Backoff
 from aioproducer._state.batches import QueuedBatch
+from aioproducer._state.coordinated_identity import CoordinatedIdentity
 from aioproducer._state.facts import NO_TOPIC_ID
 from aioproducer._state.flushing import Flush
 from aioproducer._state.identities import sequences_of
@@ -163,6 +164,8 @@ class Machines:
         )
         if self.idempotent and self.identity is not None:
             self.sequences.obtained(*self.identity)
+        if isinstance(self.sequences, CoordinatedIdentity):
+            self.sequences.begin(None)
         self.accumulator = Accumulator(
             self.limits, Budget(self.memory), self.sequences, rng, loop=self.loop, unseen_log=self.unseen
         )

@@ -1,4 +1,4 @@
-"""Sequence numbers in transactions: nobody but the coordinator gives an epoch, and nobody leaves before the gate is open."""
+"""Sequence numbers in transactions: only the coordinator gives an epoch, and a record leaves under the epoch of its transaction."""
 
 from __future__ import annotations
 
@@ -49,16 +49,33 @@ def test_those_of_others_do_not() -> None:
     assert not bytes(batch.view())[22] & TRANSACTIONAL
 
 
-def test_nothing_leaves_before_its_partition_was_added(m: Machines) -> None:
-    """On the older version of the protocol; then it leaves when somebody looks again."""
-    gate: set[tuple[str, int]] = set()
+def begin(m: Machines, added: set[tuple[str, int]] | None = None) -> None:
+    """A transaction begins."""
     assert isinstance(m.sequences, CoordinatedIdentity)
-    m.sequences.gate = gate
+    m.sequences.begin(added)
+
+
+def test_nothing_leaves_before_its_partition_was_added(m: Machines) -> None:
+    """On the older version of the protocol; then it leaves when its partition is considered again."""
+    added: set[tuple[str, int]] = set()
+    begin(m, added)
     m.fill(b"a")
     assert m.drain() == []
-    gate.add(("t", 0))
+    added.add(("t", 0))
     m.accumulator.consider(m.queue(), m.now)
     assert m.only().record_count == 1
+
+
+def test_no_record_leaves_under_the_epoch_of_the_next_transaction(m: Machines) -> None:
+    """The coordinator has ended its transaction and given the next epoch; neither a new batch nor a repetition is sent."""
+    (repeated,) = send(m, 1)
+    m.fill(b"b")
+    m.answer(repeated, CONCURRENT)
+    m.wait_for_retry()
+    m.sequences.obtained(7000, 9)
+    assert m.drain() == []
+    m.settlement.end_all(lambda _: TransactionAbortedError(), m.now)
+    assert m.is_clean()
 
 
 @pytest.mark.parametrize("code", [OUT_OF_ORDER, INVALID_EPOCH, UNKNOWN_PRODUCER])
@@ -104,6 +121,7 @@ def test_a_new_identity_mends_everything(m: Machines, lost: list[KafkaError]) ->
     m.settlement.end_all(lambda _: TransactionAbortedError(), m.now)
     m.sequences.obtained(7000, 9)
     m.settlement.ending = None
+    begin(m)
     m.fill(b"c")
     batch = m.only()
     assert (batch.identity, batch.sequence) == ((7000, 9), 0)
