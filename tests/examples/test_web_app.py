@@ -15,6 +15,7 @@ from aioproducer import (
     AuthorizationError,
     BufferFullError,
     DeliveryTimeoutError,
+    Health,
     KafkaError,
     MetadataTimeoutError,
     Outcome,
@@ -137,3 +138,29 @@ async def test_broken_orders(mock: MockProducer) -> None:
     async with httpx.AsyncClient(transport=transport, base_url="http://shop") as client:
         answer = await client.post("/orders", json={"customer": "alice"})
     assert (answer.status_code, mock.history) == (422, ())
+
+
+@pytest.mark.parametrize(
+    ("connected", "answered", "failed", "status"),
+    [
+        pytest.param(0, None, None, 503, id="never answered"),
+        pytest.param(0, 600.0, None, 200, id="nothing to do for long"),
+        pytest.param(0, 600.0, 900.0, 200, id="an error that is over"),
+        pytest.param(0, 600.0, 3.0, 503, id="cut off"),
+        pytest.param(1, 600.0, 3.0, 200, id="connected"),
+    ],
+)
+async def test_readiness(
+    mock: MockProducer, connected: int, answered: float | None, failed: float | None, status: int
+) -> None:
+    """Connections that nobody uses are closed: what counts then is whether the last thing that was heard was an answer."""
+    told = Health(
+        state="running",
+        connected_brokers=connected,
+        answered_seconds_ago=answered,
+        last_error_seconds_ago=failed,
+    )
+    mock.health = lambda: told  # type: ignore[method-assign]  # what it would tell
+    transport = httpx.ASGITransport(app)
+    async with httpx.AsyncClient(transport=transport, base_url="http://shop") as client:
+        assert (await client.get("/health")).status_code == status

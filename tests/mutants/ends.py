@@ -43,4 +43,20 @@ ENDS: Final = (
         "Brokers that the metadata leaves out and that lead nothing are kept.",
         _EVERYTHING_ENDS,
     ),
+    _mutant(
+        "losses-of-each-topic-kept-for-ever",
+        "_state/tally.py",
+        "        self.losses_by_topic[listed(topic, self.losses_by_topic)] += count",
+        "        self.losses_by_topic[topic] += count",
+        "Each topic that ever lost a record is counted by its name.",
+        "tests/state/test_tally.py",
+    ),
+    _mutant(
+        "former-brokers-count-as-alive",
+        "_state/accumulator.py",
+        "        del self.nodes[node_id]\n        self.share_memory(self.dead - {node_id})",
+        "        del self.nodes[node_id]",
+        "A broker that has left the cluster counts as one that answers: those that do not may only hold half of the memory.",
+        "tests/state/test_accumulator.py",
+    ),
 )

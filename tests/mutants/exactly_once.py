@@ -132,4 +132,12 @@ EXACTLY_ONCE: Final = (
         "A transaction that is written again has only the rows that had not come before.",
         f"{_ASIDE}::test_rows_are_kept_from_the_first",
     ),
+    _mutant(
+        "missing-topic-found-out-by-the-transaction",
+        "spark/inspection.py",
+        "            wrong |= await self._misdirected(parcel)",
+        "            pass",
+        "A row for a topic that is not there is sent all the same, and costs the transaction.",
+        f"{_ASIDE}::test_what_is_known_before_it_is_sent",
+    ),
 )

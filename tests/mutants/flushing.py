@@ -190,4 +190,12 @@ FLUSHING: Final = (
         "The mock's report counts records that were sent behind the call.",
         f"{_OWNERS}::test_a_mock_waits_for_the_test_and_tells_no_more",
     ),
+    _mutant(
+        "scope-begins-with-the-producer",
+        "owners.py",
+        "        self.told = self._now()\n",
+        "",
+        "The first report of a scope has the failures of all that was sent before it.",
+        f"{_OWNERS}::test_a_scope_begins_where_it_is_entered",
+    ),
 )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Final
 
@@ -19,7 +20,7 @@ class Mutant:
     kind: str
     """The part of the promise that it breaks: the heading under which the table lists it."""
     file: str
-    """Below `aioproducer/`."""
+    """From `aioproducer/` on; what stands beside that begins with `../`."""
     line: str
     instead: str
     bug: str
@@ -32,7 +33,7 @@ class Mutant:
     @property
     def path(self) -> Path:
         """The file, from the root of a tree."""
-        return Path("aioproducer", self.file)
+        return Path(os.path.normpath(Path("aioproducer", self.file)))
 
     @property
     def module(self) -> str | None:

@@ -98,4 +98,28 @@ QUIET: Final = (
         "One answer from a broker that lags behind keeps a topic out of use for a minute.",
         "tests/state/test_metadata.py",
     ),
+    _identity(
+        "the-client-raises-a-transactional-epoch",
+        "_state/coordinated_identity.py",
+        '        """Nothing is lost: what is counted under the present epoch is kept (`must_keep`)."""\n',
+        "        producer_id, epoch = self._identity or (-1, -1)\n        self._identity = (producer_id, epoch + 1)\n",
+        "A topic idles out, the client raises the epoch of a transactional producer by itself, and takes itself for fenced.",
+        f"{_QUIET_TIMES}::test_a_transactional_producer_survives_a_quiet_time",
+    ),
+    _order(
+        "calls-of-a-vanished-partition-go-to-the-end",
+        "_state/admission.py",
+        "        self.topic_lines.setdefault(call.topic, Line()).calls.appendleft(call)",
+        "        self.topic_lines.setdefault(call.topic, Line()).calls.append(call)",
+        "Calls that waited for memory of a partition that is gone come behind calls that were made later.",
+        "tests/state/test_moving_lines.py",
+    ),
+    _waking(
+        "bulk-waits-for-a-partition-that-is-gone",
+        "_state/bulk.py",
+        "        admission.drop_part(self)\n        self.whole.alone = None",
+        "        admission.drop_part(self)",
+        "A bulk send goes on waiting for memory of a partition that is gone.",
+        f"{_QUIET_TIMES}::test_a_call_waits_for_memory_of_a_partition_that_is_gone",
+    ),
 )

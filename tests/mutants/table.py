@@ -8,6 +8,7 @@ from tests.mutants.answers import ANSWERS
 from tests.mutants.busy import BUSY
 from tests.mutants.callers import CALLERS
 from tests.mutants.days import DAYS
+from tests.mutants.driver import DRIVER
 from tests.mutants.ends import ENDS
 from tests.mutants.exactly_once import EXACTLY_ONCE
 from tests.mutants.flushing import FLUSHING
@@ -44,6 +45,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     *BUSY,
     *ENDS,
     *TOLD,
+    *DRIVER,
     *QUIET,
     *DAYS,
     *CALLERS,

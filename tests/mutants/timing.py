@@ -16,8 +16,8 @@ TIMING: Final = (
     _mutant(
         "wall-clock-for-a-deadline",
         "_net/intake.py",
-        "record_deadline=0.0 if timeout is None else now + timeout,",
-        "record_deadline=0.0 if timeout is None else self.engine.wall_ms() / 1000 + timeout,",
+        "0.0 if timeout is None else now + timeout,",
+        '0.0 if timeout is None else __import__("time").time() + timeout,',
         "The deadline of a record is set by the wall clock and judged by the monotonic one (confluent's _buffer_timeout_manager uses the wall clock for durations).",
         "tests/api/test_failures.py::test_timeout_of_one_record",
     ),

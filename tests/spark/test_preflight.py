@@ -5,11 +5,13 @@ from __future__ import annotations
 import asyncio
 import sys
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
 from aioproducer import ConfigurationError
-from aioproducer.spark.interpreter import name_another_python
+from aioproducer.spark.interpreter import name_another_python, warn_of_another_python
 from aioproducer.spark.preflight import check_kafka
 from aioproducer.testing import EmbeddedKafka
 from tests.spark.attempts import TOPIC, options_for
@@ -39,3 +41,35 @@ def test_another_python_is_named(tmp_path: Path) -> None:
     other.symlink_to(own.resolve())
     assert name_another_python(str(other), sys.executable) == str(other)
     assert "not there" in (name_another_python(str(tmp_path / "gone"), sys.executable) or "")
+
+
+def session(master: str, python: str) -> Any:
+    """What is asked of a session of Spark."""
+    return SimpleNamespace(sparkContext=SimpleNamespace(master=master, pythonExec=python))
+
+
+def test_another_python_is_told_where_the_workers_are_on_this_machine(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """With what to set; on a cluster other paths are what one expects, and Spark Connect does not tell."""
+    other = tmp_path / "python3"
+    other.symlink_to(Path(sys.executable).resolve())
+    connect: Any = SimpleNamespace()
+    for quiet in (
+        session("local[2]", sys.executable),
+        session("spark://host:7077", str(other)),
+        connect,
+    ):
+        warn_of_another_python(quiet)
+    assert caplog.messages == []
+    warn_of_another_python(session("local[2]", str(other)))
+    (told,) = caplog.messages
+    assert told.startswith(f"Spark's workers run {other}, and this program runs {sys.executable}")
+    assert f"set PYSPARK_PYTHON={sys.executable} before Spark starts" in told
+
+
+async def test_a_missing_topic_for_dead_letters_is_told_as_well(kafka: EmbeddedKafka) -> None:
+    """Before the first bad row comes."""
+    options = options_for(kafka, **{"on.error": "dead"})
+    with pytest.raises(ConfigurationError, match=r"topic 'dead' does not exist: create it first"):
+        await asyncio.to_thread(check_kafka, options)

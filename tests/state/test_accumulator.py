@@ -362,6 +362,17 @@ def test_dead_brokers_may_hold_half_of_the_memory(m: Machines) -> None:
     assert m.node(1).lane.room_for(m.memory)
 
 
+def test_a_broker_that_has_left_is_none_that_is_alive(m: Machines) -> None:
+    """When the last one is forgotten that did answer, those that do not may hold all of the memory."""
+    m.learn(1, 2)
+    m.accumulator.share_memory({1})
+    m.learn(1, 1)
+    assert not m.node(1).lane.room_for(m.memory)
+    assert m.accumulator.unused_nodes({1}) == [2]
+    m.accumulator.drop_node(2)
+    assert m.node(1).lane.room_for(m.memory)
+
+
 def test_dead_brokers_share_their_half(m: Machines) -> None:
     """Two that do not answer, and what has no leader, hold no more together than one alone."""
     m.learn(1, 2, 3, -1)

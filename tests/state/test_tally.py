@@ -6,6 +6,7 @@ import math
 
 import pytest
 
+from aioproducer._state import tally as tally_of_producer
 from aioproducer._state.flushing import FIRST_ERRORS, Flush
 from aioproducer._state.tally import KEPT_FAILURES, Buckets, Tally, error_name
 from aioproducer.errors import BrokerError, DeliveryError, DeliveryTimeoutError, KafkaError
@@ -168,6 +169,15 @@ def test_losses_are_counted_by_error_and_topic() -> None:
     assert tally.failed_by_error == {"TOPIC_AUTHORIZATION_FAILED": 2, "DeliveryTimeoutError": 1}
     assert tally.losses_by_topic == {"a": 2, "b": 1}
     assert tally.unknown == 1
+
+
+def test_topics_of_losses_are_counted_by_name_up_to_a_number(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Those that come later are counted together; a producer may lose records of ever new topics."""
+    monkeypatch.setattr(tally_of_producer, "MOST_TOPICS", 2)
+    tally = Tally()
+    for topic in ("a", "b", "c", "d", "a"):
+        tally.failed(topic, 1, DeliveryError("late"), 0.0)
+    assert tally.losses_by_topic == {"a": 2, "b": 1, "_other": 2}
 
 
 def test_no_record_no_count() -> None:
