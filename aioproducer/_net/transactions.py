@@ -309,6 +309,8 @@ class Transactions:
         self.used = level == 1
         self.sequences.begin(self.parts.partitions if level == 1 else None)
         self.engine.settlement.ending = None
+        # What was lost in a transaction before was given up with it, and keeps nothing of this one from being written.
+        self.engine.settlement.gaps_seen()
         self.on_door()
 
     def on_refused(self, error: BaseException) -> None:

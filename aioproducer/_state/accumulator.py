@@ -581,6 +581,12 @@ class Accumulator:
             batch = self._rewritten(queue, batch)
         return batch
 
+    def shut(self, batch: QueuedBatch, now: float) -> None:
+        """The open batch takes no more records, and leaves as it is."""
+        self._detach(batch.queue, batch)
+        self._close(batch)
+        self.consider(batch.queue, now)
+
     def _detach(self, queue: PartitionQueue, batch: QueuedBatch) -> None:
         # The batch takes no more records: the next record opens another.
         if queue.open is batch:

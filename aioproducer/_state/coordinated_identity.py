@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from aioproducer._state.queues import NEVER
 from aioproducer._state.sequences import OUT_OF_ORDER_SEQUENCE, Sequences
 
 if TYPE_CHECKING:
@@ -72,4 +71,4 @@ class CoordinatedIdentity(Sequences):
         To begin at 0 again would be wrong where the answer that told of the new topic came from a broker that lags behind: a
         leader that knows the numbers of this epoch would take records for a repetition, and acknowledge what it does not write.
         """
-        queue.confirmed_at = NEVER
+        super().remade(queue)

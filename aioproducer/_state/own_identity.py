@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from aioproducer._state.queues import NEVER
 from aioproducer._state.sequences import Sequences
 
 if TYPE_CHECKING:
@@ -92,5 +91,5 @@ class OwnIdentity(Sequences):
 
     def remade(self, queue: PartitionQueue) -> None:
         """Begin at 0 under a newer epoch: a broker may still hold the former topic, and know the numbers of this epoch."""
-        queue.confirmed_at = NEVER
+        super().remade(queue)
         queue.broken = queue.identity is not None

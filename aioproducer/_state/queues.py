@@ -70,6 +70,7 @@ class PartitionQueue(Partition):
         "next_sequence",
         "node",
         "numbered",
+        "numbered_before",
         "queue",
         "sent",
     )
@@ -87,6 +88,8 @@ class PartitionQueue(Partition):
         self.next_sequence = 0
         # How many batches were ever given numbers.
         self.numbered = 0
+        # ... and how many of those when the topic was made anew.
+        self.numbered_before = 0
         # When a batch of this producer id was last acknowledged: the leader knew then which number comes next.
         self.confirmed_at = NEVER
         # The sequence has a gap that no batch will fill: only a new epoch goes on from here.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING
 
 from aioproducer._core import BATCH_OVERHEAD, record_size
@@ -26,8 +27,9 @@ def _stored(batch: QueuedBatch) -> list[StoredRecord]:
 
 def without_settled(batch: QueuedBatch, make: Callable[[QueuedBatch, int], QueuedBatch]) -> QueuedBatch:
     """The same batch without the records that were withdrawn or have expired; they stay settled in the old one."""
-    limit = max(batch.limit, batch.plain_size, batch.size) + BATCH_OVERHEAD
-    return _rewrite(batch, make, limit, set(batch.pending_indexes()))[0]
+    # Without a limit: timestamps are written as distances from that of the first record, so that without it all others may take
+    # more bytes than before.
+    return _rewrite(batch, make, math.inf, set(batch.pending_indexes()))[0]
 
 
 def split(
@@ -51,7 +53,7 @@ def largest_record(batch: QueuedBatch) -> int:
 
 
 def _rewrite(
-    batch: QueuedBatch, make: Callable[[QueuedBatch, int], QueuedBatch], limit: int, wanted: set[int]
+    batch: QueuedBatch, make: Callable[[QueuedBatch, int], QueuedBatch], limit: float, wanted: set[int]
 ) -> list[QueuedBatch]:
     deadlines, accepted = batch.deadlines(), batch.accepted_times()
     places: list[tuple[Batch, int] | None] = []

@@ -70,16 +70,20 @@ class Sequences(ABC):
         """True when a producer id has to be asked for (InitProducerId)."""
         return False
 
+    def remade(self, queue: PartitionQueue) -> None:
+        """The topic was deleted and created again: its leaders know nothing of this producer.
+
+        What still answers for batches that were numbered before may be the former topic.
+        """
+        queue.confirmed_at = NEVER
+        queue.numbered_before = queue.numbered
+
     # -- what differs between producers
 
     @property
     @abstractmethod
     def transactional(self) -> bool:
         """Whether batches are part of a transaction."""
-
-    @abstractmethod
-    def remade(self, queue: PartitionQueue) -> None:
-        """The topic was deleted and created again: its leaders know nothing of this producer."""
 
     @abstractmethod
     def must_keep(self, queue: PartitionQueue) -> bool:
@@ -201,8 +205,9 @@ class Sequences(ABC):
     # -- what became of batches
 
     def acknowledged(self, queue: PartitionQueue, batch: QueuedBatch, now: float) -> None:
-        """The batch is in the log."""
-        if self._forget(queue, batch) and batch.identity == queue.identity:
+        """The batch is in the log: in that of the former topic perhaps, which says nothing about the present one."""
+        known = self._forget(queue, batch) and batch.nth > queue.numbered_before
+        if known and batch.identity == queue.identity:
             queue.confirmed_at = now
             queue.broken = queue.broken and not self._runs_on(queue, batch)
 
@@ -276,9 +281,6 @@ class Unnumbered(Sequences):
         if batch.identity is None:
             batch.identity = ANONYMOUS
             stamp_anonymous(batch)
-
-    def remade(self, queue: PartitionQueue) -> None:
-        """Nothing is counted."""
 
     def must_keep(self, queue: PartitionQueue) -> bool:
         """Nothing is counted."""

@@ -475,7 +475,9 @@ class Settlement:
             if due.watched_until <= now and not due.settled:
                 self._expire(due, now)
         for batch in self.accumulator.old(now):
-            self._expire(batch, now)
+            # In gapless mode one that was lost before it ends it.
+            if not batch.settled:
+                self._expire(batch, now)
 
     def _expire(self, batch: QueuedBatch, now: float) -> None:
         if batch.gap is not None and not batch.attempts:
@@ -505,7 +507,7 @@ class Settlement:
         self.on_lost(error)
         # What was written once goes on as a whole, with the records that are lost to their senders.
         if self.gapless and not batch.attempts:
-            self._open_gap(batch, error, now, number, after=indexes[-1])
+            self._open_gap(batch, error, now, number, after=indexes[0])
 
     def _too_late(self, batch: QueuedBatch, now: float, *, written: bool) -> DeliveryTimeoutError:
         return DeliveryTimeoutError(
@@ -598,6 +600,9 @@ class Settlement:
             rest = [index for index in batch.pending_indexes() if index > after]
             if rest:
                 self._end_some(batch, rest, gap.error(batch, now), now)
+        if not batch.settled and queue.open is batch:
+            # What is accepted from now on is behind the loss.
+            self.accumulator.shut(batch, now)
         behind = {other for other in (*queue.sent, *queue.queue) if other.order > batch.order}
         for other in sorted(behind, key=lambda other: other.order):
             self._end_behind(other, gap, now)

@@ -63,10 +63,19 @@ ORDER: Final = (
     ),
     _mutant(
         "topic-made-anew-taken-for-known",
-        "_state/own_identity.py",
-        "        queue.confirmed_at = NEVER\n        queue.broken",
-        "        queue.broken",
+        "_state/sequences.py",
+        "        queue.confirmed_at = NEVER\n        queue.numbered_before",
+        "        queue.numbered_before",
         "A topic was deleted and made again, and its leaders are taken to know the producer.",
+        _STRANGERS,
+    ),
+    _mutant(
+        "former-topic-speaks-for-the-present-one",
+        "_state/sequences.py",
+        "        known = self._forget(queue, batch) and batch.nth > queue.numbered_before",
+        "        known = self._forget(queue, batch)",
+        "A late answer of a topic that was deleted is taken to show that the leaders of its successor know the producer: of two "
+        "batches that are pipelined there, the second gets in before the first.",
         _STRANGERS,
     ),
     _mutant(

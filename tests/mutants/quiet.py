@@ -45,8 +45,8 @@ QUIET: Final = (
     _identity(
         "transactional-count-begins-again",
         "_state/coordinated_identity.py",
-        "        queue.confirmed_at = NEVER",
-        "        queue.confirmed_at, queue.identity = NEVER, None",
+        "        super().remade(queue)",
+        "        super().remade(queue)\n        queue.identity = None",
         "A topic seems to be remade, and numbers of the epoch are given twice: records are acknowledged and not written.",
         _TRANSACTIONAL_SEQUENCES,
     ),

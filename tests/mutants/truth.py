@@ -149,4 +149,13 @@ TRUTH: Final = (
         "The latest timestamp of the batch, with which Kafka answers a repetition, is told as every record's own time.",
         "tests/state/test_repeated_append_times.py",
     ),
+    _mutant(
+        "rewritten-in-two-and-one-of-them-lost",
+        "_state/rewriting.py",
+        "return _rewrite(batch, make, math.inf, set(batch.pending_indexes()))[0]",
+        "return _rewrite(batch, make, batch.size + BATCH_OVERHEAD, set(batch.pending_indexes()))[0]",
+        "Timestamps are distances from the first one, so that a batch without its first record takes more bytes; what does not fit "
+        "into the old size comes into a second batch, which nobody sends.",
+        "tests/state/test_rewriting.py",
+    ),
 )

@@ -607,6 +607,19 @@ async def test_a_kept_transaction_cannot_be_used_in_the_next(clerk: Producer[Any
             first.send_offsets({("source", 0): 1}, "readers")
 
 
+async def test_a_gap_is_over_with_its_transaction(make: Make, ledger: EmbeddedKafka) -> None:
+    """What was lost was given up with the transaction, whether somebody looked or not: the next one has all its records."""
+    producer = make(ledger, transactional_id=NAME, gapless=True)
+    await producer.start()
+    ledger.faults.error("INVALID_RECORD", topic="one", partition=0)
+    with pytest.raises(TransactionAbortedError):
+        async with producer.transaction():
+            await producer.send("one", b"lost", partition=0)
+    async with producer.transaction():
+        await producer.send("one", b"kept", partition=0)
+    assert seen(ledger) == [b"kept"]
+
+
 async def test_a_transaction_that_was_not_begun_says_so(clerk: Producer[Any, Any]) -> None:
     """Also while another is open, that was begun by hand."""
     await clerk.begin_transaction()

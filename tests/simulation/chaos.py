@@ -13,6 +13,8 @@ from tests.simulation.world import World
 
 RECORDS: Final = 1_000
 LASTS: Final = 10.0
+TIMES: Final = ((), (), (0, *(1_700_000_000_000,) * 9))
+"""Timestamps are written as distances from that of the first record, so that a batch without it has another size."""
 
 
 @attrs.define
@@ -22,6 +24,8 @@ class Life:
     world: World
     producer: Producer[Any, Any]
     records: int = 0
+    times: tuple[int, ...] = ()
+    """What the records have for timestamps; none: the time at which they are accepted."""
 
     async def task(self, share: int) -> None:
         """Send a share of the records, in one of the ways in which users send."""
@@ -45,6 +49,8 @@ class Life:
             arguments["headers"] = (("name", b"value"), ("none", None))
         if rng.random() < 0.1:
             arguments["timeout"] = rng.uniform(0.05, 30.0)
+        if self.times and rng.random() < 0.9:
+            arguments["timestamp"] = rng.choice(self.times)
         return arguments
 
     def _filling(self) -> bytes:
@@ -133,7 +139,7 @@ async def live(world: World) -> Storm:
         settings["delivery_timeout_ms"] = 8_000
     producer = world.producer(**settings)
     await producer.start()
-    life, storm = Life(world, producer), Storm(world)
+    life, storm = Life(world, producer, times=rng.choice(TIMES)), Storm(world)
     tasks = rng.randrange(2, 9)
     async with asyncio.TaskGroup() as group:
         raging = group.create_task(storm.rage(rng.randrange(3, 9), LASTS))

@@ -52,6 +52,8 @@ class Ledger:
     def __init__(self, loop: SimulatedLoop) -> None:
         self.loop = loop
         self.entries: list[Entry] = []
+        # Those that records were given by their senders.
+        self.timestamps: set[int] = set()
         # Who has a deadline, by its moment; only for the first there is a timer.
         self._deadlines: list[tuple[float, int, Entry]] = []
         self._watched_from = math.inf
@@ -120,7 +122,10 @@ class Ledger:
     def _enter(self, topic: str, filling: bytes, arguments: Mapping[str, Any]) -> tuple[Entry, bytes]:
         value = value_of(len(self.entries), filling)
         headers: Headers = arguments.get("headers") or ()
-        digest = digest_of(arguments.get("key"), value, headers, arguments.get("timestamp"))
+        timestamp = arguments.get("timestamp")
+        if timestamp is not None:
+            self.timestamps.add(timestamp)
+        digest = digest_of(arguments.get("key"), value, headers, timestamp)
         entry = Entry(len(self.entries), digest, topic, self.loop.time())
         self.entries.append(entry)
         return entry, value

@@ -75,8 +75,9 @@ class World:
         for topic in self.kafka.topics.keys() - self.forgotten:
             for record in self.kafka.records(topic):
                 # Without a timestamp of its own a record has that of its acceptance, which the ledger does not know.
+                own = record.timestamp if record.timestamp in self.ledger.timestamps else None
                 yield found(
-                    topic, record.partition, record.offset, record.key, record.value, record.headers, None
+                    topic, record.partition, record.offset, record.key, record.value, record.headers, own
                 )
 
     def warnings(self) -> list[str]:

@@ -232,6 +232,37 @@ def test_a_record_that_expires_takes_with_it_what_is_behind_in_its_batch(m: Mach
     assert written(m) == [(b"1",)]
 
 
+def test_what_is_sent_after_a_record_expired_does_not_join_its_batch(m: Machines) -> None:
+    """Records before it are written all the same."""
+    m.learn(-1, 2)
+    before, expired = m.append(b"1"), m.append(b"2", timeout=0.5)
+    m.later(0.5)
+    after = m.append(b"3")
+    turn(m)
+    assert fates(before, expired, after) == [PENDING, NOT_WRITTEN, NOT_WRITTEN]
+    m.learn(1, 2)
+    assert written(m) == [(b"1",)]
+
+
+def test_what_stands_between_two_that_expire_is_not_written(m: Machines) -> None:
+    """It is behind the first of them."""
+    m.learn(-1, 2)
+    deliveries = [m.append(b"1", timeout=1.0), m.append(b"2"), m.append(b"3", timeout=1.0)]
+    m.later(1.0)
+    assert fates(*deliveries) == [NOT_WRITTEN] * 3
+    m.learn(1, 2)
+    assert written(m) == []
+
+
+def test_batches_that_expire_together_end_once(m: Machines) -> None:
+    """The first that is late ends those behind it, which are late as well."""
+    m.learn(-1, 2)
+    deliveries = send(m, b"1", b"2", b"3")
+    m.later(DELIVERY_TIMEOUT)
+    assert fates(*deliveries) == [NOT_WRITTEN] * 3
+    assert m.is_clean()
+
+
 def test_withdrawing_is_no_loss(m: Machines) -> None:
     """Who takes a record back knows that it is not written."""
     gone, stays = m.append(b"1"), m.append(b"2")

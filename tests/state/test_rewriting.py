@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from aioproducer import Outcome
 from aioproducer._core import BATCH_OVERHEAD
 from aioproducer._state import rewriting
 from aioproducer._state.batches import QueuedBatch
@@ -134,3 +135,22 @@ def test_heirs_are_older_than_what_follows(m: Machines) -> None:
     following = m.fill()
     parts = rewriting.split(batch, m.accumulator.heir, 300)
     assert batch.order < parts[0].order < parts[1].order < following.order
+
+
+TIMES = st.sampled_from((1, 1_000_000, 1_700_000_000_000))
+
+
+@given(st.lists(TIMES, max_size=4), TIMES, st.sets(st.integers(0, 4)))
+def test_what_is_left_is_one_batch_whatever_its_size(first: list[int], usual: int, gone: set[int]) -> None:
+    """Timestamps are written as distances from the first one: without that, the others may take more bytes than before."""
+    m = Machines().introduced(1)
+    deliveries = [m.append(timestamp=timestamp) for timestamp in (*first, usual)]
+    full = m.queue().open
+    while m.queue().open is full:
+        deliveries.append(m.append(timestamp=usual))
+    withdrawn = [delivery for at, delivery in enumerate(deliveries) if at in gone and delivery.try_cancel()]
+    while batches := m.drain():
+        m.acknowledge(*batches)
+        m.later(LINGER)
+    assert [delivery for delivery in deliveries if delivery.outcome is not Outcome.ACKED] == withdrawn
+    assert m.is_clean()

@@ -6,6 +6,7 @@ import pytest
 
 from aioproducer import Outcome
 from aioproducer._state.batches import QueuedBatch
+from aioproducer._state.facts import NO_TOPIC_ID
 from aioproducer._state.sequences import CONFIRMED_FOR
 from aioproducer._state.settlement import NUMBER
 from tests.state.machines import Machines
@@ -113,6 +114,23 @@ def test_what_is_on_its_way_to_the_former_topic_is_waited_for(m: Machines) -> No
     assert lost.outcome == NUMBER[Outcome.UNKNOWN]
     assert m.is_clean()
     assert m.queue().end_offset == 0
+
+
+@pytest.mark.parametrize("by_id", [True, False])
+@pytest.mark.parametrize("transactional", [False, True])
+def test_a_late_answer_from_the_former_topic_says_nothing_about_the_present_one(
+    by_id: bool, transactional: bool
+) -> None:
+    """Its leaders know nothing of the producer: the first batch goes to them alone, under an epoch that may be raised."""
+    m = Machines(transactional=transactional).introduced(1)
+    (late,) = sent_to_the_former(m, 1)
+    identity = late.identity
+    if not by_id:
+        late.sent_to = NO_TOPIC_ID
+    m.learn(1, topic_id=NEW_ID)
+    m.acknowledge(late)
+    assert goes_alone(m)
+    assert (m.sequences.identity == identity) is transactional
 
 
 def test_news_from_the_past_write_nothing_twice(m: Machines) -> None:
