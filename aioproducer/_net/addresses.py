@@ -15,13 +15,14 @@ from typing import TYPE_CHECKING
 import anyio
 import attrs
 
+from aioproducer._net.connection import Ending
 from aioproducer._net.dialing import dial
 from aioproducer._net.log import log_of
 from aioproducer._state.backoff import Backoff
 from aioproducer.errors import KafkaError, ProtocolError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
     from random import Random
 
     from aioproducer._net.connection import Connection
@@ -32,6 +33,10 @@ TELL_EVERY = 1.0
 WARN_EVERY = 10.0
 # Longer than any pause: what is called again after so long begins with the shortest.
 FORGET_AFTER = 60.0
+
+
+def _nothing(_connection: Connection) -> None:
+    pass
 
 
 @attrs.define(eq=False)
@@ -66,6 +71,8 @@ class Addresses:
         # The cluster's finalized features, by the newest that any broker said of them.
         self.features: Mapping[str, int] = {}
         self._features_epoch = -1
+        # Effect, set by the engine: a connection has ended, and it was not this producer that left it.
+        self.on_ended: Callable[[Connection], None] = _nothing
 
     def at(self, host: str, port: int) -> Address:
         """What is known of this address."""
@@ -91,7 +98,7 @@ class Addresses:
                 connection = await dial(host, port, self._config, node_id=node_id, setup_timeout=patience)
             except KafkaError as error:
                 self._led_to_nothing(address)
-                self.tell(host, port, "cannot connect to a broker: %s", error)
+                self._tell(address, "cannot connect to a broker: %s", error)
                 raise
         if connection.versions.features_epoch > self._features_epoch:
             self.features = connection.versions.features
@@ -131,14 +138,27 @@ class Addresses:
         if connection.answers > answers_at_opening and not isinstance(connection.close_reason, ProtocolError):
             address.failures = 0
         self._led_to_nothing(address)
+        if connection.ending is not Ending.LEFT:
+            self._tell_the_end(address, connection)
+            self.on_ended(connection)
 
-    def tell(self, host: str, port: int, text: str, error: KafkaError, level: int = logging.WARNING) -> None:
+    def _tell_the_end(self, address: Address, connection: Connection) -> None:
+        if connection.ending is Ending.GIVEN_UP:
+            self._tell(address, "the connection to a broker was given up: %s", connection.close_reason)
+        else:
+            # Brokers restart, and close what is idle: nothing to worry about yet.
+            level = logging.DEBUG if connection.ending is Ending.IDLE else logging.INFO
+            self._tell(address, "the connection to a broker ended: %s", connection.close_reason, level)
+
+    def _tell(
+        self, address: Address, text: str, error: KafkaError | None, level: int = logging.WARNING
+    ) -> None:
         """Tell of what is wrong with an address: a line a second at most, and a warning now and then."""
-        address, now = self.at(host, port), self._loop.time()
+        now = self._loop.time()
         warned = level >= logging.WARNING and now < address.warned_at + WARN_EVERY
         if warned or now < address.told_at + TELL_EVERY:
             level = logging.DEBUG
-        else:
+        if level > logging.DEBUG:
             address.told_at = now
         if level >= logging.WARNING:
             address.warned_at = now

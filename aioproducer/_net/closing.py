@@ -81,8 +81,7 @@ def _transaction_calls(engine: Engine) -> Iterator[str]:
     transactions = engine.transactions
     operation = None if transactions is None else transactions.operation
     if transactions is not None and operation is not None and not operation.ended:
-        coordinator = f"the coordinator of transactional id {transactions.transactional_id!r}"
-        yield f"{operation.event.value}, by {coordinator}{_because(transactions.trouble())}"
+        yield f"{operation.event.value}, by the coordinator of {transactions.coordinator.of}{_because(transactions.trouble())}"
 
 
 def _because(trouble: BaseException | None) -> str:

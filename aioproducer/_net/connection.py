@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import copy
+import enum
 import math
 import struct
 from collections import deque
@@ -27,7 +28,7 @@ from aioproducer._wire.codec import decode_response, encode_request
 from aioproducer._wire.frames import FRAME_LIMIT, FrameAssembler
 from aioproducer.errors import BrokerUnavailableError, KafkaError, ProtocolError
 
-__all__ = ["AnswerHandler", "Connection"]
+__all__ = ["AnswerHandler", "Connection", "Ending"]
 
 
 M = TypeVar("M", bound=tuple[Any, ...])
@@ -35,6 +36,17 @@ R = TypeVar("R")
 
 _INT32 = struct.Struct(">i")
 _LAST_CORRELATION_ID = 2**31 - 1
+# A peer that hangs up after nothing was said for so many seconds has an idle limit. Those that are in use begin at 50 s.
+_QUIET = 30.0
+
+
+class Ending(enum.Enum):
+    """How a connection ended."""
+
+    LEFT = "this producer needed it no longer"
+    IDLE = "the peer closed it, over which nothing had been said for a while"
+    CUT = "the peer closed it, or it was lost"
+    GIVEN_UP = "the peer did not answer in time, or with nonsense"
 
 
 class AnswerHandler(Protocol):
@@ -83,6 +95,7 @@ class Connection(asyncio.BufferedProtocol):
         "client_id",
         "close_reason",
         "closed",
+        "ending",
         "last_used",
         "log",
         "muted_until",
@@ -97,6 +110,7 @@ class Connection(asyncio.BufferedProtocol):
         self.versions: BrokerVersions = NO_VERSIONS
         self.closed = False
         self.close_reason: KafkaError | None = None
+        self.ending: Ending | None = None
         self.last_used = loop.time()
         self.muted_until = -math.inf
         self.reads = 0
@@ -138,7 +152,8 @@ class Connection(asyncio.BufferedProtocol):
 
     def close(self, reason: KafkaError | None = None) -> None:
         """End the connection now, dropping what was not sent yet. Only the first call does anything."""
-        self._end(reason or self._unavailable("the connection was closed by this producer"))
+        ending = Ending.LEFT if reason is None else Ending.GIVEN_UP
+        self._end(reason or self._unavailable("the connection was closed by this producer"), ending)
 
     def add_close_callback(self, callback: Callable[[Connection], None]) -> None:
         """Call it when the connection has ended, after the handlers; in the next turn if it already has."""
@@ -151,11 +166,12 @@ class Connection(asyncio.BufferedProtocol):
         """The broker asked not to be sent anything for so long (KIP-219). Whoever sends must look at `muted_until`."""
         self.muted_until = max(self.muted_until, self._loop.time() + seconds)
 
-    def _end(self, reason: KafkaError, overdue_at: float = -math.inf) -> None:
+    def _end(self, reason: KafkaError, ending: Ending = Ending.CUT, overdue_at: float = -math.inf) -> None:
         if self.closed:
             return
         self.closed = True
         self.close_reason = reason
+        self.ending = Ending.IDLE if ending is Ending.CUT and self._was_quiet() else ending
         self._alarm.stop()
         self._hang_up()
         self._room.set()
@@ -166,6 +182,9 @@ class Connection(asyncio.BufferedProtocol):
         callbacks, self._close_callbacks = self._close_callbacks, []
         for callback in callbacks:
             self._quietly(partial(callback, self))
+
+    def _was_quiet(self) -> bool:
+        return not self._waiting and self._loop.time() - self.last_used >= _QUIET
 
     def _hang_up(self) -> None:
         # Without its loop a transport cannot do anything; its finalizer then closes the socket, with a warning.
@@ -326,7 +345,7 @@ class Connection(asyncio.BufferedProtocol):
             while not self.closed and (frame := frames.next_frame()) is not None:
                 self._pair(frame)
         except ProtocolError as error:
-            self._end(at_broker(error, self.broker).with_traceback(None))
+            self._end(at_broker(error, self.broker).with_traceback(None), Ending.GIVEN_UP)
         except Exception as error:
             self.log.exception(
                 "the handler of an answer from broker %s failed; closing the connection", self.broker
@@ -390,7 +409,8 @@ class Connection(asyncio.BufferedProtocol):
 
     def overdue(self, now: float) -> None:
         """A late answer would be paired with another request, so that nothing can follow on this connection."""
-        self._end(self._unavailable("the connection was closed because a request timed out"), overdue_at=now)
+        reason = self._unavailable("the connection was closed because a request timed out")
+        self._end(reason, Ending.GIVEN_UP, overdue_at=now)
 
     # ------------------------------------------------------------------------------------------ words
 

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from aioproducer._net.connection import Connection
+    from aioproducer._net.contact import Contact
     from aioproducer._net.session import Session
 
 
@@ -24,8 +25,9 @@ Response = TypeVar("Response", bound="tuple[Any, ...]")
 class Control:
     """One connection beside those of the senders, so that no Produce request holds up a question."""
 
-    def __init__(self, session: Session) -> None:
+    def __init__(self, session: Session, contact: Contact) -> None:
         self.session = session
+        self.contact = contact
         self.connection: Connection | None = None
         # Where the newest connection leads, or led.
         self.address: tuple[str, int] | None = None
@@ -59,8 +61,10 @@ class Control:
                 connection = await self.session.addresses.dial(host, port, node_id)
             except KafkaError as error:
                 last = self.session.last_error = error
+                self.contact.failed()
             else:
                 self.address = (host, port)
+                self.contact.made(connection, ", for metadata")
                 return connection
         raise last
 

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import copy
 import enum
+import logging
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import anyio
 
+from aioproducer._net.contact import Contact
 from aioproducer._net.log import log_of
 from aioproducer._state.backoff import Backoff
 from aioproducer._state.coordinator_verdicts import Answer, Request, advice, judge, may_be_done
@@ -70,11 +72,12 @@ class _NotFound(Exception):  # noqa: N818  # a message to settle(), not an error
 class Coordinator:
     """The broker that keeps the state of one transactional id or group."""
 
-    def __init__(self, session: Session, kind: Key, name: str) -> None:
+    def __init__(self, session: Session, kind: Key, name: str, contact: Contact | None = None) -> None:
         self.session = session
         self.kind = kind
         self.name = name
         self.connection: Connection | None = None
+        self.contact = contact or Contact(log_of(session.config.client_id), logging.DEBUG)
         # What went wrong with the newest question, while it has no answer.
         self.trouble: KafkaError | None = None
 
@@ -105,6 +108,7 @@ class Coordinator:
                 confirmed = unspoken
                 lost, undecided = lost - unspoken, undecided - unspoken
                 self.trouble = self.session.last_error = error
+                self.contact.failed()
                 self.forget()
             answer = Answer.LOOK_UP if code is None else judge(asked, code)
             if code:
@@ -115,6 +119,7 @@ class Coordinator:
                 busy += 1
             elif answer in (Answer.RETRY, Answer.LOOK_UP):
                 if answer is Answer.LOOK_UP:
+                    self.contact.failed()
                     self.forget()
                 await anyio.sleep(self._backoff().after(failures, self.session.rng))
                 failures += 1
@@ -128,9 +133,12 @@ class Coordinator:
 
     def _log_trouble(self, request: Request) -> None:
         if self.trouble is not None:
-            log_of(self.session.config.client_id).debug(
-                "%s for %s %r: %s", request.value, self.kind.name.lower(), self.name, self.trouble
-            )
+            log_of(self.session.config.client_id).debug("%s for %s: %s", request.value, self.of, self.trouble)
+
+    @property
+    def of(self) -> str:
+        """What it coordinates, in words."""
+        return f"{'group' if self.kind is Key.GROUP else 'transactional id'} {self.name!r}"
 
     def _backoff(self) -> Backoff:
         config = self.session.config
@@ -143,6 +151,7 @@ class Coordinator:
         if connection is None or connection.closed:
             node_id, host, port = await self._find()
             connection = self.connection = await self.session.addresses.dial(host, port, node_id)
+            self.contact.made(connection, f", the coordinator of {self.of}")
         pause = connection.muted_until - self.session.loop.time()
         if pause > 0:
             await anyio.sleep(pause)

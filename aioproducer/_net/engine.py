@@ -19,6 +19,8 @@ from aioproducer._core import Budget
 from aioproducer._net.addresses import Addresses
 from aioproducer._net.cluster import Cluster
 from aioproducer._net.compression import Compressor
+from aioproducer._net.connection import Ending
+from aioproducer._net.contact import Contact
 from aioproducer._net.control import Control
 from aioproducer._net.identity import IdentitySource
 from aioproducer._net.log import log_of
@@ -59,6 +61,7 @@ if TYPE_CHECKING:
 
     from anyio.abc import TaskGroup
 
+    from aioproducer._net.connection import Connection
     from aioproducer._state.admission import Appender, Waiting
     from aioproducer._state.flushing import Flush
     from aioproducer._state.queues import NodeQueue
@@ -122,7 +125,8 @@ class Engine:
             rebootstrap_after=rebootstrap_after(config),
         )
         self.addresses = Addresses(config, loop, rng)
-        self.control = Control(self)
+        self.addresses.on_ended = self._connection_ended
+        self.control = Control(self, Contact(self.log))
         self.cluster = Cluster(self)
         self.identity = IdentitySource(self)
         self.transactions = (
@@ -380,11 +384,13 @@ class Engine:
         dead = self.accumulator.dead
         if node_id not in dead:
             self.share_memory(dead | {node_id})
-        self.disconnected(error)
-
-    def disconnected(self, error: KafkaError) -> None:
-        """A connection is gone: metadata may know why."""
         self.last_error = error
+        self.cluster.stale(None)
+
+    def _connection_ended(self, connection: Connection) -> None:
+        """A broker hung up, or was given up, whatever the connection was for: metadata may know why, if any broker tells."""
+        if connection.ending is not Ending.IDLE and connection.close_reason is not None:
+            self.last_error = connection.close_reason
         self.cluster.stale(None)
 
     def share_memory(self, dead: set[int]) -> None:

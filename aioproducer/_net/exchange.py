@@ -101,7 +101,6 @@ class ProduceExchange:
 
     def failed(self, error: KafkaError, *, written: bool) -> None:
         """No answer will come."""
-        self._link.silent |= isinstance(error.__cause__, TimeoutError)
         self._lose(error, written=written)
         self._link.permits.release()
 

@@ -16,8 +16,7 @@ if TYPE_CHECKING:
 class Link:
     """A permit is held from the write of a request to its answer, or to the end of the connection.
 
-    `address`: where it leads, by the metadata of that time; `moved`: the broker is elsewhere now. `silent`: it ended
-    because an answer did not come in time.
+    `address`: where it leads, by the metadata of that time; `moved`: the broker is elsewhere now.
     """
 
     connection: Connection
@@ -25,7 +24,6 @@ class Link:
     ended: asyncio.Event
     address: tuple[str, int]
     moved: bool = False
-    silent: bool = False
 
     @classmethod
     def over(cls, connection: Connection, permits: int, address: tuple[str, int]) -> Link:

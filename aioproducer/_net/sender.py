@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-import logging
-from functools import partial
 from typing import TYPE_CHECKING
 
 import anyio
 
+from aioproducer._net.connection import Ending
+from aioproducer._net.contact import Contact
 from aioproducer._net.exchange import ProduceExchange
 from aioproducer._net.link import Link, is_idle
 from aioproducer._state.settlement import PartitionAnswer
@@ -48,6 +48,7 @@ class Sender:
         self.node_id = queue.node_id
         self.work = asyncio.Event()
         self.link: Link | None = None
+        self.contact = Contact(engine.log)
         # Why there is no connection, if something is wrong.
         self.trouble: KafkaError | None = None
         self.state = "idle"
@@ -143,6 +144,7 @@ class Sender:
             self.state = "unreachable"
             self.failures += 1
             self.trouble = error
+            self.contact.failed()
             self.engine.unreachable(self.node_id, error)
         else:
             self._connected(connection, node)
@@ -159,41 +161,31 @@ class Sender:
         self.state = "connected"
         self.trouble = None
         self.connects += 1
-        done = "connected" if self.connects == 1 else "reconnected"
-        self.engine.log.info("%s to broker %s", done, connection.broker)
+        self.contact.made(connection)
         self.link = Link.over(
             connection, self.config.max_in_flight_requests_per_connection, (node.host, node.port)
         )
         # While it was dialed, the broker may have moved again.
         self.look_at_address()
-        connection.add_close_callback(partial(self._closed, node))
+        connection.add_close_callback(self._closed)
         self.engine.reachable(self.node_id)
 
-    def _closed(self, node: Node, connection: Connection) -> None:
+    def _closed(self, connection: Connection) -> None:
         link = self.link
         if link is None or link.connection is not connection:
             return
         self.link = None
         self.state = "disconnected"
         reason = self.trouble = connection.close_reason or BrokerUnavailableError(broker=self.node_id)
-        if isinstance(reason, ProtocolError) or link.silent:
+        if connection.ending is Ending.GIVEN_UP:
             self.failures += 1
-            self.engine.addresses.tell(
-                node.host, node.port, "the connection to a broker was given up: %s", reason
-            )
             self.engine.unreachable(self.node_id, reason)
-        else:
-            # Brokers close what is idle, and restart: nothing to worry about yet.
-            self.engine.addresses.tell(
-                node.host, node.port, "the connection to a broker ended: %s", reason, logging.INFO
-            )
-            self.engine.disconnected(reason)
 
-    def close(self, reason: KafkaError | None = None) -> None:
+    def close(self) -> None:
         """Close the connection, if there is one, without taking it for a fault of the broker."""
         link, self.link = self.link, None
         if link is not None:
-            link.connection.close(reason)
+            link.connection.close()
 
     def close_if_idle(self, now: float, limit: float) -> None:
         """Close a connection that nothing was sent over for so many seconds."""

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import random
 from typing import TYPE_CHECKING, Protocol
 
 from aioproducer._net.addresses import Addresses
+from aioproducer._net.contact import Contact
 from aioproducer._net.control import Control
+from aioproducer._net.log import log_of
 from aioproducer._state.backoff import Backoff
 from aioproducer._state.metadata import MetadataView
 
@@ -70,7 +73,7 @@ class Visit:
             rebootstrap_after=None,
         )
         self._last_error: BaseException | None = None
-        self.control = Control(self)
+        self.control = Control(self, Contact(log_of(config.client_id), logging.DEBUG))
 
     @property
     def last_error(self) -> BaseException | None:

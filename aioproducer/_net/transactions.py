@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 import anyio
 
 from aioproducer._net.asker import Asker
+from aioproducer._net.contact import Contact
 from aioproducer._net.coordinator import Coordinator, Key, Said, error_of, fatal_error
 from aioproducer._net.fine_timer import FineTimer
 from aioproducer._net.link import is_idle
@@ -91,7 +92,7 @@ class Transactions:
         # How many transactions were begun.
         self.number = 0
         self.last_abort = LastAbort()
-        self.coordinator = Coordinator(engine, Key.TRANSACTION, transactional_id)
+        self.coordinator = Coordinator(engine, Key.TRANSACTION, transactional_id, Contact(engine.log))
         # The id that was asked for last, and the one that the present producer id belongs to.
         self.sought = transactional_id
         self.identified_as: str | None = None
@@ -482,7 +483,7 @@ class Transactions:
         async with self.turn:
             if name != self.transactional_id:
                 self.coordinator.forget()
-                self.coordinator = Coordinator(self.engine, Key.TRANSACTION, name)
+                self.coordinator = Coordinator(self.engine, Key.TRANSACTION, name, self.coordinator.contact)
             # Known in turn only: whoever had it before may just have got another.
             said = await (self.renewal.renew(self._identity()) if goes_on else self.renewal.take_over())
         if said.answer is Answer.DONE:
@@ -640,7 +641,8 @@ class Transactions:
         if coordinator is None:
             if len(self.groups) >= MOST_GROUPS:
                 self.groups.pop(next(iter(self.groups))).forget()
-            coordinator = self.groups[group.group_id] = Coordinator(self.engine, Key.GROUP, group.group_id)
+            coordinator = Coordinator(self.engine, Key.GROUP, group.group_id, Contact(self.engine.log))
+            self.groups[group.group_id] = coordinator
         await self._add(
             coordinator,
             Request.COMMIT_OFFSETS,

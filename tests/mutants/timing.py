@@ -48,7 +48,7 @@ TIMING: Final = (
     _mutant(
         "connection-kept-after-a-timeout",
         "_net/connection.py",
-        '        self._end(self._unavailable("the connection was closed because a request timed out"), overdue_at=now)',
+        "        self._end(reason, Ending.GIVEN_UP, overdue_at=now)",
         "        self._waiting.popleft().handler.failed(self._timed_out(0.0), written=True)",
         "A request times out, its connection is used on, and its late answer is paired with another request.",
         f"{_TIME_LIMITS}::test_request_without_an_answer_ends_the_connection",

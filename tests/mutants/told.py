@@ -9,6 +9,7 @@ from tests.mutants.mutant import Kind
 _MISSING: Final = "tests/scenarios/test_g_missing.py"
 _CALLS: Final = "tests/net/test_missing_topics.py"
 _CLOSING: Final = "tests/simulation/test_long_closing.py"
+_ENDS: Final = "tests/simulation/test_ends_of_connections.py"
 
 _mutant = Kind("telling")
 
@@ -119,17 +120,17 @@ TOLD: Final = (
     ),
     _mutant(
         "connected-told-to-nobody",
-        "_net/sender.py",
-        '        self.engine.log.info("%s to broker %s", done, connection.broker)',
-        '        self.engine.log.debug("%s to broker %s", done, connection.broker)',
+        "_net/contact.py",
+        "    def __init__(self, log: Log, level: int = logging.INFO) -> None:",
+        "    def __init__(self, log: Log, level: int = logging.DEBUG) -> None:",
         "At the level of INFO a log shows that connections end, and never that there are any.",
         "tests/net/test_lines_of_a_life.py::test_connected_and_reconnected",
     ),
     _mutant(
         "reconnected-called-connected",
-        "_net/sender.py",
-        '        done = "connected" if self.connects == 1 else "reconnected"',
-        '        done = "connected"',
+        "_net/contact.py",
+        '            "reconnected" if self._known else "connected",',
+        '            "connected",',
         "The end of an outage looks like the start of a producer.",
         "tests/net/test_lines_of_a_life.py::test_connected_and_reconnected",
     ),
@@ -212,5 +213,37 @@ TOLD: Final = (
         '"log_level": 6}',
         "A broker that does not answer is told of in the lines of librdkafka, and then in the command's own.",
         "tests/spark/test_audit_command.py::test_a_topic_that_is_not_there_and_a_broker_that_is_dead",
+    ),
+    _mutant(
+        "only-senders-notice-a-cut",
+        "_net/engine.py",
+        "        self.addresses.on_ended = self._connection_ended\n",
+        "",
+        "The last connection of an idle producer is cut, and for five minutes health() has no error and nobody is called.",
+        _ENDS,
+    ),
+    _mutant(
+        "idle-connections-are-an-error",
+        "_net/connection.py",
+        "        return not self._waiting and self._loop.time() - self.last_used >= _QUIET\n",
+        "        return False\n",
+        "A broker closes what is idle: health() has an error, and the log lines, though nothing is wrong.",
+        _ENDS,
+    ),
+    _mutant(
+        "reconnected-told-each-time",
+        "_net/contact.py",
+        "            logging.DEBUG if self._known and not self._in_trouble else self._level,\n",
+        "            self._level,\n",
+        "Each connection in place of an idle one is a line of the log.",
+        _ENDS,
+    ),
+    _mutant(
+        "back-after-trouble-not-told",
+        "_net/contact.py",
+        "        if connection.ending in (Ending.CUT, Ending.GIVEN_UP):\n",
+        "        if connection.ending is Ending.GIVEN_UP:\n",
+        "The log says that a connection ended, and not that there is one again.",
+        _ENDS,
     ),
 )

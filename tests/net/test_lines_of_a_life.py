@@ -22,15 +22,19 @@ def lines(caplog: pytest.LogCaptureFixture, word: str) -> list[str]:
 async def test_connected_and_reconnected(
     make: Make, kafka: EmbeddedKafka, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """One line each, with the broker."""
+    """One line each, with the broker and what it is for."""
     caplog.set_level(logging.INFO, logger="aioproducer")
     producer = await warm(make(kafka, client_id="till-3"), "one")
     await producer.send_and_wait("one", b"v")
     kafka.faults.cut()
     await producer.send_and_wait("one", b"v")
-    first, second = lines(caplog, "onnected to broker")
-    assert first.startswith("till-3: connected to broker 127.0.0.1")
-    assert second.startswith("till-3: reconnected to broker 127.0.0.1")
+    told = lines(caplog, "onnected to broker")
+    place = f"127.0.0.1:{kafka.brokers[0].port}"
+    assert sorted(told) == [
+        f"till-3: connected to broker {place} (id 1)",
+        f"till-3: connected to broker {place}, for metadata",
+        f"till-3: reconnected to broker {place} (id 1)",
+    ]
 
 
 async def test_a_long_close(
