@@ -51,6 +51,11 @@ class Stories:
 
     # -- faults
 
+    @property
+    def unfinished(self) -> list[int]:
+        """The brokers of the faults that are not over."""
+        return list(self._troubles)
+
     def retried(self, batch: QueuedBatch, error: KafkaError, now: float) -> None:
         """A batch has to be sent again."""
         broker = batch.retry_leader
@@ -68,7 +73,7 @@ class Stories:
 
     def ended(self, batch: QueuedBatch, count: int, error: KafkaError | None, now: float) -> None:
         """A batch that took long, or more than one attempt, has its outcome."""
-        if batch.attempts > 1 or error is not None:
+        if batch.last_error is not None or error is not None:
             self._leave_troubles(batch, count, error, now)
         if error is None and now - batch.opened_at >= SLOW:
             self._tell_slow(batch, now)
@@ -137,7 +142,8 @@ def _place(batch: QueuedBatch) -> str:
 def _waits_for_a_retry(batch: QueuedBatch) -> bool:
     queue = batch.queue
     return any(
-        other is not batch and other.attempts and not other.settled for other in (*queue.queue, *queue.sent)
+        other is not batch and other.last_error is not None and not other.settled
+        for other in (*queue.queue, *queue.sent)
     )
 
 

@@ -214,7 +214,7 @@ class Settlement:
         self._note_offset(batch, base_offset, now)
         self._end(batch, None)
         self._finish(flushed)
-        if batch.attempts > 1 or now - batch.opened_at >= SLOW:
+        if batch.last_error is not None or now - batch.opened_at >= SLOW:
             self.on_ended(batch, count, None, now)
 
     def _note_offset(self, batch: QueuedBatch, base_offset: int, now: float) -> None:
@@ -261,8 +261,6 @@ class Settlement:
             self.on_lost(error)
         if self.gapless:
             self._open_gap(batch, error, now, number)
-        if batch.attempts:
-            self.on_ended(batch, lost, error, now)
 
     def _conclude(self, batch: QueuedBatch, error: KafkaError, now: float) -> None:
         """Every record of the batch that has no outcome yet ends with this error."""
@@ -275,6 +273,8 @@ class Settlement:
         flushed = self._failed(batch, error, count, now)
         self._end(batch, error)
         self._finish(flushed)
+        if batch.attempts:
+            self.on_ended(batch, count, error, now)
 
     def _failed(
         self,

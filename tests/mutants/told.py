@@ -246,4 +246,12 @@ TOLD: Final = (
         "The log says that a connection ended, and not that there is one again.",
         _ENDS,
     ),
+    _mutant(
+        "given-up-without-the-end-of-its-story",
+        "_state/settlement.py",
+        "        self._finish(flushed)\n        if batch.attempts:\n",
+        "        self._finish(flushed)\n        if batch.attempts and not self.ending:\n",
+        "A fault ends with a transaction that is given up, and hours later the next is said to have lasted since then.",
+        "tests/simulation/test_stories.py",
+    ),
 )

@@ -109,9 +109,11 @@ async def test_one_that_is_cut_while_it_is_in_use(world: World, kind: str) -> No
     """It is the last error at once, whatever it was for; it is over as soon as a broker has answered again."""
     producer = await at_rest(world)
     hang_up(world, producer, kind)
-    async with asyncio.timeout(MOMENT):
-        while producer.health().last_error is None:
-            await asyncio.sleep(0)
+    connection = connection_of(producer, kind)
+    ended = asyncio.Event()
+    assert connection is not None
+    connection.add_close_callback(lambda _connection: ended.set())
+    await ended.wait()
     health = producer.health()
     assert "closed the connection" in str(health.last_error)
     assert not is_over(health)

@@ -5,7 +5,9 @@ from __future__ import annotations
 import asyncio
 import logging
 import re
+from typing import Any
 
+from aioproducer import Producer
 from tests.scenarios.support import (
     TOPIC,
     all_acked,
@@ -70,6 +72,35 @@ async def test_many_records_and_partitions_are_few_lines(world: World) -> None:
     await world.kafka.faults.stop_broker(leader(world))
     await all_acked(await stream(world, producer, 3.0, every=0.005))
     assert len([record for record in world.log[before:] if record.levelno >= logging.WARNING]) <= 4
+
+
+async def an_aborted_transaction(world: World) -> Producer[Any, Any]:
+    """Its records are given up while they wait to be tried again."""
+    producer = await stage(world, linger_ms=0, transactional_id="orders")
+    world.forgotten.add(TOPIC)
+    await producer.init_transactions()
+    await producer.begin_transaction()
+    fault = world.kafka.faults.error("NOT_ENOUGH_REPLICAS", times=None, partition=0)
+    await producer.send(TOPIC, b"0", partition=0)
+    await fault.reached()
+    await asyncio.sleep(0.01)
+    await producer.abort_transaction()
+    fault.heal()
+    return producer
+
+
+@scenario()
+async def test_a_fault_of_another_day_is_another_story(world: World) -> None:
+    """It is counted from the first record that could not be written, and not from a fault before that ended without an answer."""
+    producer = await an_aborted_transaction(world)
+    await asyncio.sleep(20_000)
+    before = len(world.log)
+    world.kafka.faults.error("NOT_ENOUGH_REPLICAS", partition=0)
+    async with producer.transaction():
+        await producer.send(TOPIC, b"1", partition=0)
+    told = [record.getMessage() for record in world.log[before:]]
+    (line,) = [line for line in told if "t-0 not written for" in line]
+    assert re.search(r"not written for 0\.\d\d s \(.*; sent again once, then records written: 1$", line)
 
 
 @scenario()
