@@ -20,7 +20,7 @@ from confluent_kafka.cimpl import Consumer, KafkaException, NewTopic, TopicParti
 
 from tools.kafka_jars import KAFKA_VERSION, KafkaUnavailableError
 from tools.kafka_leaders import elect_preferred, prefer
-from tools.kafka_node import KafkaNode, NodePorts, free_ports
+from tools.kafka_node import KafkaNode, NodePorts, hold_ports
 
 _START_LIMIT: Final = 120.0
 _TOPIC_LIMIT: Final = 30.0
@@ -48,7 +48,8 @@ class KafkaCluster:
         try:
             # The pid tells whose a folder is that a killed run has left.
             self._folder = Path(tempfile.mkdtemp(prefix=f"aioproducer-kafka-{os.getpid()}-"))
-            self.nodes = self._prepare_nodes(self._folder)
+            self.nodes = self._new_nodes(self._folder)
+            self._write_properties()
             self._format()
             for node in self.nodes:
                 node.start()
@@ -63,6 +64,7 @@ class KafkaCluster:
         for node in self.nodes:
             if node.running:
                 node.kill()
+            node.ports.release()
         if self._folder is not None:
             shutil.rmtree(self._folder, ignore_errors=True)
             self._folder = None
@@ -160,17 +162,17 @@ class KafkaCluster:
         """The end of every node's log."""
         return "\n".join(node.log_tail() for node in self.nodes)
 
-    def _prepare_nodes(self, folder: Path) -> list[KafkaNode]:
-        ports = free_ports(self.size)
-        voters = ",".join(f"{i}@127.0.0.1:{port.controller}" for i, port in enumerate(ports, 1))
-        nodes = [
-            KafkaNode(i, port, folder / f"node-{i}", self.version, self.java_options)
-            for i, port in enumerate(ports, 1)
+    def _new_nodes(self, folder: Path) -> list[KafkaNode]:
+        return [
+            KafkaNode(i, ports, folder / f"node-{i}", self.version, self.java_options)
+            for i, ports in enumerate(hold_ports(self.size), 1)
         ]
-        for node in nodes:
+
+    def _write_properties(self) -> None:
+        voters = ",".join(f"{node.node_id}@127.0.0.1:{node.ports.controller}" for node in self.nodes)
+        for node in self.nodes:
             properties = _node_properties(node.node_id, node.ports, node.folder, voters)
             node.write_properties(properties | _replication_properties(self.size) | self.settings)
-        return nodes
 
     def _format(self) -> None:
         cluster_id = base64.urlsafe_b64encode(os.urandom(16)).rstrip(b"=").decode()

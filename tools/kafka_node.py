@@ -7,6 +7,7 @@ import shutil
 import signal
 import socket
 import subprocess
+import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
@@ -40,23 +41,38 @@ QUICK_START: Final = ("-XX:TieredStopAtLevel=1", "-Xverify:none", "-XX:-UsePerfD
 
 @attrs.frozen
 class NodePorts:
-    """Where one node listens."""
+    """Where one node listens: two ports that nobody else gets, also while the node is down, until they are released."""
 
+    _held: tuple[socket.socket, socket.socket]
     broker: int
     controller: int
 
+    def release(self) -> None:
+        """Give the ports back; can be called twice."""
+        for one in self._held:
+            one.close()
 
-def free_ports(nodes: int) -> list[NodePorts]:
-    """Two ports for each node that nobody listens on; all are held until the last is found."""
+
+def hold_ports(nodes: int) -> list[NodePorts]:
+    """Two ports for each node."""
     held: list[socket.socket] = []
     try:
         while len(held) < 2 * nodes:
             _hold_port(held)
-        numbers = [one.getsockname()[1] for one in held]
-    finally:
+    except BaseException:
         for one in held:
             one.close()
-    return [NodePorts(*numbers[i : i + 2]) for i in range(0, len(numbers), 2)]
+        raise
+    ports = [_ports_of(*held[i : i + 2]) for i in range(0, len(held), 2)]
+    if sys.platform != "linux":
+        # Nowhere else can Java bind what is bound here: these are only free.
+        for pair in ports:
+            pair.release()
+    return ports
+
+
+def _ports_of(broker: socket.socket, controller: socket.socket) -> NodePorts:
+    return NodePorts((broker, controller), broker.getsockname()[1], controller.getsockname()[1])
 
 
 def _hold_port(held: list[socket.socket]) -> None:
@@ -65,8 +81,11 @@ def _hold_port(held: list[socket.socket]) -> None:
         one.bind(("127.0.0.1", random.choice(_PORTS)))  # noqa: S311 - not a secret
     except OSError:
         one.close()
-    else:
-        held.append(one)
+        return
+    held.append(one)
+    # With this on both, Linux lets Java, which sets it by itself, bind what is bound here and never listened at. Set after
+    # bind(): before, this could bind what another node is about to listen at.
+    one.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
 
 
 @attrs.define
