@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 # Otherwise the coordinator looks every ten seconds for transactions whose time is over.
 _IMPATIENT: Final = {"transaction.abort.timed.out.transaction.cleanup.interval.ms": "100"}
 # Starting three nodes on a busy machine takes longer than a test may.
-_KAFKA_TIMEOUT = pytest.mark.timeout(180)
+_KAFKA_TIMEOUT = pytest.mark.timeout(600)
 
 
 @pytest.fixture(scope="session")

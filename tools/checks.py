@@ -131,6 +131,12 @@ def core_suite(version: str, python: str) -> Check:
     )
 
 
+def collection(version: str) -> Check:
+    """Find the tests that a Python runs, before several processes do: they would compile the same modules side by side."""
+    check = Check(f"collection, Python {version}", [python_of(version), "tools/collect_tests.py"])
+    return without(check, left_out(version))
+
+
 def without(check: Check, paths: tuple[str, ...]) -> Check:
     """The same but for the tests in some folders or files."""
     check.command += [f"--ignore={path}" for path in paths]
@@ -147,7 +153,7 @@ def proof_layers(effort: str) -> Check:
 
 
 def real_faults(effort: str) -> Check:
-    """A cluster of three nodes that fail, with the machine to itself: other nodes would take their share."""
+    """A cluster of three nodes that fail: it waits for nodes more than it computes."""
     check = suite(f"real faults, Python {this_python()}", sys.executable, "-m", "kafka", *REAL_FAULTS)
     check.effort = effort
     return check
@@ -195,10 +201,21 @@ def suite_on_old_spark() -> Check:
     return suite(f"with Spark {OLD_SPARK}", python, *WARNINGS_OF_OLD_SPARK, *ON_OLD_SPARK)
 
 
+def left_out(version: str) -> tuple[str, ...]:
+    """What does not run on this Python: nothing on the one that runs it all."""
+    if version == this_python():
+        return ()
+    return (*PROOF_LAYERS, *SPARK, *ABOUT_THE_REPOSITORY) if version == NEWEST_PYTHON else NOT_BETWEEN
+
+
+def python_of(version: str) -> str:
+    """In an environment of its own, where it is not the one that runs this."""
+    return sys.executable if version == this_python() else f"{folder_of(version)}/bin/python"
+
+
 def suite_elsewhere(version: str) -> Check:
-    """The core suite on another Python, in an environment of its own."""
-    left_out = (*PROOF_LAYERS, *SPARK, *ABOUT_THE_REPOSITORY) if version == NEWEST_PYTHON else NOT_BETWEEN
-    return without(core_suite(version, f"{folder_of(version)}/bin/python"), left_out)
+    """The core suite on another Python."""
+    return without(core_suite(version, python_of(version)), left_out(version))
 
 
 def everything() -> list[Turn]:
@@ -206,8 +223,9 @@ def everything() -> list[Turn]:
     fetch = Check("fetch Kafka", [sys.executable, "tools/fetch_kafka.py"])
     others = other_pythons()
     # Much of what the environments take is waiting for packages.
-    environments = [*(environment_elsewhere(*found) for found in others), environment_of_old_spark()]
-    preparations = side_by_side(fetch, *environments, *linters())
+    environments = [[environment_elsewhere(*found), collection(found[0])] for found in others]
+    rest = side_by_side(fetch, environment_of_old_spark(), *linters(), collection(this_python()))
+    preparations = [*environments, *rest]
     here = without(core_suite(this_python(), sys.executable), PROOF_LAYERS)
     kafka = suite(f"with Kafka, Python {this_python()}", sys.executable, "-m", "kafka")
     kafka = without(kafka, REAL_FAULTS + SPARK)
@@ -218,11 +236,13 @@ def everything() -> list[Turn]:
     newest = [suite_elsewhere(version) for version, _ in others if version == NEWEST_PYTHON]
     between = [suite_elsewhere(version) for version, _ in others if version != NEWEST_PYTHON]
     in_turn = [side_by_side(here), [newest, between], side_by_side(proof_layers("all"))]
+    # Each of these waits for brokers and starting programs for more than half of its time.
     beside = [
-        [kafka, packaging, suite_on_old_spark(), spark_suite("Spark under faults", SHORT_SPARK_FAULTS)],
+        [kafka, packaging],
         [spark_suite("Spark clusters", SPARK_CLUSTERS), spark],
+        [real_faults("all"), suite_on_old_spark(), spark_suite("Spark under faults", SHORT_SPARK_FAULTS)],
     ]
-    return [preparations, *in_turn, beside, side_by_side(real_faults("all"))]
+    return [preparations, *in_turn, beside]
 
 
 def proof() -> list[Turn]:

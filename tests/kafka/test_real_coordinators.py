@@ -21,7 +21,7 @@ from tests.net.support import engine
 from tests.seeds import seed_of
 from tools.kafka_cluster import KafkaCluster
 
-pytestmark = [pytest.mark.kafka, pytest.mark.timeout(600 if PROOF else 180)]
+pytestmark = [pytest.mark.kafka, pytest.mark.timeout(600)]
 
 KILLS: Final = 10 if PROOF else 1
 PRODUCERS: Final = 6

@@ -54,15 +54,20 @@ from tests.proxy.support import (
 ALL = (API_VERSIONS, METADATA, INIT_PRODUCER_ID, PRODUCE)
 IDS = (1, -1, 2**31, 12_345)
 LENGTHS = (-(2**31), -1, 0, 3, FRAME_LIMIT + 1, 2**31 - 1)
-AT_ONCE = 5.0
-"""Seconds: far less than the request and connect timeouts here, far more than a reconnect."""
+AT_ONCE = 30.0
+"""Seconds: half of the timeouts here, and hundreds of times what a reconnect takes: for a machine that stands still for a while."""
+PATIENT: dict[str, Any] = {
+    "request_timeout_ms": 60_000,
+    "socket_connection_setup_timeout_ms": 60_000,
+    "socket_connection_setup_timeout_max_ms": 60_000,
+}
 BUSY = 200
 
 
 @pytest.fixture
 async def producer(make: Make, story: Story) -> Producer[Any, Any]:
     """A running one that is known to the partition: up to five batches, of one record each, are in flight."""
-    producer = await warm(make(batch_size=1), "one")
+    producer = await warm(make(batch_size=1, **PATIENT), "one")
     await story.send(producer)
     await story.end()
     return producer
@@ -88,7 +93,7 @@ async def survives(
 async def opens_all_the_same(api: int, remake: Remake, make: Make, proxy: Proxy, story: Story) -> None:
     """One of the first answers is remade: the producer dials again, at once, and all goes well."""
     plan = proxy.plan(Side.ANSWER, api, Rewrite(remake))
-    producer = make()
+    producer = make(**PATIENT)
     start = asyncio.get_running_loop().time()
     await producer.start()
     assert await outcomes(await story.send_many(producer, 2)) == {Outcome.ACKED}

@@ -18,7 +18,7 @@ from aioproducer.testing import EmbeddedKafka
 def run(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
     """The command, in a process of its own: it starts a Spark."""
     command = [sys.executable, "-m", "aioproducer", "audit", *map(str, arguments)]
-    return subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)
+    return subprocess.run(command, capture_output=True, text=True, check=False)
 
 
 @pytest.mark.kafka

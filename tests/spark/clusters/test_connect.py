@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from tools.kafka_cluster import KafkaCluster
 
 # One program does it all, and the first test waits for it.
-pytestmark = [pytest.mark.kafka, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.kafka, pytest.mark.timeout(900)]
 
 PROGRAM = Path(__file__).parent / "programs" / "connected.py"
 SERVER = "org.apache.spark.sql.connect.service.SparkConnectServer"

@@ -20,7 +20,7 @@ from tests.spark.rows import committed, numbers, once
 if TYPE_CHECKING:
     from tests.spark.conftest import MakeTopic
 
-pytestmark = [pytest.mark.kafka, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.kafka, pytest.mark.timeout(900)]
 
 PROGRAM = Path(__file__).parent / "programs" / "batch_and_stream.py"
 COUNT = 20_000
