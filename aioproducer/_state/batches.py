@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypedDict
 
 from aioproducer._core import Batch
 from aioproducer._state.facts import NO_TOPIC_ID
@@ -15,6 +15,15 @@ if TYPE_CHECKING:
     from aioproducer.errors import KafkaError
 
 SEQUENCE_MODULUS = 1 << 31
+
+
+class BatchFacts(TypedDict):
+    """What the error of a record tells of its batch."""
+
+    topic: str
+    partition: int
+    attempts: int
+    elapsed: float
 
 
 class QueuedBatch(Batch):
@@ -90,6 +99,15 @@ class QueuedBatch(Batch):
         given up, like any others.
         """
         return self.outcome != 0 or self.forwarded
+
+    def facts(self, now: float) -> BatchFacts:
+        """What the error of one of its records tells, at this moment."""
+        return {
+            "topic": self.topic,
+            "partition": self.partition,
+            "attempts": self.attempts,
+            "elapsed": now - self.opened_at,
+        }
 
     @property
     def next_sequence(self) -> int:

@@ -40,12 +40,9 @@ class Gap:
         return DeliveryError(
             "not written, because a record before it was lost (gapless=True): look at the failed deliveries or call flush(), "
             "then send again from the first one that failed",
-            topic=batch.topic,
-            partition=batch.partition,
-            attempts=batch.attempts,
-            elapsed=now - batch.opened_at,
             cause=self.cause,
             retriable=True,
+            **batch.facts(now),
         )
 
 

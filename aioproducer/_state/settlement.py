@@ -181,12 +181,9 @@ class Settlement:
         return DeliveryError(
             "the topic was deleted and created again after an attempt that got no clear answer; the record may be in the former "
             "topic, and was not written to the present one",
-            topic=batch.topic,
-            partition=batch.partition,
             outcome=Outcome.UNKNOWN,
-            attempts=batch.attempts,
-            elapsed=now - batch.opened_at,
             cause=batch.last_error,
+            **batch.facts(now),
         )
 
     def _landed(self, batch: QueuedBatch, now: float) -> PartitionQueue:
@@ -363,12 +360,9 @@ class Settlement:
             code=answer.code,
             name=describe(answer.code),
             broker=answer.broker,
-            topic=batch.topic,
-            partition=batch.partition,
             outcome=outcome,
-            attempts=batch.attempts,
-            elapsed=now - batch.opened_at,
             retriable=(known is not None and known.retriable) if retriable is None else retriable,
+            **batch.facts(now),
         )
 
     # -- retries
@@ -407,13 +401,10 @@ class Settlement:
     def _given_up(self, batch: QueuedBatch, now: float) -> DeliveryError:
         return DeliveryError(
             "all attempts failed and `retries` allows no more",
-            topic=batch.topic,
-            partition=batch.partition,
             outcome=Outcome.UNKNOWN if batch.dirty else Outcome.NOT_WRITTEN,
-            attempts=batch.attempts,
-            elapsed=now - batch.opened_at,
             cause=batch.last_error,
             retriable=True,
+            **batch.facts(now),
         )
 
     # -- splitting
@@ -511,13 +502,14 @@ class Settlement:
 
     def _too_late(self, batch: QueuedBatch, now: float, *, written: bool) -> DeliveryTimeoutError:
         return DeliveryTimeoutError(
-            topic=batch.topic,
-            partition=batch.partition,
             outcome=Outcome.UNKNOWN if written else Outcome.NOT_WRITTEN,
-            attempts=batch.attempts,
-            elapsed=now - batch.opened_at,
-            cause=batch.last_error or self.trouble_with(batch.queue.node.node_id),
+            cause=self._hindrance(batch),
+            **batch.facts(now),
         )
+
+    def _hindrance(self, batch: QueuedBatch) -> BaseException | None:
+        """Why the batch was not written, as far as that is known."""
+        return batch.last_error or self.trouble_with(batch.queue.node.node_id)
 
     def _end_some(self, batch: QueuedBatch, indexes: list[int], error: KafkaError, now: float) -> int:
         """These records end alone; with the last one the batch ends."""
@@ -570,12 +562,9 @@ class Settlement:
             written = batch.in_flight or batch.dirty or not batch.judged
             error = DeliveryError(
                 text,
-                topic=batch.topic,
-                partition=batch.partition,
                 outcome=Outcome.UNKNOWN if written else Outcome.NOT_WRITTEN,
-                attempts=batch.attempts,
-                elapsed=now - batch.opened_at,
-                cause=cause or batch.last_error or self.trouble_with(batch.queue.node.node_id),
+                cause=cause or self._hindrance(batch),
+                **batch.facts(now),
             )
             self._conclude(batch, error, now)
 

@@ -105,7 +105,7 @@ TOLD: Final = (
     _mutant(
         "records-lost-at-closing-without-a-cause",
         "_state/settlement.py",
-        "                cause=cause or batch.last_error or self.trouble_with(batch.queue.node.node_id),\n",
+        "                cause=cause or self._hindrance(batch),\n",
         "                cause=cause or batch.last_error,\n",
         "close() ran out of time, and no delivery says that its broker could not be reached.",
         _CLOSING,
