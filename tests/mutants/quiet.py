@@ -40,7 +40,7 @@ QUIET: Final = (
         "        if learned.remade:",
         "        if False:",
         "Batches that may be in a topic that was deleted wait, and go to the topic that took its name.",
-        f"{_QUIET_TIMES}::test_one_metadata_answer_from_the_past",
+        "tests/scenarios/test_d_cluster.py::test_d09_a_topic_is_deleted_and_made_again",
     ),
     _identity(
         "transactional-count-begins-again",

@@ -109,7 +109,7 @@ async def test_what_is_known_before_it_is_sent(
 ) -> None:
     """Too large, no topic, a topic that is not there or has no such name, a partition that is not there: one round is enough."""
     monkeypatch.setattr(rounds, "MOST_ROUNDS", 1)
-    options = options_of(kafka, way, **{"kafka.max.request.size": "4000"})
+    options = options_of(kafka, way, **{"kafka.max.request.size": "4000", "kafka.max.block.ms": "5000"})
     written = await write(
         way,
         options,
