@@ -14,6 +14,7 @@ from aioproducer.config.kinds import INT_MAX, LONG_MAX
 from aioproducer.config.names import MAX_STRING_BYTES
 from aioproducer.errors import RecordError
 from aioproducer.records import GroupMetadata, OffsetAndMetadata, TopicPartition
+from aioproducer.refusals import Reading
 
 __all__ = ["Offsets", "group_of", "next_offsets", "offsets_of", "partitions_of"]
 
@@ -27,6 +28,11 @@ _CONFLUENT = b"CGMDv2:"
 
 def group_of(group: object) -> GroupMetadata:
     """A group id, a `GroupMetadata`, or a consumer that belongs to a group."""
+    with Reading(None):
+        return _group_of(group)
+
+
+def _group_of(group: object) -> GroupMetadata:
     found: GroupMetadata | None = None
     if isinstance(group, GroupMetadata):
         found = group
@@ -43,25 +49,31 @@ def group_of(group: object) -> GroupMetadata:
             "the group must be a group id, a GroupMetadata, or a consumer of aiokafka or confluent-kafka with a group "
             f"(not {type(group).__name__})"
         )
-    _check_group(found)
-    return found
+    return _checked_group(found)
 
 
-def _check_group(group: GroupMetadata) -> None:
-    names = (group.group_id, group.member_id, "" if group.instance_id is None else group.instance_id)
-    if not all(map(_is_name, names)):
+def _checked_group(group: GroupMetadata) -> GroupMetadata:
+    group_id, generation, member_id, instance_id = group
+    names = tuple(map(_name, (group_id, member_id, "" if instance_id is None else instance_id)))
+    if None in names:
         raise RecordError(
             f"group, member and instance id must be str of at most {MAX_STRING_BYTES} bytes: {group!r:.80}"
         )
-    if not _is_number(group.generation, -1, INT_MAX):
-        raise RecordError(f"the generation of a group must be a whole number, not {group.generation!r:.60}")
+    if not _is_number(generation, -1, INT_MAX):
+        raise RecordError(f"the generation of a group must be a whole number, not {generation!r:.60}")
+    plain_id, plain_member, plain_instance = map(str, names)
+    return GroupMetadata(plain_id, generation, plain_member, None if instance_id is None else plain_instance)
 
 
-def _is_name(name: object) -> bool:
+def _name(name: object) -> str | None:
+    """A `str` that is no subclass, whose methods could answer otherwise where it is sent; None for no name."""
+    if not isinstance(name, str):
+        return None
+    plain = str.__str__(name)
     try:
-        return isinstance(name, str) and len(name.encode()) <= MAX_STRING_BYTES
+        return plain if len(plain.encode()) <= MAX_STRING_BYTES else None
     except UnicodeEncodeError:
-        return False
+        return None
 
 
 def _is_number(number: object, least: int, most: int) -> bool:
@@ -96,24 +108,27 @@ def partition_of(place: Any) -> TopicPartition:
         raise RecordError(
             f"a partition must be a TopicPartition or (topic, number), not {type(place).__name__}"
         )
-    problem = topic_problem(topic)
+    name = str.__str__(topic)
+    problem = topic_problem(name)
     if problem is not None:
-        raise RecordError(problem, topic=topic)
+        raise RecordError(problem, topic=name)
     if not _is_number(partition, 0, INT_MAX):
-        raise RecordError(f"there is no partition {partition}", topic=topic)
-    return TopicPartition(topic, partition)
+        raise RecordError(f"there is no partition {partition}", topic=name)
+    return TopicPartition(name, partition)
 
 
 def partitions_of(places: Iterable[Any]) -> list[TopicPartition]:
     """Partitions of any of the libraries."""
-    return [partition_of(place) for place in _each(places, "partitions")]
+    with Reading(None):
+        return [partition_of(place) for place in _each(places, "partitions")]
 
 
 def offsets_of(offsets: Offsets) -> dict[TopicPartition, OffsetAndMetadata]:
     """Offsets by partition; confluent-kafka keeps the offset in its partition, so that a list of those will do."""
-    if isinstance(offsets, Mapping):
-        return {partition_of(place): _offset(offset) for place, offset in offsets.items()}
-    return {partition_of(place): _offset(place) for place in _each(offsets, "offsets")}
+    with Reading(None):
+        if isinstance(offsets, Mapping):
+            return {partition_of(place): _offset(offset) for place, offset in offsets.items()}
+        return {partition_of(place): _offset(place) for place in _each(offsets, "offsets")}
 
 
 def _each(things: Iterable[Any], what: str) -> Iterable[Any]:
@@ -134,27 +149,34 @@ def _offset(given: Any) -> OffsetAndMetadata:
             getattr(given, "metadata", None) or "",
             -1 if epoch is None else epoch,
         )
-    if not _is_name(found.metadata) or len(found.metadata.encode()) > MOST_METADATA:
+    offset, metadata, leader_epoch = found
+    note = _name(metadata)
+    if note is None or len(note.encode()) > MOST_METADATA:
         raise RecordError(f"the metadata of an offset must be a str of at most {MOST_METADATA} bytes")
-    if not _is_number(found.leader_epoch, -1, INT_MAX):
-        raise RecordError(f"a leader epoch must be a whole number or -1, not {found.leader_epoch!r:.60}")
-    if not _is_number(found.offset, 0, LONG_MAX):
+    if not _is_number(leader_epoch, -1, INT_MAX):
+        raise RecordError(f"a leader epoch must be a whole number or -1, not {leader_epoch!r:.60}")
+    if not _is_number(offset, 0, LONG_MAX):
         raise RecordError(
             f"an offset must be an integer from 0 on, or have one as `offset`, not {given!r:.60}"
         )
-    return found
+    return OffsetAndMetadata(offset, note, leader_epoch)
 
 
 def next_offsets(records: Iterable[Any]) -> dict[TopicPartition, OffsetAndMetadata]:
     """The offset after the last of these consumed records, for each partition among them."""
     newest: dict[TopicPartition, int] = {}
+    with Reading(None):
+        _take_newest(records, newest)
+    return {place: OffsetAndMetadata(offset + 1) for place, offset in newest.items()}
+
+
+def _take_newest(records: Iterable[Any], newest: dict[TopicPartition, int]) -> None:
     for record in _each(records, "consumed records"):
         topic, partition, offset = (_told(record, name) for name in ("topic", "partition", "offset"))
         place = partition_of((topic, partition))
         if not _is_number(offset, 0, LONG_MAX - 1):
             raise RecordError(f"the offset of a consumed record must be a whole number, not {offset!r:.60}")
         newest[place] = max(newest.get(place, -1), offset)
-    return {place: OffsetAndMetadata(offset + 1) for place, offset in newest.items()}
 
 
 def _told(record: Any, name: str) -> Any:

@@ -92,6 +92,16 @@ def printable(text: object, limit: int = PIECE_LIMIT) -> str:
     return escaped if len(escaped) <= limit else escaped[: limit - 1] + "…"
 
 
+def text_of(error: BaseException | None) -> str:
+    """What an error says. One of the user's may raise when it is asked, where nobody could catch it."""
+    try:
+        return str(error)
+    except (KeyboardInterrupt, SystemExit):
+        raise
+    except BaseException as raised:  # noqa: BLE001  # named in the text
+        return f"(its text raises {type(raised).__name__})"
+
+
 def _escape(char: str) -> str:
     return char.encode("unicode_escape", "surrogatepass").decode("ascii")
 
@@ -144,7 +154,9 @@ class KafkaError(Exception):
         facts = ", ".join(self._facts())
         text = self.summary if message is None else message
         where = f" ({facts})" if facts else ""
-        because = f": {type(self.__cause__).__name__}: {self.__cause__}" if self._tells_cause() else ""
+        because = (
+            f": {type(self.__cause__).__name__}: {text_of(self.__cause__)}" if self._tells_cause() else ""
+        )
         advice = f". {self._what_to_do()}" if self.advice and message is None else ""
         return printable(f"{text}{where}{printable(because)}{advice}", TEXT_LIMIT)
 

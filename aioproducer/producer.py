@@ -22,7 +22,6 @@ from aioproducer._net.foreign_transactions import fence_all, list_all
 from aioproducer._net.intake import Call, Intake
 from aioproducer._net.log import log_of
 from aioproducer._net.pending import Pending
-from aioproducer._net.refusals import THROUGH, refusal_of
 from aioproducer._net.snapshot import (
     connected_brokers,
     loads,
@@ -39,7 +38,7 @@ from aioproducer._state.checking import checked_timeout, checked_topic
 from aioproducer._state.tally import Totals
 from aioproducer._state.topic_errors import still_unknown
 from aioproducer._state.transaction import Event
-from aioproducer.config import ProducerConfig
+from aioproducer.config import ProducerConfig, require_config
 from aioproducer.consumed import Offsets, group_of, offsets_of
 from aioproducer.errors import (
     BufferFullError,
@@ -49,7 +48,9 @@ from aioproducer.errors import (
 )
 from aioproducer.owners import Owner, Scope, TaskOwners
 from aioproducer.records import CloseReport, FlushReport, PartitionInfo
+from aioproducer.refusals import THROUGH, refusal_of
 from aioproducer.stats import Health, Stats
+from aioproducer.threads import run_in_loop
 from aioproducer.transaction import Transaction
 
 if TYPE_CHECKING:
@@ -201,6 +202,7 @@ class Producer(SendPath[K_contra, V_contra], Generic[K_contra, V_contra]):
         return cls.from_config(ProducerConfig.from_properties(properties, **overrides))
 
     def _set_up(self, config: ProducerConfig) -> None:
+        require_config(config)
         self.config = config
         self.close_report = None
         self._state = "new"
@@ -242,11 +244,13 @@ class Producer(SendPath[K_contra, V_contra], Generic[K_contra, V_contra]):
         me = weakref.proxy(self)
         rng = random.Random()  # noqa: S311  # jitter, not secrets
         engine = Engine(self.config, me, loop, rng, wall_ms=lambda: me._wall_ms())  # noqa: PLW0108, SLF001
+        # Calls code of the user's, such as `for_producer()` of a partitioner: what it raises leaves nothing half begun.
+        intake = Intake(engine, lambda: me._pace(), lambda: me._taking())  # noqa: PLW0108, SLF001
         self._bind(engine.accumulator.topics, clock, loop, _get_running_loop, self._largest_record())
         self._owners.entries.clear()
         self._follow_tasks(self._owners.entries, asyncio.current_task)
         self._engine = engine
-        self._intake = Intake(engine, lambda: me._pace(), lambda: me._taking())  # noqa: PLW0108, SLF001
+        self._intake = intake
         self._bulk = BulkIntake(self._intake, me)
         self._plain = self._intake.answers_at_once
         self._serialize_key = self._intake.serialize_key
@@ -584,8 +588,8 @@ class Producer(SendPath[K_contra, V_contra], Generic[K_contra, V_contra]):
                 "send_threadsafe() is for other threads than the producer's own: use send() here"
             )
 
-        async def sent() -> RecordMetadata:
-            return await self.send_and_wait(
+        def send() -> Sending[RecordMetadata]:
+            return self.send_and_wait(
                 topic,
                 value,
                 key=key,
@@ -596,10 +600,7 @@ class Producer(SendPath[K_contra, V_contra], Generic[K_contra, V_contra]):
                 max_block=max_block,
             )
 
-        try:
-            return asyncio.run_coroutine_threadsafe(sent(), engine.loop)
-        except RuntimeError as error:
-            raise StateError("the event loop of the producer is closed", cause=error) from error
+        return run_in_loop(engine.loop, send)
 
     def _send_many(  # the arguments of send_batch()
         self,
@@ -806,7 +807,8 @@ class Producer(SendPath[K_contra, V_contra], Generic[K_contra, V_contra]):
         """Withdraw what is buffered and not yet drained (of one topic); returns how many records that were."""
         engine = self._running()
         assert self._intake is not None  # noqa: S101  # made by start()
-        return self._intake.purge(topic) + engine.settlement.purge(topic, engine.loop.time())
+        name = None if topic is None else checked_topic(topic)
+        return self._intake.purge(name) + engine.settlement.purge(name, engine.loop.time())
 
     def stats(self) -> Stats:
         """One snapshot of what the producer has done and holds; reading it costs nothing to sending. For any thread."""

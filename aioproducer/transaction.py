@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import attrs
 
 from aioproducer._net.foreign_transactions import end_foreign, fence_all, list_all
+from aioproducer._net.log import Log, log
 from aioproducer._net.session import Visit
 from aioproducer._net.stable_offsets import fetch_committed
 from aioproducer._state.checking import checked_timeout
@@ -36,9 +37,12 @@ class Transaction:
         self._patience = patience
         self._number = -1
         self._failure: TransactionAbortedError | None = None
+        self._log: Log = log
 
     async def __aenter__(self) -> Self:
         transactions = self._transactions()
+        # Kept, as the producer may be closing when the block ends.
+        self._log = transactions.engine.log
         await transactions.join_what_goes_on(self._patience)
         await transactions.begin(self._patience)
         self._number = transactions.number
@@ -64,7 +68,7 @@ class Transaction:
             if isinstance(error, KafkaError) and not isinstance(failure, StateError):
                 raise failure from error
             # The user's own error is what the user has to see, and so is one after which no abort is possible.
-            self._transactions().engine.log.warning("a transaction was not aborted: %s", failure)
+            self._log.warning("a transaction was not aborted: %s", failure)
 
     def _mine(self) -> Transactions:
         transactions = self._transactions()

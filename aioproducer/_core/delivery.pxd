@@ -57,6 +57,7 @@ cdef class BatchDelivery:
 
     cdef int _let_go(self) except -1
     cdef int _tell_if_placed(self) except -1
+    cdef int _check(self, int at) except -1
     cdef Batch _locate(self, int at, int *index)
     cdef object _first_pending(self)
     cdef bint knows(self, int at) except -1

@@ -5,6 +5,8 @@
 cimport cython
 from collections.abc import Coroutine
 from copy import copy as _copy
+from inspect import CO_COROUTINE, iscoroutinefunction
+from types import FunctionType
 
 from cpython cimport array
 from cpython.mem cimport PyMem_Calloc, PyMem_Free
@@ -14,6 +16,7 @@ from cpython.tuple cimport PyTuple_SET_ITEM
 
 from aioproducer._core.records cimport Batch
 
+from aioproducer.errors import ConfigurationError
 from aioproducer.outcome import Outcome
 from aioproducer.records import BatchResult, RecordMetadata, TimestampType, Timings
 
@@ -124,6 +127,7 @@ cdef enum:
 OUTCOMES = (Outcome.PENDING, Outcome.ACKED, Outcome.NOT_WRITTEN, Outcome.UNKNOWN)
 cdef tuple _outcomes = OUTCOMES
 cdef object _metadata_type = RecordMetadata
+cdef double _infinity = float("inf")
 cdef object _create_time = TimestampType.CREATE_TIME
 cdef object _append_time = TimestampType.LOG_APPEND_TIME
 
@@ -246,12 +250,13 @@ cdef class Delivery:
 
     async def wait(self, timeout=None):
         """Return the outcome after at most ``timeout`` seconds (None: as long as it takes); cancels nothing."""
-        if outcome_now(self) == PENDING and (timeout is None or timeout > 0):
+        limit = _limit_of(timeout)
+        if outcome_now(self) == PENDING and (limit is None or limit > 0):
             loop = self._batch.loop
             future = loop.create_future()
-            self._batch.add_waiter(self._index, future)
-            timer = None if timeout is None else loop.call_later(timeout, _resolve, future)
+            timer = None if limit is None else loop.call_later(limit, _resolve, future)
             try:
+                self._batch.add_waiter(self._index, future)
                 await future
             finally:
                 if timer is not None:
@@ -308,7 +313,8 @@ cdef class Delivery:
         return True
 
     def add_done_callback(self, callback, *, context=None):
-        """Call ``callback(delivery)`` soon after the outcome is known."""
+        """Call ``callback(delivery)`` soon after the outcome is known. It cannot be a coroutine function."""
+        _check_callback(callback)
         if self.done():
             self._flags |= SEEN
             self._batch.loop.call_soon(callback, self, context=context)
@@ -411,6 +417,30 @@ cdef Answer answer(object value):
 
 cdef _known(double moment):
     return moment if moment == moment else None
+
+
+def _limit_of(timeout):
+    # Less than nothing is no time at all: what is left until a deadline may be that. None and infinity are no limit.
+    if timeout is None:
+        return None
+    if isinstance(timeout, bool) or not isinstance(timeout, (int, float)):
+        raise ConfigurationError(f"timeout must be a number of seconds, not {type(timeout).__name__}")
+    try:
+        limit = float(timeout)
+    except OverflowError:
+        return None if timeout > 0 else 0.0
+    if limit != limit:
+        raise ConfigurationError("timeout must be a number of seconds, not nan")
+    return None if limit == _infinity else limit
+
+
+def _check_callback(callback):
+    if type(callback) is FunctionType and not callback.__code__.co_flags & CO_COROUTINE:
+        return
+    if not callable(callback):
+        raise TypeError(f"a done callback must be callable, and {type(callback).__name__} is not")
+    if iscoroutinefunction(callback):
+        raise TypeError("a done callback cannot be a coroutine function, as nobody awaits it: let it create a task")
 
 
 def _calls_for(waiter, delivery):

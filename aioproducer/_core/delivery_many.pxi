@@ -80,15 +80,20 @@ cdef class BatchDelivery:
         # It has its place, or was refused.
         return self._ordinals[at] != 0 or (len(self._refused) > 0 and at in self._refused)
 
+    cdef int _check(self, int at) except -1:
+        if not 0 <= at < self.total:
+            raise IndexError(f"record {at} of {self.total}")
+        return 0
+
     def adopt(self, int at, Delivery delivery not None):
         """Record ``at`` was accepted on its own."""
+        self._check(at)
         locate(delivery)
         self.place(at, delivery._batch, delivery._index)
 
     def refuse(self, int at, error not None):
         """Record ``at`` is not accepted."""
-        if not 0 <= at < self.total:
-            raise IndexError(f"record {at} of {self.total}")
+        self._check(at)
         if self._ordinals[at] == 0 and at not in self._refused:
             self._refused[at] = error
             self._tell_if_placed()
@@ -96,7 +101,7 @@ cdef class BatchDelivery:
     def refuse_rest(self, int start, error not None):
         """Every record from ``start`` on that has no place is not accepted."""
         cdef int at
-        for at in range(start, self.total):
+        for at in range(max(start, 0), self.total):
             if self._ordinals[at] == 0:
                 self._refused.setdefault(at, error)
         self._tell_if_placed()

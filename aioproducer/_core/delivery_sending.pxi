@@ -25,10 +25,14 @@ cdef class Sending:
         return self._delivery
 
     def __await__(self):
+        if self._inner is not None:
+            # As with a coroutine: a second task that took steps of the first one would leave it waiting for ever.
+            if self._inner.gi_yieldfrom is not None:
+                raise RuntimeError("this send() is being awaited already")
+            self._inner = None
         return self
 
-    def __iter__(self):
-        return self
+    __iter__ = __await__
 
     def __next__(self):
         # By its name only: the slot that `next()` and `await` use is replaced below.

@@ -105,6 +105,7 @@ cdef class Batch:
     cdef int _line_up(self, list waiters) except -1
     cdef int _wake(self, list waiters) except -1
     cdef list remove_waiters(self, int index, object matches)
+    cdef list _waiters_of(self, int index)
 
 
 cdef unsigned int murmur2_of(const unsigned char *data, Py_ssize_t size) noexcept

@@ -443,16 +443,24 @@ cdef class Batch:
 
     cdef list remove_waiters(self, int index, object matches):
         # By record, so that a thousand who give up on one batch do not look at each other.
-        if not self._waiters:
+        # To compare callbacks may run code of the user's, which raises, or adds and removes others: nothing is taken out before.
+        cdef list before = self._waiters_of(index)
+        cdef set matching = {id(waiter) for waiter in before if matches(waiter)}
+        if not matching:
             return []
-        mine = self._waiters.pop(index, None)
-        if mine is None:
-            return []
-        several = mine if type(mine) is list else [mine]
-        kept = [waiter for waiter in several if not matches(waiter)]
+        cdef list several = self._waiters_of(index)
+        cdef list kept = [waiter for waiter in several if id(waiter) not in matching]
         if kept:
             self._waiters[index] = kept
-        return [waiter for waiter in several if matches(waiter)]
+        elif several:
+            del self._waiters[index]
+        return [waiter for waiter in several if id(waiter) in matching]
+
+    cdef list _waiters_of(self, int index):
+        mine = self._waiters.get(index) if self._waiters else None
+        if mine is None:
+            return []
+        return list(mine) if type(mine) is list else [mine]
 
     cdef int _line_up(self, list waiters) except -1:
         # They are woken by `_wake`, once they will find what they wait for.

@@ -6,13 +6,26 @@ cdef enum:
     AT_ONCE = 256
 
 
+cdef int call_back(object loop, object callback, object delivery, object context) except -1:
+    try:
+        loop.call_soon(callback, delivery, context=context)
+    except (MemoryError, KeyboardInterrupt, SystemExit):
+        raise
+    except BaseException as error:
+        # In its debug mode a loop looks at the callback, which may raise: that ends nothing but this callback.
+        if loop.is_closed():
+            raise
+        loop.call_exception_handler({"message": "a done callback of a delivery cannot be called", "exception": error})
+    return 0
+
+
 cdef int wake(object loop, object waiter) except -1:
     if type(waiter) is list:
         for each in <list>waiter:
             wake(loop, each)
     elif type(waiter) is tuple:
         delivery, callback, context = <tuple>waiter
-        loop.call_soon(callback, delivery, context=context)
+        call_back(loop, callback, delivery, context)
     elif not waiter.done():
         waiter.set_result(None)
     return 0

@@ -8,7 +8,6 @@ from aioproducer._core import BatchDelivery, Column
 from aioproducer._net.columns import BulkCall, taken_over
 from aioproducer._net.intake import Call, times_of_call
 from aioproducer._net.pending import Pending
-from aioproducer._net.refusals import Reading, refusal_of
 from aioproducer._state.bulk import BulkWaiting, Columns
 from aioproducer._state.checking import (
     checked_bytes,
@@ -19,6 +18,7 @@ from aioproducer._state.checking import (
 from aioproducer.errors import KafkaError, RecordError
 from aioproducer.interceptors import run_on_acknowledgement
 from aioproducer.outcome import Outcome
+from aioproducer.refusals import Reading, refusal_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -17,7 +17,7 @@ from aioproducer._state.standing import ABORTED, ENDED, Standing
 from aioproducer._state.transaction_requests import pattern_of
 from aioproducer._wire.messages.list_transactions import ListTransactionsRequest, ListTransactionsResponse
 from aioproducer._wire.messages.metadata import MetadataRequest, MetadataResponse
-from aioproducer.config import checked_transactional_ids
+from aioproducer.config import checked_prefix, checked_transactional_ids
 from aioproducer.errors import (
     BrokerUnavailableError,
     CommitOutcomeUnknownError,
@@ -139,6 +139,7 @@ async def _fence(session: Session, coordinator: Coordinator) -> None:
 
 async def list_all(session: Session, prefix: str, patience: float) -> list[TransactionListing]:
     """Ask every broker: each knows of the transactional ids that it coordinates."""
+    prefix = checked_prefix(prefix)
     trouble: KafkaError | None = None
 
     async def ask() -> list[TransactionListing]:

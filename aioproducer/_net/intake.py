@@ -20,7 +20,6 @@ from aioproducer._core import (
     settle_into,
 )
 from aioproducer._net.pending import Pending
-from aioproducer._net.refusals import Reading, refusal_of
 from aioproducer._net.snapshot import trouble_with
 from aioproducer._state.admission import ReadyRecord, Waiting, check_size
 from aioproducer._state.checking import (
@@ -46,6 +45,7 @@ from aioproducer.interceptors import run_close, run_on_acknowledgement, run_on_s
 from aioproducer.partitioners import bind as bind_partitioner
 from aioproducer.partitioners import choose
 from aioproducer.records import Record
+from aioproducer.refusals import Reading, refusal_of
 from aioproducer.serializers import bind as bind_serializer
 
 if TYPE_CHECKING:

@@ -7,6 +7,7 @@ import types
 from typing import TYPE_CHECKING, Any
 
 from aioproducer._net.log import Log, log
+from aioproducer.errors import StateError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator
@@ -93,6 +94,10 @@ class Pending:
         self._told = True
         if not self.finished and self.on_withdraw is not None:
             self.on_withdraw()
+            # A coroutine that ended so is not awaited again; one that is all the same shall not wait for ever.
+            if self.delivery is None and not self.finished:
+                self.error = StateError("this send() was cancelled before its record was accepted")
+            self.finish()
 
     def __del__(self) -> None:
         if self.error is not None and not self._told:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections import deque
 from collections.abc import AsyncGenerator, AsyncIterable, Iterable
 from contextlib import aclosing
 from typing import TYPE_CHECKING, Any
 
 from aioproducer._core import peek
+from aioproducer.config import check_progress
 from aioproducer.errors import KafkaError, RecordError, StateError
 from aioproducer.outcome import Outcome
 from aioproducer.records import BatchResult, Record
@@ -76,6 +78,7 @@ async def send_stream(
     on_progress: Callable[[int], object] | None,
 ) -> BatchResult:
     """Send every record and count what became of it; a producer that ends, ends the stream."""
+    check_progress(on_progress)
     stream = Stream(on_progress)
     index = 0
     async with aclosing(each(records)) as items:
@@ -86,6 +89,9 @@ async def send_stream(
                 raise
             except KafkaError as error:
                 stream.refused(index, error)
+                # A send that is accepted lets the loop run by itself, one that is refused does not wait for anything.
+                if producer._pace():  # noqa: SLF001  # the core's own clock
+                    await asyncio.sleep(0)
             else:
                 stream.sent(index, delivery)
             index += 1

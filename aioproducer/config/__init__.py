@@ -5,12 +5,15 @@ from __future__ import annotations
 from aioproducer.config.endpoints import BootstrapServers as BootstrapServers
 from aioproducer.config.endpoints import Endpoint as Endpoint
 from aioproducer.config.endpoints import parse_endpoint as parse_endpoint
+from aioproducer.config.names import checked_prefix as checked_prefix
 from aioproducer.config.names import checked_transactional_id as checked_transactional_id
 from aioproducer.config.names import checked_transactional_ids as checked_transactional_ids
 from aioproducer.config.names import client_id_problem as client_id_problem
 from aioproducer.config.names import topic_problem as topic_problem
+from aioproducer.config.pieces import check_progress as check_progress
 from aioproducer.config.producer import SETTINGS as SETTINGS
 from aioproducer.config.producer import ProducerConfig as ProducerConfig
+from aioproducer.config.producer import require_config as require_config
 from aioproducer.config.signature import Changes as Changes
 from aioproducer.config.signature import Settings as Settings
 
@@ -21,9 +24,12 @@ __all__ = [
     "Endpoint",
     "ProducerConfig",
     "Settings",
+    "check_progress",
+    "checked_prefix",
     "checked_transactional_id",
     "checked_transactional_ids",
     "client_id_problem",
     "parse_endpoint",
+    "require_config",
     "topic_problem",
 ]

@@ -35,10 +35,11 @@ def parse_endpoints(servers: object) -> tuple[Endpoint, ...]:
 
     Empty pieces (`"a:1,,b:2"`) are left out, as Kafka's clients do.
     """
-    pieces = [piece for item in _items(servers) for piece in _pieces(item)]
-    if not pieces:
+    # One by one: an iterable may have no end.
+    found = tuple(dict.fromkeys(_endpoint(piece) for item in _items(servers) for piece in _pieces(item)))
+    if not found:
         raise ValueError("no address in it: give at least one 'host:port'")
-    return tuple(dict.fromkeys(_endpoint(piece) for piece in pieces))
+    return found
 
 
 def _items(servers: object) -> Iterable[object]:
@@ -51,7 +52,7 @@ def _items(servers: object) -> Iterable[object]:
 
 def _pieces(item: object) -> Iterable[object]:
     if isinstance(item, str):
-        return [piece for piece in map(str.strip, item.split(",")) if piece]
+        return [piece for piece in map(str.strip, str.split(item, ",")) if piece]
     return (item,)
 
 

@@ -110,11 +110,12 @@ class Choice:
     def check(self, value: Any) -> str:
         if not isinstance(value, str):
             raise ValueError(f"must be one of {self.range}, not {type(value).__name__}")
+        lower = str.lower(value)
         for word in self.words:
-            if word.lower() == value.lower():
+            if word.lower() == lower:
                 return word
         for word, reason in self.refused.items():
-            if word.lower() == value.lower():
+            if word.lower() == lower:
                 raise ValueError(reason)
         raise ValueError(f"must be one of {self.range}")
 
@@ -131,7 +132,8 @@ class Acks:
     def check(self, value: Any) -> int:
         known = {"all": -1, "-1": -1, "0": 0, "1": 1}
         if not isinstance(value, bool) and isinstance(value, int | str):
-            found = known.get(str(value).lower())
+            text = str.lower(value) if isinstance(value, str) else int.__repr__(value)
+            found = known.get(text)
             if found is not None:
                 return found
         raise ValueError("must be 'all' (or -1), 1 or 0")
@@ -164,7 +166,8 @@ class Name:
         problem = self.problem(value)
         if problem:
             raise ValueError(problem)
-        return str(value)
+        # Not a subclass, whose methods may answer otherwise the next time.
+        return str.__str__(value)
 
     def parse(self, text: str) -> str:
         return text
@@ -179,9 +182,10 @@ class Text:
     def check(self, value: Any) -> str:
         if not isinstance(value, str):
             raise ValueError(f"must be str, not {type(value).__name__}")
-        if not value or not value.isprintable():
+        text = str.__str__(value)
+        if not text or not text.isprintable():
             raise ValueError("must be a printable string that is not empty")
-        return value
+        return text
 
     def parse(self, text: str) -> str:
         return text
@@ -214,12 +218,8 @@ class Topics:
     def check(self, value: Any) -> tuple[str, ...]:
         if isinstance(value, str | bytes) or not isinstance(value, Iterable):
             raise ValueError("must be a sequence of names, such as ['orders']")
-        names = tuple(value)
-        for name in names:
-            problem = topic_problem(name)
-            if problem:
-                raise ValueError(f"{printable(repr(name), 60)}: {problem}")
-        return tuple(dict.fromkeys(names))
+        # One by one: an iterable may have no end.
+        return tuple(dict.fromkeys(_topic(name) for name in value))
 
     def parse(self, text: str) -> list[str]:
         return [name for name in map(str.strip, text.split(",")) if name]
@@ -237,13 +237,7 @@ class TopicLimits:
             limits = dict(pairs)
         except (TypeError, ValueError):
             raise ValueError("must be a mapping, such as {'metrics': 1_000_000}") from None
-        return tuple(sorted((self._name(name), self._limit(name, limits[name])) for name in limits))
-
-    def _name(self, name: Any) -> str:
-        problem = topic_problem(name)
-        if problem:
-            raise ValueError(f"{printable(repr(name), 60)}: {problem}")
-        return str(name)
+        return tuple(sorted((_topic(name), self._limit(name, limit)) for name, limit in limits.items()))
 
     def _limit(self, name: Any, limit: Any) -> int:
         try:
@@ -254,3 +248,11 @@ class TopicLimits:
     def parse(self, text: str) -> dict[str, Any]:
         pairs = (pair.partition(":") for pair in filter(None, map(str.strip, text.split(","))))
         return {name.strip(): Integer(1, LONG_MAX).parse(limit.strip()) for name, _, limit in pairs}
+
+
+def _topic(name: object) -> str:
+    problem = topic_problem(name)
+    if problem:
+        raise ValueError(f"{printable(repr(name), 60)}: {problem}")
+    assert isinstance(name, str)  # noqa: S101  # that is what topic_problem() found out
+    return str.__str__(name)

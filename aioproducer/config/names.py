@@ -5,9 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
-from aioproducer.errors import ConfigurationError
+from aioproducer.errors import ConfigurationError, KafkaError
 
 __all__ = [
+    "checked_prefix",
     "checked_transactional_id",
     "checked_transactional_ids",
     "client_id_problem",
@@ -25,6 +26,7 @@ def topic_problem(topic: object) -> str | None:
     """Why no topic can be called this, or None if one can."""
     if not isinstance(topic, str):
         return f"a topic's name must be str, not {type(topic).__name__}"
+    topic = str.__str__(topic)
     if not topic:
         return "a topic's name cannot be empty"
     if topic in {".", ".."}:
@@ -40,6 +42,7 @@ def client_id_problem(client_id: object) -> str | None:
     """Why this cannot be a client id, or None if it can. Brokers put it into logs, quotas and metric names."""
     if not isinstance(client_id, str):
         return f"must be str, not {type(client_id).__name__}"
+    client_id = str.__str__(client_id)
     if not client_id:
         return "must not be empty: leave it out for the default"
     if not client_id.isprintable():
@@ -53,6 +56,7 @@ def transactional_id_problem(name: object) -> str | None:
     """Why this cannot be a transactional id, or None if it can."""
     if not isinstance(name, str):
         return f"must be str, not {type(name).__name__}"
+    name = str.__str__(name)
     if not name or not name.isprintable():
         return "must be a printable string that is not empty"
     if len(name.encode()) > MAX_STRING_BYTES:
@@ -66,11 +70,31 @@ def checked_transactional_id(name: object) -> str:
     if problem is not None:
         raise ConfigurationError(f"a transactional id {problem}")
     assert isinstance(name, str)  # noqa: S101  # that is what transactional_id_problem() found out
-    return name
+    # Not a subclass, whose methods may answer otherwise the next time.
+    return str.__str__(name)
+
+
+def checked_prefix(prefix: object) -> str:
+    """What transactional ids begin with; all of them begin with the empty string."""
+    if not isinstance(prefix, str):
+        raise ConfigurationError(f"the prefix of transactional ids must be str, not {type(prefix).__name__}")
+    plain = str.__str__(prefix)
+    if plain:
+        checked_transactional_id(plain)
+    return plain
 
 
 def checked_transactional_ids(names: Iterable[object]) -> list[str]:
     """Several of them, each once. A single `str` is a mistake: its characters would be taken for ids."""
     if isinstance(names, str):
         raise ConfigurationError("transactional ids are given as a sequence of them, not as one str")
-    return list(dict.fromkeys(checked_transactional_id(name) for name in names))
+    found: dict[str, None] = {}
+    try:
+        for name in names:
+            found[checked_transactional_id(name)] = None
+    except KafkaError:
+        raise
+    except Exception as error:
+        text = f"transactional ids are given as a sequence of them, and {type(names).__name__} cannot be read"
+        raise ConfigurationError(text, cause=error) from error
+    return list(found)

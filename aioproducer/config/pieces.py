@@ -8,7 +8,9 @@ from typing import Any
 
 import attrs
 
-__all__ = ["Interceptors", "Partitioner", "Serializer"]
+from aioproducer.errors import ConfigurationError
+
+__all__ = ["Interceptors", "Partitioner", "Serializer", "check_progress"]
 
 
 def _refuse_class(value: Any) -> None:
@@ -20,6 +22,13 @@ def _refuse_coroutine(value: Any, what: str) -> None:
     call = value if inspect.isroutine(value) else getattr(value, "__call__", value)  # noqa: B004
     if inspect.iscoroutinefunction(value) or inspect.iscoroutinefunction(call):
         raise ValueError(f"{what} cannot be a coroutine function: it is called where nothing may wait")
+
+
+def check_progress(on_progress: object) -> None:
+    """Refuse what `send_all()` cannot tell of its progress."""
+    if on_progress is not None and (not callable(on_progress) or inspect.iscoroutinefunction(on_progress)):
+        what = "a coroutine function" if callable(on_progress) else type(on_progress).__name__
+        raise ConfigurationError(f"on_progress must be a function, not {what}")
 
 
 @attrs.frozen
@@ -76,18 +85,17 @@ class Interceptors:
     def check(self, value: Any) -> tuple[Any, ...]:
         if isinstance(value, str | bytes) or not isinstance(value, Iterable):
             raise ValueError(f"must be {self.range}")
-        found = tuple(value)
-        for interceptor in found:
-            self._check_one(interceptor)
-        return found
+        # One by one: an iterable may have no end.
+        return tuple(self._checked(interceptor) for interceptor in value)
 
-    def _check_one(self, interceptor: Any) -> None:
+    def _checked(self, interceptor: Any) -> Any:
         _refuse_class(interceptor)
         for name in ("on_send", "on_acknowledgement", "close"):
             method = getattr(interceptor, name, None)
             if not callable(method):
                 raise ValueError(f"{type(interceptor).__name__} has no {name}(): derive it from Interceptor")
             _refuse_coroutine(method, f"{name}() of {type(interceptor).__name__}")
+        return interceptor
 
     def parse(self, text: str) -> str:
         return text

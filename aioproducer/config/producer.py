@@ -31,7 +31,7 @@ from aioproducer.config.signature import Changes, Settings
 from aioproducer.config.table import DERIVED, REQUIRED, Group, Setting, complaint, rows, setting
 from aioproducer.errors import ConfigurationError, printable
 
-__all__ = ["SETTINGS", "ProducerConfig"]
+__all__ = ["SETTINGS", "ProducerConfig", "require_config"]
 
 INT_MS = Integer(0, unit="milliseconds")
 LONG_MS = Integer(0, LONG_MAX, unit="milliseconds")
@@ -461,6 +461,12 @@ class ProducerConfig:
         return f"ProducerConfig({', '.join(shown)})"
 
 
+def require_config(config: object) -> None:
+    """Refuse what is no configuration, such as a mapping of settings."""
+    if not isinstance(config, ProducerConfig):
+        raise ConfigurationError(f"from_config() takes a ProducerConfig, not {type(config).__name__}")
+
+
 SETTINGS: Final[Mapping[str, Setting]] = rows(ProducerConfig)
 
 
@@ -476,7 +482,9 @@ def _checked(values: dict[str, Any], problems: list[str]) -> dict[str, Any]:
         given.add(name)
         try:
             fields[name] = row.kind.check(values[name])
-        except ValueError as error:
+        except (KeyboardInterrupt, SystemExit):
+            raise
+        except BaseException as error:  # noqa: BLE001  # of the user's: it is one problem among others
             problems.append(complaint(name, values[name], error))
     complete(fields)
     problems += conflicts(fields, given)

@@ -26,7 +26,13 @@ def read_properties(
     """Put the settings of `source` into `values` where it has none of that name, and complaints into `problems`."""
     properties = source if isinstance(source, Mapping) else _file(Path(source))
     for dotted, value in _with_one_level(properties, values.get("compression_type")).items():
-        _take(str(dotted), value, table, values, problems)
+        name = str(dotted)
+        try:
+            _take(name, value, table, values, problems)
+        except (KeyboardInterrupt, SystemExit):
+            raise
+        except BaseException as error:  # noqa: BLE001  # of the user's: it is one problem among others
+            problems.append(complaint(name, value, error))
 
 
 def _file(path: Path) -> dict[str, str]:
@@ -44,9 +50,12 @@ def _with_one_level(properties: Mapping[str, Any], override: str | None) -> dict
     """Kafka has a level for each type, and ignores all but that of the type in use."""
     levels = {f"compression.{kind}.level" for kind in ("gzip", "lz4", "zstd")}
     rest = {name: value for name, value in properties.items() if name not in levels}
-    kind = str(override or properties.get("compression.type", "none")).strip().lower()
+    in_use = properties.get("compression.type", "none") if override is None else override
+    kind = str.__str__(in_use).strip().lower() if issubclass(type(in_use), str) else "none"
     level = properties.get(f"compression.{kind}.level")
-    if level is None or (kind == "gzip" and str(level).strip() == "-1"):  # -1 is gzip's own default
+    if level is None or (
+        kind == "gzip" and type(level) in (int, str) and str(level).strip() == "-1"
+    ):  # gzip's own
         return rest
     return {"compression.level": level} | rest
 
@@ -62,11 +71,8 @@ def _take(
         problems.append(problem)
         return
     kind = table[name].kind
-    text = value.strip() if isinstance(value, str) else value
-    try:
-        values[name] = kind.check(kind.parse(text) if isinstance(text, str) else text)
-    except ValueError as error:
-        problems.append(complaint(dotted, text, error))
+    text = str.strip(value) if isinstance(value, str) else value
+    values[name] = kind.check(kind.parse(text) if isinstance(text, str) else text)
 
 
 def _problem(dotted: str, value: Any, table: Mapping[str, Setting]) -> str | None:

@@ -8,7 +8,7 @@ from typing import Any
 import attrs
 
 from aioproducer.config.kinds import Kind
-from aioproducer.errors import printable
+from aioproducer.errors import printable, text_of
 
 __all__ = ["DERIVED", "REQUIRED", "SAME", "Group", "Setting", "complaint", "rows", "setting"]
 
@@ -88,10 +88,18 @@ def rows(cls: type[attrs.AttrsInstance]) -> dict[str, Setting]:
     }
 
 
-def complaint(name: str, value: Any, problem: object) -> str:
+PLAIN = (str, bool, int, float, type(None))
+LONGEST_NUMBER = 10**80
+
+
+def complaint(name: str, value: Any, problem: BaseException) -> str:
     """The line about a value that cannot be, with as much of it as may be shown."""
-    # An address may hold a password by mistake, an object whatever its repr likes to tell.
-    is_plain = value is None or isinstance(value, str | int | float)
+    # What a kind says of a value is a ValueError; all else was raised by an object of the user's while it was read.
+    text = (
+        text_of(problem) if isinstance(problem, ValueError) else f"reading it raised {type(problem).__name__}"
+    )
+    # An address may hold a password by mistake, an object whatever its repr likes to tell, and Python writes no huge number.
+    is_plain = type(value) in PLAIN and not (type(value) is int and abs(value) > LONGEST_NUMBER)
     if not is_plain or name.replace(".", "_") == "bootstrap_servers":
-        return f"{name}: {problem}"
-    return f"{name}={printable(repr(value), 80)}: {problem}"
+        return f"{name}: {text}"
+    return f"{name}={printable(repr(value), 80)}: {text}"

@@ -21,6 +21,7 @@ from .topics import Partition
 
 Isolation = Literal["read_committed", "read_uncommitted"]
 _HOST: Final = "127.0.0.1"
+MOST_PARTITIONS: Final = 100_000
 
 
 @attrs.frozen
@@ -151,6 +152,7 @@ class EmbeddedKafka:
 
         `configs` are the topic's settings with underscores for dots: `message_timestamp_type="LogAppendTime"`.
         """
+        _check_count(partitions)
         settings = {setting.replace("_", "."): str(value) for setting, value in configs.items()}
         return self._cluster.create_topic(name, partitions, replication_factor, settings).name
 
@@ -160,6 +162,7 @@ class EmbeddedKafka:
 
     def add_partitions(self, name: str, total: int) -> None:
         """Let a topic have `total` partitions."""
+        _check_count(total)
         self._cluster.add_partitions(name, total)
 
     @property
@@ -181,6 +184,8 @@ class EmbeddedKafka:
 
     def set_transaction_version(self, level: int) -> None:
         """Finalize another level of the feature `transaction.version` (1 or 2), as an upgrade or a downgrade does."""
+        if type(level) is not int or level not in (1, 2):
+            raise ValueError(f"the level of transaction.version is 1 or 2, not {level!r:.60}")
         self._cluster.set_transaction_version(level)
 
     # ----- groups
@@ -264,3 +269,9 @@ class EmbeddedKafka:
 
     def _partition(self, topic: str, index: int) -> Partition:
         return self._cluster.partition(topic, index)
+
+
+def _check_count(partitions: object) -> None:
+    """Refuse what is no number of partitions, and what would take all of the memory."""
+    if type(partitions) is not int or partitions > MOST_PARTITIONS:
+        raise ValueError(f"partitions must be a whole number up to {MOST_PARTITIONS}")

@@ -10,7 +10,7 @@ from collections.abc import AsyncIterable, Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Generic, Self, overload
 
 from aioproducer._core import Clock, sending_of
-from aioproducer.config import ProducerConfig
+from aioproducer.config import ProducerConfig, require_config
 from aioproducer.errors import BufferFullError, KafkaError, StateError
 from aioproducer.interceptors import run_close
 from aioproducer.owners import Owner, Scope, TaskOwners, Told
@@ -28,6 +28,7 @@ from aioproducer.testing.mock_plan import Plan
 from aioproducer.testing.mock_transaction_calls import MockTransactionCalls
 from aioproducer.testing.mock_transaction_controls import MockTransactionControls
 from aioproducer.testing.mock_transactions import MockTransactions
+from aioproducer.threads import run_in_loop
 
 if TYPE_CHECKING:
     import concurrent.futures
@@ -176,6 +177,7 @@ class MockProducer(
     def _set_out(
         self, config: ProducerConfig, auto_complete: bool, partitions: Mapping[str, int] | int
     ) -> None:
+        require_config(config)
         self.config = config
         self.close_report = None
         self._phase = "new"
@@ -395,8 +397,8 @@ class MockProducer(
             text = "send_threadsafe() is for other threads than the producer's own: use send() here"
             raise StateError(text)
 
-        async def sent() -> RecordMetadata:
-            return await self.send_and_wait(
+        def send() -> Sending[RecordMetadata]:
+            return self.send_and_wait(
                 topic,
                 value,
                 key=key,
@@ -407,12 +409,7 @@ class MockProducer(
                 max_block=max_block,
             )
 
-        coroutine = sent()
-        try:
-            return asyncio.run_coroutine_threadsafe(coroutine, intake.loop)
-        except RuntimeError as error:
-            coroutine.close()
-            raise StateError("the event loop of the producer is closed", cause=error) from error
+        return run_in_loop(intake.loop, send)
 
     def _send_many(  # the arguments of send_batch()
         self,
@@ -479,7 +476,8 @@ class MockProducer(
     def purge(self, topic: str | None = None) -> int:
         """Withdraw what is pending (of one topic); returns how many records that were."""
         self._intake_alive()
-        return self._for_all(topic, lambda held: self._ledger.withdraw(held.batch, "withdrawn by purge()"))
+        name = None if topic is None else checked_topic(topic)
+        return self._for_all(name, lambda held: self._ledger.withdraw(held.batch, "withdrawn by purge()"))
 
     def stats(self) -> Stats:
         """One snapshot of what the mock has done and holds; nothing of it is about brokers."""

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import asyncio
 import datetime
+import itertools
 from collections.abc import AsyncGenerator, AsyncIterable, Callable, Iterable, Mapping, Sequence
 from contextlib import aclosing
 from typing import Any, NamedTuple
 
 from aioproducer._core import BatchDelivery, Delivery, SendPath
+from aioproducer.config import check_progress
 from aioproducer.errors import KafkaError, RecordError, StateError
 from aioproducer.outcome import Outcome
 from aioproducer.records import BatchResult, Record
+from aioproducer.refusals import Reading
 from aioproducer.testing.mock_calls import Call, MockCall, wait_for_all
 from aioproducer.testing.mock_checks import checked_seconds, checked_topic
 from aioproducer.testing.mock_intake import MockIntake
@@ -35,9 +39,10 @@ class BulkCall(NamedTuple):
 
 def take_batch(intake: MockIntake, call: BulkCall) -> MockCall:
     """Accept or refuse each record of a bulk call; with coroutine serializers that comes later."""
-    topic = checked_topic(call.topic)
-    checked_seconds("timeout", call.timeout, topic)
-    singles = _calls_of(intake, call)
+    with Reading(call.topic):
+        topic = checked_topic(call.topic)
+        checked_seconds("timeout", call.timeout, topic)
+        singles = _calls_of(intake, call._replace(topic=topic))
     taken = MockCall(intake.path._pace)  # noqa: SLF001  # the send path is built for this
     delivery = taken.delivery = BatchDelivery(topic, len(singles), intake.loop)
     if intake.waits_for_serializers and singles:
@@ -51,8 +56,9 @@ def take_batch(intake: MockIntake, call: BulkCall) -> MockCall:
 def _place(intake: MockIntake, delivery: BatchDelivery, at: int, call: Call) -> None:
     record = intake.intercepted(call)
     try:
-        checked_topic(record.topic)
-        delivery.adopt(at, intake.place(intake.prepared(record, call)))
+        with Reading(call.topic):
+            ready = intake.prepared(record, call)
+        delivery.adopt(at, intake.place(ready))
     except KafkaError as error:
         delivery.refuse(at, intake.refused(record, error))
 
@@ -64,7 +70,8 @@ async def _place_later(intake: MockIntake, delivery: BatchDelivery, calls: list[
         for at, call in enumerate(calls):
             record = intake.intercepted(call)
             try:
-                ready = await intake.prepared_within(record, call, patience)
+                with Reading(call.topic):
+                    ready = await intake.prepared_within(record, call, patience)
                 await wait_for_all(earlier)
                 delivery.adopt(at, intake.place(ready))
             except KafkaError as error:
@@ -101,7 +108,9 @@ def _column(name: str, column: Any, total: int, *, encode: bool) -> list[Any]:
         return [None] * total
     _check_length(name, _length(name, column), total)
     if not hasattr(column, "to_pylist"):
-        return list(column)
+        items = list(itertools.islice(column, total + 1))
+        _check_length(name, len(items), total)
+        return items
     return [_from_arrow(item, encode=encode) for item in column.to_pylist()]
 
 
@@ -143,6 +152,7 @@ async def send_every(
     on_progress: Callable[[int], object] | None,
 ) -> BatchResult:
     """Send every record and count what became of it; a producer that ends, ends the stream."""
+    check_progress(on_progress)
     sent: list[Delivery | KafkaError] = []
     async with aclosing(_items(records)) as items:
         async for item in items:
@@ -152,6 +162,9 @@ async def send_every(
                 raise
             except KafkaError as error:
                 sent.append(error)
+                # A send that is accepted lets the loop run by itself, one that is refused does not wait for anything.
+                if producer._pace():  # noqa: SLF001  # the core's own clock
+                    await asyncio.sleep(0)
     return await _counted(sent, on_progress or _ignore)
 
 

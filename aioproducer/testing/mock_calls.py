@@ -8,7 +8,7 @@ from collections.abc import Callable, Coroutine, Generator
 from typing import Any, NamedTuple
 
 from aioproducer._core import BatchDelivery, Delivery
-from aioproducer.errors import KafkaError
+from aioproducer.errors import KafkaError, StateError
 from aioproducer.testing.mock_checks import PlainHeaders
 
 
@@ -60,6 +60,8 @@ class MockCall:
             except BaseException:
                 self.withdraw()
                 raise
+        if self.delivery is None and self.error is None:
+            self.error = StateError("the record has no place: its serializer was cancelled")
         if self.error is not None:
             raise self.error
         if self.pace():
@@ -70,6 +72,8 @@ class MockCall:
         """The caller went away; what is not accepted yet never will be."""
         if self.work is not None:
             self.work.cancel()
+            if self.delivery is None and self.error is None:
+                self.error = StateError("this send() was cancelled before its record was accepted")
 
 
 class MockLines:

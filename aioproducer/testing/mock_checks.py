@@ -20,7 +20,8 @@ def checked_topic(topic: object) -> str:
     problem = topic_problem(topic)
     if problem is not None or not isinstance(topic, str):
         raise RecordError(problem, topic=topic if isinstance(topic, str) else None)
-    return topic
+    # Not a subclass, whose methods may answer otherwise the next time.
+    return str.__str__(topic)
 
 
 def checked_bytes(part: str, data: object, topic: str) -> bytes | None:
@@ -121,7 +122,12 @@ def checked_timeout(name: str, seconds: Any) -> float | None:
 def _is_time(seconds: Any) -> bool:
     if seconds is None:
         return True
-    return isinstance(seconds, int | float) and not isinstance(seconds, bool) and 0 <= seconds < float("inf")
+    if isinstance(seconds, bool) or not isinstance(seconds, int | float):
+        return False
+    try:
+        return 0 <= float(seconds) < float("inf")
+    except OverflowError:
+        return False
 
 
 def checked_partitions(partitions: Any) -> tuple[dict[str, int], int]:

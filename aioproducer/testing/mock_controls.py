@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from aioproducer.errors import KafkaError, StateError
-from aioproducer.testing.mock_ledger import Held, Ledger, MockRecord
+from aioproducer.outcome import Outcome
+from aioproducer.testing.mock_ledger import Held, Ledger, MockRecord, check_failure
 from aioproducer.testing.mock_plan import Plan
 
 
@@ -65,22 +66,27 @@ class MockControls:
         Its delivery ends with `error`, or with a `DeliveryError` of which `error` is the cause. `error.outcome` says
         whether the record may be in the log: `DeliveryTimeoutError(outcome=Outcome.UNKNOWN)`.
         """
+        check_failure(error)
         held = self._oldest(topic)
         self._ledger.fail(held, error)
         return held.record
 
     def fail_all(self, error: Exception, topic: str | None = None) -> int:
         """Fail every pending record (of one topic) as `fail_next` does; returns how many there were."""
+        check_failure(error)
         return self._for_all(topic, lambda held: self._ledger.fail(held, error))
 
     def fail_send(self, error: KafkaError, topic: str | None = None, *, times: int | None = 1) -> None:
         """Refuse the next `times` records (of one topic; None: all that follow) with this error: not accepted."""
         if not isinstance(error, KafkaError):
             raise TypeError(f"send() raises only KafkaError, never {type(error).__name__}")
+        if error.outcome is not Outcome.NOT_WRITTEN:
+            raise ValueError(f"a record that is refused is NOT_WRITTEN, not {error.outcome}")
         self._plan.refusals.add(error, topic, times)
 
     def fail_delivery(self, error: Exception, topic: str | None = None, *, times: int | None = 1) -> None:
         """Accept the next `times` records (of one topic; None: all that follow), then fail them as `fail_next` does."""
+        check_failure(error)
         self._plan.failures.add(error, topic, times)
 
     def _oldest(self, topic: str | None) -> Held:

@@ -35,6 +35,7 @@ from aioproducer.interceptors import run_on_acknowledgement, run_on_send
 from aioproducer.partitioners import bind as bind_partitioner
 from aioproducer.partitioners import choose
 from aioproducer.records import Record
+from aioproducer.refusals import Reading
 from aioproducer.serializers import bind as bind_serializer
 from aioproducer.testing.mock_calls import Call, MockCall, MockLines, Ready, wait_for_all
 from aioproducer.testing.mock_checks import (
@@ -95,13 +96,15 @@ class MockIntake:
         taken = MockCall(self.path._pace)  # noqa: SLF001  # the send path is built for this
         record = None
         try:
-            record = self.intercepted(call)
-            patience = self._patience(call)
-            topic = checked_topic(record.topic)
-            if self.waits_for_serializers:
+            with Reading(call.topic):
+                record = self.intercepted(call)
+                patience = self._patience(call)
+                topic = checked_topic(record.topic)
+                ready = None if self.waits_for_serializers else self.prepared(record, call)
+            if ready is None:
                 self.lines.join(taken, topic, self._finish_later(taken, record, call, patience))
             else:
-                taken.delivery = self.place(self.prepared(record, call))
+                taken.delivery = self.place(ready)
         except KafkaError as error:
             taken.error = self.refused(record, error)
         return taken
@@ -116,9 +119,10 @@ class MockIntake:
     async def _finish_later(
         self, taken: MockCall, record: Record[Any, Any], call: Call, patience: float
     ) -> None:
-        earlier = self.lines.earlier(record.topic)
+        earlier = self.lines.earlier(checked_topic(record.topic))
         try:
-            ready = await self.prepared_within(record, call, patience)
+            with Reading(record.topic):
+                ready = await self.prepared_within(record, call, patience)
             await wait_for_all(earlier)
             taken.delivery = self.place(ready)
         except KafkaError as error:
@@ -129,10 +133,9 @@ class MockIntake:
         if self.waits_for_serializers:
             text = "send_nowait() cannot wait for a serializer that is a coroutine function: use send()"
             raise StateError(text)
-        checked_seconds("timeout", call.timeout)
-        record = self.intercepted(call)
-        checked_topic(record.topic)
-        ready = self.prepared(record, call)
+        with Reading(call.topic):
+            checked_seconds("timeout", call.timeout)
+            ready = self.prepared(self.intercepted(call), call)
         try:
             return self.place(ready)
         except MetadataTimeoutError as error:
@@ -171,10 +174,11 @@ class MockIntake:
 
     def prepared(self, record: Record[Any, Any], call: Call) -> Ready:
         """The record through serializers that answer at once."""
-        headers = checked_headers(record.headers, record.topic)
+        topic = checked_topic(record.topic)
+        headers = checked_headers(record.headers, topic)
         made = []
         for serialize, data in ((self.serialize_key, record.key), (self.serialize_value, record.value)):
-            made.append(data if serialize is None else serialize(record.topic, headers, data))
+            made.append(data if serialize is None else serialize(topic, headers, data))
         return self._checked(record, call, headers, *made)
 
     async def prepared_within(self, record: Record[Any, Any], call: Call, patience: float) -> Ready:
@@ -204,13 +208,14 @@ class MockIntake:
     def _checked(
         self, record: Record[Any, Any], call: Call, headers: PlainHeaders, key: object, value: object
     ) -> Ready:
+        topic = checked_topic(record.topic)
         return Ready(
-            topic=record.topic,
-            key=checked_bytes("key", key, record.topic),
-            value=checked_bytes("value", value, record.topic),
+            topic=topic,
+            key=checked_bytes("key", key, topic),
+            value=checked_bytes("value", value, topic),
             headers=headers,
-            timestamp=checked_timestamp(record.timestamp, record.topic),
-            partition=checked_partition(record.partition, record.topic),
+            timestamp=checked_timestamp(record.timestamp, topic),
+            partition=checked_partition(record.partition, topic),
             timeout=checked_seconds("timeout", call.timeout),
         )
 

@@ -232,11 +232,18 @@ class Ledger:
         return frozenset(number for number, (batch, _) in behind if batch in batches)
 
 
-def as_delivery_error(error: Exception, record: MockRecord) -> DeliveryError:
-    """What awaiting a delivery raises: a `DeliveryError`, with anything else as its cause."""
+def check_failure(error: object) -> None:
+    """Refuse at once what no delivery can end with."""
+    if not isinstance(error, Exception):
+        raise TypeError(f"a delivery ends with an exception, not {type(error).__name__}")
     outcome = getattr(error, "outcome", Outcome.NOT_WRITTEN)
     if outcome not in NUMBER:
         raise ValueError(f"a record that failed is NOT_WRITTEN or UNKNOWN, not {outcome}")
+
+
+def as_delivery_error(error: Exception, record: MockRecord) -> DeliveryError:
+    """What awaiting a delivery raises: a `DeliveryError`, with anything else as its cause."""
+    outcome = getattr(error, "outcome", Outcome.NOT_WRITTEN)
     if isinstance(error, DeliveryError):
         return error
     if isinstance(error, RecordTooLargeError):

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from aioproducer.consumed import offsets_of
+from aioproducer.config import checked_transactional_id
+from aioproducer.consumed import group_of, offsets_of
 from aioproducer.errors import CommitOutcomeUnknownError, KafkaError, ProducerFencedError, StateError
 from aioproducer.testing.mock_coordinators import MockCoordinators
 from aioproducer.testing.mock_plan import LostAnswer, Plan
@@ -64,8 +65,8 @@ class MockTransactionControls:
 
     def set_committed_offsets(self, group: str, offsets: Mapping[Any, Any]) -> None:
         """Have `committed_offsets` tell that the group committed these before: partitions, and where it goes on."""
-        self._coordinators.commit({group: offsets_of(offsets)})
+        self._coordinators.commit({group_of(group).group_id: offsets_of(offsets)})
 
     def set_transaction(self, transactional_id: str, state: str = "Ongoing") -> None:
         """Have `list_transactions` tell of somebody else's transaction; fencing it makes it "Empty"."""
-        self._coordinators.note(transactional_id, state)
+        self._coordinators.note(checked_transactional_id(transactional_id), state)

@@ -13,7 +13,12 @@ from collections.abc import Iterable
 from typing import Any
 
 from aioproducer.blocks import LastAbort
-from aioproducer.config import ProducerConfig, checked_transactional_id, checked_transactional_ids
+from aioproducer.config import (
+    ProducerConfig,
+    checked_prefix,
+    checked_transactional_id,
+    checked_transactional_ids,
+)
 from aioproducer.consumed import group_of, partitions_of
 from aioproducer.errors import (
     CommitOutcomeUnknownError,
@@ -345,7 +350,7 @@ class MockTransactions:
         """The transactional ids that begin so, this mock's among them once it has a producer id."""
         if self.transactional_id in self.coordinators.listings and not self._is_empty():
             self._note("Ongoing")
-        return self.coordinators.listed(prefix)
+        return self.coordinators.listed(checked_prefix(prefix))
 
     def _is_empty(self) -> bool:
         return not (self.ledger.unseen or self.sent)

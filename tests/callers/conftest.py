@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from tests.net.conftest import kafka, make, nothing_left
+from tests.net.conftest import kafka, ledger, make, nothing_left
 
-__all__ = ["kafka", "make", "nothing_left"]
+__all__ = ["kafka", "ledger", "make", "nothing_left"]
 
 LIMIT_OF_A_TEST = 30
 

@@ -14,101 +14,42 @@ from typing import Any
 import attrs
 import pytest
 
-from aioproducer import Delivery, KafkaError, Outcome, Producer, Record, RecordMetadata
-from aioproducer.testing import EmbeddedKafka
-from tests.callers.zoo import ANYTHING
+from aioproducer import (
+    BatchDelivery,
+    Delivery,
+    DeliveryTimeoutError,
+    KafkaError,
+    Outcome,
+    Producer,
+    Record,
+    RecordMetadata,
+)
+from aioproducer.testing import EmbeddedKafka, MockProducer
+from tests.callers.table import (
+    ABOUT_RECORDS,
+    DELIVERY,
+    LOOKING,
+    OF_THE_MOCK,
+    SENDING,
+    TRANSACTING,
+    Call,
+    CallOn,
+    Wild,
+)
+from tests.callers.zoo import OWN_ERRORS
 from tests.effort import SEED_VARIABLE
 from tests.net.support import LIMIT, Make, warm
 from tests.runtime.support import sound
 from tests.seeds import fresh_seed
 
 CALLS_OF_A_TEST = 150
-MOST_SECONDS = 0.05
-"""What a call with a `max_block` or a `timeout` of the test's may take, before the machine's slowness."""
-
-
-@attrs.define
-class Wild:
-    """Draws from the zoo, and remembers the names for the message of a test that fails."""
-
-    rng: random.Random
-    drawn: list[str] = attrs.Factory(list)
-
-    def thing(self) -> Any:
-        name = self.rng.choice(list(ANYTHING))
-        self.drawn.append(name)
-        return ANYTHING[name]()
-
-    def maybe(self, good: Any) -> Any:
-        """Something that lies, or this."""
-        return self.thing() if self.rng.random() < 0.3 else good
-
-    def record(self) -> dict[str, Any]:
-        """The arguments of a single send but for its topic."""
-        return {
-            "value": self.maybe(b"zoo"),
-            "key": self.maybe(None),
-            "partition": self.maybe(0),
-            "timestamp": self.maybe(None),
-            "headers": self.maybe(None),
-            "timeout": self.maybe(1.0),
-        }
-
-
-def calls(wild: Wild, producer: Producer[Any, Any]) -> dict[str, Callable[[], Any]]:
-    """One of each public call; what it gives is awaited."""
-
-    def topic() -> Any:
-        return wild.maybe("zoo")
-
-    def batch() -> Any:
-        return producer.send_batch(
-            topic(),
-            wild.maybe([b"1", b"2", b"3"]),
-            keys=wild.maybe(None),
-            partition=wild.maybe(0),
-            timestamps=wild.maybe(None),
-            headers=wild.maybe(None),
-            timeout=wild.maybe(1.0),
-        )
-
-    def records() -> list[Any]:
-        given = wild.record()
-        given.pop("timeout")
-        return [Record(topic(), **given), wild.thing(), Record("zoo", b"zoo", partition=0)]
-
-    return {
-        "send": lambda: producer.send(topic(), **wild.record(), max_block=wild.maybe(MOST_SECONDS)),
-        "send_and_wait": lambda: producer.send_and_wait(topic(), **wild.record(), max_block=MOST_SECONDS),
-        "send_nowait": lambda: producer.send_nowait(topic(), **wild.record()),
-        "send_batch": batch,
-        "send_all": lambda: producer.send_all(records()),
-        "flush": lambda: producer.flush(wild.maybe(LIMIT)),
-        "ready": lambda: producer.ready(wild.maybe(LIMIT)),
-        "partitions_for": lambda: producer.partitions_for(topic(), timeout=MOST_SECONDS),
-        "purge": lambda: producer.purge(not_everything(wild.thing())),
-        "fence": lambda: producer.fence(wild.thing(), timeout=MOST_SECONDS),
-        "list_transactions": lambda: producer.list_transactions(wild.thing(), timeout=MOST_SECONDS),
-        "committed_offsets": lambda: producer.committed_offsets(
-            wild.thing(), wild.thing(), timeout=MOST_SECONDS
-        ),
-    }
-
-
-def not_everything(topic: Any) -> Any:
-    """What purge() is given: None would withdraw the records of the judge as well."""
-    return "zoo" if topic is None else topic
-
-
-ABOUT_RECORDS = {"send", "send_and_wait", "send_nowait", "send_batch"}
 TASTES = ("plain", "serializers", "coroutine serializers", "partitioner", "interceptors")
 
 
-def producer_of(  # noqa: C901  # one small function for each piece
-    taste: str, wild: Wild, make: Make, kafka: EmbeddedKafka
-) -> Producer[Any, Any]:
-    """A producer whose pieces lie as well, for records that are not those of the judge."""
-    made: list[Producer[Any, Any]] = []
+def pieces_that_lie(  # noqa: C901  # one small function for each piece
+    taste: str, wild: Wild, made: list[Any]
+) -> dict[str, Any]:
+    """Settings of a producer, `made[0]`, whose pieces lie about records that are not those of the judge."""
 
     def again() -> None:
         """A call from within one."""
@@ -156,12 +97,11 @@ def producer_of(  # noqa: C901  # one small function for each piece
         "partitioner": {"partitioner": choose},
         "interceptors": {"interceptors": [Interceptor()]},
     }
-    made.append(make(kafka, buffer_memory=100_000, batch_size=500, **pieces[taste]))
-    return made[0]
+    return {"buffer_memory": 100_000, "batch_size": 500, **pieces[taste]}
 
 
-async def made(name: str, call: Callable[[], Any]) -> None:
-    """Make the call, to its end; what is about records is refused by errors that say that nothing was written."""
+async def made(name: str, call: Callable[[], Any], *documented: type[BaseException]) -> None:
+    """Make the call, to its end; it may raise what is documented, or what the caller's object raised."""
     bound = asyncio.timeout(LIMIT)
     try:
         result = call()
@@ -170,39 +110,152 @@ async def made(name: str, call: Callable[[], Any]) -> None:
                 result = await result
                 if isinstance(result, Delivery):
                     await result.wait(LIMIT)
-    except TimeoutError:
-        assert not bound.expired(), f"{name} did not end"
-    except (KeyboardInterrupt, SystemExit, asyncio.CancelledError):
+                elif isinstance(result, BatchDelivery):
+                    await result
+    except (KeyboardInterrupt, SystemExit):
         raise
     except BaseException as error:
-        if name in ABOUT_RECORDS and (not isinstance(error, KafkaError) or error.outcome is Outcome.UNKNOWN):
+        if bound.expired():
+            raise AssertionError(f"{name} did not end") from error
+        if not may_be_raised(name, error, documented):
             raise
 
 
-@pytest.mark.parametrize("taste", TASTES)
-async def test_calls_at_random(taste: str, make: Make, kafka: EmbeddedKafka) -> None:
-    """Calls that lie, and between them records that do not: those are written once each, in their order."""
-    wild = Wild(random.Random(fresh_seed()))
-    kafka.create_topic("zoo", 1)
-    producer = await warm(producer_of(taste, wild, make, kafka), "one", "zoo")
+def may_be_raised(name: str, error: BaseException, documented: tuple[type[BaseException], ...]) -> bool:
+    """Whether the call may raise this."""
+    if isinstance(error, KafkaError):
+        # A limit of no time at all ends a record that was written already.
+        timed_out = isinstance(error, DeliveryTimeoutError)
+        return name not in ABOUT_RECORDS or timed_out or error.outcome is not Outcome.UNKNOWN
+    if isinstance(error, RuntimeError) and isinstance(error.__cause__, StopIteration):
+        # So Python has it, where a coroutine would end with one.
+        return True
+    return name not in ABOUT_RECORDS and isinstance(error, (TimeoutError, *OWN_ERRORS, *documented))
+
+
+def on_a_delivery(call: CallOn) -> Call:
+    """A record, of which the call is made while it is on its way: it has one outcome, and that is true."""
+
+    async def tried(wild: Wild, producer: Any) -> None:
+        sending = producer.send("zoo", b"good handle", partition=0)
+        try:
+            delivery = await sending
+        except KafkaError as error:
+            assert error.outcome is Outcome.NOT_WRITTEN  # noqa: PT017  # there is no room
+            return
+        others = [asyncio.ensure_future(delivery.wait(LIMIT)) for _ in range(2)]
+        await asyncio.sleep(0)
+        try:
+            # As a future has it; and arrays of NumPy do not say whether they are equal to a callback.
+            errors = (asyncio.InvalidStateError, TypeError, ValueError)
+            await made("a call on a delivery", lambda: call(wild, producer, delivery), *errors)
+        finally:
+            outcomes = await asyncio.gather(*others)
+        assert set(outcomes) <= {Outcome.ACKED, Outcome.NOT_WRITTEN}
+        assert set(outcomes) == {delivery.outcome}
+
+    return tried
+
+
+def on_a_sending(call: CallOn) -> Call:
+    """A call that waits for its topic, of which the call is made, and which is awaited by two tasks."""
+
+    async def tried(wild: Wild, producer: Any) -> None:
+        sending = producer.send(
+            wild.rng.choice(["zoo", f"new{wild.rng.random()}"]), b"good sending", partition=0
+        )
+
+        def step() -> None:
+            call(wild, producer, sending)
+
+        # As coroutines have it.
+        await made("a call on a sending", step, TypeError, RuntimeError)
+
+        async def awaited() -> Any:
+            return await sending
+
+        async with asyncio.timeout(LIMIT):
+            await asyncio.gather(awaited(), awaited(), return_exceptions=True)
+
+    return tried
+
+
+CALLS: dict[str, Call] = {
+    **ABOUT_RECORDS,
+    **LOOKING,
+    **TRANSACTING,
+    **{f"Delivery.{name}": on_a_delivery(call) for name, call in DELIVERY.items()},
+    **{f"Sending.{name}": on_a_sending(call) for name, call in SENDING.items()},
+}
+
+
+def with_documented(call: Call, *errors: type[BaseException]) -> Call:
+    """The same, which may raise these as well."""
+
+    async def tried(wild: Wild, producer: Any) -> None:
+        await made("a call", lambda: call(wild, producer), *errors)
+
+    return tried
+
+
+# What an iterable or a callback raises ends it; from a StopIteration Python makes a RuntimeError.
+CALLS["send_all"] = with_documented(
+    LOOKING["send_all"], RuntimeError, ValueError, TypeError, NotImplementedError
+)
+# What a test orders wrongly, it is told as a programmer is.
+CALLS_OF_THE_MOCK: dict[str, Call] = CALLS | {
+    name: with_documented(call, Exception) for name, call in OF_THE_MOCK.items()
+}
+
+
+async def tried_at_random(wild: Wild, producer: Any, calls: dict[str, Call]) -> list[bytes]:
+    """Calls that lie, and between them records that do not, of topic `one`: their values, which are written."""
     asyncio.get_running_loop().set_exception_handler(lambda *_: None)
-    good: list[Delivery] = []
+    good: dict[bytes, Delivery] = {}
     for number in range(CALLS_OF_A_TEST):
         wild.drawn.clear()
-        name = wild.rng.choice(list(calls(wild, producer)))
+        name = wild.rng.choice(list(calls))
         try:
-            await made(name, calls(wild, producer)[name])
+            await made(name, lambda name=name: calls[name](wild, producer))  # type: ignore[misc]
         except BaseException as error:
             error.add_note(f"call {number}, {name} with {wild.drawn}")
             raise
         assert producer.health().state == "running", f"call {number}, {name} with {wild.drawn}"
         if number % 5 == 0:
-            good.append(await producer.send("one", b"good %d" % number, partition=0))
-    assert [await one.wait(LIMIT) for one in good] == [Outcome.ACKED] * len(good)
+            value = b"good %d" % number
+            good[value] = await producer.send("one", value, partition=0)
+    assert [await one.wait(LIMIT) for one in good.values()] == [Outcome.ACKED] * len(good)
+    return list(good)
+
+
+@pytest.mark.parametrize("debug", [False, True], ids=["quick loop", "debugging loop"])
+@pytest.mark.parametrize("taste", TASTES)
+async def test_calls_at_random(taste: str, debug: bool, make: Make, kafka: EmbeddedKafka) -> None:
+    """Calls that lie, and between them records that do not: those are written once each, in their order."""
+    asyncio.get_running_loop().set_debug(debug)
+    wild = Wild(random.Random(fresh_seed()))
+    kafka.create_topic("zoo", 1)
+    producers: list[Producer[Any, Any]] = []
+    producers.append(make(kafka, **pieces_that_lie(taste, wild, producers)))
+    producer = await warm(producers[0], "one", "zoo")
+    good = await tried_at_random(wild, producer, CALLS)
     written = [record.value for record in kafka.records("one") if (record.value or b"").startswith(b"good")]
-    assert written == [b"good %d" % number for number in range(0, CALLS_OF_A_TEST, 5)]
+    assert written == good
     wild.rng.random = lambda: 1.0  # type: ignore[method-assign]  # what follows is judged, and does not lie
     await sound(producer)
+
+
+@pytest.mark.parametrize("taste", TASTES)
+async def test_calls_of_the_mock_at_random(taste: str) -> None:
+    """The mock is as robust."""
+    wild = Wild(random.Random(fresh_seed()))
+    producers: list[Any] = []
+    producers.append(MockProducer(**pieces_that_lie(taste, wild, producers)))
+    async with asyncio.timeout(LIMIT), producers[0] as mock:
+        good = await tried_at_random(wild, mock, CALLS_OF_THE_MOCK)
+        # clear() has forgotten some.
+        kept = [record.value for record in mock.written if record.topic == "one"]
+        assert kept == good[len(good) - len(kept) :]
 
 
 def test_nothing_is_read_or_written_out_of_bounds() -> None:
@@ -217,8 +270,9 @@ def test_nothing_is_read_or_written_out_of_bounds() -> None:
     tests = [
         "tests/callers/test_columns.py",
         "tests/callers/test_zoo.py",
+        "tests/callers/test_transactions.py",
         "-k",
-        "random or elsewhere or compiled",
+        "(random and not mock and not debugging) or elsewhere or compiled",
     ]
     command = [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:xdist", "-p", "no:cacheprovider", *tests]
     done = subprocess.run(

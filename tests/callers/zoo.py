@@ -8,12 +8,15 @@ import ctypes
 import datetime
 import mmap
 from collections.abc import Callable, Iterator, Mapping
+from types import SimpleNamespace
 from typing import Any
 from unittest.mock import MagicMock
 
 import numpy as np
 import pandas as pd  # type: ignore[import-untyped]
 import pyarrow as pa
+
+from aioproducer import GroupMetadata, KafkaError, OffsetAndMetadata, Outcome, TopicPartition
 
 Make = Callable[[], Any]
 
@@ -208,3 +211,120 @@ ANYTHING: dict[str, Make] = {
     "three bytes": lambda: [b"1", b"2", b"3"],
 }
 """By what they are, for the message of a test that fails."""
+
+
+# -- what transactions are given
+
+
+class LyingGroup(GroupMetadata):
+    """A group that answers once."""
+
+    __slots__ = ()
+
+    @property
+    def generation(self) -> int:
+        raise Own
+
+    def __getattribute__(self, name: str) -> Any:
+        raise Own
+
+
+class Consumer:
+    """What looks like a consumer of confluent-kafka, and answers so."""
+
+    def __init__(self, answer: Make) -> None:
+        self.answer = answer
+
+    def consumer_group_metadata(self) -> Any:
+        return self.answer()
+
+
+class Place:
+    """What looks like a partition of another library, with an offset."""
+
+    def __init__(self, topic: Any, partition: Any, offset: Any, metadata: Any = None) -> None:
+        self.topic, self.partition, self.offset, self.metadata = topic, partition, offset, metadata
+
+
+def raising() -> Any:
+    raise Own
+
+
+def half_of_the_offsets() -> Iterator[Any]:
+    yield Place("source", 0, 5)
+    raise Own
+
+
+def coordinator(**facts: Any) -> Any:
+    """A consumer like those of aiokafka."""
+    told = {"group_id": "zoo", "generation": -1, "member_id": "", "_group_instance_id": None, **facts}
+    return SimpleNamespace(_coordinator=SimpleNamespace(**told))
+
+
+GROUPS: dict[str, Make] = {
+    "a group": lambda: "zoo",
+    "a name that lies": lambda: LyingStr("zoo"),
+    "surrogates as a group": lambda: "\ud800",
+    "a long name": lambda: "g" * 40_000,
+    "a group whose name lies": lambda: GroupMetadata(LyingStr("zoo"), -1, LyingStr(""), None),
+    "a group that answers once": lambda: LyingGroup("zoo"),
+    "a group of wrong types": lambda: GroupMetadata(5, "x", 7, []),  # type: ignore[arg-type]
+    "a group of a generation that lies": lambda: GroupMetadata("zoo", LyingInt(1)),
+    "a huge generation": lambda: GroupMetadata("zoo", 10**5000),
+    "a consumer that raises": lambda: Consumer(raising),
+    "a consumer of half a name": lambda: Consumer(lambda: b"CGMDv2:\0\0\0\1\xff\0\xff\0"),
+    "a consumer that says little": lambda: Consumer(lambda: b"CGMDv2:"),
+    "a consumer whose group lies": lambda: coordinator(group_id=LyingStr("zoo")),
+    "a consumer of no group": lambda: coordinator(group_id=None),
+    "a consumer that is a mock": MagicMock,
+}
+OFFSETS: dict[str, Make] = {
+    "offsets": lambda: {("source", 0): 5},
+    "a topic that lies": lambda: {TopicPartition(LyingStr("source"), 0): 5},
+    "a partition that lies": lambda: {("source", LyingInt(0)): 5},
+    "a bool as a partition": lambda: {("source", True): 5},
+    "a huge partition": lambda: {("source", 10**5000): 5},
+    "an offset that lies": lambda: {("source", 0): LyingInt(5)},
+    "a huge offset": lambda: {("source", 0): 10**5000},
+    "a note that lies": lambda: {("source", 0): OffsetAndMetadata(5, LyingStr("n"))},
+    "a long note": lambda: {("source", 0): OffsetAndMetadata(5, "n" * 5000)},
+    "a note of surrogates": lambda: {("source", 0): OffsetAndMetadata(5, "\ud800")},
+    "a mapping of offsets that lies": LyingMapping,
+    "half of the offsets": half_of_the_offsets,
+    "partitions with offsets that lie": lambda: [Place(LyingStr("source"), 0, LyingInt(5), LyingStr("n"))],
+    "consumed records that lie": lambda: [Place(lambda: LyingStr("source"), lambda: 0, lambda: LyingInt(5))],
+    "consumed records that raise": lambda: [Place(raising, 0, 5)],
+    "things as partitions": lambda: {Raising: 5, 7: 8},
+}
+
+
+class SelfRaisingError(Exception):
+    """Whoever wants to know what it says, gets another of it."""
+
+    def __str__(self) -> str:
+        raise SelfRaisingError
+
+    __repr__ = __str__
+
+
+ERRORS: dict[str, Callable[[], BaseException]] = {
+    "an error": ZeroDivisionError,
+    "an error without a text": SelfRaisingError,
+    "a BaseException": Own,
+    "the end of an iterator": StopIteration,
+    "the end of a generator": GeneratorExit,
+    "a cancellation": asyncio.CancelledError,
+    "no memory": MemoryError,
+    "an error of Kafka that lies": lambda: KafkaError("a lie", outcome=Outcome.ACKED, retriable=True),
+}
+"""What code of the user's raises. Those that end a program are not among them."""
+
+OWN_ERRORS = (
+    Own,
+    SelfRaisingError,
+    ZeroDivisionError,
+    StopIteration,
+    MemoryError,
+    GeneratorExit,
+    asyncio.CancelledError,
+)

@@ -63,7 +63,7 @@ CALLERS: Final = (
     ),
     _mutant(
         "only-errors-of-kafka-refuse-a-record",
-        "_net/refusals.py",
+        "refusals.py",
         "        if error is None or isinstance(error, THROUGH):\n",
         "        if error is None or not isinstance(error, KafkaError):\n",
         "Headers that raise while they are read raise whatever that is from send(), and fail send_batch() as a whole.",
