@@ -9,6 +9,11 @@ from tests.mutants.mutant import Kind
 _COLUMNS: Final = "tests/callers/test_columns.py"
 _BOUNDS: Final = "tests/callers/test_bounds.py"
 _SERIALIZERS: Final = "tests/callers/test_serializers.py"
+_DELIVERIES: Final = "tests/callers/test_deliveries.py"
+_LIFE: Final = "tests/callers/test_life.py"
+_STREAMS: Final = "tests/callers/test_streams.py"
+_ELSEWHERE: Final = "tests/callers/test_elsewhere.py"
+_TRANSACTIONS: Final = "tests/callers/test_transactions.py"
 
 _mutant = Kind("callers")
 
@@ -156,5 +161,102 @@ CALLERS: Final = (
         "        raise RecordError(str(error)) from None\n",
         "flush(timeout=-1) says that a record cannot be sent.",
         f"{_BOUNDS}::test_a_wrong_length_of_time",
+    ),
+    _mutant(
+        "coroutine-functions-as-callbacks",
+        "_core/delivery.pyx",
+        "    if iscoroutinefunction(callback):\n",
+        "    if False:\n",
+        "A loop in its debug mode refuses the callback when the answer comes.",
+        f"{_DELIVERIES}::test_callbacks_that_cannot_be_called",
+    ),
+    _mutant(
+        "a-callback-ends-the-answer",
+        "_core/records_waiting.pxi",
+        "        if loop.is_closed():\n            raise\n",
+        "        raise\n",
+        "A callback that raises when a loop in its debug mode looks at it ends the producer.",
+        f"{_DELIVERIES}::test_callbacks_that_cannot_be_called",
+    ),
+    _mutant(
+        "compared-and-forgotten",
+        "_core/records.pyx",
+        "        cdef list before = self._waiters_of(index)\n",
+        "        cdef list before = self._waiters_of(index)\n        self._waiters = None\n",
+        "A callback whose comparison raises leaves everybody else waiting for ever.",
+        f"{_DELIVERIES}::test_a_callback_that_raises_when_it_is_compared",
+    ),
+    _mutant(
+        "given-up-without-an-answer",
+        "_net/pending.py",
+        "            if self.delivery is None and not self.finished:\n",
+        "            if False:\n",
+        "A send() that was cancelled and is awaited again gives None for its delivery.",
+        f"{_DELIVERIES}::test_a_call_that_was_given_up_and_is_awaited_again",
+    ),
+    _mutant(
+        "two-await-one-call",
+        "_core/delivery_sending.pxi",
+        "            if self._inner.gi_yieldfrom is not None:\n",
+        "            if False:\n",
+        "A second task takes the place of the first one that awaits a send().",
+        f"{_DELIVERIES}::test_a_call_that_two_tasks_await",
+    ),
+    _mutant(
+        "numbers-of-a-bulk-delivery-believed",
+        "_core/delivery_many.pxi",
+        "        if not 0 <= at < self.total:\n",
+        "        if at < 0:\n",
+        "A record with a number that is not there is written behind the end of a block of memory.",
+        f"{_DELIVERIES}::test_records_of_a_bulk_delivery_are_counted_by_itself",
+    ),
+    _mutant(
+        "errors-are-asked-for-their-text",
+        "errors.py",
+        "{text_of(self.__cause__)}",
+        "{self.__cause__}",
+        "An exception of a partitioner whose text raises ends a task of the producer.",
+        f"{_LIFE}::test_errors_that_lie",
+    ),
+    _mutant(
+        "bad-items-hold-the-loop",
+        "_net/stream.py",
+        "                if producer._pace():  # noqa: SLF001  # the core's own clock\n",
+        "                if False:\n",
+        "send_all() of bad items without an end never lets the loop run.",
+        f"{_STREAMS}::test_bad_items_without_an_end",
+    ),
+    _mutant(
+        "dropped-with-its-loop",
+        "threads.py",
+        "        if not self.begun:\n",
+        "        if False:\n",
+        "A thread waits for ever for a record that a closed loop has dropped.",
+        f"{_ELSEWHERE}::test_a_loop_that_is_closed_before_it_looks",
+    ),
+    _mutant(
+        "names-of-groups-by-reference",
+        "consumed.py",
+        "    plain = str.__str__(name)\n",
+        "    plain = name\n",
+        "A str that lies is encoded in a task of the producer, and ends it.",
+        f"{_TRANSACTIONS}::test_offsets_that_lie",
+        f"{_TRANSACTIONS}::test_names_that_lie_are_taken_over",
+    ),
+    _mutant(
+        "closing-hides-what-the-block-raised",
+        "transaction.py",
+        "            self._log.warning(",
+        "            self._transactions().engine.log.warning(",
+        "The error of a transaction's block is replaced by a StateError when the producer closes meanwhile.",
+        f"{_TRANSACTIONS}::test_a_block_that_fails_while_the_producer_closes",
+    ),
+    _mutant(
+        "settings-raise-what-they-like",
+        "config/producer.py",
+        "        except BaseException as error:  # noqa: BLE001  # of the user's: it is one problem among others\n",
+        "        except ValueError as error:\n",
+        "A number that raises when it is read raises that from the constructor, and hides all other problems.",
+        f"{_LIFE}::test_iterables_without_an_end",
     ),
 )
