@@ -5,7 +5,7 @@
 cimport cython
 from collections.abc import Coroutine
 from copy import copy as _copy
-from inspect import CO_COROUTINE, iscoroutinefunction
+from inspect import CO_COROUTINE as _CO_COROUTINE, iscoroutinefunction
 from types import FunctionType
 
 from cpython cimport array
@@ -435,7 +435,7 @@ def _limit_of(timeout):
 
 
 def _check_callback(callback):
-    if type(callback) is FunctionType and not callback.__code__.co_flags & CO_COROUTINE:
+    if type(callback) is FunctionType and not callback.__code__.co_flags & _CO_COROUTINE:
         return
     if not callable(callback):
         raise TypeError(f"a done callback must be callable, and {type(callback).__name__} is not")
