@@ -79,6 +79,14 @@ async def ledger(request: pytest.FixtureRequest, nothing_left: None) -> AsyncIte
 
 
 @pytest.fixture
+async def loop_clock() -> MovableClock:
+    """The time of the event loop, to be asked for before producers: a test that skips some of it waits for no deadline."""
+    clock = MovableClock()
+    asyncio.get_running_loop().time = clock  # type: ignore[method-assign]
+    return clock
+
+
+@pytest.fixture
 def renewing(request: pytest.FixtureRequest, ledger: EmbeddedKafka) -> str:
     """The request by which a producer that knows itself gets its next epoch from the `ledger`."""
     return INIT_PRODUCER_ID if request.node.callspec.params["ledger"] == 1 else END_TXN

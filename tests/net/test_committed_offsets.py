@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 from typing import Any
 
@@ -9,8 +10,8 @@ import pytest
 
 from aioproducer import ProtocolError, TopicPartition, TransactionTimeoutError, committed_offsets
 from aioproducer.testing import EmbeddedKafka
-from tests.net.support import Make
-from tests.net.transactional import NAME
+from tests.net.support import LIMIT, Make
+from tests.net.transactional import NAME, MovableClock
 
 GROUP, PLACE = "readers", TopicPartition("one", 0)
 Change = Callable[[Any], Any]
@@ -74,11 +75,18 @@ async def test_an_incomplete_answer_is_asked_for_again(marked: EmbeddedKafka, wh
 
 
 @pytest.mark.parametrize("what", INCOMPLETE)
-async def test_answers_that_stay_incomplete_are_an_error(marked: EmbeddedKafka, what: str) -> None:
+async def test_answers_that_stay_incomplete_are_an_error(
+    loop_clock: MovableClock, marked: EmbeddedKafka, what: str
+) -> None:
     """Within the caller's time, and the cause says what is wrong with them."""
-    marked.faults.alter(INCOMPLETE[what], api="OffsetFetch", times=None)
+    fault = marked.faults.alter(INCOMPLETE[what], api="OffsetFetch", times=None)
+    asking = asyncio.ensure_future(
+        committed_offsets(GROUP, [PLACE], marked.bootstrap_servers, timeout=LIMIT, retry_backoff_ms=1)
+    )
+    await fault.reached(2)
+    loop_clock.skip(LIMIT)
     with pytest.raises(TransactionTimeoutError) as caught:
-        await committed_offsets(GROUP, [PLACE], marked.bootstrap_servers, timeout=0.1, retry_backoff_ms=1)
+        await asking
     assert isinstance(caught.value.cause, ProtocolError)
     assert "OffsetFetch answer" in str(caught.value.cause)
 

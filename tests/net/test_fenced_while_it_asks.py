@@ -22,7 +22,7 @@ from aioproducer import (
 from aioproducer._state.transaction import State
 from aioproducer.testing import EmbeddedKafka, Fault
 from tests.net.support import LIMIT, Make, all_acked, turns, until
-from tests.net.transactional import NAME, put, seen, state
+from tests.net.transactional import NAME, ended_by_time, put, seen, state
 
 SOON = 0.1
 DESCRIBE = "DescribeTransactions"
@@ -145,12 +145,12 @@ async def test_a_close_meanwhile(clerk: Producer[Any, Any], make: Make, ledger: 
 
 async def test_its_time_was_over(make: Make, ledger: EmbeddedKafka) -> None:
     """No other producer: the delivery says that its transaction was aborted, the commit too, and the next one works."""
-    clerk = make(ledger, transactional_id=NAME, transaction_timeout_ms=100)
+    clerk = make(ledger, transactional_id=NAME)
     await clerk.start()
     await clerk.init_transactions()
     await clerk.begin_transaction()
     assert await all_acked(await put(clerk, b"a"))
-    await until(lambda: (view := ledger.transaction(NAME)) is None or view.state == "CompleteAbort")
+    await ended_by_time(ledger)
     held = ledger.faults.delay(api=DESCRIBE)
     (late,) = await put(clerk, b"b")
     await held.reached()

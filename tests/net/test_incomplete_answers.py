@@ -23,8 +23,8 @@ from aioproducer._state.transaction import State
 from aioproducer._state.transaction_requests import pattern_of
 from aioproducer._wire.messages.list_transactions import TransactionState
 from aioproducer.testing import EmbeddedKafka
-from tests.net.support import LIMIT, Make, all_acked, until
-from tests.net.transactional import END_TXN, NAME, asked, put, seen, state
+from tests.net.support import LIMIT, Make, all_acked
+from tests.net.transactional import END_TXN, NAME, asked, ended_by_time, put, seen, state
 
 SOON = 0.1
 
@@ -117,13 +117,12 @@ async def test_an_id_that_is_not_described_is_looked_at_again(
             )
 
     fault = ledger.faults.alter(change, api="DescribeTransactions", times=2)
-    clerk = make(ledger, transactional_id=NAME, transaction_timeout_ms=100)
+    clerk = make(ledger, transactional_id=NAME)
     await clerk.start()
     await clerk.init_transactions()
     await clerk.begin_transaction()
     assert await all_acked(await put(clerk, b"a"))
-    # In real time, as the cluster's clock is: the coordinator aborts it, and the producer looks how it stands.
-    await until(lambda: (view := ledger.transaction(NAME)) is None or view.state == "CompleteAbort")
+    await ended_by_time(ledger)
     with pytest.raises(TransactionAbortedError):
         await clerk.commit_transaction()
     await clerk.abort_transaction()

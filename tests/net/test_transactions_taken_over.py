@@ -28,7 +28,7 @@ from aioproducer import (
 )
 from aioproducer.testing import EmbeddedKafka
 from tests.net.support import LIMIT, Make, all_acked, engine, outcomes, turns, until
-from tests.net.transactional import END_TXN, NAME, PAST_ITS_TIME, MovableClock, asked, put, seen, written
+from tests.net.transactional import END_TXN, NAME, asked, ended_by_time, put, seen, written
 
 NOWHERE = "127.0.0.1:1"
 ONE_TRY = 0.5
@@ -119,7 +119,7 @@ async def test_e06_its_time_is_over(make: Make, ledger: EmbeddedKafka) -> None:
     for value in (b"a", b"b"):
         await clerk.begin_transaction()
         assert await all_acked(await put(clerk, value))
-        await _ended_by_time(ledger)
+        await ended_by_time(ledger)
         with pytest.raises(TransactionAbortedError, match=r"coordinator aborted|transaction_timeout_ms"):
             await clerk.commit_transaction()
         await clerk.abort_transaction()
@@ -135,7 +135,7 @@ async def test_e06_its_time_is_over_while_it_sends(make: Make, ledger: EmbeddedK
     with pytest.raises(TransactionAbortedError):
         async with clerk.transaction():
             assert await all_acked(await put(clerk, b"a", topic="four"))
-            await _ended_by_time(ledger)
+            await ended_by_time(ledger)
             # Its leader refuses the one, and the coordinator the others, whoever comes first.
             for partition in range(4):
                 await put(clerk, b"b", partition=partition, topic="four")
@@ -151,7 +151,7 @@ async def test_e06_a_leader_and_the_coordinator_say_so(make: Make, ledger: Embed
     with pytest.raises(TransactionAbortedError):
         async with clerk.transaction():
             assert await all_acked(await put(clerk, b"a", topic="four"))
-            await _ended_by_time(ledger)
+            await ended_by_time(ledger)
             with ledger.faults.delay(api="AddPartitionsToTxn"):
                 await put(clerk, b"b", partition=1, topic="four")
                 (late,) = await put(clerk, b"b", topic="four")
@@ -240,18 +240,8 @@ async def _out_of_time(make: Make, ledger: EmbeddedKafka) -> Producer[Any, Any]:
     await clerk.init_transactions()
     await clerk.begin_transaction()
     assert await all_acked(await put(clerk, b"a"))
-    await _ended_by_time(ledger)
+    await ended_by_time(ledger)
     return clerk
-
-
-async def _ended_by_time(ledger: EmbeddedKafka) -> None:
-    """The cluster's clock goes on by more than a transaction may last, and the coordinator ends what is open."""
-    clock = ledger._cluster.clock
-    assert isinstance(clock, MovableClock)
-    clock.skip(PAST_ITS_TIME)
-    async with asyncio.timeout(LIMIT):
-        while (view := ledger.transaction(NAME)) is None or view.state != "CompleteAbort":
-            await turns(1)
 
 
 # -- handles
@@ -395,7 +385,7 @@ async def test_a_handle_that_was_fenced_or_timed_out_says_so(make: Make, ledger:
     async with clerk.transaction() as tx:
         await put(clerk, b"a")
         handle = await tx.detach()
-    await _ended_by_time(ledger)
+    await ended_by_time(ledger)
     with pytest.raises(TransactionAbortedError, match=r"coordinator aborted|transaction_timeout_ms"):
         await handle.commit(ledger.bootstrap_servers)
     await handle.abort(ledger.bootstrap_servers)

