@@ -3,14 +3,25 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine
+from collections.abc import Coroutine
 from typing import Any
 
 from aioproducer import Producer
 from aioproducer.testing import EmbeddedKafka, Fault
+from tests.net.support import LIMIT, turns, until
 
-LIMIT = 30.0
-"""Seconds after which a test that waits for something has failed."""
+__all__ = [
+    "LIMIT",
+    "first_step",
+    "held_answers",
+    "held_requests",
+    "started",
+    "turns",
+    "unknown_topic",
+    "until",
+    "values",
+    "warm",
+]
 
 
 async def warm(producer: Producer[Any, Any]) -> Producer[Any, Any]:
@@ -24,19 +35,6 @@ async def warm(producer: Producer[Any, Any]) -> Producer[Any, Any]:
 def values(kafka: EmbeddedKafka, topic: str = "one", partition: int | None = None) -> list[bytes | None]:
     """What was written, in order."""
     return [record.value for record in kafka.records(topic, partition)]
-
-
-async def turns(count: int = 3) -> None:
-    """Let everything that is ready in the loop run."""
-    for _ in range(count):
-        await asyncio.sleep(0)
-
-
-async def until(condition: Callable[[], object]) -> None:
-    """Let the loop run until it is so; TimeoutError if it never is."""
-    async with asyncio.timeout(LIMIT):
-        while not condition():
-            await turns(1)
 
 
 def unknown_topic(kafka: EmbeddedKafka, name: str = "new") -> Fault:

@@ -9,6 +9,8 @@ from typing import Any, Self
 import attrs
 import pytest
 
+from tests.kafka.scissors import direct
+
 _CHUNK = 65_536
 
 
@@ -58,7 +60,7 @@ class Gate:
     async def _join(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await self._open.wait()
         # The loop's own open_connection would come back to the gate.
-        transport_reader, upstream = await _direct(self.port)
+        transport_reader, upstream = await direct(self.port)
         ends = [self._forward(reader, upstream), self._forward(transport_reader, writer)]
         with contextlib.suppress(ConnectionError):
             await asyncio.gather(*ends)
@@ -71,12 +73,3 @@ class Gate:
                 await writer.drain()
         finally:
             writer.close()
-
-
-async def _direct(port: int) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
-    loop = asyncio.get_running_loop()
-    reader = asyncio.StreamReader()
-    transport, protocol = await type(loop).create_connection(
-        loop, lambda: asyncio.StreamReaderProtocol(reader), "127.0.0.1", port
-    )
-    return reader, asyncio.StreamWriter(transport, protocol, reader, loop)

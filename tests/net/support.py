@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 from functools import partial
 from typing import Any, Protocol
 
-from aioproducer import Delivery, Outcome, Producer
+from aioproducer import Delivery, Outcome, Producer, StateError
 from aioproducer._net.engine import Engine
 from aioproducer.testing import EmbeddedKafka
 
@@ -54,6 +54,21 @@ async def send_all(
 ) -> list[Delivery]:
     """Send these numbers as values, in order."""
     return [await producer.send(topic, b"%d" % number, **where) for number in numbers]
+
+
+async def send_behind(producer: Producer[Any, Any], numbers: Iterable[int]) -> list[BaseException]:
+    """Send these, and from the callback of each another one; what such a callback was refused with is put into the list."""
+    errors: list[BaseException] = []
+
+    def send_again(_: object) -> None:
+        try:
+            producer.send_nowait("one", b"9")
+        except StateError as error:
+            errors.append(error)
+
+    for delivery in await send_all(producer, numbers):
+        delivery.add_done_callback(send_again)
+    return errors
 
 
 async def outcomes(deliveries: Iterable[Delivery]) -> list[Outcome]:

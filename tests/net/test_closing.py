@@ -11,7 +11,19 @@ import pytest
 
 from aioproducer import CloseReport, MetadataTimeoutError, Outcome, Producer, StateError
 from aioproducer.testing import EmbeddedKafka
-from tests.net.support import LIMIT, Make, all_acked, engine, numbers, outcomes, send_all, turns, until, warm
+from tests.net.support import (
+    LIMIT,
+    Make,
+    all_acked,
+    engine,
+    numbers,
+    outcomes,
+    send_all,
+    send_behind,
+    turns,
+    until,
+    warm,
+)
 
 SLACK = 0.25
 
@@ -213,16 +225,7 @@ async def test_callbacks_have_run(producer: Producer, kafka: EmbeddedKafka) -> N
 async def test_sending_from_callbacks_of_a_closing_producer(make: Make, kafka: EmbeddedKafka) -> None:
     """A callback that sends while everything is given up gets a StateError, and nothing is left without outcome."""
     producer = await warm(make(kafka, linger_ms=10_000), "one")
-    errors: list[BaseException] = []
-
-    def send_again(_: object) -> None:
-        try:
-            producer.send_nowait("one", b"9")
-        except StateError as error:
-            errors.append(error)
-
-    for delivery in await send_all(producer, range(3)):
-        delivery.add_done_callback(send_again)
+    errors = await send_behind(producer, range(3))
     await producer.close(timeout=0)
     assert len(errors) == 3
 

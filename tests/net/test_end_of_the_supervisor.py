@@ -10,7 +10,7 @@ import pytest
 
 from aioproducer import DeliveryError, Outcome, Producer, StateError
 from aioproducer.testing import EmbeddedKafka
-from tests.net.support import LIMIT, Make, engine, memory_in_use, send_all, turns, until, warm
+from tests.net.support import LIMIT, Make, engine, memory_in_use, send_all, send_behind, turns, until, warm
 
 
 def cancel_supervisor(producer: Producer[Any, Any]) -> None:
@@ -162,16 +162,7 @@ async def test_bug_in_the_last_words(
 async def test_sending_from_callbacks_of_the_end(make: Make, kafka: EmbeddedKafka) -> None:
     """A callback that sends while the producer dies is refused: nothing is accepted that nobody would send."""
     producer = await warm(make(kafka, linger_ms=10_000), "one")
-    errors: list[BaseException] = []
-
-    def send_again(_: object) -> None:
-        try:
-            producer.send_nowait("one", b"9")
-        except StateError as error:
-            errors.append(error)
-
-    for delivery in await send_all(producer, range(3)):
-        delivery.add_done_callback(send_again)
+    errors = await send_behind(producer, range(3))
     cancel_supervisor(producer)
     await until(lambda: producer.health().state == "failed")
     await turns()

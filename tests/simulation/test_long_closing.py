@@ -11,14 +11,10 @@ from tests.scenarios.support import TOPIC, all_acked, scenario, send, stage
 from tests.simulation.world import World
 
 
-def lines(world: World, word: str, level: int) -> list[str]:
-    return [line.getMessage() for line in world.log if word in line.getMessage() and line.levelno == level]
-
-
 async def told(world: World) -> str:
     """The line, after a second."""
     await asyncio.sleep(1.5)
-    (line,) = lines(world, "close() waits for", logging.INFO)
+    (line,) = world.lines(r"close\(\) waits for", logging.INFO)
     return line
 
 
@@ -47,7 +43,7 @@ async def test_each_broker_is_named_with_its_records(world: World) -> None:
     assert report == CloseReport(0, 2, 3)
     assert report.waited_for is not None
     assert report.waited_for.startswith(f"5 records without an outcome (3 at {silent}; 2 at {down}: ")
-    (loss,) = lines(world, "records were lost", logging.ERROR)
+    (loss,) = world.lines("records were lost", logging.ERROR)
     assert loss.endswith(f"2 not written, 3 of unknown fate (no time was left for {report.waited_for})")
     for delivery in sent[1]:
         error = delivery.exception()
@@ -131,4 +127,4 @@ async def test_a_close_that_is_in_time_has_waited_for_nothing(world: World) -> N
     producer = await stage(world)
     await send(world, producer, 3)
     assert (await producer.close()).waited_for is None
-    assert lines(world, "close() waits", logging.INFO) == []
+    assert world.lines(r"close\(\) waits") == []

@@ -22,18 +22,13 @@ from tests.scenarios.support import (
 from tests.simulation.world import World
 
 
-def lines(world: World, pattern: str, level: int = logging.DEBUG) -> list[str]:
-    told = [record.getMessage() for record in world.log if record.levelno >= level]
-    return [line for line in told if re.search(pattern, line)]
-
-
 @scenario()
 async def test_a_broker_that_was_away_is_one_line_when_it_is_over(world: World) -> None:
     """With how long it lasted, which partitions, why, how often records were sent again, and what became of them."""
     producer = await stage(world, linger_ms=0)
     world.kafka.faults.error("NOT_ENOUGH_REPLICAS", times=12, partition=0)
     await all_acked(await stream(world, producer, 3.0, partition=0))
-    (line,) = lines(world, "broker .*: t-0 not written for", logging.WARNING)
+    (line,) = world.lines("broker .*: t-0 not written for", logging.WARNING)
     assert re.search(r"NOT_ENOUGH_REPLICAS.*; sent again 12 times, then records written: \d+$", line)
 
 
@@ -45,7 +40,7 @@ async def test_what_nobody_noticed_is_no_warning(world: World) -> None:
     world.kafka.faults.move_leader(TOPIC, 0, 1 + leader(world) % 3)
     await all_acked(await send(world, producer, 3, partition=0))
     assert world.warnings() == []
-    assert len(lines(world, "t-0 not written for 0")) == 1
+    assert len(world.lines("t-0 not written for 0")) == 1
 
 
 @scenario()
@@ -56,8 +51,8 @@ async def test_a_fault_that_lasts_is_told_now_and_then(world: World) -> None:
     sent = await stream(world, producer, 30.0, every=0.2, partition=0)
     fault.heal()
     await outcomes(sent)
-    assert 1 <= len(lines(world, "and is tried again", logging.WARNING)) <= 4
-    ends = lines(world, "sent again", logging.WARNING)
+    assert 1 <= len(world.lines("and is tried again", logging.WARNING)) <= 4
+    ends = world.lines("sent again", logging.WARNING)
     assert any(re.search(r"then records (written: \d+, )?not written: \d+$", end) for end in ends)
 
 
@@ -110,7 +105,7 @@ async def test_a_slow_delivery_names_the_phase_that_was_slow(world: World) -> No
     await all_acked(await send(world, producer, partition=0))
     world.kafka.faults.delay(3.0, times=3)
     await all_acked(await send(world, producer, 3, partition=0))
-    (line,) = lines(world, "a delivery took", logging.WARNING)
+    (line,) = world.lines("a delivery took", logging.WARNING)
     assert re.search(r"took 3\.0\d s \(t-0\): network and broker 3\.0\d s$", line)
 
 
@@ -124,7 +119,7 @@ async def test_a_slow_delivery_tells_of_failed_attempts(world: World) -> None:
     await asyncio.sleep(3.0)
     world.network.release(port_of_leader(world))
     await all_acked(deliveries)
-    (line,) = lines(world, "a delivery took", logging.WARNING)
+    (line,) = world.lines("a delivery took", logging.WARNING)
     assert re.search(r"attempts that failed \(1, the last with .*timed out.*\) [23]\.\d+ s", line)
 
 
@@ -136,7 +131,7 @@ async def test_a_slow_delivery_names_the_code_that_held_the_loop_up(world: World
     deliveries = await send(world, producer, partition=0)
     world.loop.call_soon(world.loop.stall, 3.4)
     await all_acked(deliveries)
-    (line,) = lines(world, "a delivery took", logging.WARNING)
+    (line,) = world.lines("a delivery took", logging.WARNING)
     found = re.search(r"your code blocked the event loop for (\d+) ms of it", line)
     assert found is not None
     assert 3_000 <= int(found[1]) <= 3_500
@@ -152,5 +147,5 @@ async def test_an_offset_that_goes_back_is_told_as_suspected_loss(world: World) 
     world.kafka.faults.forget_producers(TOPIC, 0)
     await all_acked(await send(world, producer, 3, partition=0))
     assert producer.stats().suspected_data_losses == 1
-    (line,) = lines(world, "suspected data loss in t-0", logging.WARNING)
+    (line,) = world.lines("suspected data loss in t-0", logging.WARNING)
     assert "at offset 4, though records up to 9 were acknowledged" in line

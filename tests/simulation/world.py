@@ -6,6 +6,7 @@ import asyncio
 import gc
 import logging
 import random
+import re
 import types
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
@@ -80,9 +81,14 @@ class World:
                     topic, record.partition, record.offset, record.key, record.value, record.headers, own
                 )
 
+    def lines(self, pattern: str = "", level: int = logging.DEBUG) -> list[str]:
+        """The lines of the log from this level on in which the pattern is found."""
+        told = [record.getMessage() for record in self.log if record.levelno >= level]
+        return [line for line in told if re.search(pattern, line)]
+
     def warnings(self) -> list[str]:
         """The lines of the log from WARNING on."""
-        return [record.getMessage() for record in self.log if record.levelno >= logging.WARNING]
+        return self.lines(level=logging.WARNING)
 
 
 Play = Callable[[World], Awaitable[None]]

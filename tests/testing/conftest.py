@@ -1,4 +1,4 @@
-"""Fixtures for the tests of the embedded Kafka."""
+"""Fixtures for the tests of the embedded Kafka, and of the mock."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from aioproducer.testing import EmbeddedKafka
+from aioproducer.testing import EmbeddedKafka, MockProducer
 from tests.contract.client import WireClient
 
 
@@ -31,3 +31,18 @@ async def client(kafka: EmbeddedKafka) -> AsyncIterator[WireClient]:
     """A connection to the one broker."""
     async with WireClient(kafka.bootstrap_servers) as connected:
         yield connected
+
+
+@pytest.fixture
+async def mock() -> AsyncIterator[MockProducer]:
+    """A running mock that acknowledges at once; `orders` has three partitions."""
+    async with MockProducer(partitions={"orders": 3}) as producer:
+        yield producer
+
+
+@pytest.fixture
+async def manual() -> AsyncIterator[MockProducer]:
+    """A running mock whose records wait for the test."""
+    async with MockProducer(auto_complete=False) as producer:
+        yield producer
+        producer.complete_all()

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
-from typing import Any
 
 import pytest
 
@@ -19,27 +17,7 @@ from aioproducer import (
 )
 from aioproducer.errors import AuthorizationError
 from aioproducer.testing import MockProducer
-
-
-@pytest.fixture
-async def mock() -> AsyncIterator[MockProducer]:
-    """A running mock that acknowledges at once; `orders` has three partitions."""
-    async with MockProducer(partitions={"orders": 3}) as producer:
-        yield producer
-
-
-@pytest.fixture
-async def manual() -> AsyncIterator[MockProducer]:
-    """A running mock whose records wait for the test."""
-    async with MockProducer(auto_complete=False) as producer:
-        yield producer
-        producer.complete_all()
-
-
-def values(producer: MockProducer[Any, Any]) -> list[bytes | None]:
-    """What was accepted, in order."""
-    return [record.value for record in producer.history]
-
+from tests.testing.accepted import values
 
 # -- completing by the test
 

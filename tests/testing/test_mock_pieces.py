@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import Callable
 from typing import Any
 
 import attrs
@@ -23,19 +23,7 @@ from aioproducer import (
 from aioproducer.interceptors import Interceptor
 from aioproducer.serializers import json, string
 from aioproducer.testing import MockProducer
-
-
-@pytest.fixture
-async def mock() -> AsyncIterator[MockProducer]:
-    """A running mock that acknowledges at once; `orders` has three partitions."""
-    async with MockProducer(partitions={"orders": 3}) as producer:
-        yield producer
-
-
-def values(producer: MockProducer[Any, Any]) -> list[bytes | None]:
-    """What was accepted, in order."""
-    return [record.value for record in producer.history]
-
+from tests.testing.accepted import values
 
 # -- what users supply
 

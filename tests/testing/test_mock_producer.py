@@ -6,7 +6,6 @@ import asyncio
 import inspect
 import logging
 import pickle
-from collections.abc import AsyncIterator
 from datetime import UTC, datetime
 from typing import Any, assert_type
 
@@ -28,27 +27,7 @@ from aioproducer import (
 )
 from aioproducer.serializers import json, string
 from aioproducer.testing import EmbeddedKafka, MockProducer
-
-
-@pytest.fixture
-async def mock() -> AsyncIterator[MockProducer]:
-    """A running mock that acknowledges at once; `orders` has three partitions."""
-    async with MockProducer(partitions={"orders": 3}) as producer:
-        yield producer
-
-
-@pytest.fixture
-async def manual() -> AsyncIterator[MockProducer]:
-    """A running mock whose records wait for the test."""
-    async with MockProducer(auto_complete=False) as producer:
-        yield producer
-        producer.complete_all()
-
-
-def values(producer: MockProducer[Any, Any]) -> list[bytes | None]:
-    """What was accepted, in order."""
-    return [record.value for record in producer.history]
-
+from tests.testing.accepted import values
 
 # -- the same as a producer
 

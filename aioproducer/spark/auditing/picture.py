@@ -92,7 +92,7 @@ def _draw_rates(axes: Any, pieces: Sequence[Piece], names: Sequence[str]) -> Non
         )  # fmt: skip
     axes.set_ylim(bottom=0)
     if 1 < len(names) <= MOST_COLOURS:
-        axes.legend(loc="lower left", ncols=len(names), fontsize="small")
+        axes.legend(loc="best", ncols=len(names), fontsize="small")
 
 
 def _seconds(pieces: Sequence[Piece]) -> float:

@@ -1,0 +1,12 @@
+"""What a MockProducer has accepted."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from aioproducer.testing import MockProducer
+
+
+def values(producer: MockProducer[Any, Any]) -> list[bytes | None]:
+    """What was accepted, in order."""
+    return [record.value for record in producer.history]
