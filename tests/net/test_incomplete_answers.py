@@ -149,18 +149,44 @@ async def test_a_commit_that_may_have_been_done_is_not_denied(
     assert seen(ledger) == [b"a"]
 
 
-@pytest.mark.parametrize("code", [90, 53])
-async def test_a_commit_that_was_refused_was_not_done(
-    clerk: Producer[Any, Any], ledger: EmbeddedKafka, code: int
-) -> None:
-    """What the coordinator refuses before it does anything is told as that."""
-    ledger.faults.error(code, api=END_TXN, times=1)
+async def _refused(clerk: Producer[Any, Any]) -> KafkaError:
+    """How the commit of one record ends that the coordinator refuses."""
     await clerk.begin_transaction()
     assert await all_acked(await put(clerk, b"a"))
     with pytest.raises(KafkaError) as caught:
         await clerk.commit_transaction()
-    assert caught.value.outcome is Outcome.NOT_WRITTEN
+    return caught.value
+
+
+async def test_a_commit_that_was_refused_was_not_done(
+    clerk: Producer[Any, Any], ledger: EmbeddedKafka
+) -> None:
+    """What the coordinator refuses before it does anything is told as that."""
+    ledger.faults.error(53, api=END_TXN, times=1)
+    assert (await _refused(clerk)).outcome is Outcome.NOT_WRITTEN
     assert seen(ledger) == []
+
+
+@pytest.mark.parametrize("ledger", [1], ids=["level1"], indirect=True)
+async def test_a_commit_that_was_refused_as_fenced_was_not_done(
+    clerk: Producer[Any, Any], ledger: EmbeddedKafka
+) -> None:
+    """Where only another producer can have raised the epoch, that is believed."""
+    ledger.faults.error(90, api=END_TXN, times=1)
+    assert (await _refused(clerk)).outcome is Outcome.NOT_WRITTEN
+    assert seen(ledger) == []
+
+
+@pytest.mark.parametrize("ledger", [2], ids=["level2"], indirect=True)
+async def test_a_commit_that_was_refused_as_fenced_is_asked_again(
+    clerk: Producer[Any, Any], ledger: EmbeddedKafka
+) -> None:
+    """Where the coordinator says so also while it writes markers, and no other producer has taken over."""
+    ledger.faults.error(90, api=END_TXN, times=1)
+    async with clerk.transaction():
+        await put(clerk, b"a")
+    assert seen(ledger) == [b"a"]
+    assert len(asked(ledger, END_TXN)) == 2
 
 
 @pytest.mark.parametrize("code", [-1, 999])
