@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import weakref
-from typing import TYPE_CHECKING, Any, Self
-
-import attrs
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Self
 
 from aioproducer.errors import StateError
 
@@ -15,11 +13,10 @@ if TYPE_CHECKING:
 
     from aioproducer.records import FlushReport
 
-__all__ = ["Owner", "Scope", "TaskOwners", "Told"]
+__all__ = ["NOTHING", "Owner", "Scope", "TaskOwners", "Told"]
 
 
-@attrs.frozen
-class Told:
+class Told(NamedTuple):
     """How far an owner of reports was told of the records of a producer.
 
     The counts are of all outcomes it was told of. `failures`: it was told of all failures up to this number, and of those
@@ -36,6 +33,10 @@ class Told:
     def records(self) -> int:
         """How many records that are."""
         return self.acked + self.not_written + self.unknown
+
+
+# Of one that was told of nothing.
+NOTHING: Final = Told()
 
 
 class Owner:

@@ -1,6 +1,6 @@
 import asyncio
 from collections.abc import Callable
-from typing import Any, Final, Generic
+from typing import Any, Final, Generic, final
 
 from typing_extensions import TypeVar as DefaultTypeVar
 from typing_extensions import disjoint_base
@@ -180,7 +180,7 @@ class SendPath(Generic[_K_contra, _V_contra]):
     ) -> tuple[int, int]: ...
     def _chosen_partition(self) -> Any: ...
 
-@disjoint_base
+@final
 class Column:
     @property
     def length(self) -> int: ...

@@ -6,12 +6,13 @@ cimport cython
 from cpython.buffer cimport PyBUF_SIMPLE, PyBuffer_Release, PyObject_GetBuffer
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_CheckExact, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
 from cpython.dict cimport PyDict_GetItemWithError
+from cpython.list cimport PyList_GET_SIZE
 from cpython.long cimport PyLong_CheckExact
 from cpython.object cimport PyObject
 from cpython.ref cimport Py_DECREF, Py_INCREF
 from cpython.unicode cimport PyUnicode_CheckExact
 
-from aioproducer._core.delivery cimport METADATA, MUST_YIELD, STARTED, BatchDelivery, Delivery, Sending, fill
+from aioproducer._core.delivery cimport METADATA, MUST_YIELD, STARTED, BatchDelivery, Delivery, Sending, fill, knows
 from aioproducer._core.records cimport (
     Batch, Clock, View, body_size, framed_size, fresh_size, headers_size_of, murmur2_of,
 )
@@ -70,14 +71,18 @@ include "accept_column.pxi"
 cdef inline int view_into(object data, View *view, Py_buffer *buffer, bint *held) except -1:
     # 1: a view was taken; 0: not bytes-like, or not contiguous.
     held[0] = False
-    if data is None:
-        view.data = NULL
-        view.size = -1
-        return 1
     if PyBytes_CheckExact(data):
         view.data = <const unsigned char *>PyBytes_AS_STRING(data)
         view.size = PyBytes_GET_SIZE(data)
         return 1
+    if data is None:
+        view.data = NULL
+        view.size = -1
+        return 1
+    return view_by_buffer(data, view, buffer, held)
+
+
+cdef int view_by_buffer(object data, View *view, Py_buffer *buffer, bint *held) except -1:
     try:
         # It may be code of the user's, or a memoryview that was released.
         PyObject_GetBuffer(data, buffer, PyBUF_SIMPLE)
@@ -119,22 +124,17 @@ cdef inline Sending unfilled():
     cdef Sending sending = Sending.__new__(Sending)
     # Should it be dropped, there is nothing to warn of.
     sending._flags = STARTED
-    return sending
-
-
-cdef inline Sending accepted(Sending sending, Delivery delivery, unsigned char flags):
-    sending._delivery = delivery
-    sending._flags = flags
+    sending._delivery = Delivery.__new__(Delivery)
     return sending
 
 
 cdef inline Partition partition_of(Topic topic, View key, Py_ssize_t chosen, double now):
     # The one that was asked for (None: there is no such), or of the key, or the sticky one.
-    cdef Py_ssize_t count = len(topic.partitions)
     if chosen >= 0:
-        return <Partition>topic.partitions[chosen] if chosen < count else None
+        return <Partition>topic.partitions[chosen] if chosen < len(topic.partitions) else None
     if key.size >= 0 and not topic.ignore_keys:
-        return <Partition>topic.partitions[(murmur2_of(key.data, key.size) & 0x7fffffff) % <unsigned int>count]
+        return <Partition>topic.partitions[
+            (murmur2_of(key.data, key.size) & 0x7fffffff) % <unsigned int>len(topic.partitions)]
     if topic.sticky is None:
         topic.switch(now)
     return topic.sticky
@@ -309,7 +309,6 @@ cdef class SendPath:
         cdef Py_ssize_t body, size
         cdef Partition partition
         cdef Batch batch
-        cdef bint first = False
         if (key.size + value.size + headers_size > self._max_record - LONGEST_FRAME
                 and fresh_size(key, value, headers_size) + HEADER > self._max_record):
             return TOO_LARGE
@@ -327,6 +326,7 @@ cdef class SendPath:
                 if batch.fits(size, now):
                     if not partition.lane.has_room(size):
                         return NO_ROOM
+                    batch.append_raw(key, value, headers, body, timestamp, now, deadline)
                     break
             if (chosen < 0 and batch is not None and partition is topic.sticky
                     and topic.sticky_bytes >= topic.sticky_limit):
@@ -341,12 +341,8 @@ cdef class SendPath:
                 return OTHER_LOOP
             partition.roll(now, awaited)
             batch = partition.open
-            first = True
-            break
-        if first:
             self._append_first(partition, batch, key, value, headers, body, timestamp, now, deadline)
-        else:
-            batch.append_raw(key, value, headers, body, timestamp, now, deadline)
+            break
         (<Lane>batch.lane).take(size)
         batch.charged += size
         self.accepted_records += 1
@@ -367,57 +363,56 @@ cdef class SendPath:
             partition.unroll()
             raise
 
-    cdef Delivery _fast(self, object topic_name, object value, object key, object partition, object timestamp,
-                        object headers, bint awaited, double now):
+    cdef bint _fast(self, Delivery delivery, object topic_name, object value, object key, object partition,
+                    object timestamp, object headers, bint awaited, double now) except -1:
+        # Append the record and fill its delivery, unless that takes the long way.
         cdef Topic topic = self._topic(topic_name)
         cdef View k, v
         cdef Py_buffer key_buffer, value_buffer
         cdef bint key_held = False, value_held = False
         cdef Py_ssize_t chosen = -1
         cdef long long stamp
-        cdef Delivery delivery
         cdef tuple pairs = None
         cdef Py_ssize_t headers_size = 1
         if topic is None or (now - self._turn >= TURN and not self._in_its_loop()):
-            return None
+            return False
         if aioproducer_context_version() != self._context_version:
             self._look_at_task()
         if partition is not None:
             if not PyLong_CheckExact(partition):
-                return None
+                return False
             if partition < 0 or partition >= len(topic.partitions):
-                return None
+                return False
             chosen = partition
         elif topic.custom:
-            return None
+            return False
         if timestamp is None:
             stamp = self._clock.wall_at(now)
         else:
             if not PyLong_CheckExact(timestamp) or not 0 <= timestamp <= 0x7fffffffffffffff:
-                return None
+                return False
             stamp = timestamp
         if headers is not None:
             pairs = plain_headers(headers)
             if pairs is None:
-                return None
+                return False
             try:
                 headers_size = headers_size_of(pairs)
             except UnicodeError:
-                return None
+                return False
         if not view_into(value, &v, &value_buffer, &value_held):
-            return None
+            return False
         try:
             if not view_into(key, &k, &key_buffer, &key_held):
-                return None
+                return False
             if (value_held or key_held) and not (self._here() and self._topic(topic_name) is topic):
                 # Code of the user's was asked for the buffers: anything may have happened meanwhile.
-                return None
-            delivery = Delivery.__new__(Delivery)
+                return False
             if self._append(topic, k, v, pairs, headers_size, stamp, chosen, now, 0.0,
                             False, awaited) != DONE:
-                return None
+                return False
             fill(delivery, self._chosen.open, k.size, v.size, stamp)
-            return delivery
+            return True
         finally:
             if value_held:
                 PyBuffer_Release(&value_buffer)
@@ -443,16 +438,15 @@ cdef class SendPath:
         withdrawn; after acceptance cancelling changes nothing. What happens later is told by the delivery.
         """
         cdef Sending sending
-        cdef Delivery delivery
         cdef double now
         if timeout is None and self._plain and self._here() and patient(max_block):
             if self._serializes():
                 return self._send_serialized(topic, value, key, partition, timestamp, headers, max_block, False)
             now = self._clock.now()
             sending = unfilled()
-            delivery = self._fast(topic, value, key, partition, timestamp, headers, False, now)
-            if delivery is not None:
-                return accepted(sending, delivery, MUST_YIELD if self._owes_turn(now) else 0)
+            if self._fast(<Delivery>sending._delivery, topic, value, key, partition, timestamp, headers, False, now):
+                sending._flags = MUST_YIELD if self._owes_turn(now) else 0
+                return sending
         return self._send_slowly(topic, value, key, partition, timestamp, headers, timeout, max_block, False, False)
 
     def send_and_wait(self, topic, value=None, *, key=None, partition=None, timestamp=None, headers=None,
@@ -462,14 +456,15 @@ cdef class SendPath:
         The same as awaiting `send` and then its delivery, and raises what either of them raises.
         """
         cdef Sending sending
-        cdef Delivery delivery
+        cdef double now
         if timeout is None and self._plain and self._here() and patient(max_block):
             if self._serializes():
                 return self._send_serialized(topic, value, key, partition, timestamp, headers, max_block, True)
             sending = unfilled()
-            delivery = self._fast(topic, value, key, partition, timestamp, headers, True, self._clock.now())
-            if delivery is not None:
-                return accepted(sending, delivery, METADATA)
+            now = self._clock.now()
+            if self._fast(<Delivery>sending._delivery, topic, value, key, partition, timestamp, headers, True, now):
+                sending._flags = METADATA
+                return sending
         return self._send_slowly(topic, value, key, partition, timestamp, headers, timeout, max_block, False, True)
 
     def send_nowait(self, topic, value=None, *, key=None, partition=None, timestamp=None, headers=None, timeout=None):
@@ -480,9 +475,11 @@ cdef class SendPath:
         that can never be sent, `StateError` with coroutine serializers.
         """
         cdef Delivery delivery
+        cdef double now
         if timeout is None and self._plain and self._here() and not self._serializes():
-            delivery = self._fast(topic, value, key, partition, timestamp, headers, False, self._clock.now())
-            if delivery is not None:
+            delivery = Delivery.__new__(Delivery)
+            now = self._clock.now()
+            if self._fast(delivery, topic, value, key, partition, timestamp, headers, False, now):
                 return delivery
         return self._send_now(topic, value, key, partition, timestamp, headers, timeout)
 
@@ -500,7 +497,6 @@ cdef class SendPath:
                                  object headers, object max_block, bint wants_metadata):
         # Serializers are asked once: here if the topic is there to be sent to, else when the record's turn has come.
         cdef Sending sending
-        cdef Delivery delivery
         cdef double now
         cdef tuple pairs = () if headers is None else plain_headers(headers)
         if self._topic(topic) is None or pairs is None:
@@ -518,10 +514,9 @@ cdef class SendPath:
         # They are the user's code: anything may have happened meanwhile.
         if self._here():
             sending = unfilled()
-            delivery = self._fast(topic, value, key, partition, timestamp, pairs, wants_metadata, now)
-            if delivery is not None:
-                return accepted(
-                    sending, delivery, METADATA if wants_metadata else MUST_YIELD if self._owes_turn(now) else 0)
+            if self._fast(<Delivery>sending._delivery, topic, value, key, partition, timestamp, pairs, wants_metadata, now):
+                sending._flags = METADATA if wants_metadata else MUST_YIELD if self._owes_turn(now) else 0
+                return sending
         return self._send_slowly(
             topic, value, key, partition, timestamp, pairs, None, max_block, True, wants_metadata)
 
@@ -582,9 +577,9 @@ cdef class SendPath:
         own = headers if one_header else None
         headers_size = headers_size_of(own)
         if not 0 <= start <= total or total > min(
-            values.length,
-            total if keys is None else keys.length,
-            total if timestamps is None else timestamps.length,
+            values.count(),
+            total if keys is None else keys.count(),
+            total if timestamps is None else timestamps.count(),
             total if one_partition else len(partitions),
             total if one_header else len(headers),
         ):
@@ -596,7 +591,7 @@ cdef class SendPath:
                 now = self._clock.now()
                 if now - began > TURN:
                     break
-            if into.knows(at):
+            if knows(into, at):
                 at += 1
                 continue
             if not into._has_room:

@@ -1,5 +1,6 @@
 # The columns of a bulk send.
 
+@cython.final
 cdef class Column:
     """One column of a bulk send: a list of ``bytes | None`` or of integers, or what an Arrow array has in its buffers.
 
@@ -89,17 +90,20 @@ cdef class Column:
         return not (<const unsigned char *>PyBytes_AS_STRING(self._validity))[at >> 3] >> (at & 7) & 1
 
     cdef int read(self, Py_ssize_t at, View *view) except -1:
+        # Of one of the `count()` records: the caller has looked.
         view.data = NULL
         view.size = -1
-        self._check(at)
-        if self._width == 0:
-            item = self._items[at]
-            if item is not None:
-                if not PyBytes_CheckExact(item):
-                    raise TypeError(f"{type(item).__name__} in a column of bytes")
-                view.data = <const unsigned char *>PyBytes_AS_STRING(item)
-                view.size = PyBytes_GET_SIZE(item)
-            return 0
+        if self._width:
+            return self._read_buffers(at, view)
+        item = self._items[at]
+        if PyBytes_CheckExact(item):
+            view.data = <const unsigned char *>PyBytes_AS_STRING(item)
+            view.size = PyBytes_GET_SIZE(item)
+        elif item is not None:
+            raise TypeError(f"{type(item).__name__} in a column of bytes")
+        return 0
+
+    cdef int _read_buffers(self, Py_ssize_t at, View *view) except -1:
         if self._numbers:
             raise TypeError("a column of numbers has no bytes")
         if self.is_null(at):
@@ -108,8 +112,11 @@ cdef class Column:
         view.size = self.offset(at + 1) - self.offset(at)
         return 0
 
+    cdef inline Py_ssize_t count(self) noexcept:
+        return self.length if self._width else PyList_GET_SIZE(self._items)
+
     cdef inline int _check(self, Py_ssize_t at) except -1:
-        if not 0 <= at < (self.length if self._width else len(self._items)):
+        if not 0 <= at < self.count():
             raise IndexError(f"record {at} of a column of {self.length}")
         return 0
 
@@ -126,8 +133,8 @@ cdef class Column:
         cdef View view
         if self._numbers:
             return self.number(at)
+        self._check(at)
         if self._width == 0:
-            self._check(at)
             return self._items[at]
         self.read(at, &view)
         return None if view.size < 0 else (<const char *>view.data)[:view.size]

@@ -13,6 +13,7 @@ cdef class Delivery:
 
 
 cdef class Sending:
+    # A Delivery; of send_batch() a BatchDelivery.
     cdef object _delivery
     cdef object _entry
     cdef object _inner
@@ -60,6 +61,10 @@ cdef class BatchDelivery:
     cdef int _check(self, int at) except -1
     cdef Batch _locate(self, int at, int *index)
     cdef object _first_pending(self)
-    cdef bint knows(self, int at) except -1
     cdef int make_room(self) except -1
     cdef int place(self, int at, Batch batch, int index) except -1
+
+
+cdef inline bint knows(BatchDelivery delivery, int at) except -1:
+    # The record has its place, or was refused.
+    return delivery._ordinals[at] != 0 or (len(delivery._refused) > 0 and at in delivery._refused)

@@ -76,10 +76,6 @@ cdef class BatchDelivery:
             _resolve(future)
         return 0
 
-    cdef bint knows(self, int at) except -1:
-        # It has its place, or was refused.
-        return self._ordinals[at] != 0 or (len(self._refused) > 0 and at in self._refused)
-
     cdef int _check(self, int at) except -1:
         if not 0 <= at < self.total:
             raise IndexError(f"record {at} of {self.total}")

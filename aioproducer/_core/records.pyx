@@ -14,6 +14,22 @@ from weakref import ref as _weak
 cdef extern from "Python.h":
     const char *PyUnicode_AsUTF8AndSize(object text, Py_ssize_t *size) except NULL
 
+cdef extern from *:
+    """
+    /* What a weak reference leads to, or None. */
+    static inline PyObject *aioproducer_referent(PyObject *weak) {
+    #if PY_VERSION_HEX >= 0x030D0000
+        PyObject *found = NULL;
+        if (PyWeakref_GetRef(weak, &found) == 0)
+            found = Py_NewRef(Py_None);
+        return found;
+    #else
+        return Py_NewRef(PyWeakref_GET_OBJECT(weak));
+    #endif
+    }
+    """
+    object aioproducer_referent(object weak)
+
 cdef extern from "clock.h":
     double aioproducer_monotonic() noexcept nogil
     long long aioproducer_wall_ms() noexcept nogil
@@ -40,6 +56,10 @@ include "records_clock.pxi"
 include "records_encoding.pxi"
 include "records_octets.pxi"
 include "records_waiting.pxi"
+
+
+cdef inline object owner_of(Batch batch):
+    return None if batch._owner is None else aioproducer_referent(batch._owner)
 
 
 cdef class Batch:
@@ -79,7 +99,7 @@ cdef class Batch:
     @property
     def owner(self):
         """Where it belongs. Held weakly: a delivery that is kept does not keep the producer."""
-        return None if self._owner is None else self._owner()
+        return owner_of(self)
 
     @owner.setter
     def owner(self, owner):
@@ -476,7 +496,7 @@ cdef class Batch:
     cdef int mark_awaited(self) except -1:
         if not self.awaited:
             self.awaited = True
-            owner = self.owner
+            owner = owner_of(self)
             if owner is not None and self.outcome == PENDING:
                 owner.on_awaited(self)
         return 0

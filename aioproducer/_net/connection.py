@@ -375,29 +375,32 @@ class Connection(asyncio.BufferedProtocol):
 
     def _pair(self, frame: memoryview) -> None:
         (correlation_id,) = _INT32.unpack_from(frame)
-        if 0 <= correlation_id <= self._newest_unasked and not self._is_next(correlation_id):
+        asked = self._next_asked(correlation_id)
+        if asked is None:
             self._remark("it answers requests that want no answer", "(acks=0)")
             return
-        self._next_asked(correlation_id)
-        asked = self._waiting.popleft()
+        self._waiting.popleft()
         self.last_used = self.answered_at = self._loop.time()
         self.answers += 1
         asked.handler.answered(frame)
 
-    def _is_next(self, correlation_id: int) -> bool:
-        return bool(self._waiting) and self._waiting[0].correlation_id == correlation_id
-
-    def _next_asked(self, correlation_id: int) -> _Asked:
-        if not self._is_next(correlation_id):
-            raise self._unpaired(correlation_id)
-        return self._waiting[0]
+    def _next_asked(self, correlation_id: int) -> _Asked | None:
+        """The request that this answers, the first that waits; None for an answer that was not wanted."""
+        waiting = self._waiting
+        if waiting and waiting[0].correlation_id == correlation_id:
+            return waiting[0]
+        if 0 <= correlation_id <= self._newest_unasked:
+            return None
+        raise self._unpaired(correlation_id)
 
     def _long_answer(self, correlation_id: int, length: int) -> None:
         # Before there is a buffer for it: a peer that sends what nobody asked for costs no memory.
-        limit = self._next_asked(correlation_id).answer_limit
-        if length > limit:
+        asked = self._next_asked(correlation_id)
+        if asked is None:
+            raise self._unpaired(correlation_id)
+        if length > asked.answer_limit:
             raise ProtocolError(
-                f"an answer of {length} bytes came, where no more than {limit} can be meant",
+                f"an answer of {length} bytes came, where no more than {asked.answer_limit} can be meant",
                 broker=self.broker,
             )
 

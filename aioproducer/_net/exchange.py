@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from aioproducer._state.metadata import Node
 from aioproducer._state.settlement import PartitionAnswer
+from aioproducer._wire.codec import decode_response
 from aioproducer._wire.messages.produce import ProduceResponse
 from aioproducer.errors import ProtocolError
 
@@ -39,7 +40,8 @@ class ProduceExchange:
     def answered(self, frame: memoryview) -> None:
         """The answer is here."""
         try:
-            response = self._link.connection.read(ProduceResponse, self._version, frame)
+            surplus = self._link.connection.surplus
+            _, response = decode_response(ProduceResponse, self._version, frame, surplus)
         except ProtocolError as error:
             # Raised on: the connection closes, and with it everything that is on its way.
             self.failed(error, written=True)

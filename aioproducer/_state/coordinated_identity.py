@@ -42,8 +42,11 @@ class CoordinatedIdentity(Sequences):
         super().obtained(producer_id, epoch)
         self._begun = False
 
-    def _is_shut_out(self, queue: PartitionQueue) -> bool:
-        return not self._begun or not self._is_added(queue)
+    def may_send(self, queue: PartitionQueue, batch: QueuedBatch, now: float) -> bool:
+        """Whether the head of the queue may leave now: in a transaction only, and to no partition that it does not have."""
+        if not self._begun or not self._is_added(queue):
+            return False
+        return super().may_send(queue, batch, now)
 
     def _is_added(self, queue: PartitionQueue) -> bool:
         return self._added is None or (queue.topic.name, queue.index) in self._added

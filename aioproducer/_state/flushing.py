@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from typing import TYPE_CHECKING, NamedTuple
 
-from aioproducer.owners import Told
+from aioproducer.outcome import Outcome
+from aioproducer.owners import NOTHING
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from aioproducer._state.admission import Waiting
     from aioproducer._state.batches import QueuedBatch
     from aioproducer.errors import KafkaError
-    from aioproducer.outcome import Outcome
+    from aioproducer.owners import Told
 
 FIRST_ERRORS = 10
 
@@ -31,13 +31,15 @@ class Flush:
     A batch stays open for records that come later, or each of many flushes would leave a batch of its own behind.
     """
 
-    __slots__ = ("began", "counts", "errors", "failures", "told", "waiting")
+    __slots__ = ("acked", "began", "errors", "failures", "not_written", "told", "unknown", "waiting")
 
     def __init__(self) -> None:
         # What had its outcome before.
-        self.began = Told()
+        self.began: Told = NOTHING
         self.waiting = 0
-        self.counts: Counter[Outcome] = Counter()
+        self.acked = 0
+        self.not_written = 0
+        self.unknown = 0
         # The first errors, the numbers of all failures, and of those failures that concern nothing that came later.
         self.errors: list[KafkaError] = []
         self.failures: set[int] = set()
@@ -47,6 +49,15 @@ class Flush:
     def done(self) -> bool:
         """True when everything that it waits for has its outcome."""
         return self.waiting == 0
+
+    def count(self, outcome: Outcome, records: int) -> None:
+        """So many records of it have this outcome."""
+        if outcome is Outcome.ACKED:
+            self.acked += records
+        elif outcome is Outcome.NOT_WRITTEN:
+            self.not_written += records
+        else:
+            self.unknown += records
 
     def failed(self, failure: Failure, *, wholly: bool) -> None:
         """Records of it failed; `wholly`: and no others did by the same failure."""
@@ -100,7 +111,7 @@ def placed(call: Waiting, batch: QueuedBatch, index: int) -> None:
 def not_placed(call: Waiting, failure: Failure) -> list[Flush]:
     """A record that flushes wait for ended without a place; returns the flushes that wait for nothing more."""
     for flush in call.flushes:
-        flush.counts[failure.error.outcome] += 1
+        flush.count(failure.error.outcome, 1)
         flush.failed(failure, wholly=True)
         flush.waiting -= 1
     return [flush for flush in call.flushes if flush.done]
@@ -129,7 +140,7 @@ def ended(
         )
         if not own:
             continue
-        flush.counts[outcome] += own
+        flush.count(outcome, own)
         if failure is not None:
             flush.failed(failure, wholly=own == count)
         covered.left -= own

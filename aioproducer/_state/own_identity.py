@@ -64,14 +64,16 @@ class OwnIdentity(Sequences):
         if any(queue.identity == self._identity for queue in queues):
             self._lost_count_of = self._identity
 
-    def _may_have_counted(self, queue: PartitionQueue) -> bool:
-        return queue.identity is None and self._lost_count_of == self._identity
+    def _may_have_counted(self) -> bool:
+        return self._lost_count_of == self._identity
 
-    def _may_number(self, queue: PartitionQueue) -> bool:
-        return not (self.exhausted and self._may_have_counted(queue))
+    def _may_begin(self, queue: PartitionQueue) -> bool:
+        del queue
+        return not (self.exhausted and self._may_have_counted())
 
     def _prepare_first(self, queue: PartitionQueue) -> None:
-        if self._may_have_counted(queue):
+        del queue
+        if self._may_have_counted():
             self._next_epoch()
 
     # -- sequences that are broken

@@ -105,30 +105,26 @@ class Sequences(ABC):
     def _change_identity(self, queue: PartitionQueue) -> None:
         """Provide that identity, where it is not there yet."""
 
-    def _is_shut_out(self, queue: PartitionQueue) -> bool:
-        """Whether no new batch may be sent to the partition, whatever its sequence."""
-        del queue
-        return False
-
     def _prepare_first(self, queue: PartitionQueue) -> None:
-        """A batch is about to get a number in this partition."""
+        """A batch is about to get the first number that is given in this partition."""
         del queue
 
     # -- who may be sent
 
     def may_send(self, queue: PartitionQueue, batch: QueuedBatch, now: float) -> bool:
         """Whether the head of the queue may leave now without breaking order or identity."""
-        if self._identity is None or self._is_shut_out(queue):
+        if self._identity is None:
             return False
         if queue.broken and self._mendable(queue):
             return True
         if batch.sequence >= 0:
             return self._may_repeat(queue, batch)
-        if queue.broken or not self._may_number(queue):
+        if queue.broken or (queue.identity is None and not self._may_begin(queue)):
             return False
         return not queue.sent or (is_confirmed(queue, now) and to_remember(queue) < REMEMBERED_BATCHES)
 
-    def _may_number(self, queue: PartitionQueue) -> bool:
+    def _may_begin(self, queue: PartitionQueue) -> bool:
+        """Whether the first number of this partition may be given now."""
         del queue
         return True
 
@@ -171,7 +167,8 @@ class Sequences(ABC):
             self._mend(queue)
         if batch.sequence >= 0:
             return
-        self._prepare_first(queue)
+        if queue.identity is None:
+            self._prepare_first(queue)
         if queue.identity != self._identity and not queue.sent:
             self._adopt(queue)
         self._number(queue, batch)

@@ -207,7 +207,7 @@ class Settlement:
         count = batch.acknowledge(base_offset, log_append_time)
         self.sequences.acknowledged(batch.queue, batch, now)
         self.tally.acknowledged(batch, count, size, now)
-        flushed = ended(batch, Outcome.ACKED, count)
+        flushed = ended(batch, Outcome.ACKED, count) if batch.flushes else ()
         self._note_offset(batch, base_offset, now)
         self._end(batch, None)
         self._finish(flushed)
@@ -637,7 +637,7 @@ def refused_as_too_large(error: BrokerError, size: int) -> RefusedAsTooLargeErro
 def _was_sent_to_the_former_topic(batch: QueuedBatch) -> bool:
     """Whether the newest attempt named a topic id that was replaced since; requests by name reach the present topic."""
     topic: TopicQueues = batch.queue.topic  # type: ignore[assignment]
-    return NO_TOPIC_ID not in (batch.sent_to, topic.topic_id) and batch.sent_to != topic.topic_id
+    return batch.sent_to != topic.topic_id and NO_TOPIC_ID not in (batch.sent_to, topic.topic_id)
 
 
 def _may_be_in_the_former_topic(batch: QueuedBatch) -> bool:

@@ -137,11 +137,11 @@ class Tally:
 
     def report(self, flush: Flush, told: Told) -> tuple[FlushReport, Told]:
         """What an owner of reports is told at the end of a flush, and what it is told of by then."""
-        began, ended = flush.began, flush.counts
+        began = flush.began
         now = Told(
-            began.acked + ended[Outcome.ACKED],
-            began.not_written + ended[Outcome.NOT_WRITTEN],
-            began.unknown + ended[Outcome.UNKNOWN],
+            began.acked + flush.acked,
+            began.not_written + flush.not_written,
+            began.unknown + flush.unknown,
             began.failures,
             frozenset(number for number in told.ahead | flush.told if number > began.failures),
         )
@@ -150,17 +150,19 @@ class Tally:
             return FlushReport(), told
         not_written, unknown = now.not_written - told.not_written, now.unknown - told.unknown
         lost = not_written + unknown > 0
-        before = self._failures_between(told, began.failures)
-        # Copies: what a batch refers to shall not collect the frames of those who raise it.
-        errors = tuple(copy(error) for error in (*before, *flush.errors)[:FIRST_ERRORS]) if lost else ()
         report = FlushReport(
             now.acked - told.acked,
             not_written,
             unknown,
-            errors,
+            self._first_errors(flush, told) if lost else (),
             first_errors_dropped=lost and self._some_dropped(told, began.failures),
         )
         return report, now
+
+    def _first_errors(self, flush: Flush, told: Told) -> tuple[KafkaError, ...]:
+        before = self._failures_between(told, flush.began.failures)
+        # Copies: what a batch refers to shall not collect the frames of those who raise it.
+        return tuple(copy(error) for error in (*before, *flush.errors)[:FIRST_ERRORS])
 
     def _failures_between(self, told: Told, until: int) -> list[KafkaError]:
         """The first errors up to a number that an owner was not told of, as far as they are kept."""

@@ -47,8 +47,8 @@ DAYS: Final = (
     _mutant(
         "sent-in-the-next-transaction",
         "_state/coordinated_identity.py",
-        "        self._begun = False\n\n    def _is_shut_out",
-        "        self._begun = True\n\n    def _is_shut_out",
+        "        self._begun = False\n\n    def may_send",
+        "        self._begun = True\n\n    def may_send",
         "Records of a transaction that outlived its time leave under the epoch of the next one, and are committed with it.",
         "tests/scenarios/test_quiet_times.py",
     ),

@@ -30,9 +30,9 @@ MEMORY: Final = (
     _mutant(
         "refused-and-written",
         "_core/accept.pyx",
-        "            fill(delivery, self._chosen.open, k.size, v.size, stamp)\n            return delivery\n",
-        "            delivery = Delivery.__new__(Delivery)\n"
-        "            fill(delivery, self._chosen.open, k.size, v.size, stamp)\n            return delivery\n",
+        "            fill(delivery, self._chosen.open, k.size, v.size, stamp)\n            return True\n",
+        "            Delivery.__new__(Delivery)\n"
+        "            fill(delivery, self._chosen.open, k.size, v.size, stamp)\n            return True\n",
         "The record is in its batch when there is no memory for its delivery: the caller is told MemoryError, and it is written.",
         _STARVATION,
     ),

@@ -49,8 +49,8 @@ TRANSACTIONAL: Final = (
     _mutant(
         "partitions-not-added",
         "_state/coordinated_identity.py",
-        "        return not self._begun or not self._is_added(queue)",
-        "        return False",
+        "        if not self._begun or not self._is_added(queue):",
+        "        if False:",
         "Records leave before their partition is a part of the transaction: nobody ends it there.",
         "tests/state/test_transactional_sequences.py",
     ),

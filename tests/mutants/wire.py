@@ -76,8 +76,8 @@ WIRE: Final = (
     _mutant(
         "correlation-id-unchecked",
         "_net/connection.py",
-        "        if not self._is_next(correlation_id):",
-        "        if not self._waiting:",
+        "        if waiting and waiting[0].correlation_id == correlation_id:",
+        "        if waiting:",
         "Each answer is taken for that of the oldest request, whatever its id says.",
         "tests/connection/test_pairing.py::test_wrong_correlation_id_ends_the_connection",
     ),
@@ -100,8 +100,8 @@ WIRE: Final = (
     _mutant(
         "key-hash-with-its-sign",
         "_core/accept.pyx",
-        "(murmur2_of(key.data, key.size) & 0x7fffffff) % <unsigned int>count",
-        "murmur2_of(key.data, key.size) % <unsigned int>count",
+        "(murmur2_of(key.data, key.size) & 0x7fffffff) % <unsigned int>len(",
+        "murmur2_of(key.data, key.size) % <unsigned int>len(",
         "Keys with a negative murmur2 go to other partitions than with the Java client.",
         _KEYED_SENDS,
     ),

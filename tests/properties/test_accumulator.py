@@ -423,8 +423,9 @@ class AccumulatorMachine(SwarmMachine):
             assert watch.real.done == watch.done
             times = sum(watch.real is each for each in self.m.flushed)
             assert times == int(watch.done and bool(watch.covers))
-            for outcome in (Outcome.ACKED, Outcome.NOT_WRITTEN, Outcome.UNKNOWN):
-                assert watch.real.counts[outcome] == watch.ended_as(outcome)
+            assert watch.real.acked == watch.ended_as(Outcome.ACKED)
+            assert watch.real.not_written == watch.ended_as(Outcome.NOT_WRITTEN)
+            assert watch.real.unknown == watch.ended_as(Outcome.UNKNOWN)
 
     # -- the end
 
