@@ -342,11 +342,12 @@ class Transactions:
         operation = self._begin_or_join(Event.COMMIT, self._commit)
         try:
             done = await operation.joined(patience)
+            if done:
+                self._told(operation, Event.ENDED)
         finally:
             self._left(operation)
         if not done:
             raise CommitOutcomeUnknownError(waited=patience, cause=self.trouble())
-        self._told(operation, Event.ENDED)
 
     async def abort(self, patience: float) -> None:
         """Drop what was not sent, wait for what was, then have the transaction aborted; join that if it goes on already."""
@@ -471,7 +472,9 @@ class Transactions:
             self.table.move(event)
 
     def _left(self, operation: Operation) -> None:
-        if self.operation is operation and not operation.is_watched and not operation.ended:
+        # It may have ended in this very moment: who was cancelled before hearing of that is told nothing.
+        left_alone = self.operation is operation and not operation.is_watched
+        if left_alone and self.table.state is State.COMMITTING:
             self.table.move(Event.LEFT_ALONE)
 
     # -- what they do

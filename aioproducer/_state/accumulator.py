@@ -551,7 +551,7 @@ class Accumulator:
     def drain(self, node: NodeQueue, now: float) -> list[QueuedBatch]:
         """The batches of one request: one per ready partition, in turn, up to `max_request_size`."""
         taken: list[QueuedBatch] = []
-        size, used = 0, node.lane.used
+        size, used = 0, self.budget.used
         for _ in range(len(node.ready)):
             queue = node.ready[0]
             batch = self._head_to_send(queue, now)
@@ -563,7 +563,7 @@ class Accumulator:
                 size += batch.size
             self._unready(queue, now)
         node.waiting_since = now
-        if node.lane.used < used:
+        if self.budget.used < used:
             # Records that were withdrawn are left out only now.
             self.on_room(node.lane)
         return taken
@@ -577,7 +577,7 @@ class Accumulator:
             self._close(batch)
             if batch.sealing:
                 return None
-        if batch.has_individual and batch.sequence < 0:
+        if batch.has_individual and not batch.attempts:
             batch = self._rewritten(queue, batch)
         return batch
 

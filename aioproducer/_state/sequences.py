@@ -152,7 +152,8 @@ class Sequences(ABC):
             return None
         at = queue.sent.index(batch)
         candidates = queue.sent[1 : at or None]
-        return next((other for other in reversed(candidates) if other.dirty), None)
+        # One that was refused for a reason which the coordinator is asked for is not sent again.
+        return next((other for other in reversed(candidates) if other.dirty and other in queue.queue), None)
 
     def _mendable(self, queue: PartitionQueue) -> bool:
         if not self._has_another(queue):

@@ -75,4 +75,12 @@ GAPLESS: Final = (
         "A record was lost in a transaction that was aborted; the next one is committed without its records.",
         "tests/net/test_transactions.py::test_a_gap_is_over_with_its_transaction",
     ),
+    _mutant(
+        "left-out-of-the-second-attempt",
+        "_state/accumulator.py",
+        "        if batch.has_individual and not batch.attempts:\n",
+        "        if batch.has_individual and batch.sequence < 0:\n",
+        "Without numbers, a record that expires between two attempts is left out of the second, and those behind it are written.",
+        _GAPLESS,
+    ),
 )

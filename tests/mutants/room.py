@@ -134,4 +134,12 @@ ROOM: Final = (
         "Each expired record has the error of the one before as its cause: a list of errors without a bound.",
         "tests/proxy/test_silence.py::test_a04_errors_do_not_refer_to_each_other",
     ),
+    _mutant(
+        "room-of-a-limited-topic-is-not-noticed",
+        "_state/accumulator.py",
+        "        size, used = 0, self.budget.used\n",
+        "        size, used = 0, 0\n",
+        "What is withdrawn from a batch makes room when that leaves, and nobody who waits is served before the answer.",
+        "tests/state/test_topic_limits.py",
+    ),
 )

@@ -175,4 +175,20 @@ TRANSACTIONAL: Final = (
         "A batch behind one that is sent again is refused for its number, and that fails the transaction.",
         "tests/state/test_transactional_sequences.py",
     ),
+    _mutant(
+        "asked-for-ahead-while-the-coordinator-is-asked",
+        "_state/sequences.py",
+        "if other.dirty and other in queue.queue), None)",
+        "if other.dirty), None)",
+        "A batch that waits for the coordinator's word is to be sent ahead of another, is not in its queue, and the producer ends.",
+        "tests/state/test_transactional_sequences.py",
+    ),
+    _mutant(
+        "commit-that-nobody-was-told-of-is-no-doubt",
+        "_net/transactions.py",
+        "        left_alone = self.operation is operation and not operation.is_watched\n",
+        "        left_alone = self.operation is operation and not operation.is_watched and not operation.ended\n",
+        "A commit is cancelled in the moment in which it is done, and init_transactions() does not settle it.",
+        "tests/net/test_transactions.py::test_a_commit_that_nobody_was_told_of_can_be_settled",
+    ),
 )

@@ -24,6 +24,7 @@ from aioproducer import (
     TransactionAbortedError,
     fence,
 )
+from aioproducer._net.operation import Operation
 from aioproducer._state.transaction import State
 from aioproducer.testing import EmbeddedKafka
 from tests.net.support import LIMIT, Make, all_acked, engine, outcomes, until
@@ -605,6 +606,32 @@ async def test_a_kept_transaction_cannot_be_used_in_the_next(clerk: Producer[Any
     async with clerk.transaction():
         with pytest.raises(StateError, match="has ended"):
             first.send_offsets({("source", 0): 1}, "readers")
+
+
+@pytest.mark.parametrize("by_commit", [True, False])
+async def test_a_commit_that_nobody_was_told_of_can_be_settled(
+    by_commit: bool, clerk: Producer[Any, Any], ledger: EmbeddedKafka
+) -> None:
+    """Its caller is cancelled in the very moment in which it is done: that is like any other commit without an answer."""
+    await clerk.begin_transaction()
+    await put(clerk, b"a")
+    transactions = engine(clerk).transactions
+    assert transactions is not None
+    committing = asyncio.create_task(clerk.commit_transaction())
+    await until(lambda: transactions.operation is not None)
+    operation = transactions.operation
+    assert operation is not None
+
+    def cancelled(_: Operation) -> None:
+        committing.cancel()
+
+    operation._on_end = cancelled
+    with pytest.raises(asyncio.CancelledError):
+        await committing
+    assert state(clerk) is State.UNCERTAIN
+    await (clerk.commit_transaction() if by_commit else clerk.init_transactions())
+    assert state(clerk) is State.READY
+    assert seen(ledger) == [b"a"]
 
 
 async def test_a_gap_is_over_with_its_transaction(make: Make, ledger: EmbeddedKafka) -> None:

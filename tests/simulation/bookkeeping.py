@@ -60,7 +60,9 @@ class Books:
         # Its place in the order is that of the call; whether it was accepted is known later.
         entry.records.append((place, number))
         try:
-            await producer.send(TOPIC, value, partition=place[1])
+            delivery = await producer.send(TOPIC, value, partition=place[1])
+            if rng.random() < 0.05 and delivery.try_cancel():
+                entry.records.remove((place, number))
         except BaseException:
             entry.records.remove((place, number))
             raise
@@ -370,6 +372,7 @@ async def live(world: World) -> tuple[Books, Storm]:
         "delivery_timeout_ms": rng.choice((3_000, 20_000)),
         "transaction_timeout_ms": rng.choice((1_000, 60_000)),
         "max_in_flight_requests_per_connection": rng.choice((1, 5)),
+        "gapless": rng.random() < 0.3,
     }
     books, storm = Books(world), Storm(world, apis=APIS)
     office = Office(books, settings)

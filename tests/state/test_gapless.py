@@ -263,6 +263,18 @@ def test_batches_that_expire_together_end_once(m: Machines) -> None:
     assert m.is_clean()
 
 
+def test_without_numbers_a_record_that_expires_between_two_attempts_is_sent_again() -> None:
+    """What was written once goes on as a whole: without that record the others would be written past it."""
+    m = Machines(gapless=True, idempotent=False, one_at_a_time=True)
+    m.learn(1)
+    expired, behind = m.append(b"1", timeout=0.5), m.append(b"2")
+    m.later(LINGER)
+    m.answer(m.only(), NOT_LEADER)
+    m.later(0.5)
+    assert fates(expired, behind) == [UNKNOWN, PENDING]
+    assert written(m) == [(b"1", b"2")]
+
+
 def test_withdrawing_is_no_loss(m: Machines) -> None:
     """Who takes a record back knows that it is not written."""
     gone, stays = m.append(b"1"), m.append(b"2")

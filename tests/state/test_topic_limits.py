@@ -115,3 +115,14 @@ def test_queued_records_of_a_topic_that_is_not_known_count_too() -> None:
     m.admission.learned("metrics", m.now)
     assert call.delivery is not None
     assert m.admission.bytes_held == 0
+
+
+def test_what_is_withdrawn_makes_room_when_its_batch_leaves(m: Machines) -> None:
+    """The batch is written again without it, and a call that waits for the topic's limit need not wait for the answer."""
+    gone = m.append(bytes(200), topic="metrics")
+    m.append(bytes(100), topic="metrics")
+    call = m.call(bytes(150), partition=0, topic="metrics")
+    assert gone.try_cancel()
+    assert not call.ended
+    m.drain()
+    assert call.ended

@@ -217,3 +217,18 @@ def test_a_gap_is_not_closed_under_the_same_epoch(m: Machines, lost: list[KafkaE
     m.fill(b"x")
     assert m.drain() == []
     assert m.sequences.identity == identity
+
+
+def test_what_the_coordinator_is_asked_about_is_not_asked_for_ahead(m: Machines) -> None:
+    """A batch was refused for a reason that only the coordinator knows: until that is told it is not sent again."""
+    m.settlement.has_to_ask = lambda code: code == INVALID_EPOCH
+    first, second = send(m, 2)
+    m.lose(first, second)
+    m.wait_for_retry()
+    m.answer(m.only(), OUT_OF_ORDER)
+    assert m.only() is second
+    m.answer(second, INVALID_EPOCH)
+    m.wait_for_retry()
+    m.answer(m.only(), OUT_OF_ORDER)
+    m.wait_for_retry()
+    assert m.only() is first

@@ -185,19 +185,21 @@ class Scene:
         self.world.kafka.faults.error(code, topic=topic, partition=partition, skip=skip, times=times)
 
     def lose_answers(self, topic: str, partition: int) -> None:
-        """Requests are done, or not, and no answer comes."""
+        """Requests are done, or not, and no answer comes, or a late one."""
         rng = self.world.rng
         times = rng.choice((1, 1, 2, 3))
         faults = self.world.kafka.faults
         # An identity that is lost with the connections, after the former was forgotten, looks like that of a successor.
-        match rng.randrange(2 if self.ids_expire else 3):
+        match rng.randrange(3 if self.ids_expire else 4):
             case 0:
                 faults.drop_answer(topic=topic, partition=partition, times=times)
             case 1:
                 faults.cut(topic=topic, partition=partition, times=times, before=rng.random() < 0.3)
             case 2:
+                faults.delay(rng.choice((0.005, 0.02, 0.5)), topic=topic, partition=partition, times=times)
+            case 3:
                 self.aside(self._cut_off)
-        self.tell(f"{times} answers of {topic}-{partition} are lost")
+        self.tell(f"{times} answers of {topic}-{partition} are lost, or late")
 
     async def _cut_off(self) -> None:
         """What is done is done, and nothing that the brokers say arrives any more."""
