@@ -51,6 +51,7 @@ def test_a_loop_that_runs() -> None:
         loop = runner.get_loop()
         for work, error in ((answers, None), (raising, Own)):
             future = handed_over(loop, work)
+            # The loop turns for a while: a call of another thread reaches it by its self-pipe.
             runner.run(asyncio.sleep(0.01))
             assert type(future.exception(LIMIT)) is (type(None) if error is None else error)
 
@@ -80,6 +81,7 @@ def test_a_loop_that_is_closed_meanwhile() -> None:
     loop = asyncio.new_event_loop()
     loop.set_exception_handler(lambda *_: None)
     future = handed_over(loop, never)
+    # The loop turns for a while: a call of another thread reaches it by its self-pipe.
     loop.run_until_complete(asyncio.sleep(0.01))
     loop.close()
     gc.collect()
@@ -95,8 +97,10 @@ def test_cancelling() -> None:
         before = handed_over(loop, answers)
         assert before.cancel()
         meanwhile, late, never_cancelled = (handed_over(loop, never) for _ in range(3))
+        # The loop turns for a while: a call of another thread reaches it by its self-pipe.
         runner.run(asyncio.sleep(0.01))
         assert meanwhile.cancel()
+        # The loop turns for a while: a call of another thread reaches it by its self-pipe.
         runner.run(asyncio.sleep(0.01))
         tasks = asyncio.all_tasks(loop)
         assert len(tasks) == 2
@@ -157,6 +161,7 @@ def test_the_producer_is_dropped_with_its_loop() -> None:
             thread = threading.Thread(target=lambda: futures.append(producer.send_threadsafe("one", b"v")))
             thread.start()
             thread.join(LIMIT)
+            # The loop turns for a while: a call of another thread reaches it by its self-pipe.
             runner.run(asyncio.sleep(0.01))
         runner.run(stopped(producer, kafka))
     assert all(future.done() for future in futures)

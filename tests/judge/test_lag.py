@@ -17,6 +17,7 @@ async def test_lag_watch_sees_a_loop_that_stands_still() -> None:
     await asyncio.sleep(0)
     for _ in range(2):
         threading.Event().wait(0.05)
+        # A tick of the lag that is measured, whose length does not matter.
         await asyncio.sleep(0.001)
     told = lag.take()
     watch.cancel()
@@ -31,12 +32,14 @@ async def test_only_the_lag_between_two_moments_excuses() -> None:
     watch = asyncio.create_task(lag.watch())
     await asyncio.sleep(0)
     _hold_up(0.2)
+    # A tick of the lag that is measured, whose length does not matter.
     await asyncio.sleep(0.001)
     begin = loop.time()
     assert lag.between(begin, begin) == pytest.approx(0.0, abs=0.02)
     assert lag.between(begin - 0.1, begin) == pytest.approx(0.1, abs=0.02)
     _hold_up(0.1)
     assert lag.between(begin, loop.time()) == pytest.approx(loop.time() - begin, abs=0.02)
+    # A tick of the lag that is measured, whose length does not matter.
     await asyncio.sleep(0.001)
     assert lag.between(begin, loop.time()) == pytest.approx(loop.time() - begin, abs=0.02)
     watch.cancel()

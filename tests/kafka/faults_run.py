@@ -160,6 +160,7 @@ class Run:
         for node_id in node_ids:
             self.kafka.node(node_id).pause()
             self.report.counts["pauses"] += 1
+        # How long the nodes are paused.
         await asyncio.sleep(seconds)
         for node_id in node_ids:
             self.kafka.node(node_id).resume()
@@ -274,6 +275,7 @@ class Run:
 
 
 async def _a_moment() -> None:
+    # Records are sent meanwhile: how many does not matter.
     await asyncio.sleep(0.05)
 
 

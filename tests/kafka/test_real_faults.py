@@ -195,6 +195,7 @@ async def _rate(places: list[Place], seconds: float) -> float:
     """Records of these partitions acknowledged in a second, measured over so many."""
     loop = asyncio.get_running_loop()
     before, began = _acked(places), loop.time()
+    # How long the rate is measured.
     await asyncio.sleep(seconds)
     return (_acked(places) - before) / (loop.time() - began)
 

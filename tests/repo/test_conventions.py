@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
+from pathlib import Path
 
 from tests.repo.source import PACKAGE, ROOT, imported, nodes, parsed, place, python_files
 
@@ -12,6 +13,17 @@ UNSAFE_CALLS = {"eval", "exec", "compile", "__import__"}
 ENVIRONMENT = {"environ", "environb", "getenv", "getenvb"}
 # What Spark, and not the library, goes by: which Python its workers run, whether it prints locals and uses a worker again.
 SPARKS_OWN = {PACKAGE / "cli" / "audit.py", PACKAGE / "spark" / "source.py", PACKAGE / "spark" / "worker.py"}
+# A sleep takes no time in the loops of three of these, which have a time of their own; in the soak it is how long a fault lasts.
+SLEEPING = {"exhaustive", "scenarios", "simulation", "soak"}
+# Each of these sockets is what the test is about, as long as it is about it. All other tests listen at port 0, or ask `tests/ports.py`.
+BINDING = {
+    "tests/api/test_starting.py",
+    "tests/connection/test_dialing.py",
+    "tests/kafka/test_ports.py",
+    "tests/ports.py",
+    "tests/testing/test_cluster_life.py",
+    "tools/kafka_node.py",
+}
 SKIPS = {"skip", "skipif", "importorskip", "xfail"}
 
 
@@ -34,6 +46,25 @@ def is_skip(node: ast.AST) -> bool:
     """pytest.skip, pytest.mark.skipif and their kind."""
     is_one = isinstance(node, ast.Attribute) and node.attr in SKIPS
     return is_one and ast.unparse(node).startswith("pytest.")
+
+
+def is_sleep(node: ast.AST) -> bool:
+    """A sleep that takes time: `sleep(0)` is a turn of the loop."""
+    if not (isinstance(node, ast.Call) and ast.unparse(node.func) in {"asyncio.sleep", "time.sleep"}):
+        return False
+    return not (isinstance(node.args[0], ast.Constant) and node.args[0].value == 0)
+
+
+def has_reason(path: Path, node: ast.AST) -> bool:
+    """Whether a comment stands on the line or the line above."""
+    lines, at = path.read_text().splitlines(), getattr(node, "lineno", 1)
+    return any("#" in line for line in lines[at - 2 : at])
+
+
+def polls(path: Path) -> set[ast.AST]:
+    """What a loop asks again and again until it is so."""
+    loops = [node for node in nodes(path) if isinstance(node, ast.While)]
+    return {inner for loop in loops for inner in ast.walk(loop)}
 
 
 def is_test(node: ast.AST) -> bool:
@@ -102,6 +133,31 @@ def test_no_test_is_skipped() -> None:
         place(path, node) for path in python_files(ROOT / "tests") for node in nodes(path) if is_skip(node)
     ]
     assert found == []
+
+
+def test_a_sleep_has_its_reason() -> None:
+    """A test follows events: a sleep is between two looks at another process or thread, or a comment says what it is for."""
+    files = [path for path in python_files(ROOT / "tests") if path.relative_to(ROOT).parts[1] not in SLEEPING]
+    found = [
+        place(path, node)
+        for path in files
+        for node in set(nodes(path)) - polls(path)
+        if is_sleep(node) and not has_reason(path, node)
+    ]
+    assert sorted(found) == []
+
+
+def test_a_port_belongs_to_who_listens() -> None:
+    """Nobody looks for a free port, closes it and hopes that it is still free when it is used."""
+    found = {
+        str(path.relative_to(ROOT))
+        for folder in ("tests", "tools", "examples", "benchmarks")
+        for path in python_files(ROOT / folder)
+        for node in nodes(path)
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "bind"
+        if len(node.args) == 1 and isinstance(node.args[0], ast.Tuple)
+    }
+    assert found == BINDING
 
 
 def test_no_secret_of_the_makers_machine() -> None:

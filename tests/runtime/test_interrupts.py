@@ -66,6 +66,7 @@ def test_f08_ctrl_c_flushes(number: signal.Signals) -> None:
     program = WITH_BLOCK.format(answers=True, sigterm=number == signal.SIGTERM, timeout=10_000)
     with Running(program) as child:
         assert child.line() == "ready"
+        # Anywhere in what the program does.
         time.sleep(random.Random(seed).uniform(0, 0.1))
         child.signal(number)
         code, out, errors = child.end(20)
@@ -91,6 +92,7 @@ def test_f08_second_ctrl_c_exits_at_once() -> None:
     with Running(WITH_BLOCK.format(answers=False, sigterm=False, timeout=60_000)) as child:
         assert child.line() == "ready"
         child.signal(signal.SIGINT)
+        # Two signals at once would be one.
         time.sleep(0.2)
         child.signal(signal.SIGINT)
         began = time.monotonic()

@@ -112,6 +112,7 @@ async def test_f13_serializer_that_blocks(make: Make, kafka: EmbeddedKafka) -> N
     """One that holds up the loop for longer than the request timeout costs time, no record and no connection."""
 
     def sleepy() -> bytes:
+        # A user's code that holds up its thread.
         time.sleep(0.3)
         return b"slow"
 
@@ -219,6 +220,7 @@ async def test_f14_deeds(what: str, how: str, make: Make, kafka: EmbeddedKafka) 
     deeds: dict[str, Callable[[], Any]] = {
         "raises": raise_(ZeroDivisionError()),
         "cancels": lambda: [task.cancel() for task in begun],
+        # A callback that holds up the loop.
         "is slow": lambda: time.sleep(0.002),
         "sends": send_more,
         "flushes": lambda: tasks.append(asyncio.ensure_future(producer.flush())),
@@ -403,7 +405,10 @@ def attached() -> Iterator[Callable[[Hostile], Hostile]]:
 
 
 @pytest.mark.parametrize(
-    "deed", [raise_(ZeroDivisionError()), lambda: time.sleep(0.02)], ids=["raises", "blocks"]
+    "deed",
+    # A user's code that holds up the loop.
+    [raise_(ZeroDivisionError()), lambda: time.sleep(0.02)],
+    ids=["raises", "blocks"],
 )
 async def test_f24_hostile_logging(
     deed: Callable[[], Any], make: Make, kafka: EmbeddedKafka, attached: Callable[[Hostile], Hostile]

@@ -455,6 +455,7 @@ async def test_an_abort_refuses_who_waits_for_a_serializer() -> None:
     """A send() that is not accepted yet is refused."""
 
     async def serialize(data: bytes) -> bytes:
+        # Longer than the test: it is cancelled.
         await asyncio.sleep(60)
         return data
 
