@@ -530,7 +530,7 @@ class Producer(SendPath[K_contra, V_contra], Generic[K_contra, V_contra]):
             return sending_of(refused(error), wants_metadata)
         assert self._intake is not None  # noqa: S101  # made by start()
         call = Call(topic, value, key, partition, timestamp, headers, timeout, max_block, serialized)
-        return sending_of(self._intake.take(call), wants_metadata)
+        return self._intake.take(call, wants_metadata)
 
     def _refuse(self, error: BaseException, topic: object, wants_metadata: bool) -> Any:
         """Called by the fast path, with what a serializer raised."""
@@ -615,11 +615,10 @@ class Producer(SendPath[K_contra, V_contra], Generic[K_contra, V_contra]):
         self._usable()
         assert self._bulk is not None  # noqa: S101  # made by start()
         try:
-            pending = self._bulk.take(topic, values, keys, partition, timestamps, headers, timeout)
+            return self._bulk.take(topic, values, keys, partition, timestamps, headers, timeout)
         except KafkaError as error:
             self._fail_transaction(error)
             raise
-        return sending_of(pending)
 
     async def send_all(
         self,

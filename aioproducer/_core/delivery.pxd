@@ -41,7 +41,7 @@ cdef inline void fill(Delivery delivery, Batch batch, Py_ssize_t key_size, Py_ss
 cdef class BatchDelivery:
     cdef readonly int total
     cdef list _batches
-    # The list of batches takes one more without asking for memory.
+    # The last place in the list of batches is for the next, which asks for no memory then.
     cdef bint _has_room
     cdef unsigned int *_ordinals
     cdef int *_indexes
@@ -62,6 +62,8 @@ cdef class BatchDelivery:
     cdef Batch _locate(self, int at, int *index)
     cdef object _first_pending(self)
     cdef int make_room(self) except -1
+    cdef inline Py_ssize_t _batch_count(self) noexcept
+    cdef Py_ssize_t _ordinal(self, Batch batch) except -1
     cdef int place(self, int at, Batch batch, int index) except -1
 
 

@@ -48,18 +48,27 @@ cdef class BatchDelivery:
     cdef int make_room(self) except -1:
         # `place` may need room for one batch more; what was appended by then must find it.
         self._batches.append(None)
-        self._batches.pop()
         self._has_room = True
         return 0
 
+    cdef inline Py_ssize_t _batch_count(self) noexcept:
+        return len(self._batches) - self._has_room
+
+    cdef Py_ssize_t _ordinal(self, Batch batch) except -1:
+        # That of the last batch, which this one becomes where it is not.
+        cdef Py_ssize_t count = self._batch_count()
+        if count and self._batches[count - 1] is batch:
+            return count
+        if self._has_room:
+            self._batches[count] = batch
+            self._has_room = False
+        else:
+            self._batches.append(batch)
+        return count + 1
+
     cdef int place(self, int at, Batch batch, int index) except -1:
         # Ordinal 0 says: not placed yet. Never fails behind `make_room`, as long as nobody awaits this.
-        cdef Py_ssize_t count = len(self._batches)
-        if count == 0 or self._batches[count - 1] is not batch:
-            self._batches.append(batch)
-            self._has_room = False
-            count += 1
-        self._ordinals[at] = <unsigned int>count
+        self._ordinals[at] = <unsigned int>self._ordinal(batch)
         self._indexes[at] = index
         self._placed += 1
         batch.held += 1
@@ -80,6 +89,11 @@ cdef class BatchDelivery:
         if not 0 <= at < self.total:
             raise IndexError(f"record {at} of {self.total}")
         return 0
+
+    def reserve(self):
+        """See to it that the next `adopt` needs no memory."""
+        if not self._has_room:
+            self.make_room()
 
     def adopt(self, int at, Delivery delivery not None):
         """Record ``at`` was accepted on its own."""
@@ -109,7 +123,7 @@ cdef class BatchDelivery:
 
     def batches_from(self, int start):
         """The batches that took records, from the number ``start`` on."""
-        return self._batches[start:]
+        return self._batches[start:self._batch_count()]
 
     cdef Batch _locate(self, int at, int *index):
         # A split or re-encoded batch forwards its records.
@@ -120,12 +134,9 @@ cdef class BatchDelivery:
             return batch
         target, index[0] = where_now(batch, index[0])
         if target is not batch:
-            if self._batches[len(self._batches) - 1] is not target:
-                self._batches.append(target)
-                self._has_room = False
+            self._ordinals[at] = <unsigned int>self._ordinal(target)
             batch.held -= 1
             target.held += 1
-            self._ordinals[at] = <unsigned int>len(self._batches)
             self._indexes[at] = index[0]
         return target
 
@@ -164,7 +175,7 @@ cdef class BatchDelivery:
             batch, index = pending
             future = self._loop.create_future()
             (<Batch>batch).add_waiter(index, future)
-            for other in self._batches:
+            for other in self._batches[:self._batch_count()]:
                 if not (<Batch>other).awaited:
                     (<Batch>other).mark_awaited()
             try:

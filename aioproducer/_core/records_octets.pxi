@@ -39,6 +39,7 @@ cdef Octets octets_of(const unsigned char *tail, Py_ssize_t size):
     # Fresh memory with room for the batch header in front of a copy of ``tail``.
     cdef Octets fresh = Octets.__new__(Octets)
     fresh.reserve(HEADER + size, 0)
-    memcpy(fresh.data + HEADER, tail, size)
+    if size:
+        memcpy(fresh.data + HEADER, tail, size)
     fresh.size = HEADER + size
     return fresh

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from aioproducer._core import BatchDelivery, Column
+from aioproducer._core import BatchDelivery, Column, sending_of
 from aioproducer._net.columns import BulkCall, taken_over
 from aioproducer._net.intake import Call, times_of_call
 from aioproducer._net.pending import Pending
@@ -23,6 +23,7 @@ from aioproducer.refusals import Reading, refusal_of
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from aioproducer._core import Sending
     from aioproducer._net.columns import Items
     from aioproducer._net.intake import Intake
     from aioproducer._state.admission import ReadyRecord
@@ -41,26 +42,33 @@ class BulkIntake:
         self.appender = appender
         self.loop = intake.loop
 
-    def take(self, *arguments: object) -> Pending:
+    def take(self, *arguments: object) -> Sending[BatchDelivery]:
         """Give a `send_batch` its place; the result tells when all of its records are accepted or refused."""
         with Reading(arguments[0]):
             call = taken_over(*arguments, as_columns=self.plain)
-        return self._take(call)
+        pending = Pending(self.loop, self.intake.pace, self.intake.log)
+        delivery = pending.delivery = BatchDelivery(call.topic, call.total, self.loop)
+        # As for a single record.
+        sending: Sending[BatchDelivery] = sending_of(pending)
+        try:
+            self._take(call, pending, delivery)
+        except BaseException:
+            sending.close()
+            pending.withdraw()
+            raise
+        return sending
 
     @property
     def plain(self) -> bool:
         """True when nothing of the user's has to see each record."""
         return self.intake.plain and self.intake.partitioner is None
 
-    def _take(self, call: BulkCall) -> Pending:
+    def _take(self, call: BulkCall, pending: Pending, delivery: BatchDelivery) -> None:
         intake = self.intake
         topic = call.topic
-        delivery = BatchDelivery(topic, call.total, self.loop)
-        pending = Pending(self.loop, intake.pace, intake.log)
-        pending.delivery = delivery
         if not call.total:
             pending.finish()
-            return pending
+            return
         waiting = self._waiting(topic, delivery, pending, call.timeout)
         pending.on_withdraw = lambda: self._withdraw(waiting)
         records = None
@@ -76,11 +84,10 @@ class BulkIntake:
         if delivery.done():
             # All were refused: nothing is left that could wait.
             pending.finish()
-            return pending
+            return
         intake.admission.join(waiting, self.loop.time())
         if records is not None and not waiting.ended:
             intake.preparing.start(self._prepare_later(waiting, records), waiting)
-        return pending
 
     def _waiting(
         self, topic: str, delivery: BatchDelivery, pending: Pending, timeout: float | None
@@ -168,6 +175,9 @@ class BulkIntake:
 
     async def _prepare_later(self, waiting: BulkWaiting, records: list[Record[Any, Any] | None]) -> None:
         made: list[ReadyRecord | None] = []
+        if waiting.ended:
+            # As for a single record.
+            return
         try:
             for at, record in enumerate(records):
                 made.append(None if record is None else await self._made_later(waiting, at, record))

@@ -17,6 +17,7 @@ from aioproducer._core import (
     observe,
     peek,
     queued_delivery,
+    sending_of,
     settle_into,
 )
 from aioproducer._net.pending import Pending
@@ -30,6 +31,7 @@ from aioproducer._state.checking import (
     checked_timestamp,
     checked_topic,
 )
+from aioproducer._state.facts import OUT_OF_MEMORY
 from aioproducer._state.flushing import not_placed
 from aioproducer._state.queues import NO_LEADER
 from aioproducer.errors import (
@@ -49,7 +51,7 @@ from aioproducer.refusals import Reading, refusal_of
 from aioproducer.serializers import bind as bind_serializer
 
 if TYPE_CHECKING:
-    from aioproducer._core import Delivery
+    from aioproducer._core import Delivery, Sending
     from aioproducer._net.engine import Engine
     from aioproducer._state.queues import TopicQueues
     from aioproducer.serializers import AsyncBound, Bound, Bytes
@@ -130,8 +132,9 @@ class WaitingSend(Pending):
 
     def accept(self, delivery: Delivery) -> None:
         """The record has its place."""
+        # Without `super()`, for which there may be no memory: it must not be missing here.
+        Pending.accept(self, delivery)
         self._intake.watch(delivery)
-        super().accept(delivery)
 
     def refuse(self, error: BaseException) -> None:
         """The record will not be accepted."""
@@ -143,7 +146,7 @@ class WaitingSend(Pending):
     def finish(self) -> None:
         """Its wait is over: let go of all that was kept for it."""
         self._waiting = self._record = None
-        super().finish()
+        Pending.finish(self)
 
 
 class Intake:
@@ -190,9 +193,20 @@ class Intake:
 
     # -- send
 
-    def take(self, call: Call) -> Pending:
+    def take(self, call: Call, wants_metadata: bool) -> Sending[Any]:
         """Give a call its place; the result tells when its record is accepted."""
         pending = WaitingSend(self)
+        # First: without memory for what the caller gets, there must be no record.
+        sending: Sending[Any] = sending_of(pending, wants_metadata)
+        try:
+            self._take(call, pending)
+        except BaseException:
+            sending.close()
+            pending.withdraw()
+            raise
+        return sending
+
+    def _take(self, call: Call, pending: WaitingSend) -> None:
         now = self.loop.time()
         try:
             with Reading(call.topic):
@@ -213,12 +227,11 @@ class Intake:
             self.usable()
         except KafkaError as error:
             pending.refuse(error)
-            return pending
+            return
         pending.wait_as(waiting)
         self.admission.join(waiting, now)
         if self.waits_for_serializers and not waiting.ended:
             self.preparing.start(self._prepare_later(waiting, record), waiting)
-        return pending
 
     def _waiting(
         self,
@@ -238,6 +251,9 @@ class Intake:
         )
 
     async def _prepare_later(self, waiting: Waiting, record: Record[Any, Any]) -> None:
+        if waiting.ended:
+            # There was no memory for all that is kept of this task.
+            return
         try:
             ready = await self.prepared_later(record)
         except BaseException as error:  # noqa: BLE001  # raised again where it ends more than the call
@@ -355,12 +371,16 @@ class Intake:
             choose=self.choose if self.partitioner is not None else None,
             queued=True,
         )
-        if not self.admission.hold_memory(waiting):
-            raise BufferFullError(topic=topic)
         stead.take_back = take_back
         stead.call = waiting
         self.queued[delivery] = stead
-        self.admission.join(waiting, now)
+        try:
+            if not self.admission.hold_memory(waiting):
+                raise BufferFullError(topic=topic)
+            self.admission.join(waiting, now)
+        except BaseException:
+            leave()
+            raise
         return delivery
 
     def purge(self, topic: str | None) -> int:
@@ -467,7 +487,13 @@ class Intake:
     def watch(self, delivery: Delivery) -> Delivery:
         """Have the interceptors told what becomes of the record."""
         if self.interceptors:
-            observe(delivery, self._acknowledged)
+            try:
+                observe(delivery, self._acknowledged)
+            except OUT_OF_MEMORY:
+                # The record has its place: that they are not told must not say otherwise.
+                self.log.warning(
+                    "the process has no memory to tell the interceptors what becomes of a record"
+                )
         return delivery
 
     def _acknowledged(self, delivery: Delivery) -> None:

@@ -100,5 +100,6 @@ class Pending:
             self.finish()
 
     def __del__(self) -> None:
-        if self.error is not None and not self._told:
+        # There is none where memory ended while this was made.
+        if getattr(self, "error", None) is not None and not self._told:
             self._log.error("a record was not accepted, and nobody awaited its send(): %s", self.error)

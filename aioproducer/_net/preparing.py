@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING
 
+from aioproducer._state.facts import OUT_OF_MEMORY
 from aioproducer.errors import BufferFullError
 
 if TYPE_CHECKING:
@@ -48,21 +50,31 @@ class Preparing:
 
     def start(self, work: Coroutine[Any, Any, None], call: Waiting) -> None:
         """Run what prepares this call, until the call has ended."""
-        task = self._loop.create_task(work, name="aioproducer serializer")
+        try:
+            task = self._loop.create_task(work, name="aioproducer serializer")
+        except OUT_OF_MEMORY:
+            # The task may have its first step all the same, and then finds that its call has ended.
+            self._loop.call_soon(work.close)
+            raise
         if task.done():
             self._over(task)
             return
-        self._tasks.add(task)
-        task.add_done_callback(self._over)
-
-        def stop() -> None:
-            if not task.done():
-                self._cancelled[task] = self._loop.time()
-                task.cancel()
-
+        try:
+            stop = partial(self._stop, task)
+            self._tasks.add(task)
+            task.add_done_callback(self._over)
+        except OUT_OF_MEMORY:
+            self._tasks.discard(task)
+            task.cancel()
+            raise
         call.stop_preparing = stop
         if call.ended:
             stop()
+
+    def _stop(self, task: asyncio.Task[None]) -> None:
+        if not task.done():
+            self._cancelled[task] = self._loop.time()
+            task.cancel()
 
     def _over(self, task: asyncio.Task[None]) -> None:
         self._tasks.discard(task)

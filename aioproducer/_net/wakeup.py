@@ -26,10 +26,11 @@ class Wakeup:
     def by(self, deadline: float) -> None:
         """Ring at `deadline` at the latest."""
         if deadline < self._at:
+            possible_at = max(deadline, self._loop.time())
+            # First: without memory for it, the alarm that was set before stays.
+            timer = self._loop.call_at(deadline, self._due)
             self.silence()
-            self._at = deadline
-            self._possible_at = max(deadline, self._loop.time())
-            self._timer = self._loop.call_at(deadline, self._due)
+            self._timer, self._at, self._possible_at = timer, deadline, possible_at
 
     def _due(self) -> None:
         self._late = max(self._late, self._loop.time() - self._possible_at)

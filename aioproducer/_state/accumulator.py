@@ -17,7 +17,7 @@ from aioproducer._core import BATCH_OVERHEAD, Budget, Lane, Waker
 from aioproducer._state.batches import QueuedBatch
 from aioproducer._state.compression_ratio import CompressionRatios
 from aioproducer._state.deadlines import Deadlines
-from aioproducer._state.facts import NO_TOPIC_ID
+from aioproducer._state.facts import NO_TOPIC_ID, OUT_OF_MEMORY
 from aioproducer._state.flushing import Flush, cover, pass_on
 from aioproducer._state.gapless import gap_of
 from aioproducer._state.queues import NO_LEADER, NO_LOSS, NodeQueue, PartitionQueue, TopicQueues
@@ -155,6 +155,8 @@ class Accumulator:
         self.aging: OrderedDict[QueuedBatch, None] = OrderedDict()
         self.lingering: dict[PartitionQueue, None] = {}
         self.deadlines: Deadlines[PartitionQueue | QueuedBatch] = Deadlines()
+        # There was no memory to note a deadline there.
+        self.unwatched = False
         self.ratios = CompressionRatios()
         self.draining_all = False
         self.opened = 0
@@ -424,12 +426,12 @@ class Accumulator:
         return batch, batch.record_count - 1
 
     def _linger(self, queue: PartitionQueue, batch: QueuedBatch) -> None:
-        self.lingering[queue] = None
         if not queue.has_alarm:
             # One alarm per partition: if it comes too early for the batch that lingers by then, it is set anew.
             self.deadlines.add(batch.linger_at, queue)
             queue.has_alarm = True
             self.wake_by(batch.linger_at)
+        self.lingering[queue] = None
 
     def look_again(self, queue: PartitionQueue, now: float) -> None:
         """A time that was set for this partition has come: the end of a linger or of a backoff."""
@@ -615,18 +617,33 @@ class Accumulator:
             batch.drained_at = now
 
     def watch(self, batch: QueuedBatch, deadline: float) -> None:
-        """A record in this batch has a deadline of its own."""
-        if batch in self.aging:
-            # From now on the heap has the earliest deadline of all records of the batch.
-            del self.aging[batch]
-            deadline = min(deadline, batch.opened_at + batch.delivery_timeout)
-        if deadline < batch.watched_until:
-            self._set_alarm(batch, deadline)
+        """A record in this batch has a deadline of its own.
+
+        The record has its place: without memory for the alarm, `watch_again()` sets it.
+        """
+        try:
+            if batch in self.aging:
+                # From now on the heap has the earliest deadline of all records of the batch.
+                del self.aging[batch]
+                deadline = min(deadline, batch.opened_at + batch.delivery_timeout)
+            if deadline < batch.watched_until:
+                self._set_alarm(batch, deadline)
+        except OUT_OF_MEMORY:
+            self.unwatched = True
+
+    def watch_again(self) -> None:
+        """Watch for the deadlines that there was no memory to watch for. The timekeeper asks at each pulse."""
+        if self.unwatched:
+            self.unwatched = False
+            for batch in list(self.live):
+                self.watch_rest(batch)
+                # A record that is accepted from now on may be due before all that are left.
+                self.watch(batch, batch.opened_at + batch.delivery_timeout)
 
     def _set_alarm(self, batch: QueuedBatch, due: float) -> None:
+        self.deadlines.add(due, batch)
         batch.watched_until = due
         batch.alarms += 1
-        self.deadlines.add(due, batch)
         self.wake_by(due)
 
     def watch_rest(self, batch: QueuedBatch) -> None:

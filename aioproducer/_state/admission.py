@@ -23,6 +23,7 @@ from aioproducer._core import (
     record_size,
 )
 from aioproducer._state.deadlines import Deadlines
+from aioproducer._state.facts import OUT_OF_MEMORY
 from aioproducer._state.flushing import placed
 from aioproducer._state.topic_errors import no_such_partition, still_unknown
 from aioproducer.errors import BufferFullError, RecordError, RecordTooLargeError
@@ -181,20 +182,39 @@ class Admission:
     # -- joining
 
     def join(self, call: Waiting, now: float) -> None:
-        """Take the last place in the line of the topic."""
-        self.waiting += 1
-        self.joined += 1
-        call.number = self.joined
+        """Take the last place in the line of the topic.
+
+        Raises MemoryError where it has taken none; without memory for what comes then, the call is refused.
+        """
+        try:
+            self._take_place(call)
+        except OUT_OF_MEMORY:
+            self._let_go(call)
+            # There may be an empty line now.
+            self.advance(call.topic, now)
+            raise
+        try:
+            self.advance(call.topic, now)
+            if not call.ended:
+                self._watch(call)
+        except OUT_OF_MEMORY as error:
+            self.refuse(call, without_memory(call.topic, error))
+            self.advance(call.topic, now)
+
+    def _take_place(self, call: Waiting) -> None:
+        waiting, number = self.waiting + 1, self.joined + 1
         line = self.topic_lines.setdefault(call.topic, Line())
         line.calls.append(call)
-        self._count(call.topic, 1)
-        self.advance(call.topic, now)
-        if not call.ended:
-            self._watch(call)
+        try:
+            self._count(call.topic, 1)
+        except OUT_OF_MEMORY:
+            line.calls.pop()
+            raise
+        self.waiting, self.joined, call.number = waiting, number, number
 
     def _watch(self, call: Waiting) -> None:
-        call.watched = True
         self.deadlines.add(call.give_up_at, call)
+        call.watched = True
         self.accumulator.wake_by(call.give_up_at)
 
     def hold_memory(self, call: Waiting) -> bool:
@@ -219,9 +239,15 @@ class Admission:
 
     def join_for_memory(self, call: Waiting, queue: PartitionQueue, now: float) -> None:
         """Take a place in a line for memory on behalf of a call that keeps its place in the line of its topic."""
-        self.waiting += 1
-        self._watch(call)
-        self.wait_for_memory(call, queue, now)
+        waiting = self.waiting + 1
+        self._wait_for_memory(call, queue)
+        self.waiting = waiting
+        try:
+            self._watch(call)
+            self._hurry_for(queue.lane, now)
+        except OUT_OF_MEMORY:
+            self._end(call)
+            raise
 
     def knows(self, topic: str) -> bool:
         """True when the topic has partitions to send to."""
@@ -274,7 +300,7 @@ class Admission:
     def _placed(self, call: Waiting, queues: TopicQueues, now: float) -> bool:
         try:
             return call.place(self, queues, now)
-        except MemoryError as error:
+        except OUT_OF_MEMORY as error:
             # What has its place by then keeps it.
             self.refuse(call, without_memory(call.topic, error))
             return True
@@ -295,9 +321,10 @@ class Admission:
         if status == APPENDED:
             self._accept(call, delivery, queue)
         elif status == NO_ROOM_NOW:
+            self._wait_for_memory(call, queue)
             self._leave_topic_line(call)
             self._let_go(call)
-            self.wait_for_memory(call, queue, now)
+            self._hurry_for(queue.lane, now)
             if held:
                 # Nobody who waits for memory holds any: those in front of it may need just that.
                 self.room(queue.lane)
@@ -355,14 +382,17 @@ class Admission:
         self._antechamber_of(call.topic).release(call.held)
         call.held = 0
 
-    def wait_for_memory(self, call: Waiting, queue: PartitionQueue, now: float) -> None:
+    def _wait_for_memory(self, call: Waiting, queue: PartitionQueue) -> None:
         """Take the last place in the line for memory of the broker that leads this partition."""
+        self.lane_lines.setdefault(queue.lane, Line()).calls.append(call)
         call.queue, call.lane = queue, queue.lane
         queue.waiting += 1
         queue.lane.waiting += 1
-        self.lane_lines.setdefault(queue.lane, Line()).calls.append(call)
-        if queue.lane.waiting == 1:
-            self.accumulator.hurry_for(queue.lane, now)
+
+    def _hurry_for(self, lane: Lane, now: float) -> None:
+        """For the first that waits for memory of the lane, all that it holds becomes sendable."""
+        if lane.waiting == 1:
+            self.accumulator.hurry_for(lane, now)
 
     def room(self, lane: Lane | None = None) -> None:
         """Memory came back (from this lane): hand it to the first of its line, then of the others."""
@@ -385,7 +415,7 @@ class Admission:
             topic: TopicQueues = call.queue.topic  # type: ignore[assignment]
             try:
                 status, delivery, queue = self._append(call, call.record, topic, in_line=True)
-            except MemoryError as error:
+            except OUT_OF_MEMORY as error:
                 self.refuse(call, without_memory(call.topic, error))
                 continue
             if status != APPENDED:
@@ -441,15 +471,16 @@ class Admission:
     # -- leaving
 
     def _accept(self, call: Waiting, delivery: Delivery, queue: PartitionQueue) -> None:
-        place = self.accumulator.newest(queue)
-        if call.flushes:
-            placed(call, *place)
-            self.accumulator.hurry(place[0])
+        # First of all: the record has its place, and nothing that fails from here on may say otherwise.
         tell = call.on_accepted
         self._end(call)
         tell(delivery)
+        if call.flushes:
+            batch, index = self.accumulator.newest(queue)
+            placed(call, batch, index)
+            self.accumulator.hurry(batch)
         if call.asked_at < queue.lost_at:
-            self.accumulator.fail_behind(*place)
+            self.accumulator.fail_behind(*self.accumulator.newest(queue))
 
     def done(self, call: BulkWaiting) -> None:
         """A bulk call has placed all of its records."""
@@ -466,8 +497,8 @@ class Admission:
             tell(error)
 
     def withdraw(self, call: Waiting, now: float) -> bool:
-        """The caller went away before acceptance; False: the record was accepted already."""
-        if call.ended:
+        """The caller went away before acceptance; False: the record was accepted already, or has never had a place."""
+        if call.ended or not call.number:
             return False
         part = call.part_in_line()
         # Of a bulk call a record may stand in a line for memory; whoever is behind it may fit.
@@ -629,7 +660,7 @@ def too_large(accumulator: Accumulator, topic: str, record: ReadyRecord) -> Reco
     )
 
 
-def without_memory(topic: str, cause: MemoryError) -> BufferFullError:
+def without_memory(topic: str, cause: BaseException) -> BufferFullError:
     """The error for a waiting record that the process had no memory for when its turn came."""
     return BufferFullError("the process has no memory for the record", topic=topic, cause=cause)
 

@@ -14,7 +14,9 @@ from aioproducer._state.admission import (
     largest,
     size_alone,
     too_large,
+    without_memory,
 )
+from aioproducer._state.facts import OUT_OF_MEMORY
 from aioproducer.errors import RecordError, RecordTooLargeError
 
 if TYPE_CHECKING:
@@ -144,7 +146,8 @@ class BulkWaiting(Waiting):
 
     def forget(self) -> None:
         """Let go of what the user handed over."""
-        super().forget()
+        # Without `super()`, for which there may be no memory: a call that ends must end wholly.
+        Waiting.forget(self)
         self.columns = None
         self.alone = None
 
@@ -223,20 +226,25 @@ class BulkWaiting(Waiting):
         columns = self.columns
         assert columns is not None  # noqa: S101  # asked only when prepared
         known = len(self.delivery.batches_from(0))
-        self.at, status = self.appender._append_many(  # noqa: SLF001  # the send path is built for this
-            queues,
-            columns.values,
-            columns.keys,
-            columns.partitions,
-            columns.timestamps,
-            columns.headers,
-            self.at,
-            self.record_deadline,
-            self.delivery,
-        )
-        if self.record_deadline:
-            for batch in self.delivery.batches_from(max(known - 1, 0)):
-                queues.accumulator.watch(batch, self.record_deadline)  # type: ignore[arg-type]  # QueuedBatch
+        try:
+            self.at, status = self.appender._append_many(  # noqa: SLF001  # the send path is built for this
+                queues,
+                columns.values,
+                columns.keys,
+                columns.partitions,
+                columns.timestamps,
+                columns.headers,
+                self.at,
+                self.record_deadline,
+                self.delivery,
+            )
+            if self.record_deadline:
+                for batch in self.delivery.batches_from(max(known - 1, 0)):
+                    queues.accumulator.watch(batch, self.record_deadline)  # type: ignore[arg-type]  # QueuedBatch
+        except OUT_OF_MEMORY:
+            # Some of them may have their places.
+            queues.accumulator.unwatched = True
+            raise
         return status
 
     def _append_singly(self, admission: Admission, queues: TopicQueues) -> int:
@@ -261,6 +269,7 @@ class BulkWaiting(Waiting):
             return APPENDED  # nothing is left to be done for it
         if not self._goes_on():
             return APPENDED
+        self.delivery.reserve()
         status: int
         status, delivery, queue = admission.appender._append_checked(  # noqa: SLF001  # as above
             queues,
@@ -294,13 +303,17 @@ class BulkWaiting(Waiting):
             self.at += 1
             self.alone = None
             self.going_on = True
-            self.again()
+            try:
+                self.again()
+            except OUT_OF_MEMORY as error:
+                admission.refuse(self, without_memory(self.topic, error))
 
         def refused(error: KafkaError) -> None:
             self.alone = None
             admission.refuse(self, error)
 
-        self.alone = PartWaiting(
+        self.delivery.reserve()
+        part = PartWaiting(
             whole=self,
             topic=self.topic,
             record=self.columns.record(self.at),
@@ -310,5 +323,10 @@ class BulkWaiting(Waiting):
             on_accepted=accepted,
             on_refused=refused,
         )
-        self.give_up_at = self.alone.give_up_at + self.max_block
-        admission.join_for_memory(self.alone, queue, now)
+        self.give_up_at = part.give_up_at + self.max_block
+        self.alone = part
+        try:
+            admission.join_for_memory(part, queue, now)
+        except OUT_OF_MEMORY:
+            self.alone = None
+            raise

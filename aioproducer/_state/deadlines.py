@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from typing import Generic, TypeVar
+
+from aioproducer._state.facts import OUT_OF_MEMORY
 
 T = TypeVar("T")
 
@@ -30,9 +33,11 @@ class Deadlines(Generic[T]):
         """One of the things, with so many entries, is no longer wanted; `is_over` tells which are."""
         self._over += entries
         if self._over > TIDY_FROM and self._over * 2 > len(self._heap):
-            self._heap = [entry for entry in self._heap if not is_over(entry[2])]
-            heapq.heapify(self._heap)
-            self._over = 0
+            # Without memory for it, the next time.
+            with suppress(*OUT_OF_MEMORY):
+                left = [entry for entry in self._heap if not is_over(entry[2])]
+                heapq.heapify(left)
+                self._heap, self._over = left, 0
 
     def add(self, due: float, thing: T) -> None:
         """`thing` is due at `due`."""

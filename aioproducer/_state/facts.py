@@ -7,6 +7,9 @@ import attrs
 from aioproducer._state.partitions import Partitions
 
 NO_TOPIC_ID = bytes(16)
+# CPython raises SystemError where it has no memory for the traceback of what is being raised, and on 3.14 from calls with
+# more than ten arguments.
+OUT_OF_MEMORY = (MemoryError, SystemError)
 
 
 @attrs.frozen

@@ -458,6 +458,7 @@ class Settlement:
 
     def expire(self, now: float) -> None:
         """Whatever is due by now: lingers, ends of backoffs, deadlines of records."""
+        self.accumulator.watch_again()
         for due in self.accumulator.deadlines.pop_due(now):
             if isinstance(due, PartitionQueue):
                 self.accumulator.look_again(due, now)

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import time
+from typing import Any
+
+import pytest
 
 from aioproducer._net.wakeup import Wakeup
 
@@ -27,3 +30,21 @@ async def test_what_was_over_when_it_was_asked_for_is_not_late() -> None:
     """Nobody held the loop up when something is due that was due long ago."""
     loop = asyncio.get_running_loop()
     assert await rung(Wakeup(loop), loop.time() - 10.0) < 1.0
+
+
+async def test_without_memory_for_an_earlier_alarm_the_one_before_rings(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """... and what is asked for next is not taken for later than an alarm that is not there."""
+    loop = asyncio.get_running_loop()
+    wakeup = Wakeup(loop)
+    wakeup.by(loop.time() + 0.05)
+
+    def no_memory(*_: Any) -> None:
+        raise MemoryError
+
+    with monkeypatch.context() as patch:
+        patch.setattr(loop, "call_at", no_memory)
+        with pytest.raises(MemoryError):
+            wakeup.by(loop.time())
+    await asyncio.wait_for(wakeup.wait(), 5)

@@ -17,9 +17,16 @@ static void *frame_now(void) {
 #endif
 }
 
+/* CPython 3.14 reads through NULL when there is no memory for the sum of two floats: `x + y` alone ends the process. */
+#if PY_VERSION_HEX >= 0x030E0000
+#define SPARED sizeof(PyFloatObject)
+#else
+#define SPARED 0
+#endif
+
 /* True when this one is to fail. */
-static int starves(void) {
-    if (left <= 0 || (only_for != NULL && frame_now() != only_for)) return 0;
+static int starves(size_t size) {
+    if (left <= 0 || size == SPARED || (only_for != NULL && frame_now() != only_for)) return 0;
     if (--left > 0) return 0;
     failed = 1;
     return 1;
@@ -27,15 +34,15 @@ static int starves(void) {
 
 static void *failing_malloc(void *of, size_t size) {
     PyMemAllocatorEx *next = of;
-    return starves() ? NULL : next->malloc(next->ctx, size);
+    return starves(size) ? NULL : next->malloc(next->ctx, size);
 }
 static void *failing_calloc(void *of, size_t count, size_t size) {
     PyMemAllocatorEx *next = of;
-    return starves() ? NULL : next->calloc(next->ctx, count, size);
+    return starves(count * size) ? NULL : next->calloc(next->ctx, count, size);
 }
 static void *failing_realloc(void *of, void *memory, size_t size) {
     PyMemAllocatorEx *next = of;
-    return starves() ? NULL : next->realloc(next->ctx, memory, size);
+    return starves(size) ? NULL : next->realloc(next->ctx, memory, size);
 }
 static void plain_free(void *of, void *memory) {
     PyMemAllocatorEx *next = of;

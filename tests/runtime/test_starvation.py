@@ -44,10 +44,15 @@ def test_each_allocation_of_a_send_fails_once(tmp_path: Path) -> None:
     )
     assert (done.returncode, done.stderr) == (0, "")
     lines = done.stdout.splitlines()
-    assert len(lines) == 7
+    assert len(lines) == 25
     for line in lines:
         name, _, told = line.rpartition(": ")
         failed, refused, findings = told.split(", ", 2)
         assert findings == "[]", line
         # What fails is told, but that the loop's next turn could not be asked for.
-        assert 0 < int(refused.split()[0]) <= int(failed.split()[0]), name
+        # Without room `send_nowait` is refused also when nothing fails.
+        assert (
+            0
+            < int(refused.split()[0])
+            <= int(failed.split()[0]) + ("send_nowait, waiting for memory" in name)
+        ), name
