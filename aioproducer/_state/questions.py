@@ -90,7 +90,8 @@ class Questions:
         # When the newest question was handed out.
         self.asked_at = -math.inf
         self.rebootstrap_required = False
-        self._asks: set[str] = set()
+        # In the order in which they were wanted: the same events lead to the same request.
+        self._asks: dict[str, None] = {}
         self._idle: Deadlines[str] = Deadlines()
         self._in_idle: set[str] = set()
         # When everything was last asked with success; whether that is known to be old by now; whether the question
@@ -128,7 +129,7 @@ class Questions:
     def drop(self, topic: str) -> None:
         """Nobody needs this topic any more."""
         del self.interests[topic]
-        self._asks.discard(topic)
+        self._asks.pop(topic, None)
 
     def expire(self, now: float, in_use: Collection[str]) -> tuple[str, ...]:
         """Drop the topics that were not used for `max_idle` and are not in use; returns their names."""
@@ -160,7 +161,7 @@ class Questions:
             return
         wait = self.backoff.plain(interest.fruitless - 1) if interest.fruitless else 0.0
         interest.ask_at = max(now, interest.answered_at + wait)
-        self._asks.add(topic)
+        self._asks[topic] = None
 
     def all_stale(self) -> None:
         """Everything known may be old: ask about everything, but not more often than the backoff allows."""
@@ -184,7 +185,7 @@ class Questions:
         # Whoever asked while the question was under way has this answer too.
         interest.answered_at = now
         interest.ask_at = None
-        self._asks.discard(topic)
+        self._asks.pop(topic, None)
 
     # -- asking
 
@@ -207,7 +208,7 @@ class Questions:
             return None
         for topic in question.topics:
             self.interests[topic].ask_at = None
-        self._asks.difference_update(question.topics)
+            self._asks.pop(topic, None)
         if self._trying_since is None:
             self._trying_since = now
         self.under_way = question
@@ -254,7 +255,7 @@ class Questions:
         for topic in question.topics:
             if topic in self.interests:
                 self.interests[topic].ask_at = now
-                self._asks.add(topic)
+                self._asks[topic] = None
 
     # -- starting again from the bootstrap addresses
 
