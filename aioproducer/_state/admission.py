@@ -26,7 +26,7 @@ from aioproducer._state.deadlines import Deadlines
 from aioproducer._state.facts import OUT_OF_MEMORY
 from aioproducer._state.flushing import placed
 from aioproducer._state.topic_errors import no_such_partition, still_unknown
-from aioproducer.errors import BufferFullError, RecordError, RecordTooLargeError
+from aioproducer.errors import BufferFullError, MetadataTimeoutError, RecordError, RecordTooLargeError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -581,14 +581,17 @@ class Admission:
         """Whoever waited too long is refused."""
         topics: dict[str, None] = {}
         # What is watched anew for this very moment comes up with the next pass.
+        over: list[tuple[Waiting, KafkaError]] = []
         for call in list(self.deadlines.pop_due(now)):
-            if call.ended:
-                continue
-            if call.give_up_at > now:
+            if call.give_up_at > now and not call.ended:
                 self._watch(call)
-            else:
+            elif not call.ended:
+                # Before any of them is refused: what a call waited for may be one that is refused with it.
+                over.append((call, self._waited_too_long(call, now)))
+        for call, error in over:
+            if not call.ended:
                 topics[call.topic] = None
-                call.expire(self, self._waited_too_long(call, now), now)
+                call.expire(self, error, now)
                 if not call.ended:
                     self._watch(call)
         if topics:
@@ -613,20 +616,26 @@ class Admission:
             confirmed = self.confirmed_at(call.topic) >= call.asked_at
             return no_such_partition(call.topic, partition, count, waited, confirmed=confirmed)
         if count and (partition is None or partition < count):
-            return BufferFullError(self._held_by(call), topic=call.topic, waited=waited, cause=trouble)
+            return self._held_up(call, waited, trouble)
         return still_unknown(call.topic, waited, trouble, partition)
 
-    def _held_by(self, call: Waiting) -> str:
-        """What a call waited for whose topic and partition are known: for those in front of it."""
+    def _held_up(self, call: Waiting, waited: float, trouble: BaseException | None) -> KafkaError:
+        """The error of a call whose topic and partition are known: it waited for those in front of it."""
         line = self.topic_lines.get(call.topic)
         first = None if line is None else line.first()
-        if first is None or first is call:
-            return "the calls before this one took all of its time"
-        if first.part_in_line() is not None:
-            return "a send_batch() before this record waits for memory"
-        if not first.prepared:
-            return "the serializer of a record before this one did not finish in time"
-        return "a record before this one waits for its partition"
+        if first is not None and first is not call and first.prepared and first.part_in_line() is None:
+            text = "a record before this one waits for its partition"
+            return MetadataTimeoutError(text, topic=call.topic, waited=waited, cause=trouble)
+        text = _held_by(None if first is call else first)
+        return BufferFullError(text, topic=call.topic, waited=waited, cause=trouble)
+
+
+def _held_by(first: Waiting | None) -> str:
+    if first is None:
+        return "the calls before this one took all of its time"
+    if first.part_in_line() is not None:
+        return "a send_batch() before this record waits for memory"
+    return "the serializer of a record before this one did not finish in time"
 
 
 def check_size(accumulator: Accumulator, topic: str, record: ReadyRecord) -> None:

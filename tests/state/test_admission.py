@@ -305,6 +305,15 @@ def test_a_call_that_was_accepted_cannot_be_withdrawn() -> None:
     assert not m.admission.withdraw(call.waiting, m.now)
 
 
+def test_calls_behind_one_whose_partition_does_not_come() -> None:
+    """All end at the same moment: each says that metadata was waited for, as there was room for every record."""
+    m = Machines().introduced(1)
+    calls = [m.call(b"v", partition=partition, max_block=1.0) for partition in (1, 0, 0)]
+    m.later(1.0)
+    assert [type(call.error) for call in calls] == [MetadataTimeoutError] * 3
+    assert "a record before this one waits for its partition" in str(calls[1].error)
+
+
 @pytest.mark.parametrize(("value", "expected"), [(None, BufferFullError), (b"v", MetadataTimeoutError)])
 def test_max_block_ends_a_wait(value: bytes | None, expected: type[KafkaError]) -> None:
     """The error tells what was waited for."""
