@@ -435,7 +435,11 @@ class Producer(SendPath[K_contra, V_contra], Generic[K_contra, V_contra]):
         """Wait until everything that was accepted so far has its outcome, and its callbacks have run."""
         assert self._intake is not None  # noqa: S101  # made by start()
         flush, done = engine.begin_flush(self._intake.waiting_for_topics())
-        await done
+        try:
+            await done
+        except BaseException:
+            engine.leave_flush(flush, self._intake.waiting_for_topics())
+            raise
         # What is due in the loop's next turn comes first.
         await asyncio.sleep(0)
         return flush

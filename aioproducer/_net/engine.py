@@ -35,7 +35,7 @@ from aioproducer._state.accumulator import Accumulator, Limits
 from aioproducer._state.admission import Admission
 from aioproducer._state.backoff import Backoff
 from aioproducer._state.coordinated_identity import CoordinatedIdentity
-from aioproducer._state.flushing import cover_call
+from aioproducer._state.flushing import cover_call, uncover
 from aioproducer._state.identities import sequences_of
 from aioproducer._state.metadata import MetadataView, Node
 from aioproducer._state.own_identity import OwnIdentity
@@ -439,6 +439,11 @@ class Engine:
         if flush.done:
             self._flushed(flush)
         return flush, done
+
+    def leave_flush(self, flush: Flush, queued: Iterable[Waiting]) -> None:
+        """Who waited for it is gone. Records without an answer would keep each such flush until their deadlines."""
+        if self.flushes.pop(flush, None) is not None:
+            uncover(flush, self.accumulator.live, queued)
 
     def flush(self) -> asyncio.Future[None]:
         """Send what is buffered without lingering; done when all of it has its outcome."""

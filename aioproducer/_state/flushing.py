@@ -8,7 +8,7 @@ from aioproducer.outcome import Outcome
 from aioproducer.owners import NOTHING
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Sequence
+    from collections.abc import Collection, Iterable, Sequence
 
     from aioproducer._state.admission import Waiting
     from aioproducer._state.batches import QueuedBatch
@@ -94,6 +94,14 @@ def cover_call(flush: Flush, call: Waiting) -> None:
     """The flush waits for a record that was accepted and has no place yet."""
     flush.waiting += 1
     call.flushes = (*call.flushes, flush)
+
+
+def uncover(flush: Flush, batches: Iterable[QueuedBatch], calls: Iterable[Waiting]) -> None:
+    """Nobody waits for the flush any more: nothing of these keeps it."""
+    for batch in batches:
+        batch.flushes = [covered for covered in batch.flushes if covered.flush is not flush]
+    for call in calls:
+        call.flushes = tuple(one for one in call.flushes if one is not flush)
 
 
 def placed(call: Waiting, batch: QueuedBatch, index: int) -> None:

@@ -101,6 +101,27 @@ async def test_timeout(producer: Producer, kafka: EmbeddedKafka) -> None:
     assert (await producer.flush()).acked == 1
 
 
+async def test_flushes_that_run_out_of_time_leave_nothing(producer: Producer, kafka: EmbeddedKafka) -> None:
+    """Not to the records that they waited for either, which may be without an answer for minutes."""
+    hold = held_requests(kafka)
+    delivery = await producer.send("one", b"v")
+    queued = producer.send_nowait("not-there-yet", b"v")
+    for _ in range(3):
+        with pytest.raises(TimeoutError):
+            await producer.flush(timeout=0.001)
+    engine = producer._engine
+    intake = producer._intake
+    assert engine is not None
+    assert intake is not None
+    assert not engine.flushes
+    assert [batch.flushes for batch in engine.accumulator.live] == [[]]
+    assert [call.flushes for call in intake.waiting_for_topics()] == [()]
+    assert queued.try_cancel()
+    hold.heal()
+    assert (await producer.flush()).acked == 1
+    assert delivery.outcome is Outcome.ACKED
+
+
 async def test_cancelled(producer: Producer, kafka: EmbeddedKafka) -> None:
     """A cancelled flush loses neither records nor counts."""
     hold = held_requests(kafka)

@@ -198,4 +198,12 @@ FLUSHING: Final = (
         "The first report of a scope has the failures of all that was sent before it.",
         f"{_OWNERS}::test_a_scope_begins_where_it_is_entered",
     ),
+    _mutant(
+        "flushes-that-nobody-waits-for-are-kept",
+        "producer.py",
+        "            engine.leave_flush(flush, self._intake.waiting_for_topics())\n",
+        "",
+        "While no broker answers, each flush(timeout=...) that runs out of time leaves an entry in each batch.",
+        "tests/api/test_flush.py::test_flushes_that_run_out_of_time_leave_nothing",
+    ),
 )
