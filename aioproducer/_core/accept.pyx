@@ -309,6 +309,8 @@ cdef class SendPath:
         cdef Py_ssize_t body, size
         cdef Partition partition
         cdef Batch batch
+        # Made before anything is looked at: the collector may run here, and with it code that sends.
+        cdef dict deadlines = {} if deadline > 0 else None
         if (key.size + value.size + headers_size > self._max_record - LONGEST_FRAME
                 and fresh_size(key, value, headers_size) + HEADER > self._max_record):
             return TOO_LARGE
@@ -317,7 +319,7 @@ cdef class SendPath:
             if partition is None:
                 return NO_PARTITION
             self._chosen = partition
-            if not in_line and (partition.waiting or partition.lane.waiting):
+            if partition.rolling or not in_line and (partition.waiting or partition.lane.waiting):
                 return NO_ROOM
             batch = partition.open
             if batch is not None:
@@ -326,7 +328,7 @@ cdef class SendPath:
                 if batch.fits(size, now):
                     if not partition.lane.has_room(size):
                         return NO_ROOM
-                    batch.append_raw(key, value, headers, body, timestamp, now, deadline)
+                    batch.append_raw(key, value, headers, body, timestamp, now, deadline, deadlines)
                     break
             if (chosen < 0 and batch is not None and partition is topic.sticky
                     and topic.sticky_bytes >= topic.sticky_limit):
@@ -339,9 +341,10 @@ cdef class SendPath:
                 return NO_ROOM
             if not self._in_its_loop():
                 return OTHER_LOOP
-            partition.roll(now, awaited)
-            batch = partition.open
-            self._append_first(partition, batch, key, value, headers, body, timestamp, now, deadline)
+            batch = self._append_first(partition, key, value, headers, body, timestamp, now, deadline, deadlines, awaited)
+            if batch is None:
+                continue
+            self._chosen = partition
             break
         (<Lane>batch.lane).take(size)
         batch.charged += size
@@ -354,14 +357,26 @@ cdef class SendPath:
                 topic.sticky = None
         return DONE
 
-    cdef int _append_first(self, Partition partition, Batch batch, View key, View value, tuple headers, Py_ssize_t body,
-                           long long timestamp, double now, double deadline) except -1:
+    cdef Batch _append_first(self, Partition partition, View key, View value, tuple headers, Py_ssize_t body,
+                             long long timestamp, double now, double deadline, dict deadlines, bint awaited):
+        # To roll runs Python, in which the collector or a signal may run code that sends: its records stay out of a batch
+        # that is made for this one, whose size is known already. None: it has ended that batch.
+        cdef Batch batch
+        partition.rolling = True
         try:
-            return batch.append_raw(key, value, headers, body, timestamp, now, deadline)
-        except BaseException:
-            # A batch without a record must not be sent.
-            partition.unroll()
-            raise
+            partition.roll(now, awaited)
+            batch = partition.open
+            if batch is None or batch.closed:
+                return None
+            try:
+                batch.append_raw(key, value, headers, body, timestamp, now, deadline, deadlines)
+            except BaseException:
+                # A batch without a record must not be sent.
+                partition.unroll()
+                raise
+        finally:
+            partition.rolling = False
+        return batch
 
     cdef bint _fast(self, Delivery delivery, object topic_name, object value, object key, object partition,
                     object timestamp, object headers, bint awaited, double now) except -1:

@@ -93,6 +93,8 @@ cdef class Partition:
     cdef public Lane lane
     # Records of this partition that wait for memory: nobody may pass them.
     cdef public int waiting
+    # Its next batch is being opened, for the first record of it.
+    cdef bint rolling
 
     def __init__(self, Topic topic not None, int index, Lane lane not None):
         self.topic = topic

@@ -25,6 +25,7 @@ cdef enum:
     STARTED = 1     # awaited at least once
     MUST_YIELD = 2  # let the loop run once before answering
     METADATA = 4    # answers with the metadata, not with the delivery
+    FINISHED = 8    # what went through its steps has ended
 
 
 cdef inline void fill(Delivery delivery, Batch batch, Py_ssize_t key_size, Py_ssize_t value_size,

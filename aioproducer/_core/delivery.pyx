@@ -14,7 +14,7 @@ from cpython.object cimport PyObject, PyTypeObject
 from cpython.ref cimport Py_DECREF, Py_INCREF
 from cpython.tuple cimport PyTuple_SET_ITEM
 
-from aioproducer._core.records cimport Batch
+from aioproducer._core.records cimport Batch, wake
 
 from aioproducer.errors import ConfigurationError
 from aioproducer.outcome import Outcome
@@ -156,6 +156,8 @@ cdef int locate(Delivery delivery) except -1:
     # A split or re-encoded batch forwards its records: follow, and remember.
     cdef Batch batch = delivery._batch
     cdef Batch target
+    if batch is None:
+        raise TypeError("deliveries are made by send()")
     while batch._forward is not None:
         place = batch._forward[delivery._index]
         if place is None:
@@ -308,8 +310,7 @@ cdef class Delivery:
         self._flags |= CANCELLED
         loop = self._batch.loop
         mine = self._batch.remove_waiters(self._index, lambda waiter: _calls_for(waiter, self))
-        for _, callback, context in mine:
-            loop.call_soon(callback, self, context=context)
+        wake(loop, mine)
         return True
 
     def add_done_callback(self, callback, *, context=None):
@@ -333,6 +334,7 @@ cdef class Delivery:
 
     def get_loop(self):
         """The event loop of the producer."""
+        locate(self)
         return self._batch.loop
 
     # -- what Kafka knows

@@ -65,7 +65,11 @@ cdef class Sending:
             if self._delivery is None:
                 self._entry.withdraw()
             raise error
-        return self._inner.throw(error)
+        try:
+            return self._inner.throw(error)
+        except BaseException:
+            self._flags |= FINISHED
+            raise
 
     def close(self):
         """Stop observing; part of the coroutine protocol."""
@@ -80,7 +84,11 @@ cdef class Sending:
 cdef int _sending_step(PyObject *op, PyObject *argument, PyObject **result) except -1:
     cdef Sending sending = <Sending>op
     cdef unsigned char flags = sending._flags
-    sending._flags = flags | STARTED
+    cdef int status
+    if flags & FINISHED:
+        # Two tasks were made of one call, and the other has its answer: this one has it, too.
+        sending._inner = None
+    sending._flags = (flags | STARTED) & ~FINISHED
     if sending._inner is None:
         if flags & MUST_YIELD:
             sending._flags &= ~MUST_YIELD
@@ -90,7 +98,10 @@ cdef int _sending_step(PyObject *op, PyObject *argument, PyObject **result) exce
             # The way of nearly every record: accepted by the call, answered without a frame.
             return give(sending._delivery, result)
         sending._inner = sending._steps()
-    return PyIter_Send(<PyObject *>sending._inner, argument, result)
+    status = PyIter_Send(<PyObject *>sending._inner, argument, result)
+    if status != STEP:
+        sending._flags |= FINISHED
+    return status
 
 
 aioproducer_goes_by(Sending, _sending_step)

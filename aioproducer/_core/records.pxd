@@ -33,6 +33,9 @@ cdef class Octets:
     cdef int reserve(self, Py_ssize_t extra, Py_ssize_t limit) except -1
 
 
+cdef int wake(object loop, object waiter) except -1
+
+
 cdef class Waker:
     cdef object _loop
     cdef object _line
@@ -92,7 +95,7 @@ cdef class Batch:
     cdef bint fits(self, Py_ssize_t size, double now) noexcept
     cdef Py_ssize_t body_of(self, View key, View value, Py_ssize_t headers_size, long long timestamp) noexcept
     cdef int append_raw(self, View key, View value, tuple headers, Py_ssize_t body,
-                        long long timestamp, double now, double deadline) except -1
+                        long long timestamp, double now, double deadline, dict deadlines) except -1
     cdef int mark_awaited(self) except -1
     cdef int outcome_of(self, int index) except -1
     cdef object error_of(self, int index)

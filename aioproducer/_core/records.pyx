@@ -136,8 +136,10 @@ cdef class Batch:
         return body_size(key, value, headers_size, delta, self.record_count)
 
     cdef int append_raw(self, View key, View value, tuple headers, Py_ssize_t body,
-                        long long timestamp, double now, double deadline) except -1:
+                        long long timestamp, double now, double deadline, dict deadlines) except -1:
         # ``body`` is what `body_of` says. What may fail comes before the record counts: a mark without a record is no harm.
+        # Nothing here may run the collector: what it runs may append to this batch. So ``deadlines`` is an empty dictionary
+        # for a record with a deadline.
         cdef Octets octets = self._octets
         cdef long long delta
         cdef unsigned char *at
@@ -149,7 +151,7 @@ cdef class Batch:
             self._add_mark(now)
         if deadline > 0:
             if self._own_deadlines is None:
-                self._own_deadlines = {}
+                self._own_deadlines = deadlines
             self._own_deadlines[self.record_count] = deadline
         at = put_varint(octets.data + octets.size, body)
         at[0] = 0  # record attributes: none are defined
@@ -175,7 +177,9 @@ cdef class Batch:
             raise ValueError("this batch is closed")
         cdef View k = view_of(key)
         cdef View v = view_of(value)
-        self.append_raw(k, v, headers, self.body_of(k, v, headers_size_of(headers), timestamp), timestamp, now, deadline)
+        cdef dict deadlines = {}
+        self.append_raw(
+            k, v, headers, self.body_of(k, v, headers_size_of(headers), timestamp), timestamp, now, deadline, deadlines)
 
     def close(self):
         """Take no more records."""

@@ -362,7 +362,7 @@ class Engine:
                 return
             sender = self.senders[queue.node_id] = Sender(self, queue)
             self.look_after(f"sender {queue.node_id}", sender.run)
-        sender.work.set()
+        sender.work.ring()
 
     def forget_unused(self, now: float) -> None:
         """Brokers that have left the cluster, and addresses that are not called any more, leave nothing behind."""

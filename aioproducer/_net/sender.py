@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from typing import TYPE_CHECKING
 
 import anyio
@@ -11,6 +10,7 @@ from aioproducer._net.connection import Ending
 from aioproducer._net.contact import Contact
 from aioproducer._net.exchange import ProduceExchange
 from aioproducer._net.link import Link, is_idle
+from aioproducer._net.wakeup import Wakeup
 from aioproducer._state.settlement import PartitionAnswer
 from aioproducer._state.transaction_versions import PRODUCE, version_for
 from aioproducer._wire.frames import FRAME_LIMIT
@@ -46,7 +46,7 @@ class Sender:
         self.loop = engine.loop
         self.queue = queue
         self.node_id = queue.node_id
-        self.work = asyncio.Event()
+        self.work = Wakeup(self.loop)
         self.link: Link | None = None
         self.contact = Contact(engine.log)
         # Why there is no connection, if something is wrong.
@@ -62,7 +62,6 @@ class Sender:
         """Send whatever becomes ready for this broker."""
         while not self.ended:
             await self.work.wait()
-            self.work.clear()
             while not self._is_early() and self.engine.accumulator.has_ready(self.queue, self.loop.time()):
                 await self._send_next()
 
@@ -71,7 +70,7 @@ class Sender:
         transactions = self.engine.transactions
         if transactions is None or transactions.respite.until <= self.loop.time():
             return False
-        transactions.after_respite.ring_at(transactions.respite.until, self.work.set)
+        transactions.after_respite.ring_at(transactions.respite.until, self.work.ring)
         return True
 
     async def _send_next(self) -> None:
@@ -102,7 +101,7 @@ class Sender:
             return False
         self.close()
         self.ended = True
-        self.work.set()
+        self.work.ring()
         return True
 
     def look_at_address(self) -> None:

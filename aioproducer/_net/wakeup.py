@@ -29,6 +29,10 @@ class Wakeup:
             possible_at = max(deadline, self._loop.time())
             # First: without memory for it, the alarm that was set before stays.
             timer = self._loop.call_at(deadline, self._due)
+            if self._at <= deadline:
+                # The collector ran in between, and with it code that asked for an earlier time.
+                timer.cancel()
+                return
             self.silence()
             self._timer, self._at, self._possible_at = timer, deadline, possible_at
 
@@ -56,10 +60,12 @@ class Wakeup:
 
     async def wait(self) -> None:
         """Sleep until the alarm rings; at once when it rang since the last wait."""
+        # Made before it is looked: the collector may run as it is made, and with it code that rings.
+        waiter = self._loop.create_future()
         if not self._rung:
-            self._waiter = self._loop.create_future()
+            self._waiter = waiter
             try:
-                await self._waiter
+                await waiter
             finally:
                 self._waiter = None
         self._rung = False

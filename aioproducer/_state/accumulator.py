@@ -152,6 +152,8 @@ class Accumulator:
         # All batches with an outcome to come, in the order in which they were opened; those of them whose records
         # have the common delivery time, oldest first. The deadlines of the others are in `deadlines`.
         self.live: dict[QueuedBatch, None] = {}
+        # What leaves with a request is being chosen: nothing can be withdrawn, not by a finalizer or a signal handler either.
+        self.is_draining = False
         self.aging: OrderedDict[QueuedBatch, None] = OrderedDict()
         self.lingering: dict[PartitionQueue, None] = {}
         self.deadlines: Deadlines[PartitionQueue | QueuedBatch] = Deadlines()
@@ -552,8 +554,21 @@ class Accumulator:
 
     def drain(self, node: NodeQueue, now: float) -> list[QueuedBatch]:
         """The batches of one request: one per ready partition, in turn, up to `max_request_size`."""
+        used = self.budget.used
+        self.is_draining = True
+        try:
+            taken = self._drained(node, now)
+        finally:
+            self.is_draining = False
+        node.waiting_since = now
+        if self.budget.used < used:
+            # Records that were withdrawn are left out only now.
+            self.on_room(node.lane)
+        return taken
+
+    def _drained(self, node: NodeQueue, now: float) -> list[QueuedBatch]:
         taken: list[QueuedBatch] = []
-        size, used = 0, self.budget.used
+        size = 0
         for _ in range(len(node.ready)):
             queue = node.ready[0]
             batch = self._head_to_send(queue, now)
@@ -564,10 +579,6 @@ class Accumulator:
                 taken.append(batch)
                 size += batch.size
             self._unready(queue, now)
-        node.waiting_since = now
-        if self.budget.used < used:
-            # Records that were withdrawn are left out only now.
-            self.on_room(node.lane)
         return taken
 
     def _head_to_send(self, queue: PartitionQueue, now: float) -> QueuedBatch | None:

@@ -146,7 +146,7 @@ class Line:
 
     def __init__(self) -> None:
         self.calls: deque[Waiting] = deque()
-        # Its first call is being placed. A partitioner or an interceptor may come back here meanwhile.
+        # Its first call is being placed. A partitioner, an interceptor or a finalizer may come back here meanwhile.
         self.moving = False
 
     def first(self) -> Waiting | None:
@@ -404,7 +404,16 @@ class Admission:
 
     def _serve(self, lane: Lane) -> None:
         line = self.lane_lines.get(lane)
-        while line is not None:
+        if line is None or line.moving:
+            return
+        line.moving = True
+        try:
+            self._serve_line(line, lane)
+        finally:
+            line.moving = False
+
+    def _serve_line(self, line: Line, lane: Lane) -> None:
+        while True:
             call = line.first()
             if call is None:
                 if self.lane_lines.get(lane) is line:

@@ -527,7 +527,7 @@ class Settlement:
 
     def withdraw(self, batch: QueuedBatch, indexes: list[int], text: str, now: float) -> int:
         """Take records out of a batch that was never drained; returns how many."""
-        if batch.attempts or batch.settled:
+        if self.accumulator.is_draining or not indexes or batch.attempts or batch.settled:
             return 0
         error = DeliveryError(text, topic=batch.topic, partition=batch.partition)
         return self._end_some(batch, indexes, error, now)

@@ -2,6 +2,7 @@ r"""Escapes such as `\n` and `\x1e` in what is given on the command line."""
 
 from __future__ import annotations
 
+import os
 import re
 
 import click
@@ -11,7 +12,7 @@ _MEANS = {b"n": b"\n", b"t": b"\t", b"r": b"\r", b"0": b"\0", b"\\": b"\\"}
 
 
 def unescaped(_: click.Context, option: click.Parameter, text: str | None) -> bytes | None:
-    r"""The bytes that are meant: `\n`, `\t`, `\r`, `\0`, `\\` and `\x1e`; everything else is itself."""
+    r"""The bytes that are meant: `\n`, `\t`, `\r`, `\0`, `\\` and `\x1e`; all else is as it was given, UTF-8 or not."""
     if text is None:
         return None
     if not text:
@@ -24,4 +25,4 @@ def unescaped(_: click.Context, option: click.Parameter, text: str | None) -> by
             raise click.BadParameter(rf"{text!r}: only \n, \t, \r, \0, \\ and \x1e are known", param=option)
         return _MEANS[escape[2]]
 
-    return _ESCAPE.sub(meant, text.encode())
+    return _ESCAPE.sub(meant, os.fsencode(text))

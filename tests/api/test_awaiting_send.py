@@ -220,3 +220,13 @@ async def test_repr_says_what_it_waits_for(producer: Producer, kafka: EmbeddedKa
     assert "waiting" in repr(waiting)
     await accepted
     await waiting
+
+
+@pytest.mark.parametrize("name", ["send", "send_and_wait"])
+async def test_two_tasks_of_one_call(name: str, producer: Producer) -> None:
+    """Both have the answer: neither goes on where the other has ended, and hangs."""
+    call = getattr(producer, name)("new", b"v")
+    both = [asyncio.create_task(call) for _ in range(2)]
+    first, second = await asyncio.wait_for(asyncio.gather(*both), 5)
+    assert first == second
+    assert first.topic == "new"

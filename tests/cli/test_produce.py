@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import re
 from pathlib import Path
 
@@ -49,6 +50,18 @@ async def test_delimiter_and_empty_lines(kafka: EmbeddedKafka) -> None:
     """Lines end where the delimiter stands; empty ones are left out when asked; line ends are kept as they are."""
     done = await produce(kafka, "-D", r"\0", "--skip-empty", "-p", "0", "-", stdin=b"a\r\n\0\0b\0")
     assert (done.code, values(kafka)) == (0, [b"a\r\n", b"b"])
+
+
+async def test_flags_that_are_not_utf8_are_the_bytes_that_were_given(kafka: EmbeddedKafka) -> None:
+    """A header's value, a separator, a delimiter and a marker are bytes: not all of them are text."""
+    odd = os.fsdecode(b"\xff")
+    flags = ("-p", "0", "-D", odd, "-K", f"{odd}:", "--null-marker", f"{odd}!", "-H", f"h={odd}")
+    done = await produce(kafka, *flags, stdin=b"")
+    assert (done.code, done.err, counts(done)) == (0, "", (0, 0, 0))
+    done = await produce(kafka, "-p", "0", "-K", odd, "-H", f"h={odd}", stdin=b"k\xffv\n")
+    assert (done.code, done.err) == (0, "")
+    [record] = kafka.records("orders")
+    assert (record.key, record.value, tuple(record.headers)) == (b"k", b"v", (("h", b"\xff"),))
 
 
 async def test_json_lines_tell_everything(kafka: EmbeddedKafka) -> None:

@@ -43,6 +43,18 @@ def test_a_delivery_is_made_by_a_send_only() -> None:
     """There is no delivery without a record."""
     with pytest.raises(TypeError, match="made by send"):
         Delivery()
+    make: Any = Delivery
+    empty = make.__new__(make)
+    for look in (
+        empty.done,
+        empty.get_loop,
+        empty.__repr__,
+        empty.cancel,
+        lambda: empty.outcome,
+        lambda: empty.topic,
+    ):
+        with pytest.raises(TypeError, match="made by send"):
+            look()
 
 
 def test_deliveries_are_not_tracked_by_the_collector(m: Machines) -> None:

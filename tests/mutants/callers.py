@@ -14,6 +14,7 @@ _LIFE: Final = "tests/callers/test_life.py"
 _STREAMS: Final = "tests/callers/test_streams.py"
 _ELSEWHERE: Final = "tests/callers/test_elsewhere.py"
 _TRANSACTIONS: Final = "tests/callers/test_transactions.py"
+_FINALIZERS: Final = "tests/callers/test_finalizers.py"
 
 _mutant = Kind("callers")
 
@@ -93,8 +94,8 @@ CALLERS: Final = (
     _mutant(
         "partitioner-that-sends-doubles",
         "_state/admission.py",
-        "        if line is None or line.moving:\n",
-        "        if line is None:\n",
+        "        line = self.topic_lines.get(topic)\n        if line is None or line.moving:\n",
+        "        line = self.topic_lines.get(topic)\n        if line is None:\n",
         "A partitioner sends a record to the same topic, and its own record is placed twice.",
         f"{_SERIALIZERS}::test_a_partitioner_that_sends",
     ),
@@ -258,5 +259,61 @@ CALLERS: Final = (
         "        except ValueError as error:\n",
         "A number that raises when it is read raises that from the constructor, and hides all other problems.",
         f"{_LIFE}::test_iterables_without_an_end",
+    ),
+    _mutant(
+        "open-batch-taken-by-a-finalizer",
+        "_core/accept.pyx",
+        "        partition.rolling = True\n",
+        "        partition.rolling = False\n",
+        "A record that a finalizer sends gets into the batch that is being opened for another, and its bytes are wrong.",
+        f"{_FINALIZERS}::test_a_record_sent_while_a_batch_is_opened",
+    ),
+    _mutant(
+        "delivery-of-a-finalizers-record",
+        "_core/accept.pyx",
+        "            self._chosen = partition\n            break\n",
+        "            break\n",
+        "A send returns the delivery of the record that a finalizer has sent meanwhile: its outcome is that of another.",
+        f"{_FINALIZERS}::test_a_record_sent_while_a_batch_is_opened",
+    ),
+    _mutant(
+        "ended-batch-appended-to",
+        "_core/accept.pyx",
+        "            if batch is None or batch.closed:\n",
+        "            if False:\n",
+        "A batch that was ended while it was opened is written to, without memory.",
+        f"{_FINALIZERS}::test_a_batch_that_ends_while_it_is_opened",
+    ),
+    _mutant(
+        "withdrawn-while-it-leaves",
+        "_state/settlement.py",
+        "        if self.accumulator.is_draining or not indexes",
+        "        if not indexes",
+        "A finalizer withdraws a record that is about to be sent: it is told NOT_WRITTEN, and is in the log.",
+        f"{_FINALIZERS}::test_nothing_is_withdrawn_while_it_is_chosen_for_a_request",
+    ),
+    _mutant(
+        "first-of-a-line-placed-twice",
+        "_state/admission.py",
+        "        line.moving = True\n        try:\n            self._serve_line(line, lane)\n",
+        "        try:\n            self._serve_line(line, lane)\n",
+        "Memory that comes back while the first of a line is placed has it placed once more.",
+        f"{_FINALIZERS}::test_room_that_comes_back_while_a_record_is_placed",
+    ),
+    _mutant(
+        "bell-rung-before-its-future",
+        "_net/wakeup.py",
+        "        waiter = self._loop.create_future()\n        if not self._rung:\n",
+        "        if not self._rung:\n            waiter = self._loop.create_future()\n",
+        "What a finalizer sends as the sender goes to sleep wakes nobody, as with asyncio's own Event.",
+        f"{_FINALIZERS}::test_a_bell_that_rings_as_its_task_goes_to_sleep",
+    ),
+    _mutant(
+        "send-awaited-twice",
+        "_core/delivery_sending.pxi",
+        "    if flags & FINISHED:\n",
+        "    if False:\n",
+        "Of two tasks that are made of one send() one hangs: it goes on where the other has ended.",
+        "tests/api/test_awaiting_send.py::test_two_tasks_of_one_call",
     ),
 )

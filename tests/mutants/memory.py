@@ -46,8 +46,8 @@ MEMORY: Final = (
     _mutant(
         "alarm-that-is-not-there",
         "_net/wakeup.py",
-        "            timer = self._loop.call_at(deadline, self._due)\n            self.silence()\n",
-        "            self.silence()\n            self._at = deadline\n            timer = self._loop.call_at(deadline, self._due)\n",
+        "            timer = self._loop.call_at(deadline, self._due)\n            if self._at <= deadline:\n",
+        "            self._at = deadline\n            timer = self._loop.call_at(deadline, self._due)\n            if self._at < deadline:\n",
         "Without memory for a timer the next alarms are taken for later than it, and the task never wakes.",
         "tests/net/test_wakeup.py",
     ),
@@ -69,8 +69,8 @@ MEMORY: Final = (
     _mutant(
         "batch-without-a-record",
         "_core/accept.pyx",
-        "            partition.unroll()\n            raise\n",
-        "            raise\n",
+        "                partition.unroll()\n                raise\n",
+        "                raise\n",
         "A batch is opened, its first record finds no memory, and the empty batch is sent.",
         "tests/state/test_opening.py",
     ),

@@ -137,8 +137,8 @@ ROOM: Final = (
     _mutant(
         "room-of-a-limited-topic-is-not-noticed",
         "_state/accumulator.py",
-        "        size, used = 0, self.budget.used\n",
-        "        size, used = 0, 0\n",
+        "        used = self.budget.used\n        self.is_draining = True\n",
+        "        used = 0\n        self.is_draining = True\n",
         "What is withdrawn from a batch makes room when that leaves, and nobody who waits is served before the answer.",
         "tests/state/test_topic_limits.py",
     ),

@@ -111,8 +111,8 @@ TRUTH: Final = (
     _mutant(
         "withdrawn-though-drained",
         "_state/settlement.py",
-        "if batch.attempts or batch.settled:",
-        "if batch.settled:",
+        " or batch.attempts or batch.settled:",
+        " or batch.settled:",
         "try_cancel() says that a record is withdrawn which is on the wire.",
         _SETTLEMENT,
     ),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Any
 
@@ -39,7 +40,7 @@ says what), 2 wrong usage.
 
 
 def _headers(_: click.Context, option: click.Parameter, given: tuple[str, ...]) -> Headers:
-    return [(name, value.encode()) for name, value in (pair(option, text) for text in given)]
+    return [(name, os.fsencode(value)) for name, value in (pair(option, text) for text in given)]
 
 
 @click.command(epilog=EPILOG)

@@ -57,6 +57,11 @@ def _object(line: bytes) -> dict[str, Any]:
         raise LineError(f"is not JSON: {type(error).__name__}") from None
     except json.JSONDecodeError as error:
         raise LineError(f"is not JSON: {error.msg} at character {error.pos + 1}") from None
+    except LineError:
+        raise
+    except ValueError:
+        # Python refuses to read them: that takes longer than their length.
+        raise LineError("has a number of more than 4,300 digits") from None
     if not isinstance(fields, dict):
         raise LineError('is not a JSON object such as {"key": "alice", "value": "2 apples"}')
     for name in fields:
@@ -88,7 +93,16 @@ def _bytes(fields: dict[str, Any], name: str) -> bytes | None:
     found = fields.get(name)
     if found is None:
         return None
-    return _text(name, found if isinstance(found, str) else json.dumps(found, separators=(",", ":")))
+    return _text(name, found) if isinstance(found, str) else _json(name, found)
+
+
+def _json(name: str, found: Any) -> bytes:
+    try:
+        return json.dumps(found, separators=(",", ":"), allow_nan=False).encode()
+    except RecursionError:
+        raise LineError(f'"{name}" is nested too deeply') from None
+    except ValueError:
+        raise LineError(f'"{name}" has a number that is too large') from None
 
 
 def _text(name: str, text: str) -> bytes:

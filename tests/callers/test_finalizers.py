@@ -1,0 +1,351 @@
+"""Code that runs in the middle of a call: a finalizer that the collector runs, or a handler of log lines, uses the producer.
+
+The collector runs where memory is asked for, and from Python 3.12 on between any two steps: in the middle of a send, of what
+leaves with a request, of an answer. What such code does there must be done, or refused, and nothing else may notice it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import random
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from typing import TYPE_CHECKING, Any
+
+import attrs
+import pytest
+
+from aioproducer import BufferFullError, Delivery, Outcome, Producer
+from aioproducer._net.wakeup import Wakeup
+from aioproducer.testing import EmbeddedKafka
+from tests.effort import seeds
+from tests.net.support import LIMIT, Make, engine, memory_in_use, timers_of_the_library, until, warm
+from tests.runtime.support import sound
+
+if TYPE_CHECKING:
+    from aioproducer._core import Sending
+
+TOPICS = ("one", "two")
+
+
+@attrs.define
+class Ledger:
+    """What was sent, and what each call gave."""
+
+    told: list[tuple[str, bytes, Delivery]] = attrs.Factory(list)
+
+    def add(self, topic: str, value: bytes, delivery: Delivery) -> None:
+        """A call gave this delivery for this record."""
+        self.told.append((topic, value, delivery))
+
+    def compare(self, kafka: EmbeddedKafka) -> None:
+        """Each record is where its delivery says, once, or nowhere."""
+        records = {topic: kafka.records(topic) for topic in TOPICS}
+        at = {
+            (topic, record.partition, record.offset): record.value
+            for topic in TOPICS
+            for record in records[topic]
+        }
+        copies = Counter((topic, record.value) for topic in TOPICS for record in records[topic])
+        for topic, value, delivery in self.told:
+            assert delivery.topic == topic
+            if delivery.outcome is Outcome.ACKED:
+                metadata = delivery.result()
+                assert at.get((topic, metadata.partition, metadata.offset)) == value
+                assert copies[topic, value] == 1
+            else:
+                assert delivery.outcome is Outcome.NOT_WRITTEN
+                assert not copies[topic, value]
+
+
+@contextmanager
+def at_each_collection(act: Callable[[], object]) -> Iterator[None]:
+    """The collector runs at every third object that it has to know of, and each time a finalizer of the user's does this."""
+    running = False
+
+    def collected(phase: str, info: dict[str, int]) -> None:
+        del info
+        nonlocal running
+        if phase == "stop" and not running:
+            running = True
+            try:
+                act()
+            finally:
+                running = False
+
+    before = gc.get_threshold()
+    gc.callbacks.append(collected)
+    gc.set_threshold(3, 2, 2)
+    try:
+        yield
+    finally:
+        gc.set_threshold(*before)
+        gc.callbacks.remove(collected)
+
+
+@pytest.mark.parametrize("elsewhere", [True, False], ids=["to another topic", "to the same partition"])
+async def test_a_record_sent_while_a_batch_is_opened(
+    elsewhere: bool, make: Make, kafka: EmbeddedKafka
+) -> None:
+    """The batch that is opened for one record has that record first, and each delivery is that of its own record."""
+    producer = await warm(make(kafka, linger_ms=5), *TOPICS)
+    ledger, refused = Ledger(), []
+    nested = TOPICS[1] if elsewhere else TOPICS[0]
+
+    def opened(_: object) -> None:
+        engine(producer).accumulator.on_opened = None
+        try:
+            # A later time than the outer record's takes more bytes.
+            ledger.add(nested, b"nested", producer.send_nowait(nested, b"nested", partition=0, timestamp=5))
+        except BufferFullError as error:
+            refused.append(error)
+
+    engine(producer).accumulator.on_opened = opened
+    ledger.add(TOPICS[0], b"outer", producer.send_nowait(TOPICS[0], b"outer", partition=0))
+    ledger.add(TOPICS[0], b"behind", producer.send_nowait(TOPICS[0], b"behind", partition=0))
+    await producer.flush(LIMIT)
+    ledger.compare(kafka)
+    assert len(ledger.told) + len(refused) == 3
+    assert [delivery.outcome for _, _, delivery in ledger.told] == [Outcome.ACKED] * len(ledger.told)
+    await sound(producer)
+
+
+async def test_a_send_that_waits_goes_on_after_the_batch_is_opened(make: Make, kafka: EmbeddedKafka) -> None:
+    """A send() from such code waits for the record that it came into the middle of."""
+    producer = await warm(make(kafka, linger_ms=5), "one")
+    nested: list[asyncio.Future[Delivery]] = []
+
+    def opened(_: object) -> None:
+        engine(producer).accumulator.on_opened = None
+        nested.append(asyncio.ensure_future(producer.send("one", b"nested", partition=0)))
+
+    engine(producer).accumulator.on_opened = opened
+    delivery = producer.send_nowait("one", b"outer", partition=0)
+    assert (await delivery).offset == 0
+    async with asyncio.timeout(LIMIT):
+        assert (await (await nested[0])).offset == 1
+
+
+async def test_a_purge_while_a_batch_is_opened(make: Make, kafka: EmbeddedKafka) -> None:
+    """A batch that has no record yet is nothing to withdraw."""
+    producer = await warm(make(kafka, linger_ms=5), "one")
+
+    def opened(_: object) -> None:
+        assert producer.purge() == 0
+
+    engine(producer).accumulator.on_opened = opened
+    assert (await producer.send_nowait("one", b"v")).offset == 0
+    await sound(producer)
+
+
+async def test_a_batch_that_ends_while_it_is_opened(make: Make, kafka: EmbeddedKafka) -> None:
+    """The record has the next one."""
+    producer = await warm(make(kafka, linger_ms=5), "one")
+    accumulator = engine(producer).accumulator
+
+    def opened(queue: Any) -> None:
+        accumulator.on_opened = None
+        accumulator.unroll(queue)
+
+    accumulator.on_opened = opened
+    assert (await producer.send_nowait("one", b"v")).offset == 0
+    await sound(producer)
+
+
+async def test_nothing_is_withdrawn_while_it_is_chosen_for_a_request(
+    make: Make, kafka: EmbeddedKafka, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """try_cancel() and purge() come too late for what is about to leave, and say so."""
+    producer = await warm(make(kafka, linger_ms=5), "one")
+    accumulator = engine(producer).accumulator
+    delivery = producer.send_nowait("one", b"v")
+    take, said = accumulator._take, []
+
+    def taking(*batch: Any) -> None:
+        said.append((delivery.try_cancel(), producer.purge()))
+        take(*batch)
+
+    monkeypatch.setattr(accumulator, "_take", taking)
+    assert await delivery.wait(LIMIT) is Outcome.ACKED
+    assert said == [(False, 0)]
+    assert [record.value for record in kafka.records("one")] == [b"v"]
+
+
+async def test_room_that_comes_back_while_a_record_is_placed(
+    make: Make, kafka: EmbeddedKafka, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The record that has just got its place from a line for memory does not get another."""
+    producer = await warm(make(kafka, linger_ms=5, buffer_memory=3_000, batch_size=1_000), "one")
+    admission = engine(producer).admission
+    kafka.faults.delay(before=True, times=None)
+    values = [b"%d" % number + bytes(900) for number in range(5)]
+    calls = [asyncio.ensure_future(producer.send("one", value, partition=0)) for value in values]
+    await until(lambda: admission.lane_lines)
+    accept = admission._accept
+
+    def accepting(*call: Any) -> None:
+        admission.room(call[0].lane)
+        accept(*call)
+
+    monkeypatch.setattr(admission, "_accept", accepting)
+    kafka.faults.heal()
+    async with asyncio.timeout(LIMIT):
+        await asyncio.gather(*[await call for call in calls])
+    assert [record.value for record in kafka.records("one")] == values
+    await sound(producer)
+
+
+class EarlyFuture:
+    """A loop in which something happens once, as the first future or timer is made."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, happens: Callable[[], object]) -> None:
+        self.time = loop.time
+        self._loop, self._happens = loop, happens
+
+    def _collect(self) -> None:
+        happens, self._happens = self._happens, lambda: None
+        happens()
+
+    def create_future(self) -> asyncio.Future[None]:
+        """A future of the loop."""
+        self._collect()
+        return self._loop.create_future()
+
+    def call_at(self, when: float, callback: Callable[[], object]) -> asyncio.TimerHandle:
+        """A timer of the loop."""
+        self._collect()
+        return self._loop.call_at(when, callback)
+
+
+async def test_a_bell_that_rings_as_its_task_goes_to_sleep() -> None:
+    """The task is woken, or what a finalizer has sent at that moment would wait for the next record."""
+    loop: Any = EarlyFuture(asyncio.get_running_loop(), lambda: bell.ring())  # noqa: PLW0108  # made below
+    bell = Wakeup(loop)
+    await asyncio.wait_for(bell.wait(), LIMIT)
+
+
+async def test_an_earlier_time_that_is_asked_for_as_a_timer_is_set() -> None:
+    """The earlier one stays, and the other timer goes: it would outlive the producer."""
+    running = asyncio.get_running_loop()
+    now = running.time()
+    loop: Any = EarlyFuture(running, lambda: bell.by(now + 1))
+    bell = Wakeup(loop)
+    bell.by(now + 2)
+    assert [timer.when() for timer in timers_of_the_library()] == [now + 1]
+    bell.silence()
+    assert timers_of_the_library() == []
+
+
+async def test_a_record_sent_as_the_sender_goes_to_sleep(
+    make: Make, kafka: EmbeddedKafka, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It leaves: an asyncio.Event would be set by it without waking anybody, then or later."""
+    producer = await warm(make(kafka), "one")
+    loop = asyncio.get_running_loop()
+    create_future = loop.create_future
+    nested: list[Delivery] = []
+
+    def finalizing() -> asyncio.Future[Any]:
+        task = asyncio.current_task()
+        if task is not None and task.get_name().startswith("aioproducer sender") and not nested:
+            nested.append(producer.send_nowait("one", b"nested"))
+        return create_future()
+
+    monkeypatch.setattr(loop, "create_future", finalizing)
+    await producer.send_and_wait("one", b"v")
+    await until(lambda: nested)
+    assert await nested[0].wait(LIMIT / 2) is Outcome.ACKED
+
+
+ERRORS = ("NOT_LEADER_OR_FOLLOWER", "NOT_ENOUGH_REPLICAS", "MESSAGE_TOO_LARGE", "INVALID_RECORD")
+
+
+@attrs.define
+class Finalizers:
+    """What they do: they send, withdraw and ask to be called, at the will of a seed."""
+
+    producer: Producer[Any, Any]
+    rng: random.Random
+    ledger: Ledger = attrs.Factory(Ledger)
+    tasks: set[asyncio.Task[None]] = attrs.Factory(set)
+    asked: int = 0
+    called: int = 0
+
+    def act(self) -> None:
+        """Do one thing, or nothing."""
+        if asyncio._get_running_loop() is not None and len(self.ledger.told) < 3_000:
+            acts = (self.send, self.send_later, self.withdraw, self.ask, self.purge)
+            for act in self.rng.choices((*acts, None), (30, 10, 10, 10, 1, 40)):
+                if act is not None:
+                    act()
+
+    def record(self) -> tuple[str, bytes]:
+        """A topic, and a value that no other record has."""
+        value = b"%d" % self.rng.getrandbits(64) + bytes(self.rng.randrange(60))
+        return self.rng.choice(TOPICS), value
+
+    def send(self) -> None:
+        """Send a record, which may be refused."""
+        topic, value = self.record()
+        with suppress(BufferFullError):
+            delivery = self.producer.send_nowait(topic, value, timeout=self.rng.choice([None, 60]))
+            self.ledger.add(topic, value, delivery)
+
+    def send_later(self) -> None:
+        """Send a record that waits for its place."""
+        topic, value = self.record()
+        self.tasks.add(asyncio.ensure_future(self._awaited(topic, value, self.producer.send(topic, value))))
+
+    async def _awaited(self, topic: str, value: bytes, call: Sending[Delivery]) -> None:
+        with suppress(BufferFullError):
+            self.ledger.add(topic, value, await call)
+
+    def withdraw(self) -> None:
+        """Take one of the last records back."""
+        for _, _, delivery in self.rng.choices(self.ledger.told[-20:] or [], k=bool(self.ledger.told)):
+            delivery.try_cancel()
+
+    def purge(self) -> None:
+        """Take back all that can be."""
+        self.producer.purge()
+
+    def ask(self) -> None:
+        """Ask to be called when a record has its outcome."""
+        for _, _, delivery in self.rng.choices(self.ledger.told, k=bool(self.ledger.told)):
+            delivery.add_done_callback(self._count)
+            self.asked += 1
+
+    def _count(self, _: Delivery) -> None:
+        self.called += 1
+
+
+@pytest.mark.parametrize("seed", seeds(20))
+async def test_finalizers_that_use_the_producer(seed: int, make: Make, kafka: EmbeddedKafka) -> None:
+    """Whatever they do, at whatever moment: what was told of each record is so."""
+    rng = random.Random(seed)
+    producer = make(
+        kafka,
+        batch_size=rng.choice([400, 2_000]),
+        linger_ms=rng.choice([0, 5]),
+        compression_type=rng.choice(["none", "lz4", "gzip"]),
+        buffer_memory=rng.choice([20_000, 1 << 25]),
+        max_request_size=10_000,
+    )
+    await warm(producer, *TOPICS)
+    for _ in range(rng.randrange(6)):
+        kafka.faults.error(rng.choice(ERRORS), topic=rng.choice(TOPICS))
+    finalizers = Finalizers(producer, rng)
+    with at_each_collection(finalizers.act):
+        for number in range(300):
+            finalizers.send()
+            if number % 20 == 0:
+                await asyncio.sleep(0)
+        await until(lambda: len(finalizers.ledger.told) > 1_000 or not memory_in_use(producer))
+    async with asyncio.timeout(LIMIT):
+        await asyncio.gather(*finalizers.tasks)
+        await producer.flush()
+    finalizers.ledger.compare(kafka)
+    await until(lambda: finalizers.called == finalizers.asked)
+    await sound(producer)
