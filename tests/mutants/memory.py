@@ -42,6 +42,7 @@ MEMORY: Final = (
         "            self.refuse(call, without_memory(call.topic, error))\n            self.advance(call.topic, now)\n",
         "            raise error\n",
         "A call that joins a line finds no memory: it is told so and keeps its place, and those behind it wait.",
+        _STARVATION,
     ),
     _mutant(
         "alarm-that-is-not-there",
@@ -65,6 +66,7 @@ MEMORY: Final = (
         "        self._batches.append(None)\n        self._has_room = True\n",
         "        self._batches.append(None)\n        self._batches.pop()\n",
         "A record of a bulk send is appended and finds no place in its list: it is refused, and written.",
+        _STARVATION,
     ),
     _mutant(
         "batch-without-a-record",

@@ -105,7 +105,7 @@ ROOM: Final = (
     _mutant(
         "waiters-do-not-hurry-half-full-batches",
         "_state/admission.py",
-        "if queue.lane.waiting == 1:",
+        "if lane.waiting == 1:",
         "if False:",
         "Calls wait for memory that half-full batches hold for the length of their linger.",
         "tests/state/test_hurried_waiting.py",
