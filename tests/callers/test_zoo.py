@@ -258,6 +258,8 @@ async def test_calls_of_the_mock_at_random(taste: str) -> None:
         assert kept == good[len(good) - len(kept) :]
 
 
+# A whole run of tests, each of which has a limit of its own; it ends by `timeout=` below.
+@pytest.mark.timeout(220)
 def test_nothing_is_read_or_written_out_of_bounds() -> None:
     """The same under `PYTHONMALLOC=debug`, where a byte beyond an allocation ends the process."""
     seed = fresh_seed()
@@ -281,7 +283,7 @@ def test_nothing_is_read_or_written_out_of_bounds() -> None:
         env=env,
         capture_output=True,
         text=True,
-        timeout=100,
+        timeout=200,
         check=False,
     )
     assert done.returncode == 0, done.stdout[-5000:] + done.stderr[-2000:]
