@@ -602,8 +602,8 @@ class Transactions:
     async def _why_not_ended(self, connection: Connection, identity: Identity, code: int) -> int:
         """An end is refused also while the markers of the transaction before are written: then it is asked again."""
         looked, standing = await look(connection, self.coordinator)
-        ours = not looked and standing.belongs_to(identity)
-        return CONCURRENT_TRANSACTIONS if ours else code
+        passes = not looked and standing.passes(code, identity)
+        return CONCURRENT_TRANSACTIONS if passes else code
 
     def _end_behind_the_commit(self, error: KafkaError) -> None:
         """This producer may not go on, but what it has committed is committed, and who waits for that is told so."""

@@ -16,6 +16,8 @@ ENDED: Final = ABORTED | COMMITTED
 PREPARING: Final = frozenset({"PrepareAbort", "PrepareCommit", "PrepareEpochFence"})
 # Behind this epoch comes another producer id.
 LAST_EPOCH: Final = 32766
+# The coordinator knows another producer id, or none.
+INVALID_PRODUCER_ID_MAPPING: Final = 49
 
 
 class Standing(NamedTuple):
@@ -32,15 +34,16 @@ class Standing(NamedTuple):
         """
         return (self.producer_id, self.epoch) == following(identity) and self.state in states
 
-    def belongs_to(self, identity: Identity) -> bool:
-        """Whether this identity is the newest, so that no other producer has taken over.
+    def passes(self, code: int, identity: Identity) -> bool:
+        """Whether this identity is the newest, and was refused by this code only because markers were still written.
 
-        The coordinator refuses it all the same while it writes the markers of the transaction whose end gave the identity: until
-        then Kafka takes only the former epoch for valid. The markers may be complete when the standing is read. Where the epochs
-        were used up, the identity has a new producer id, which the coordinator shows only afterwards.
+        The coordinator refuses it while it writes the markers of the transaction whose end gave the identity: until then Kafka takes
+        only the former epoch for valid. The markers may be complete when the standing is read. Where the epochs were used up, the
+        identity has a new producer id, which the coordinator knows and shows only afterwards; nothing is open under it then.
         """
-        used_up = self.epoch > LAST_EPOCH and identity[1] == 0
-        return (self.producer_id, self.epoch) == identity or (self.state in PREPARING and used_up)
+        if (self.producer_id, self.epoch) == identity:
+            return code != INVALID_PRODUCER_ID_MAPPING or self.state in ENDED
+        return self.state in PREPARING and self.epoch > LAST_EPOCH and identity[1] == 0
 
 
 class Move(enum.Enum):

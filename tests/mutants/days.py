@@ -8,6 +8,7 @@ from tests.mutants.mutant import Kind
 
 _FORGOTTEN: Final = "tests/simulation/test_forgotten_ids.py"
 _LATE: Final = "tests/simulation/test_late_ends.py"
+_STANDING: Final = "tests/state/test_standing.py"
 
 _mutant = Kind("days")
 
@@ -31,16 +32,16 @@ DAYS: Final = (
     _mutant(
         "fenced-by-its-own-commit",
         "_net/transactions.py",
-        "        ours = not looked and standing.belongs_to(identity)",
-        "        ours = False",
+        "        passes = not looked and standing.passes(code, identity)",
+        "        passes = False",
         "An abort or a new epoch is asked for while the markers of the commit before are written: Kafka's PRODUCER_FENCED is believed.",
         _LATE,
     ),
     _mutant(
         "fenced-as-the-markers-are-complete",
         "_state/standing.py",
-        "        return (self.producer_id, self.epoch) == identity or (self.state in PREPARING and used_up)",
-        "        return self.state in PREPARING and ((self.producer_id, self.epoch) == identity or used_up)",
+        "            return code != INVALID_PRODUCER_ID_MAPPING or self.state in ENDED",
+        "            return self.state in PREPARING",
         "An end is refused while markers are written, and they are complete when the producer asks why: the refusal is believed.",
         _LATE,
     ),
@@ -55,10 +56,26 @@ DAYS: Final = (
     _mutant(
         "fenced-when-epochs-are-used-up",
         "_state/standing.py",
-        "        used_up = self.epoch > LAST_EPOCH and identity[1] == 0",
-        "        used_up = False",
+        "        return self.state in PREPARING and self.epoch > LAST_EPOCH and identity[1] == 0",
+        "        return False",
         "The same, where the commit used up the epochs of its producer id, and the next one counts only afterwards.",
         _LATE,
+    ),
+    _mutant(
+        "asked-again-against-its-own-word",
+        "_state/standing.py",
+        "            return code != INVALID_PRODUCER_ID_MAPPING or self.state in ENDED",
+        "            return True",
+        "A coordinator has the producer's transaction open, and refuses its end for another producer id: it is asked for ever.",
+        _STANDING,
+    ),
+    _mutant(
+        "forgotten-as-the-markers-are-complete",
+        "_state/standing.py",
+        "            return code != INVALID_PRODUCER_ID_MAPPING or self.state in ENDED",
+        "            return code != INVALID_PRODUCER_ID_MAPPING",
+        "The first end under the next producer id is refused, and that id counts when the producer asks why: the refusal is believed.",
+        _STANDING,
     ),
     _mutant(
         "new-epoch-behind-a-vanished-partition",

@@ -189,6 +189,22 @@ async def test_a_commit_that_was_refused_as_fenced_is_asked_again(
     assert len(asked(ledger, END_TXN)) == 2
 
 
+@pytest.mark.parametrize("ledger", [2], ids=["level2"], indirect=True)
+@pytest.mark.parametrize("call", ["commit_transaction", "abort_transaction"])
+async def test_an_end_that_is_always_refused_as_fenced_ends_in_time(
+    clerk: Producer[Any, Any], ledger: EmbeddedKafka, call: str
+) -> None:
+    """No other producer has taken over, and the coordinator goes on refusing: the call ends with its timeout, and may be repeated."""
+    fault = ledger.faults.error(90, api=END_TXN, times=None)
+    await clerk.begin_transaction()
+    assert await all_acked(await put(clerk, b"a"))
+    with pytest.raises((CommitOutcomeUnknownError, TransactionTimeoutError)):
+        await getattr(clerk, call)(timeout=SOON)
+    fault.heal()
+    await getattr(clerk, call)()
+    assert seen(ledger) == ([b"a"] if call == "commit_transaction" else [])
+
+
 @pytest.mark.parametrize("code", [-1, 999])
 async def test_an_unknown_error_decides_nothing(
     clerk: Producer[Any, Any], ledger: EmbeddedKafka, code: int
