@@ -23,6 +23,7 @@ from aioproducer import (
 )
 from aioproducer._net.connection import Connection
 from aioproducer._net.dialing import dial
+from aioproducer._net.snapshot import trouble_with
 from aioproducer.testing import EmbeddedKafka
 from tests.net.support import (
     LIMIT,
@@ -38,7 +39,11 @@ from tests.net.support import (
     until,
     warm,
 )
+from tests.net.transactional import MovableClock
 from tests.ports import unused_port
+
+SKIPPED = 20.0
+"""Seconds that a call has, and that are skipped when a broker has answered: less than the request timeout."""
 
 Talk = Callable[[asyncio.StreamReader, asyncio.StreamWriter], "asyncio.Future[None]"]
 
@@ -209,15 +214,20 @@ async def test_queued_records_whose_time_runs_out(make: Make, dead: int) -> None
         assert str(error).count("Connection refused") == 1
 
 
-async def test_missing_topic_is_not_blamed_on_a_broker(make: Make, dead: int) -> None:
+async def test_missing_topic_is_not_blamed_on_a_broker(
+    loop_clock: MovableClock, make: Make, dead: int
+) -> None:
     """Where a broker says that there is no such topic, that is the cause, and not an address that failed before."""
     async with EmbeddedKafka(brokers=2, auto_create_topics=False) as kafka:
         producer = make(f"127.0.0.1:{dead},{kafka.bootstrap_servers}")
         await producer.start(wait_ready=5)
         engine(producer).last_error = BrokerUnavailableError("Connection refused")
         for _ in range(2):
+            sending = asyncio.ensure_future(producer.send("missing", b"v", max_block=SKIPPED))
+            await until(lambda: isinstance(trouble_with(engine(producer), "missing"), BrokerError))
+            loop_clock.skip(SKIPPED)
             with pytest.raises(MetadataTimeoutError) as failure:
-                await producer.send("missing", b"v", max_block=0.5)
+                await sending
             assert isinstance(failure.value.cause, BrokerError)
             assert failure.value.cause.name == "UNKNOWN_TOPIC_OR_PARTITION"
         await producer.close()

@@ -11,23 +11,26 @@ from aioproducer import BrokerUnavailableError, BufferFullError, Producer, State
 from aioproducer.testing import EmbeddedKafka, MockProducer
 from tests.net.support import Make, engine, turns, until, warm
 
+SOON = 0.05
+"""Seconds that a call may wait for memory."""
 
-async def small(make: Make, kafka: EmbeddedKafka, **settings: Any) -> Producer[Any, Any]:
+
+async def small(make: Make, kafka: EmbeddedKafka) -> Producer[Any, Any]:
     """A producer with room for a record or two."""
-    return await warm(make(kafka, buffer_memory=2000, **settings), "one")
+    return await warm(make(kafka, buffer_memory=2000), "one")
 
 
 @pytest.mark.parametrize("how", ["send", "send_nowait"])
 async def test_no_room_while_brokers_are_down(make: Make, kafka: EmbeddedKafka, how: str) -> None:
     """The error of the connection is the cause, and nothing is said of speed."""
-    producer = await small(make, kafka, max_block_ms=50)
+    producer = await small(make, kafka)
     await producer.send_and_wait("one", b"v")
     await kafka.faults.stop_broker(1)
     await producer.send("one", bytes(1800))
     await until(lambda: engine(producer).accumulator.dead)
     with pytest.raises(BufferFullError) as caught:
         if how == "send":
-            await producer.send("one", bytes(500))
+            await producer.send("one", bytes(500), max_block=SOON)
         else:
             producer.send_nowait("one", bytes(500))
     assert isinstance(caught.value.cause, BrokerUnavailableError)
@@ -38,11 +41,11 @@ async def test_no_room_while_brokers_are_down(make: Make, kafka: EmbeddedKafka, 
 
 async def test_no_room_while_all_is_well(make: Make, kafka: EmbeddedKafka) -> None:
     """Records come too fast: there is no other cause."""
-    producer = await small(make, kafka, max_block_ms=50)
+    producer = await small(make, kafka)
     hold = kafka.faults.delay(before=True)
     await producer.send("one", bytes(1800))
     with pytest.raises(BufferFullError, match="more slowly") as caught:
-        await producer.send("one", bytes(500))
+        await producer.send("one", bytes(500), max_block=SOON)
     assert caught.value.cause is None
     hold.release()
 

@@ -15,6 +15,7 @@ from aioproducer import BufferFullError, Producer
 from tests.proxy.footprint import peak, resident
 
 VALUE = bytes(1_000)
+PAUSE = 0.2
 SETTINGS: dict[str, Any] = {
     "request_timeout_ms": 500,
     "delivery_timeout_ms": 1_000,
@@ -34,7 +35,7 @@ async def send_for_ever(producer: Producer[Any, Any], begin: asyncio.Event, refu
 
 
 async def press(port: int, senders: int, buffer_memory: int, seconds: int) -> None:
-    """So many senders for so long."""
+    """So many senders for so long, and until more was accepted than memory holds: a busy machine takes longer."""
     refused, begin = [0], asyncio.Event()
     async with Producer(f"127.0.0.1:{port}", buffer_memory=buffer_memory, **SETTINGS) as producer:
         await producer.partitions_for("four")
@@ -44,6 +45,8 @@ async def press(port: int, senders: int, buffer_memory: int, seconds: int) -> No
         before = resident()
         begin.set()
         await asyncio.wait(tasks, timeout=seconds)
+        while producer.stats().records_accepted * len(VALUE) <= buffer_memory:
+            await asyncio.wait(tasks, timeout=PAUSE)
         stats = producer.stats()
         assert not any(task.done() for task in tasks)
         for task in tasks:

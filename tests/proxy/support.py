@@ -61,7 +61,7 @@ class Story:
         value = value_of(number, filling)
         delivery: Delivery = await producer.send(topic, value, **where)
         loop = asyncio.get_running_loop()
-        due_at = loop.time() + producer.config.delivery_timeout_ms / 1000
+        due_at = loop.time() + where.get("timeout", producer.config.delivery_timeout_ms / 1000)
         call = Call(number, digest_of(None, value, (), None), delivery, due_at)
         self.calls.append(call)
 
