@@ -17,16 +17,21 @@ static void *frame_now(void) {
 #endif
 }
 
-/* CPython 3.14 reads through NULL when there is no memory for the sum of two floats: `x + y` alone ends the process. */
+/* What CPython itself reads through NULL for, if there is no memory for it: the sum of two floats (`x + y` alone ends the process),
+   and a function (a `lambda`: PyFunction_New). */
+static int is_spared(size_t size) {
 #if PY_VERSION_HEX >= 0x030E0000
-#define SPARED sizeof(PyFloatObject)
+    return size == sizeof(PyFloatObject);
+#elif PY_VERSION_HEX >= 0x030C0000
+    return size == sizeof(PyFunctionObject) + 2 * sizeof(void *);
 #else
-#define SPARED 0
+    return 0;
 #endif
+}
 
 /* True when this one is to fail. */
 static int starves(size_t size) {
-    if (left <= 0 || size == SPARED || (only_for != NULL && frame_now() != only_for)) return 0;
+    if (left <= 0 || is_spared(size) || (only_for != NULL && frame_now() != only_for)) return 0;
     if (--left > 0) return 0;
     failed = 1;
     return 1;
