@@ -280,6 +280,7 @@ BATCH_DELIVERY: dict[str, CallOn] = {
     "adopt": lambda wild, producer, many: many.adopt(
         wild.rng.choice([-1, 3, 2**31 - 1]), producer.send_nowait("zoo", b"zoo", partition=0)
     ),
+    "reserve": lambda _, __, many: many.reserve(),
     "refuse": lambda wild, _, many: many.refuse(wild.rng.choice([-1, 3, 2**31 - 1]), KafkaError()),
     "refuse_rest": lambda wild, _, many: many.refuse_rest(wild.rng.choice([-5, 3, 2**31 - 1]), KafkaError()),
 }

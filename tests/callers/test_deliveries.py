@@ -223,5 +223,8 @@ async def test_records_of_a_bulk_delivery_are_counted_by_itself(producer: Produc
             many.refuse(wrong, StateError())
     for wrong in (-(2**31), -1, 3, 2**31 - 1):
         many.refuse_rest(wrong, StateError())
+        # A place that no batch takes is no batch.
+        many.reserve()
+    assert len(many.batches_from(0)) == 1
     assert (await many).acked == 3
     await sound(producer)
