@@ -161,7 +161,7 @@ async def test_reader_that_goes_away_ends_nothing(kafka: EmbeddedKafka) -> None:
     more = ("--record-size", "10", "--reporting-interval", "50")
     process = await start(*flags(kafka, 300, *more, rate="1000"), stdout=its)
     os.close(its)
-    assert (await asyncio.to_thread(os.read, ours, 1 << 16)).endswith(b"latency.\n")
+    assert await asyncio.to_thread(os.read, ours, 1)
     os.close(ours)
     _, complaints = await process.communicate()
     assert (process.returncode, complaints) == (0, b"")
