@@ -6,7 +6,7 @@ items as it says. Of an Arrow array the compiled core copies and checks all but 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Any, TypeAlias
 
@@ -131,6 +131,9 @@ def _headers(given: Any, total: int, topic: str) -> Any:
     """
     if isinstance(given, Mapping):
         return tuple(given.items())
+    if isinstance(given, Iterator):
+        # It can be read once, and each record has them.
+        return tuple(given)
     if not isinstance(given, Sequence) or isinstance(given, (str, bytes)):
         return given
     items = _listed("headers", given, topic)

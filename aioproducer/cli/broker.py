@@ -8,6 +8,8 @@ from aioproducer.cli.numbers import Whole
 from aioproducer.cli.running import heeding_signals, run_to_end
 from aioproducer.testing import EmbeddedKafka
 
+LAST_PORT = 65535
+
 
 @click.command(
     epilog="\b\nExamples:\n  aioproducer broker --port 9092\n"
@@ -16,7 +18,7 @@ from aioproducer.testing import EmbeddedKafka
 @click.option(
     "--port",
     metavar="N",
-    type=Whole(0, 65535),
+    type=Whole(0, LAST_PORT),
     default=9092,
     show_default=True,
     help="Port of the first broker, the others follow; 0 for any free ports.",
@@ -29,6 +31,10 @@ def command(port: int, brokers: int) -> None:
 
     Everything is kept in memory only. Any Kafka client can use it.
     """
+    if port + brokers - 1 > LAST_PORT and port:
+        raise click.UsageError(
+            f"the last of {brokers} brokers would need a port above {LAST_PORT}", click.get_current_context()
+        )
     run_to_end(_serve(port, brokers))
 
 

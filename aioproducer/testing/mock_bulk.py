@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import datetime
 import itertools
-from collections.abc import AsyncGenerator, AsyncIterable, Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterable, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import aclosing
 from typing import Any, NamedTuple
 
@@ -16,7 +16,7 @@ from aioproducer.outcome import Outcome
 from aioproducer.records import BatchResult, Record
 from aioproducer.refusals import Reading
 from aioproducer.testing.mock_calls import Call, MockCall, wait_for_all
-from aioproducer.testing.mock_checks import checked_seconds, checked_topic
+from aioproducer.testing.mock_checks import checked_headers, checked_partition, checked_seconds, checked_topic
 from aioproducer.testing.mock_intake import MockIntake
 
 PROGRESS_EVERY = 1000
@@ -57,10 +57,17 @@ def _place(intake: MockIntake, delivery: BatchDelivery, at: int, call: Call) -> 
     record = intake.intercepted(call)
     try:
         with Reading(call.topic):
+            _check_place(record, call.topic)
             ready = intake.prepared(record, call)
         delivery.adopt(at, intake.place(ready))
     except KafkaError as error:
         delivery.refuse(at, intake.refused(record, error))
+
+
+def _check_place(record: Record[Any, Any], topic: str) -> None:
+    if record.topic != topic:
+        text = "an interceptor may not move a record of send_batch() to another topic"
+        raise RecordError(text, topic=topic)
 
 
 async def _place_later(intake: MockIntake, delivery: BatchDelivery, calls: list[Call]) -> None:
@@ -71,6 +78,7 @@ async def _place_later(intake: MockIntake, delivery: BatchDelivery, calls: list[
             record = intake.intercepted(call)
             try:
                 with Reading(call.topic):
+                    _check_place(record, call.topic)
                     ready = await intake.prepared_within(record, call, patience)
                 await wait_for_all(earlier)
                 delivery.adopt(at, intake.place(ready))
@@ -83,61 +91,77 @@ async def _place_later(intake: MockIntake, delivery: BatchDelivery, calls: list[
 
 def _calls_of(intake: MockIntake, call: BulkCall) -> list[Call]:
     """The records of a bulk call, one by one."""
-    total = _length("values", call.values)
+    topic = call.topic
+    values = _column("values", call.values, topic, as_bytes=intake.serialize_value is None)
+    total = len(values)
+    columns = (
+        values,
+        _optional("keys", call.keys, total, topic, as_bytes=intake.serialize_key is None),
+        _each("partition", call.partition, total, topic, several=_is_column(call.partition)),
+        _optional("timestamps", call.timestamps, total, topic, as_bytes=False),
+        _each("headers", _read_once(call.headers), total, topic, several=_is_per_record(call.headers)),
+    )
+    if intake.plain and total:
+        # What is one for all refuses all.
+        if not _is_column(call.partition):
+            checked_partition(call.partition, topic)
+        if not _is_per_record(call.headers):
+            checked_headers(columns[-1][0], topic)
     return [
-        Call(call.topic, value, key, partition, timestamp, headers, call.timeout)
-        for value, key, partition, timestamp, headers in zip(
-            _column("values", call.values, total, encode=intake.serialize_value is None),
-            _column("keys", call.keys, total, encode=intake.serialize_key is None),
-            _each("partition", call.partition, total, several=isinstance(call.partition, list | tuple)),
-            _column("timestamps", call.timestamps, total, encode=False),
-            _each("headers", call.headers, total, several=_is_per_record(call.headers)),
-            strict=True,
-        )
+        Call(topic, value, key, partition, timestamp, headers, call.timeout)
+        for value, key, partition, timestamp, headers in zip(*columns, strict=True)
     ]
 
 
-def _length(name: str, column: Any) -> int:
-    if isinstance(column, str | bytes | bytearray | Mapping) or not hasattr(column, "__len__"):
-        raise RecordError(f"{name} must be a sequence or an Arrow array, not {type(column).__name__}")
-    return len(column)
+def _is_column(given: object) -> bool:
+    return hasattr(given, "__len__") and not isinstance(given, str | bytes | bytearray | Mapping)
 
 
-def _column(name: str, column: Any, total: int, *, encode: bool) -> list[Any]:
+def _optional(name: str, column: Any, total: int, topic: str, *, as_bytes: bool) -> list[Any]:
     if column is None:
         return [None] * total
-    _check_length(name, _length(name, column), total)
-    if not hasattr(column, "to_pylist"):
-        items = list(itertools.islice(column, total + 1))
-        _check_length(name, len(items), total)
-        return items
-    return [_from_arrow(item, encode=encode) for item in column.to_pylist()]
+    return _of_length(name, _column(name, column, topic, as_bytes=as_bytes), total, topic)
 
 
-def _from_arrow(item: Any, *, encode: bool) -> Any:
+def _column(name: str, column: Any, topic: str, *, as_bytes: bool) -> list[Any]:
+    if not _is_column(column):
+        text = f"{name} must be a sequence or an Arrow array, not {type(column).__name__}"
+        raise RecordError(text, topic=topic)
+    if hasattr(column, "to_pylist"):
+        return [_from_arrow(item, as_bytes=as_bytes) for item in column.to_pylist()]
+    # One more than there should be: it need not end.
+    return _of_length(name, list(itertools.islice(column, len(column) + 1)), len(column), topic)
+
+
+def _from_arrow(item: Any, *, as_bytes: bool) -> Any:
     """One item of an Arrow array: text is UTF-8 already, and a time without a zone is one of UTC."""
-    if encode and isinstance(item, str):
+    if as_bytes and isinstance(item, str):
         return item.encode()
     if isinstance(item, datetime.datetime) and item.tzinfo is None:
         return item.replace(tzinfo=datetime.UTC)
     return item
 
 
-def _each(name: str, given: Any, total: int, *, several: bool) -> list[Any]:
+def _each(name: str, given: Any, total: int, topic: str, *, several: bool) -> list[Any]:
     if not several:
         return [given] * total
-    _check_length(name, len(given), total)
-    return list(given)
+    return _of_length(name, _column(name, given, topic, as_bytes=False), total, topic)
 
 
-def _check_length(name: str, length: int, total: int) -> None:
-    if length != total:
-        raise RecordError(f"{length} {name} for {total} values")
+def _of_length(name: str, items: list[Any], total: int, topic: str) -> list[Any]:
+    if len(items) != total:
+        raise RecordError(f"{len(items)} {name} for {total} values", topic=topic)
+    return items
+
+
+def _read_once(headers: Any) -> Any:
+    """One set of headers in a form that each record can read."""
+    return tuple(headers) if isinstance(headers, Iterator) else headers
 
 
 def _is_per_record(headers: Any) -> bool:
     """True for one set of headers per record, false for one set for all: a mapping, or pairs that begin with a str."""
-    if not headers or isinstance(headers, Mapping) or not isinstance(headers, Sequence):
+    if not headers or isinstance(headers, str | bytes | Mapping) or not isinstance(headers, Sequence):
         return False
     first = next((entry for entry in headers if entry is not None), None)
     return not (isinstance(first, tuple | list) and len(first) == 2 and isinstance(first[0], str))

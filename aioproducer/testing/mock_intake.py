@@ -29,6 +29,7 @@ from aioproducer.errors import (
     KafkaError,
     MetadataTimeoutError,
     RecordTooLargeError,
+    SerializationError,
     StateError,
 )
 from aioproducer.interceptors import run_on_acknowledgement, run_on_send
@@ -36,6 +37,7 @@ from aioproducer.partitioners import bind as bind_partitioner
 from aioproducer.partitioners import choose
 from aioproducer.records import Record
 from aioproducer.refusals import Reading
+from aioproducer.serializers import AsyncBound
 from aioproducer.serializers import bind as bind_serializer
 from aioproducer.testing.mock_calls import Call, MockCall, MockLines, Ready, wait_for_all
 from aioproducer.testing.mock_checks import (
@@ -88,6 +90,12 @@ class MockIntake:
     def waits_for_serializers(self) -> bool:
         """True when a serializer is a coroutine function."""
         return any(s is not None and s.is_coroutine for s in (self.serialize_key, self.serialize_value))
+
+    @property
+    def plain(self) -> bool:
+        """True when nothing of the user's has to see each record."""
+        users = (self.serialize_key, self.serialize_value, self.partitioner)
+        return not self.interceptors and all(each is None for each in users)
 
     # -- taking calls
 
@@ -195,12 +203,14 @@ class MockIntake:
 
     async def _prepared_later(self, record: Record[Any, Any], call: Call) -> Ready:
         headers = checked_headers(record.headers, record.topic)
+        checked_partition(record.partition, record.topic)
+        checked_timestamp(record.timestamp, record.topic)
         made = []
         for serialize, data in ((self.serialize_key, record.key), (self.serialize_value, record.value)):
             if serialize is None:
                 made.append(data)
             elif serialize.is_coroutine:
-                made.append(await serialize(record.topic, headers, data))
+                made.append(await _awaited(serialize, record.topic, headers, data))
             else:
                 made.append(serialize(record.topic, headers, data))
         return self._checked(record, call, headers, *made)
@@ -297,6 +307,18 @@ class MockIntake:
         error = delivery.exception()
         metadata = None if error is not None else delivery.result()
         run_on_acknowledgement(self.interceptors, metadata, error, log)
+
+
+async def _awaited(serialize: AsyncBound, topic: str, headers: PlainHeaders, data: object) -> object:
+    try:
+        return await serialize(topic, headers, data)
+    except asyncio.CancelledError as error:
+        task = asyncio.current_task()
+        if task is None or task.cancelling():
+            raise
+        # Not with its call: what it waited for was cancelled.
+        text = f"the {serialize.part} serializer was cancelled"
+        raise SerializationError(text, topic=topic, part=serialize.part, cause=error) from error
 
 
 def _ignore(_error: KafkaError) -> None:

@@ -34,3 +34,12 @@ async def test_broker_names_the_port_that_is_taken() -> None:
     assert done.code == 1
     assert str(port) in done.err
     assert len(done.err.splitlines()) == 1
+
+
+async def test_broker_has_no_ports_above_the_last() -> None:
+    """Brokers whose ports would pass the last one are a wrong use, in one line."""
+    done = await ended(await start("broker", "--port", "65534", "--brokers", "3"))
+    assert (done.code, done.out) == (2, "")
+    assert done.err.splitlines() == [
+        "aioproducer: the last of 3 brokers would need a port above 65535; see 'aioproducer broker --help'"
+    ]

@@ -130,6 +130,17 @@ async def test_refused_records_are_a_failure(kafka: EmbeddedKafka) -> None:
     assert sum(told) == 50
 
 
+async def test_records_beyond_any_limit_are_refused() -> None:
+    """A --record-size that no memory holds is a wrong use, in one line."""
+    what = ("--embedded", "--topic", "t", "--num-records", "1", "--throughput", "-1")
+    done = await run("perf", *what, "--record-size", "200000000")
+    assert (done.code, done.out) == (2, "")
+    (complaint,) = done.err.splitlines()
+    assert complaint.startswith(
+        "aioproducer: Invalid value for '--record-size': 200000000 is not in the range"
+    )
+
+
 async def test_missing_broker_is_told_in_time(unused_port: int) -> None:
     """With nobody at the address it ends within --wait, with exit code 1 and one line that names the address."""
     where = ("--bootstrap-server", f"127.0.0.1:{unused_port}", "--topic", "t", "--wait", "0.3")

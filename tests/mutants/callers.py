@@ -28,6 +28,22 @@ CALLERS: Final = (
         f"{_COLUMNS}::test_a_caller_that_changes_its_lists_after_the_call",
     ),
     _mutant(
+        "headers-read-by-the-first-record",
+        "_net/columns.py",
+        "    if isinstance(given, Iterator):\n",
+        "    if False:\n",
+        "An iterator over the headers of all records is used up by the first record.",
+        "tests/testing/test_mock_and_real.py::test_headers_that_can_be_read_once_are_those_of_each_record",
+    ),
+    _mutant(
+        "mock-moves-records",
+        "testing/mock_bulk.py",
+        "    if record.topic != topic:\n",
+        "    if False:\n",
+        "A test with the mock passes, and the program fails: the producer refuses what the mock took.",
+        "tests/testing/test_mock_and_real.py::test_columns_end_the_same",
+    ),
+    _mutant(
         "lengths-believed",
         "_net/columns.py",
         "    if len(items) != length:\n",

@@ -25,6 +25,8 @@ PLOTS = (".png", ".svg")
 # The defaults of Kafka's tool: ProducerPerformance.DEFAULT_TRANSACTION_ID_PREFIX, DEFAULT_TRANSACTION_DURATION_MS.
 ID_PREFIX = "performance-producer-"
 DURATION_MS = 3000
+# No broker takes a record as large as that, and its letters still fit into memory.
+LARGEST = 100_000_000
 EPILOG = """
 \b
 Examples:
@@ -75,7 +77,9 @@ def _plot(_: click.Context, option: click.Parameter, path: Path | None) -> Path 
 @click.option("--embedded", is_flag=True, help="Measure with an embedded Kafka in this process instead.")
 @click.option("--topic", required=True, callback=checked_topic, help="Where to send.")
 @click.option("--num-records", metavar="N", required=True, type=Whole(1), help="How many to send.")
-@click.option("--record-size", metavar="BYTES", type=Whole(1), help="Send random letters of this size,")
+@click.option(
+    "--record-size", metavar="BYTES", type=Whole(1, LARGEST), help="Send random letters of this size,"
+)
 @click.option("--payload-file", type=FILE, help="or the lines of this file, one at random each time,")
 @click.option("--payload-monotonic", is_flag=True, help="or the numbers from 0.")
 @click.option(
