@@ -767,8 +767,11 @@ class Producer(SendPath[K_contra, V_contra], Generic[K_contra, V_contra]):
         engine = self._running()
         patience = checked_timeout("timeout", timeout)
         told_to = owner if isinstance(owner, Owner) else self._owners.of(owner or asyncio.current_task())
-        async with asyncio.timeout(patience):
+        if patience is None:
             flush = await self._resolved(engine)
+        else:
+            async with asyncio.timeout(patience):
+                flush = await self._resolved(engine)
         if not flush.done:
             raise _ended(self._cause or engine.crashed)
         engine.settlement.gaps_seen(flush)

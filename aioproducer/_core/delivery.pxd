@@ -64,7 +64,7 @@ cdef class BatchDelivery:
     cdef object _first_pending(self)
     cdef int make_room(self) except -1
     cdef inline Py_ssize_t _batch_count(self) noexcept
-    cdef Py_ssize_t _ordinal(self, Batch batch) except -1
+    cdef Py_ssize_t _add(self, Batch batch) except -1
     cdef int place(self, int at, Batch batch, int index) except -1
 
 

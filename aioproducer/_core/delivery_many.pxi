@@ -54,11 +54,9 @@ cdef class BatchDelivery:
     cdef inline Py_ssize_t _batch_count(self) noexcept:
         return len(self._batches) - self._has_room
 
-    cdef Py_ssize_t _ordinal(self, Batch batch) except -1:
-        # That of the last batch, which this one becomes where it is not.
+    cdef Py_ssize_t _add(self, Batch batch) except -1:
+        # One batch more, which becomes the last; returns its ordinal.
         cdef Py_ssize_t count = self._batch_count()
-        if count and self._batches[count - 1] is batch:
-            return count
         if self._has_room:
             self._batches[count] = batch
             self._has_room = False
@@ -68,7 +66,10 @@ cdef class BatchDelivery:
 
     cdef int place(self, int at, Batch batch, int index) except -1:
         # Ordinal 0 says: not placed yet. Never fails behind `make_room`, as long as nobody awaits this.
-        self._ordinals[at] = <unsigned int>self._ordinal(batch)
+        cdef Py_ssize_t count = self._batch_count()
+        if not count or self._batches[count - 1] is not batch:
+            count = self._add(batch)
+        self._ordinals[at] = <unsigned int>count
         self._indexes[at] = index
         self._placed += 1
         batch.held += 1
@@ -134,7 +135,9 @@ cdef class BatchDelivery:
             return batch
         target, index[0] = where_now(batch, index[0])
         if target is not batch:
-            self._ordinals[at] = <unsigned int>self._ordinal(target)
+            if self._batches[self._batch_count() - 1] is not target:
+                self._add(target)
+            self._ordinals[at] = <unsigned int>self._batch_count()
             batch.held -= 1
             target.held += 1
             self._indexes[at] = index[0]

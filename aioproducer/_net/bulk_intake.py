@@ -232,9 +232,13 @@ class BulkIntake:
         return Columns(
             values=self._bytes_column("value", call.values, topic, delivery),
             keys=None if call.keys is None else self._bytes_column("key", call.keys, topic, delivery),
-            partitions=self._each_of(checked_partition, call.partition, topic, delivery),
+            partitions=None
+            if call.partition is None
+            else self._each_of(checked_partition, call.partition, topic, delivery),
             timestamps=None if call.timestamps is None else self._times(call.timestamps, topic, delivery),
-            headers=self._each_of(checked_headers, call.headers, topic, delivery),
+            headers=None
+            if call.headers is None
+            else self._each_of(checked_headers, call.headers, topic, delivery),
         )
 
     def _bytes_column(self, part: str, items: Items, topic: str, delivery: BatchDelivery) -> Column:

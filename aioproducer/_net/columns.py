@@ -8,9 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
-from typing import Any, TypeAlias
-
-import attrs
+from typing import Any, NamedTuple, TypeAlias
 
 from aioproducer._core import Column
 from aioproducer._net.arrow import bytes_column, is_arrow, listed_items, listed_times, times_column
@@ -21,8 +19,7 @@ from aioproducer.errors import RecordError
 Items: TypeAlias = "list[Any] | Column"
 
 
-@attrs.frozen
-class BulkCall:
+class BulkCall(NamedTuple):
     """The arguments of one `send_batch`, taken over: columns of `total` items each, or one thing for all records."""
 
     topic: str
@@ -62,8 +59,8 @@ def taken_over(
         own_values,
         None if keys is None else _of_length("keys", _bytes("key", keys, name, as_columns), total, name),
         None if timestamps is None else _of_length("timestamps", _times(timestamps, name), total, name),
-        _partition(partition, total, name),
-        _headers(headers, total, name),
+        None if partition is None else _partition(partition, total, name),
+        None if headers is None else _headers(headers, total, name),
     )
 
 

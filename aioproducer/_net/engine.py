@@ -436,7 +436,7 @@ class Engine:
         for call in queued:
             cover_call(flush, call)
         self.flushes[flush] = done
-        if flush.done:
+        if not flush.waiting:
             self._flushed(flush)
         return flush, done
 

@@ -305,7 +305,7 @@ class Transactions:
         self.number += 1
         self.parts = TransactionParts(level)
         self.looks, self.explanation = False, None
-        self.acked_before = self.engine.tally.totals.acked
+        self.acked_before = self.engine.tally.acked
         self.began_at = self.loop.time()
         self.used = level == 1
         self.sequences.begin(self.parts.partitions if level == 1 else None)
@@ -522,7 +522,7 @@ class Transactions:
 
     async def _gather(self) -> None:
         """All records have their outcome, and all offsets are sent."""
-        self.engine.flush()
+        self.engine.accumulator.hurry_all(self.loop.time())
         await self._deliver_offsets()
         await self._landed()
         if self.turn.locked():
@@ -562,7 +562,8 @@ class Transactions:
             return await self.ask_to_end(connection, self._identity(), committed=committed)
 
         said = await self.coordinator.settle(Request.COMMIT if committed else Request.ABORT, attempt)
-        said = said._replace(undecided=said.undecided + self.parts.doubtful_ends)
+        if self.parts.doubtful_ends:
+            said = said._replace(undecided=said.undecided + self.parts.doubtful_ends)
         if said.answer is Answer.ABORTABLE and not committed:
             # The broker has forgotten this producer: a new epoch ends the transaction as well.
             said = await self.renewal.renew(self._identity())
@@ -741,7 +742,7 @@ class Transactions:
 
     def was_opened(self) -> bool:
         """Whether the coordinator had it open; on level 2 a leader sees to that before it takes records."""
-        return self.parts.opened or self.engine.tally.totals.acked > self.acked_before
+        return self.parts.opened or self.engine.tally.acked > self.acked_before
 
     def _end_the_producer(self, error: KafkaError) -> None:
         self.table.refused(error)

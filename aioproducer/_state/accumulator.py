@@ -691,14 +691,18 @@ class Accumulator:
         if to:
             pass_on(batch, to)
 
+    def hurry_all(self, now: float) -> None:
+        """Make everything that is buffered sendable at once."""
+        for batch in self.live:
+            if batch.pending:
+                batch.urgent = True
+        self.consider_all(now)
+
     def flush(self, now: float) -> Flush:
         """Make everything that is buffered sendable at once, and watch it."""
         flush = Flush()
-        for batch in self.live:
-            if batch.pending:
-                cover(flush, batch)
-                batch.urgent = True
-        self.consider_all(now)
+        cover(flush, self.live)
+        self.hurry_all(now)
         return flush
 
     # -- choosing partitions

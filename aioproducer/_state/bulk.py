@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import attrs
 
@@ -54,8 +54,7 @@ class BulkAppender(Protocol):
     def _chosen_partition(self) -> Any: ...  # a PartitionQueue, as the core's base class
 
 
-@attrs.frozen
-class Columns:
+class Columns(NamedTuple):
     """The records of one bulk send, checked, column by column."""
 
     values: Column

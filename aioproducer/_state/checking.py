@@ -131,6 +131,8 @@ def _header_value(name: str, value: object, topic: str) -> bytes | None:
 
 def checked_seconds(name: str, seconds: object, topic: str | None = None) -> float | None:
     """A length of time in seconds, or None, of a record."""
+    if seconds is None:
+        return None
     try:
         return _seconds(name, seconds)
     except ValueError as error:
@@ -139,15 +141,15 @@ def checked_seconds(name: str, seconds: object, topic: str | None = None) -> flo
 
 def checked_timeout(name: str, seconds: object) -> float | None:
     """A length of time in seconds, or None, of a call that is about no record."""
+    if seconds is None:
+        return None
     try:
         return _seconds(name, seconds)
     except ValueError as error:
         raise ConfigurationError(str(error)) from None
 
 
-def _seconds(name: str, seconds: object) -> float | None:
-    if seconds is None:
-        return None
+def _seconds(name: str, seconds: object) -> float:
     if isinstance(seconds, bool) or not isinstance(seconds, (int, float)):
         raise ValueError(f"{name} must be a number of seconds, not {type(seconds).__name__}")
     try:

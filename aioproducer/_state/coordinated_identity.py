@@ -44,12 +44,11 @@ class CoordinatedIdentity(Sequences):
 
     def may_send(self, queue: PartitionQueue, batch: QueuedBatch, now: float) -> bool:
         """Whether the head of the queue may leave now: in a transaction only, and to no partition that it does not have."""
-        if not self._begun or not self._is_added(queue):
+        if not self._begun:
             return False
-        return super().may_send(queue, batch, now)
-
-    def _is_added(self, queue: PartitionQueue) -> bool:
-        return self._added is None or (queue.topic.name, queue.index) in self._added
+        if self._added is not None and (queue.topic.name, queue.index) not in self._added:
+            return False
+        return Sequences.may_send(self, queue, batch, now)
 
     def must_keep(self, queue: PartitionQueue) -> bool:
         """Whether the partition has numbers of the present epoch, which cannot be begun again at 0."""

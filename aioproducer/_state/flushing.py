@@ -31,7 +31,7 @@ class Flush:
     A batch stays open for records that come later, or each of many flushes would leave a batch of its own behind.
     """
 
-    __slots__ = ("acked", "began", "errors", "failures", "not_written", "told", "unknown", "waiting")
+    __slots__ = ("acked", "began", "errors", "failures", "not_written", "unknown", "waiting")
 
     def __init__(self) -> None:
         # What had its outcome before.
@@ -40,30 +40,22 @@ class Flush:
         self.acked = 0
         self.not_written = 0
         self.unknown = 0
-        # The first errors, the numbers of all failures, and of those failures that concern nothing that came later.
+        # The first errors, and the numbers of all failures: true for those that concern nothing that came later.
         self.errors: list[KafkaError] = []
-        self.failures: set[int] = set()
-        self.told: set[int] = set()
+        self.failures: dict[int, bool] = {}
 
     @property
     def done(self) -> bool:
         """True when everything that it waits for has its outcome."""
         return self.waiting == 0
 
-    def count(self, outcome: Outcome, records: int) -> None:
-        """So many records of it have this outcome."""
-        if outcome is Outcome.ACKED:
-            self.acked += records
-        elif outcome is Outcome.NOT_WRITTEN:
-            self.not_written += records
-        else:
+    def failed(self, failure: Failure, records: int, *, wholly: bool) -> None:
+        """So many records of it failed; `wholly`: and no others did by the same failure."""
+        if failure.error.outcome is Outcome.UNKNOWN:
             self.unknown += records
-
-    def failed(self, failure: Failure, *, wholly: bool) -> None:
-        """Records of it failed; `wholly`: and no others did by the same failure."""
-        self.failures.add(failure.number)
-        if wholly:
-            self.told.add(failure.number)
+        else:
+            self.not_written += records
+        self.failures[failure.number] = wholly
         if len(self.errors) < FIRST_ERRORS:
             self.errors.append(failure.error)
 
@@ -85,9 +77,11 @@ class Covered:
         flush.waiting += 1
 
 
-def cover(flush: Flush, batch: QueuedBatch) -> None:
-    """The flush waits for all records that the batch holds now."""
-    batch.flushes.append(Covered(flush, 0, batch.record_count, batch.pending))
+def cover(flush: Flush, batches: Iterable[QueuedBatch]) -> None:
+    """The flush waits for all records that the batches hold now."""
+    for batch in batches:
+        if batch.pending:
+            batch.flushes.append(Covered(flush, 0, batch.record_count, batch.pending))
 
 
 def cover_call(flush: Flush, call: Waiting) -> None:
@@ -119,26 +113,32 @@ def placed(call: Waiting, batch: QueuedBatch, index: int) -> None:
 def not_placed(call: Waiting, failure: Failure) -> list[Flush]:
     """A record that flushes wait for ended without a place; returns the flushes that wait for nothing more."""
     for flush in call.flushes:
-        flush.count(failure.error.outcome, 1)
-        flush.failed(failure, wholly=True)
+        flush.failed(failure, 1, wholly=True)
         flush.waiting -= 1
     return [flush for flush in call.flushes if flush.done]
 
 
-def ended(
-    batch: QueuedBatch,
-    outcome: Outcome,
-    count: int,
-    indexes: Collection[int] | None = None,
-    failure: Failure | None = None,
+def batch_written(batch: QueuedBatch) -> list[Flush]:
+    """All pending records of the batch are acknowledged; returns the flushes that wait for nothing more."""
+    done: list[Flush] = []
+    all_covered, batch.flushes = batch.flushes, []
+    for covered in all_covered:
+        flush = covered.flush
+        flush.acked += covered.left
+        flush.waiting -= 1
+        if not flush.waiting:
+            done.append(flush)
+    return done
+
+
+def records_failed(
+    batch: QueuedBatch, failure: Failure, count: int, indexes: Collection[int] | None = None
 ) -> list[Flush]:
-    """So many pending records of the batch (those at `indexes`, or all) have their outcome now.
+    """So many pending records of the batch (those at `indexes`, or all) failed.
 
     Returns the flushes that wait for nothing more.
     """
     done: list[Flush] = []
-    if not batch.flushes:
-        return done
     for covered in batch.flushes:
         flush = covered.flush
         own = (
@@ -148,9 +148,7 @@ def ended(
         )
         if not own:
             continue
-        flush.count(outcome, own)
-        if failure is not None:
-            flush.failed(failure, wholly=own == count)
+        flush.failed(failure, own, wholly=own == count)
         covered.left -= own
         if not covered.left:
             flush.waiting -= 1

@@ -8,7 +8,7 @@ from aioproducer._state import rewriting
 from aioproducer._state.backoff import Backoff
 from aioproducer._state.batches import QueuedBatch
 from aioproducer._state.facts import NO_TOPIC_ID
-from aioproducer._state.flushing import ended
+from aioproducer._state.flushing import batch_written, records_failed
 from aioproducer._state.gapless import Gap, gap_of
 from aioproducer._state.queues import PartitionQueue
 from aioproducer._state.sequences import OUT_OF_ORDER_SEQUENCE
@@ -207,7 +207,7 @@ class Settlement:
         count = batch.acknowledge(base_offset, log_append_time)
         self.sequences.acknowledged(batch.queue, batch, now)
         self.tally.acknowledged(batch, count, size, now)
-        flushed = ended(batch, Outcome.ACKED, count) if batch.flushes else ()
+        flushed = batch_written(batch) if batch.flushes else ()
         self._note_offset(batch, base_offset, now)
         self._end(batch, None)
         self._finish(flushed)
@@ -283,7 +283,7 @@ class Settlement:
     ) -> list[Flush]:
         """So many records of the batch (those at `indexes`, or all) failed; returns the flushes that are done by this."""
         failure = self.tally.failed(batch.topic, count, error, now)
-        return [] if failure is None else ended(batch, error.outcome, count, indexes, failure)
+        return [] if failure is None else records_failed(batch, failure, count, indexes)
 
     def _refuse(self, batch: QueuedBatch, answer: PartitionAnswer, decided: Verdict, now: float) -> None:
         error = self._broker_error(batch, answer, decided, now)
@@ -611,6 +611,8 @@ class Settlement:
 
     def gaps_seen(self, flush: Flush | None = None) -> None:
         """Somebody was told of all losses so far, or of those that this flush knows of."""
+        if not self.gaps:
+            return
         for gap in self.gaps:
             gap.seen = gap.seen or flush is None or flush.knows_of(gap.failure)
         self.gaps = [gap for gap in self.gaps if not gap.seen]

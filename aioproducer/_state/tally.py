@@ -143,15 +143,16 @@ class Tally:
             began.not_written + flush.not_written,
             began.unknown + flush.unknown,
             began.failures,
-            frozenset(number for number in told.ahead | flush.told if number > began.failures),
+            _told_ahead(flush, told) if flush.failures or told.ahead else told.ahead,
         )
-        if now.records < told.records:
+        acked, not_written = now.acked - told.acked, now.not_written - told.not_written
+        unknown = now.unknown - told.unknown
+        if acked + not_written + unknown < 0:
             # Two flushes of one scope ended in the other order than they began, and the later one has told all of this.
             return FlushReport(), told
-        not_written, unknown = now.not_written - told.not_written, now.unknown - told.unknown
         lost = not_written + unknown > 0
         report = FlushReport(
-            now.acked - told.acked,
+            acked,
             not_written,
             unknown,
             self._first_errors(flush, told) if lost else (),
@@ -177,6 +178,12 @@ class Tally:
         """Whether there were errors up to a number that an owner was not told of, and that are not kept any more."""
         dropped = min(until, self.failures - len(self._kept))
         return dropped - told.failures > sum(number <= dropped for number in told.ahead)
+
+
+def _told_ahead(flush: Flush, told: Told) -> frozenset[int]:
+    """The failures after the begin of a flush that its owner is told of by its end."""
+    wholly = {number for number, is_whole in flush.failures.items() if is_whole}
+    return frozenset(number for number in told.ahead | wholly if number > flush.began.failures)
 
 
 def error_name(error: BaseException) -> str:

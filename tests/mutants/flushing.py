@@ -65,8 +65,8 @@ FLUSHING: Final = (
     _mutant(
         "flush-counts-what-came-later",
         "_state/flushing.py",
-        "            covered.left\n            if indexes is None",
-        "            count\n            if indexes is None",
+        "        flush.acked += covered.left",
+        "        flush.acked += batch.record_count",
         "Records that were accepted after the call are in its report.",
         _ENDS,
     ),
@@ -81,7 +81,7 @@ FLUSHING: Final = (
     _mutant(
         "an-error-is-told-twice",
         "_state/tally.py",
-        "            frozenset(number for number in told.ahead | flush.told if number > began.failures),",
+        "            _told_ahead(flush, told) if flush.failures or told.ahead else told.ahead,",
         "            frozenset(),",
         "A failure that one report told of is the first error of the next, too.",
         _TALLY,

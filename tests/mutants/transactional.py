@@ -49,7 +49,7 @@ TRANSACTIONAL: Final = (
     _mutant(
         "partitions-not-added",
         "_state/coordinated_identity.py",
-        "        if not self._begun or not self._is_added(queue):",
+        "        if self._added is not None and (queue.topic.name, queue.index) not in self._added:",
         "        if False:",
         "Records leave before their partition is a part of the transaction: nobody ends it there.",
         "tests/state/test_transactional_sequences.py",
@@ -129,8 +129,8 @@ TRANSACTIONAL: Final = (
     _mutant(
         "commit-before-its-offsets",
         "_net/transactions.py",
-        "        self.engine.flush()\n        await self._deliver_offsets()",
-        "        self.engine.flush()",
+        "        await self._deliver_offsets()\n",
+        "",
         "The transaction is committed without the offsets of what it consumed: the same is consumed again.",
         f"{_LIFE}::test_offsets_are_committed_with_it",
     ),
