@@ -5,6 +5,7 @@
     python -m tools.checks test      ... on every Python found, the proof, with real Kafka, and the built distribution
     python -m tools.checks proof     the proof at length: 50 times the seeds, every byte, ten times the kills (hours)
     python -m tools.checks floors    the core suite against the lowest versions that pyproject.toml allows
+    python -m tools.checks sanitized the part of `proof` that watches the memory of the compiled core
 
 Every check runs, also after one that failed. The last line, 'N passed, N failed', counts tests and other checks alike.
 With `--repeat-until TIME` (seconds since 1970), what failed is repeated alone when all else is over: see tools/repeats.py.
@@ -24,7 +25,7 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from tools import one_check
+from tools import one_check, sanitizers
 from tools.one_check import ROOT, RUN_SEED, Check, counts
 from tools.repeats import repeat_failed
 
@@ -67,6 +68,18 @@ NOT_BETWEEN = (*ON_ONE_PYTHON, "tests/api", "tests/net")
 ABOUT_THE_REPOSITORY = ("tests/mutants", "tests/repo", "tests/soak")
 # By pytest-xdist. Many tests wait more than they compute, so these are more than there are processors on a small machine.
 ON_ALL_PROCESSORS = ("-n", "4", "--dist", "worksteal")
+# What has the compiled core do all that it can, with odd arguments and at odd moments.
+UNDER_SANITIZERS = (
+    "tests/callers", "tests/core", "tests/golden", "tests/runtime", "tests/state", "tests/wire",
+)  # fmt: skip
+# One measures resident memory, most of which is the sanitizers'. The other has callers' tests run with the debugging allocator of
+# Python, in whose blocks sanitizers see nothing: they do the same, and see more.
+NOT_UNDER_SANITIZERS = (
+    "tests/core/test_memory.py",
+    "tests/callers/test_zoo.py::test_nothing_is_read_or_written_out_of_bounds",
+)
+# How much longer tests wait for what they started there.
+SLOWNESS = 5
 # It has no `python -m`, and its script does not survive a moved environment.
 RUN_IMPORT_LINTER = (
     "import sys; from importlinter.cli import lint_imports_command; sys.exit(lint_imports_command())"
@@ -258,7 +271,24 @@ def proof() -> list[Turn]:
     for check in (layers, properties, kafka, spark, benchmarks):
         check.effort, check.limit = "proof", 12 * 3600.0
         check.command.append("--timeout=7200")
-    return [side_by_side(check) for check in (fetch, properties, layers, kafka, spark, benchmarks)]
+    return [
+        [sanitized()],
+        *(side_by_side(check) for check in (fetch, properties, layers, kafka, spark, benchmarks)),
+    ]
+
+
+def sanitized() -> Lane:
+    """The core under sanitizers, in a copy of the tree: compiled, tried, and nothing reported by any process."""
+    tree = copy_of_the_tree(one_check.REPORTS.with_name("sanitized"))
+    reports = sanitizers.emptied(tree / "build" / "reports")
+    compilation = Check("core with sanitizers, compiled", sanitizers.compiling(), tree=tree)
+    tests = suite("core under sanitizers", sys.executable, *UNDER_SANITIZERS, *ON_ALL_PROCESSORS)
+    tests.command[:0] = [*sanitizers.preparation(reports), f"AIOPRODUCER_SLOWNESS={SLOWNESS}"]
+    tests.command += ["-m", "not kafka and not packaging", "--timeout=1200"]
+    tests.command += [f"--deselect={name}" for name in NOT_UNDER_SANITIZERS]
+    tests.tree, tests.effort, tests.limit = tree, "all", 2 * 3600.0
+    told = Check("reports of sanitizers", [sys.executable, "-m", "tools.sanitizers", str(reports)])
+    return [compilation, tests, told]
 
 
 def floors() -> list[Turn]:
@@ -287,6 +317,7 @@ PLANS: dict[str, Callable[[], list[Turn]]] = {
     "test": everything,
     "proof": proof,
     "floors": floors,
+    "sanitized": lambda: [[sanitized()]],
 }
 
 

@@ -5,10 +5,11 @@ from __future__ import annotations
 import pytest
 
 from tests.net.conftest import kafka, ledger, make, nothing_left
+from tests.slowness import SLOWNESS
 
 __all__ = ["kafka", "ledger", "make", "nothing_left"]
 
-LIMIT_OF_A_TEST = 30
+LIMIT_OF_A_TEST = 30 * SLOWNESS
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

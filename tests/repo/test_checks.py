@@ -1,4 +1,4 @@
-"""The closing line of the checks tells the truth, also about a run that broke, and about what passed only when repeated."""
+"""The closing line of the checks tells the truth, also about a run that broke, about what passed only when repeated, and about memory."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ import pytest
 
 from tests.effort import SEED_VARIABLE
 from tests.seeds import RUN_SEED_VARIABLE, seed_of
-from tools import one_check
-from tools.checks import close, side_by_side, suite, take
+from tools import one_check, sanitizers
+from tools.checks import PLANS, ROOT, close, side_by_side, suite, take
 from tools.one_check import RUN_SEED, Check
 from tools.repeats import repeat_failed
 
@@ -131,6 +131,77 @@ def test_last_line_is_the_sum(capsys: pytest.CaptureFixture[str], reports: Path)
     assert lines[-2:] == ["unstable: x.py::test_y (b)", "8 passed, 1 failed, 1 unstable, 2 skipped"]
     assert (reports / "summary.txt").read_text() == lines[-1] + "\n"
     assert close([Check("a", [], passed=1)], []) == 0
+
+
+# ----------------------------------------------------------------------------------------- sanitizers
+FAULTY = """
+#include <Python.h>
+static PyObject *read_of_8_bytes(PyObject *self, PyObject *at) {
+    char *room = PyMem_Malloc(8);
+    memset(room, 1, 8);
+    volatile char found = room[PyLong_AsLong(at)];
+    PyMem_Free(room);
+    return PyLong_FromLong(found);
+}
+static PyObject *shifted_by(PyObject *self, PyObject *bits) {
+    return PyLong_FromLong(1 << (int)PyLong_AsLong(bits));
+}
+static PyMethodDef methods[] = {
+    {"read_of_8_bytes", read_of_8_bytes, METH_O, ""}, {"shifted_by", shifted_by, METH_O, ""}, {NULL, NULL, 0, NULL}};
+static struct PyModuleDef definition = {PyModuleDef_HEAD_INIT, "faulty", NULL, -1, methods};
+PyMODINIT_FUNC PyInit_faulty(void) { return PyModule_Create(&definition); }
+"""
+SETUP = """
+from setuptools import Extension, setup
+setup(name="faulty", ext_modules=[Extension("faulty", ["faulty.c"])])
+"""
+
+
+@pytest.fixture(scope="module")
+def faulty(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A tree with a module that was compiled as the core is for the sanitizers."""
+    tree = tmp_path_factory.mktemp("faulty")
+    (tree / "faulty.c").write_text(FAULTY)
+    (tree / "setup.py").write_text(SETUP)
+    compilation = Check("compilation", sanitizers.compiling(), tree=tree)
+    compilation.run()
+    assert compilation.verdict == "ok"
+    return tree
+
+
+@pytest.mark.parametrize(
+    ("allowed", "forbidden", "told"),
+    [
+        ("read_of_8_bytes(7)", "read_of_8_bytes(8)", "heap-buffer-overflow"),
+        ("shifted_by(3)", "shifted_by(40)", "in shifted_by"),
+    ],
+)
+def test_sanitizers_report_what_no_test_sees(
+    allowed: str, forbidden: str, told: str, faulty: Path, tmp_path: Path
+) -> None:
+    """One byte too far, or what C leaves undefined, ends a process and is reported, also where nobody looks at its end."""
+    reports = sanitizers.emptied(tmp_path / "reports")
+    for code, found in ((allowed, []), (forbidden, [told])):
+        inner = f"import faulty; faulty.{code}"
+        outer = f"import subprocess, sys; subprocess.run([sys.executable, '-c', {inner!r}])"
+        check = Check("outer", [*sanitizers.preparation(reports), sys.executable, "-c", outer], tree=faulty)
+        check.run()
+        assert check.verdict == "ok"
+        assert [text for text in found if text not in "".join(sanitizers.findings(reports))] == []
+        verdict = Check("reports", [sys.executable, "-m", "tools.sanitizers", str(reports)])
+        verdict.run()
+        assert verdict.failed == len(sanitizers.findings(reports)) == len(found)
+
+
+def test_proof_has_the_core_under_sanitizers() -> None:
+    """It is compiled, tried and judged in this order, in a copy of the tree: the modules of the tree itself stay as they are."""
+    lanes = [[check.name for check in lane] for turn in PLANS["proof"]() for lane in turn]
+    assert ["core with sanitizers, compiled", "core under sanitizers", "reports of sanitizers"] in lanes
+    ((lane,),) = PLANS["sanitized"]()
+    for check in lane[:2]:
+        assert check.tree != ROOT
+        assert (check.tree / "setup.py").exists()
+        assert not list(check.tree.glob("aioproducer/_core/*.so"))
 
 
 # ---------------------------------------------------------------------------------------- repetitions

@@ -21,6 +21,7 @@ from aioproducer.testing import EmbeddedKafka
 from tests.judge.history import Found, Sent, digest_of, found, refused, told, value_of
 from tests.judge.judge import judge
 from tests.net.support import engine, in_flight, memory_in_use, permits_are_all_back, turns, until
+from tests.slowness import SLOWNESS
 
 ROOT = Path(__file__).parents[2]
 
@@ -30,9 +31,9 @@ ROOT = Path(__file__).parents[2]
 
 async def sound(producer: Producer[Any, Any]) -> None:
     """It works, holds nothing, and none of its tasks has died."""
-    metadata = await asyncio.wait_for(producer.send_and_wait("sound", b"sound"), 5)
+    metadata = await asyncio.wait_for(producer.send_and_wait("sound", b"sound"), 5 * SLOWNESS)
     assert metadata.offset >= 0
-    await asyncio.wait_for(producer.flush(), 5)
+    await asyncio.wait_for(producer.flush(), 5 * SLOWNESS)
     await until(lambda: not in_flight(producer))
     stats = producer.stats()
     assert (stats.records_buffered, stats.bytes_buffered, stats.waiting_calls) == (0, 0, 0)
@@ -120,7 +121,7 @@ def _run(args: list[str], timeout: float) -> subprocess.CompletedProcess[str]:
         check=False,
         capture_output=True,
         text=True,
-        timeout=timeout,
+        timeout=timeout * SLOWNESS,
         cwd=ROOT,
         env={**os.environ, "PYTHONPATH": str(ROOT)},
     )
@@ -159,7 +160,7 @@ class Running:
 
     def end(self, timeout: float) -> tuple[int, str, str]:
         """Wait for its end: exit code, the rest of its output, its errors."""
-        late = threading.Timer(timeout, self._process.kill)
+        late = threading.Timer(timeout * SLOWNESS, self._process.kill)
         late.start()
         assert self._process.stdout is not None
         assert self._process.stderr is not None

@@ -15,8 +15,9 @@ from aioproducer.testing import EmbeddedKafka
 from tests.net.support import LIMIT, Make, engine, memory_in_use, turns, until, warm
 from tests.runtime.support import History, no_task_left, sound
 from tests.seeds import fresh_seed
+from tests.slowness import SLOWNESS
 
-SLACK = 2.0
+SLACK = 2.0 * SLOWNESS
 """Seconds that a busy machine may be late."""
 
 # -- F04: handles that are cancelled

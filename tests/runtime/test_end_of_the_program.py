@@ -15,8 +15,9 @@ from aioproducer.testing import EmbeddedKafka
 from tests.net.conftest import QUICK
 from tests.net.support import LIMIT, turns, until, warm
 from tests.runtime.support import no_task_left, run_program, tasks_of_the_library
+from tests.slowness import SLOWNESS
 
-BUSY_MACHINE = 2.0
+BUSY_MACHINE = 2.0 * SLOWNESS
 """Seconds that it may take to end an interpreter beside other tests, where it takes a tenth of one alone."""
 
 # -- F10: dropped

@@ -10,8 +10,9 @@ import pytest
 
 from tests.runtime.support import Running, run_program
 from tests.seeds import fresh_seed
+from tests.slowness import SLOWNESS
 
-SLACK = 3.0
+SLACK = 3.0 * SLOWNESS
 
 WITH_BLOCK = """
 import asyncio, signal, sys, time
@@ -108,6 +109,7 @@ from aioproducer import KafkaError, Outcome, Producer
 from aioproducer.errors import StateError
 from tests.judge.judge import judge
 from tests.runtime.support import History, KafkaElsewhere, log_of
+from tests.slowness import SLOWNESS
 
 SEED, ROUNDS = {seed}, {rounds}
 rng = random.Random(SEED)
@@ -151,7 +153,7 @@ with KafkaElsewhere("one") as kafka:
         began = time.monotonic()
         loop.run_until_complete(asyncio.wait([task], timeout=1))
         loop.run_until_complete(closed(producer))
-        late.append(time.monotonic() - began > 3)
+        late.append(time.monotonic() - began > 3 * SLOWNESS)
         states.add(producer.health().state)
         for each in sent:
             delivery = None if each.sending is None else each.sending.delivery
