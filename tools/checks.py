@@ -271,15 +271,13 @@ def proof() -> list[Turn]:
     for check in (layers, properties, kafka, spark, benchmarks):
         check.effort, check.limit = "proof", 12 * 3600.0
         check.command.append("--timeout=7200")
-    return [
-        [sanitized()],
-        *(side_by_side(check) for check in (fetch, properties, layers, kafka, spark, benchmarks)),
-    ]
+    rest = [side_by_side(check) for check in (fetch, properties, layers, kafka, spark, benchmarks)]
+    return [*sanitized(), *rest]
 
 
-def sanitized() -> Lane:
+def sanitized() -> list[Turn]:
     """The core under sanitizers, in a copy of the tree: compiled, tried, and nothing reported by any process."""
-    tree = copy_of_the_tree(one_check.REPORTS.with_name("sanitized"))
+    tree = copy_of_the_tree(sanitizers.emptied(one_check.REPORTS.with_name("sanitized")))
     reports = sanitizers.emptied(tree / "build" / "reports")
     compilation = Check("core with sanitizers, compiled", sanitizers.compiling(), tree=tree)
     tests = suite("core under sanitizers", sys.executable, *UNDER_SANITIZERS, *ON_ALL_PROCESSORS)
@@ -288,7 +286,7 @@ def sanitized() -> Lane:
     tests.command += [f"--deselect={name}" for name in NOT_UNDER_SANITIZERS]
     tests.tree, tests.effort, tests.limit = tree, "all", 2 * 3600.0
     told = Check("reports of sanitizers", [sys.executable, "-m", "tools.sanitizers", str(reports)])
-    return [compilation, tests, told]
+    return [side_by_side(check) for check in (compilation, tests, told)]
 
 
 def floors() -> list[Turn]:
@@ -317,7 +315,7 @@ PLANS: dict[str, Callable[[], list[Turn]]] = {
     "test": everything,
     "proof": proof,
     "floors": floors,
-    "sanitized": lambda: [[sanitized()]],
+    "sanitized": sanitized,
 }
 
 

@@ -24,11 +24,11 @@ def compiling() -> list[str]:
     return ["env", "CC=gcc", f"CFLAGS={FLAGS}", sys.executable, "setup.py", "build_ext", "--inplace"]
 
 
-def emptied(reports: Path) -> Path:
-    """A folder for reports, without those of another run."""
-    shutil.rmtree(reports, ignore_errors=True)
-    reports.mkdir(parents=True)
-    return reports
+def emptied(folder: Path) -> Path:
+    """A folder without what another run has left there."""
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
+    return folder
 
 
 def preparation(reports: Path) -> list[str]:

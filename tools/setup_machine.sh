@@ -2,7 +2,7 @@
 # Makes this machine ready and prints the path of the Python to use. Everything else goes to stderr.
 #
 #   tools/setup_machine.sh run      to run the package: Python, a C compiler
-#   tools/setup_machine.sh dev      ... and the development tools
+#   tools/setup_machine.sh dev      ... and the development tools, which use gcc's sanitizers
 #   tools/setup_machine.sh test     ... and Java and Maven, for the real Kafka, Valgrind, for the benchmarks, and the newest Python
 #   tools/setup_machine.sh pythons  only lists "<minor version> <path>" of every supported Python on this machine
 #
@@ -57,6 +57,9 @@ list_pythons() {
 
 have_compiler() { echo '#include <stdlib.h>' | "${CC:-cc}" -E - >/dev/null 2>&1; }
 
+# The name alone comes back where there is no such file.
+have_sanitizers() { [ -e "$(gcc -print-file-name=libasan.so 2>/dev/null)" ]; }
+
 have_java() {
     local version
     version=$(java -version 2>&1 | sed -n 's/.* version "\([0-9]*\).*/\1/p' | head -n 1)
@@ -67,6 +70,9 @@ have_java() {
 missing() { # level
     find_python >/dev/null || echo "CPython 3.11 or later with venv and headers: python3 python3-venv python3-dev"
     have_compiler || echo "a C compiler with its headers: gcc libc6-dev"
+    if [ "$1" != run ]; then
+        have_sanitizers || echo "gcc with its sanitizers (libasan, libubsan), to watch the memory of the core: gcc libc6-dev"
+    fi
     if [ "$1" = test ]; then
         have_java || echo "Java 17 or later: openjdk-17-jdk-headless"
         command -v mvn >/dev/null || echo "Maven: maven"

@@ -12,8 +12,8 @@ import pytest
 
 from tests.effort import SEED_VARIABLE
 from tests.seeds import RUN_SEED_VARIABLE, seed_of
-from tools import one_check, sanitizers
-from tools.checks import PLANS, ROOT, close, side_by_side, suite, take
+from tools import checks, one_check, sanitizers
+from tools.checks import PLANS, close, side_by_side, suite, take
 from tools.one_check import RUN_SEED, Check
 from tools.repeats import repeat_failed
 
@@ -193,15 +193,25 @@ def test_sanitizers_report_what_no_test_sees(
         assert verdict.failed == len(sanitizers.findings(reports)) == len(found)
 
 
-def test_proof_has_the_core_under_sanitizers() -> None:
+def test_proof_has_the_core_under_sanitizers(monkeypatch: pytest.MonkeyPatch) -> None:
     """It is compiled, tried and judged in this order, in a copy of the tree: the modules of the tree itself stay as they are."""
-    lanes = [[check.name for check in lane] for turn in PLANS["proof"]() for lane in turn]
-    assert ["core with sanitizers, compiled", "core under sanitizers", "reports of sanitizers"] in lanes
-    ((lane,),) = PLANS["sanitized"]()
-    for check in lane[:2]:
-        assert check.tree != ROOT
-        assert (check.tree / "setup.py").exists()
-        assert not list(check.tree.glob("aioproducer/_core/*.so"))
+    copies: list[Path] = []
+
+    def not_copied(target: Path) -> Path:
+        copies.append(target)
+        return target
+
+    monkeypatch.setattr(checks, "copy_of_the_tree", not_copied)
+    proof, alone = PLANS["proof"](), PLANS["sanitized"]()
+    names = [[[check.name for check in lane] for lane in turn] for turn in alone]
+    assert names == [
+        [["core with sanitizers, compiled"]],
+        [["core under sanitizers"]],
+        [["reports of sanitizers"]],
+    ]
+    assert names == [[[check.name for check in lane] for lane in turn] for turn in proof[:3]]
+    assert [check.tree for ((check,),) in alone[:2]] == copies[1:] * 2
+    assert one_check.ROOT not in copies
 
 
 # ---------------------------------------------------------------------------------------- repetitions

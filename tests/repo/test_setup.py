@@ -104,7 +104,7 @@ def test_compiled_modules_of_this_python_are_where_they_belong() -> None:
 @pytest.fixture
 def machine(tmp_path: Path) -> Path:
     """The PATH of a machine that has Python and a shell, but no Java, no Maven, and nobody who is root."""
-    for name in ("bash", "cat", "cc", "dirname", "env", "head", "ls", "sed", "tr"):
+    for name in ("bash", "cat", "cc", "dirname", "env", "gcc", "head", "ls", "sed", "tr"):
         (tmp_path / name).symlink_to(shutil.which(name) or name)
     (tmp_path / "python3").symlink_to(sys.executable)
     program(tmp_path / "id", "echo 1000")
@@ -150,6 +150,18 @@ def test_missing_compiler_is_named(machine: Path) -> None:
     result = set_up(machine, "run")
     assert result.returncode == 1
     assert "a C compiler with its headers: gcc libc6-dev" in result.stderr
+
+
+@pytest.mark.parametrize("gcc", [None, "echo libasan.so"], ids=["no gcc", "gcc without them"])
+def test_missing_sanitizers_are_named(gcc: str | None, machine: Path) -> None:
+    """Who works on the library needs them, who runs it does not."""
+    (machine / "gcc").unlink()
+    if gcc is not None:
+        program(machine / "gcc", gcc)
+    result = set_up(machine, "dev")
+    assert result.returncode == 1
+    assert "gcc with its sanitizers" in result.stderr
+    assert set_up(machine, "run").returncode == 0
 
 
 def test_root_on_debian_installs_what_is_missing(machine: Path) -> None:
