@@ -38,7 +38,7 @@ def preparation(reports: Path) -> list[str]:
     return [
         "env", f"LD_PRELOAD={libraries}", "PYTHONMALLOC=malloc",
         # A test asks for more memory than there is: that is a MemoryError.
-        f"ASAN_OPTIONS=detect_leaks=0:allocator_may_return_null=1:handle_abort=1:{report}",
+        f"ASAN_OPTIONS=detect_leaks=0:allocator_may_return_null=1:handle_abort=2:{report}",
         f"UBSAN_OPTIONS=abort_on_error=1:{report}",
     ]  # fmt: skip
 
