@@ -42,7 +42,10 @@ class _HandedOver(Generic[T]):
 
     def __call__(self) -> None:
         self.begun = True
-        if not self.future.cancelled():
+        if self.future.cancelled():
+            # Who waits for several futures at a time learns of it only now.
+            self.future.set_running_or_notify_cancel()
+        else:
             # Weakly, or who keeps the future would keep a task whose loop was closed, and it would never end.
             task = weakref.ref(self._loop.create_task(_awaited(self._work, self.future)))
             loop = self._loop

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import concurrent.futures
 import threading
 import time
 from collections.abc import Callable
@@ -10,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from aioproducer import KafkaError, Producer, StateError
+from aioproducer import KafkaError, Producer, RecordMetadata, StateError
 from aioproducer.testing import EmbeddedKafka
 from tests.api.conftest import Make
 from tests.api.support import LIMIT, started, values
@@ -46,6 +47,25 @@ async def test_send_threadsafe_keeps_the_order_of_a_thread(producer: Producer, k
 
     await in_thread(work)
     assert values(kafka) == [b"%d" % i for i in range(100)]
+
+
+async def test_send_threadsafe_that_is_cancelled_at_once_ends(
+    producer: Producer, kafka: EmbeddedKafka
+) -> None:
+    """A future that is cancelled before the loop looks at it is done for who waits for several; nothing is written."""
+    futures: list[concurrent.futures.Future[RecordMetadata]] = []
+
+    def give_up() -> None:
+        futures.append(producer.send_threadsafe("one", b"v"))
+        futures[0].cancel()
+
+    # The loop does nothing else meanwhile.
+    thread = threading.Thread(target=give_up)
+    thread.start()
+    thread.join()
+    done, waiting = await in_thread(lambda: concurrent.futures.wait(futures, LIMIT))
+    assert (len(done), len(waiting)) == (1, 0)
+    assert values(kafka) == []
 
 
 async def test_send_threadsafe_on_the_own_thread(producer: Producer) -> None:

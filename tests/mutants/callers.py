@@ -252,6 +252,14 @@ CALLERS: Final = (
         f"{_ELSEWHERE}::test_a_loop_that_is_closed_before_it_looks",
     ),
     _mutant(
+        "cancelled-before-it-was-looked-at",
+        "threads.py",
+        "            self.future.set_running_or_notify_cancel()\n",
+        "            pass\n",
+        "concurrent.futures.wait() never ends for a future that was cancelled before the loop looked at its record.",
+        "tests/api/test_send_threadsafe.py::test_send_threadsafe_that_is_cancelled_at_once_ends",
+    ),
+    _mutant(
         "names-of-groups-by-reference",
         "consumed.py",
         "    plain = str.__str__(name)\n",
