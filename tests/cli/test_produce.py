@@ -148,6 +148,17 @@ async def test_properties_come_before_the_file(kafka: EmbeddedKafka, tmp_path: P
     assert {request.client_id for request in kafka.requests} == {"flag"}
 
 
+async def test_transactional_id_is_refused(kafka: EmbeddedKafka) -> None:
+    """Nothing begins or commits transactions here: the property is a wrong use, in one line, and nothing is sent."""
+    where = ("--bootstrap-server", kafka.bootstrap_servers, "--topic", "orders")
+    done = await run("produce", *where, "--property", "transactional.id=shop-1", stdin=b"1\n")
+    assert (done.code, done.out) == (2, "")
+    assert done.err.splitlines() == [
+        "aioproducer: transactional.id: lines are not sent in transactions; remove it; see 'aioproducer produce --help'"
+    ]
+    assert kafka.records("orders") == []
+
+
 async def test_progress_on_demand_is_plain_lines(kafka: EmbeddedKafka, tmp_path: Path) -> None:
     """A pipe gets no progress unless asked, then a line each second on stderr; never an escape code."""
     hold = kafka.faults.delay(1.3)

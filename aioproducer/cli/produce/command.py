@@ -134,7 +134,11 @@ def _config(flags: dict[str, Any]) -> ProducerConfig:
     """Flags of their own come before properties, and these before the file."""
     given = {name: flags[flag] for flag, name in PROPERTY_OF.items() if flags[flag] is not None}
     file = None if flags["config"] is None else Path(flags["config"])
-    return configuration(file, flags["properties"] | given)
+    config = configuration(file, flags["properties"] | given)
+    if config.transactional_id is not None:
+        text = "transactional.id: lines are not sent in transactions; remove it"
+        raise click.UsageError(text, click.get_current_context())
+    return config
 
 
 def _format(flags: dict[str, Any]) -> Format:
