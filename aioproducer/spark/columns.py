@@ -95,20 +95,26 @@ class Layout:
     def of(cls, schema: StructType, options: SinkOptions) -> Layout:
         """Of a DataFrame with this schema; ConfigurationError with all that is wrong with it."""
         # As Spark finds columns by name.
-        places = {field.name.lower(): at for at, field in enumerate(schema) if field.name.lower() in COLUMNS}
+        names = [field.name.lower() for field in schema]
+        places = {name: at for at, name in enumerate(names) if name in COLUMNS}
+        if options.topic is not None:
+            places.pop("topic", None)
+        if not options.includes_headers:
+            places.pop("headers", None)
         problems = [
             f"column {name!r} must be {COLUMNS[name].wants}, not {schema[at].dataType.simpleString()}"
             for name, at in places.items()
             if not COLUMNS[name].fits(schema[at].dataType)
         ]
+        problems += [
+            f"{names.count(name)} columns are named {name!r}: drop or rename all but one"
+            for name in places
+            if names.count(name) > 1
+        ]
         if "value" not in places:
             problems.append(f"there is no column 'value'{_hint(schema)}")
-        if options.topic is not None:
-            places.pop("topic", None)
-        elif "topic" not in places:
+        if options.topic is None and "topic" not in places:
             problems.append("no topic: set the option 'topic', or add a string column 'topic'")
-        if not options.includes_headers:
-            places.pop("headers", None)
         if problems:
             raise ConfigurationError("; ".join(problems))
         return cls(places, options.topic)

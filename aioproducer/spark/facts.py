@@ -43,7 +43,8 @@ class TaskFacts:
             attempt=int(context.taskAttemptId()),
             epoch=None if epoch is None else int(epoch),
             query=context.getLocalProperty(QUERY),
-            is_speculative=context.getLocalProperty(SPECULATION) == "true",
+            # Spark reads it without regard to case.
+            is_speculative=(context.getLocalProperty(SPECULATION) or "").strip().lower() == "true",
             run=context.getLocalProperty(RUN),
         )
 

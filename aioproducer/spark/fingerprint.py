@@ -10,6 +10,7 @@ from typing import Any, Final
 
 import attrs
 import mmh3
+import pyarrow as pa
 
 from aioproducer.spark.columns import PARTS, Layout
 
@@ -44,6 +45,9 @@ class Fingerprint:
 
 def _items(column: Any) -> list[Any]:
     """Bytes or text of each row, whatever type the column has."""
+    if pa.types.is_timestamp(column.type):
+        # The moment itself: as datetimes they depend on the session's time zone, in which some are out of range.
+        column = column.cast(pa.int64())
     kind = str(column.type)
     if kind.endswith(("binary", "string")):
         filler = NULL if kind.endswith("binary") else NULL.decode("latin-1")

@@ -60,9 +60,11 @@ DIGITS: Final = 12
 LOOKS: Final = 4
 SECONDS_BETWEEN_LOOKS: Final = 0.5
 OPEN: Final = "Ongoing"
+# The coordinator ends what is too old as 'CompleteAbort': only who takes the id over leaves it empty.
+FENCED: Final = "Empty"
 TASKS: Final = "tasks"
-# An attempt writes in one transaction. Once that has ended, it does nothing any more.
-MAY_WRITE: Final = frozenset({"Empty", OPEN})
+# An attempt that sets rows aside aborts its transaction, and writes in another. Once one is committed, it does nothing any more.
+MAY_WRITE: Final = frozenset({"Empty", OPEN, "PrepareAbort", "CompleteAbort"})
 
 
 @attrs.define
@@ -208,7 +210,7 @@ class Job:
         group, where = self._verdict
         # In this order: a task that takes its id after the fence finds the verdict, and one that has it already is fenced.
         await self._write_down(group, where, self.run)
-        await self._end_all_attempts()
+        await self._end_attempts()
 
     async def _write_down(self, group: str, where: TopicPartition, what: str) -> None:
         """As the metadata of an offset, by a transactional id of the driver's own."""
@@ -220,11 +222,15 @@ class Job:
         # One that is of no attempt, in any case: a broker that does not allow it, or so long a time, says so before there are tasks.
         await self._fence([self.place(0).name, *await self._attempts()])
 
-    async def _end_all_attempts(self) -> None:
-        await self._fence(await self._attempts())
+    async def _end_attempts(self) -> None:
+        """Of this run: another run has a driver of its own."""
+        await self._fence([name for name in await self._attempts() if self._is_of_this_run(name)])
 
     async def _attempts(self) -> list[str]:
         return _may_write(await self._listed())
+
+    def _is_of_this_run(self, name: str) -> bool:
+        return name.rpartition(".")[0].endswith(f"-{self.run}")
 
     async def _listed(self) -> list[TransactionListing]:
         """All attempts of this job, of every run."""
@@ -244,21 +250,40 @@ class Job:
     async def _commit(self, left: Sequence[TransactionHandle | None]) -> None:
         handles = [handle for handle in left if handle is not None]
         try:
-            if self.options.write_id:
-                await self._require_same_tasks(len(left), found=len(handles) < len(left))
             await self._require_open(handles)
-        except KafkaError:
-            await self._abort()
+            if self.options.write_id:
+                await self._require_the_only_run(left, handles)
+            await self._commit_all(handles)
+        except KafkaError as error:
+            await self._abort_after(error)
             raise
-        await self._commit_all(handles)
         try:
-            await self._end_all_attempts()
+            await self._end_attempts()
         except KafkaError:
             log.warning(
                 "a task that was repeated may have left a transaction open, which could not be aborted: readers of committed "
                 "records wait until its time is over",
                 exc_info=True,
             )
+
+    async def _abort_after(self, error: KafkaError) -> None:
+        """The user has to see why the job has failed, also where what is open could not be aborted."""
+        try:
+            await self._abort()
+        except KafkaError as failure:
+            log.warning("a job failed (%s), and what it has left open was not aborted: %s", error, failure)
+
+    async def _require_the_only_run(
+        self, left: Sequence[TransactionHandle | None], handles: Sequence[TransactionHandle]
+    ) -> None:
+        """Raise unless no other run of this job can commit its tasks as well.
+
+        Two runs at once do not see each other's marks until one is committed. Each fences the other before it looks whether its
+        own transactions are open, so that they are not open for both.
+        """
+        await self._fence([name for name in await self._attempts() if not self._is_of_this_run(name)])
+        await self._require_same_tasks(len(left), found=len(handles) < len(left))
+        await self._require_open(handles)
 
     async def _require_same_tasks(self, tasks: int, *, found: bool) -> None:
         """Raise if an earlier run has committed some of its tasks, and had another number of them; `found`: some of these."""
@@ -296,8 +321,8 @@ class Job:
             if not left:
                 return
             if gone := [name for name in left if name in listed]:
-                raise _too_old(gone[0], listed[gone[0]].state, self.options)
-        raise _too_old(next(iter(left)), "unknown", self.options)
+                raise _not_open(gone[0], listed[gone[0]].state, self.options)
+        raise _not_open(next(iter(left)), "unknown", self.options)
 
     async def _commit_all(self, handles: Sequence[TransactionHandle]) -> None:
         limiter = anyio.CapacityLimiter(AT_ONCE)
@@ -346,7 +371,13 @@ def _tasks_of(found: OffsetAndMetadata | None) -> int | None:
         return None
 
 
-def _too_old(name: str, state: str, options: SinkOptions) -> TransactionAbortedError:
+def _not_open(name: str, state: str, options: SinkOptions) -> TransactionAbortedError:
+    if state == FENCED and options.write_id:
+        return TransactionAbortedError(
+            f"the transaction {name!r} is not open any more: another run of the job with write.id {options.write_id!r} has taken "
+            "over. Nothing of this run is visible: all of it was aborted. Run one job of this name at a time",
+            retriable=False,
+        )
     seconds = options.producer.transaction_timeout_ms / 1000
     return TransactionAbortedError(
         f"the transaction {name!r} is not open any more (its state is {state!r}), most likely because the job took longer than "

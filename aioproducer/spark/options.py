@@ -102,7 +102,7 @@ def _read(given: dict[str, str], problems: list[str]) -> SinkOptions | None:
     producer = _producer(kafkas, guarantee, problems)
     headers = _one_of("includeheaders", ours, {"true": True, "false": False}, True, problems)
     on_error = ours.get("on.error", FAIL)
-    dead_letters = None if on_error == FAIL else _topic("on.error", on_error, problems)
+    dead_letters = None if on_error.strip().lower() == FAIL else _topic("on.error", on_error, problems)
     topic = _topic("topic", ours["topic"], problems) if "topic" in ours else None
     ids = {name: _id(name, ours[name], problems) for name in ("sink.id", "write.id") if name in ours}
     if ids and guarantee is not Guarantee.EXACTLY_ONCE:

@@ -8,6 +8,9 @@ from tests.mutants.mutant import Kind
 
 _REPEATS: Final = "tests/spark/test_repeats.py"
 _ASIDE: Final = "tests/spark/test_set_aside.py"
+_COLUMNS: Final = "tests/spark/test_columns.py"
+_FINGERPRINT: Final = "tests/spark/test_fingerprint.py"
+_OPTIONS: Final = "tests/spark/test_options.py"
 
 _mutant = Kind("exactly once")
 
@@ -39,8 +42,8 @@ EXACTLY_ONCE: Final = (
     _mutant(
         "job-that-is-refused-stays-open",
         "spark/jobs.py",
-        "        except KafkaError:\n            await self._abort()\n            raise\n",
-        "        except KafkaError:\n            raise\n",
+        "            await self._abort_after(error)\n",
+        "",
         "What a refused job has left open hides all that is written behind it.",
         f"{_REPEATS}::test_a_job_of_which_one_transaction_is_gone_is_aborted",
     ),
@@ -139,5 +142,53 @@ EXACTLY_ONCE: Final = (
         "            pass",
         "A row for a topic that is not there is sent all the same, and costs the transaction.",
         f"{_ASIDE}::test_what_is_known_before_it_is_sent",
+    ),
+    _mutant(
+        "two-runs-of-a-job-are-committed",
+        "spark/jobs.py",
+        "        await self._fence([name for name in await self._attempts() if not self._is_of_this_run(name)])\n",
+        "",
+        "A job with a write.id is started twice, both runs end at once, and all rows are doubled.",
+        f"{_REPEATS}::test_two_runs_of_a_job_that_end_at_once",
+    ),
+    _mutant(
+        "run-that-fails-ends-another-run",
+        "spark/jobs.py",
+        "for name in await self._attempts() if self._is_of_this_run(name)",
+        "for name in await self._attempts()",
+        "The driver of an earlier run, which was taken for dead, aborts what the job has written that was begun again.",
+        f"{_REPEATS}::test_a_run_that_fails_leaves_another_run_alone",
+    ),
+    _mutant(
+        "attempt-between-two-transactions-is-not-fenced",
+        "spark/jobs.py",
+        'frozenset({"Empty", OPEN, "PrepareAbort", "CompleteAbort"})',
+        'frozenset({"Empty", OPEN})',
+        "An attempt that writes again without refused rows is left out of the abort, and stays open until its time is over.",
+        f"{_ASIDE}::test_a_job_that_is_aborted_while_an_attempt_begins_again",
+    ),
+    _mutant(
+        "moments-depend-on-the-time-zone",
+        "spark/fingerprint.py",
+        "    if pa.types.is_timestamp(column.type):",
+        "    if False:",
+        "A query that is restarted with another time zone of its session takes the same rows for others, and never goes on.",
+        f"{_FINGERPRINT}::test_the_time_zone_of_the_session_does_not_matter",
+    ),
+    _mutant(
+        "two-columns-of-one-name",
+        "spark/columns.py",
+        "            if names.count(name) > 1",
+        "            if False",
+        "Of two columns 'value' the last is written, and the other is lost in silence.",
+        f"{_COLUMNS}::test_two_columns_of_one_name",
+    ),
+    _mutant(
+        "fail-taken-for-a-topic",
+        "spark/options.py",
+        "if on_error.strip().lower() == FAIL",
+        "if on_error == FAIL",
+        "on.error=FAIL sets rows aside in a topic of that name, which brokers may make.",
+        f"{_OPTIONS}::test_words_are_read_without_regard_to_case",
     ),
 )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from typing import Any
+from typing import Any, Final
 
 import pyarrow as pa
 import pytest
@@ -11,6 +11,7 @@ import pytest
 from aioproducer.spark.columns import Layout
 from aioproducer.spark.fingerprint import Fingerprint
 
+LAST_SECOND: Final = 253_402_300_799_000_000
 LAYOUT = Layout({"key": 0, "value": 1}, "topic")
 ROWS: list[tuple[Any, Any]] = [("a", "1"), ("b", "2"), (None, "3"), ("", "4"), ("d", None), ("e", "")]
 
@@ -57,3 +58,32 @@ def test_text_and_bytes_are_the_same() -> None:
         tuple(None if part is None else part.encode() for part in row) for row in ROWS if None not in row
     ]
     assert fingerprint([row for row in ROWS if None not in row]) == fingerprint(as_bytes, kind=pa.binary())  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("moments", [[1_700_000_000_123_456, None], [LAST_SECOND]], ids=["now", "year 9999"])
+def test_the_time_zone_of_the_session_does_not_matter(moments: list[int | None]) -> None:
+    """The moments are the same; as dates they differ, and the last of all is out of range east of Greenwich."""
+    found = set()
+    for zone in ("UTC", "Asia/Tokyo", "America/New_York"):
+        seen = Fingerprint()
+        columns = [pa.array(["a"] * len(moments)), pa.array(moments, pa.timestamp("us", zone))]
+        seen.add(
+            pa.record_batch(columns, names=["value", "timestamp"]),
+            Layout({"value": 0, "timestamp": 1}, "topic"),
+        )
+        found.add(str(seen))
+    assert len(found) == 1
+
+
+def test_another_moment_is_noticed() -> None:
+    """By a microsecond, or because there is none."""
+    found = set()
+    for moment in (0, 1, None):
+        seen = Fingerprint()
+        columns = [pa.array(["a"]), pa.array([moment], pa.timestamp("us", "UTC"))]
+        seen.add(
+            pa.record_batch(columns, names=["value", "timestamp"]),
+            Layout({"value": 0, "timestamp": 1}, "topic"),
+        )
+        found.add(str(seen))
+    assert len(found) == 3

@@ -27,6 +27,16 @@ def test_the_defaults() -> None:
     assert read_options(SERVER | {"kafka.send.buffer.bytes": "4096"}).producer.send_buffer_bytes == 4096
 
 
+@pytest.mark.parametrize("word", ["fail", "FAIL", " Fail "])
+def test_words_are_read_without_regard_to_case(word: str) -> None:
+    """Else a topic of that name would take the rows that were to fail the write."""
+    options = read_options(
+        SERVER | {"topic": "t", "on.error": word, "delivery": "Exactly-Once", "includeHeaders": "FALSE"}
+    )
+    assert (options.dead_letters, options.is_exactly_once, options.includes_headers) == (None, True, False)
+    assert read_options(SERVER | {"topic": "t", "on.error": "failed"}).dead_letters == "failed"
+
+
 def test_kafkas_own() -> None:
     """By their dotted names; they travel to the executors with the rest."""
     options = read_options(SERVER | {"kafka.linger.ms": "7", "kafka.Compression.Type": "zstd"})

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import json
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
 from aioproducer import (
+    BrokerUnavailableError,
+    CommitOutcomeUnknownError,
     OffsetAndMetadata,
     Producer,
     ProducerConfig,
@@ -16,21 +19,26 @@ from aioproducer import (
     StateError,
     TopicPartition,
     TransactionAbortedError,
+    TransactionError,
     TransactionHandle,
 )
 from aioproducer.spark import absent, jobs
 from aioproducer.spark.absent import may_be_repeated, require_no_absent_tasks
-from aioproducer.spark.jobs import Job, LeftOpen
+from aioproducer.spark.columns import Layout
+from aioproducer.spark.facts import TaskFacts
+from aioproducer.spark.jobs import Job, LeftOpen, write_and_leave_open
 from aioproducer.spark.markers import OtherRowsError
 from aioproducer.spark.options import SinkOptions
 from aioproducer.spark.worker import this_worker
 from aioproducer.testing import EmbeddedKafka
 from tests.spark.attempts import (
+    SCHEMA,
     TOPIC,
     epoch_written,
     forgotten,
     handles,
     options_for,
+    rows,
     seen,
     states,
     written,
@@ -195,6 +203,98 @@ async def test_a_job_that_an_older_version_has_committed_by_halves(kafka: Embedd
     await committed(*await run(options, b"a", b"b", b"c"))
     assert len(seen(kafka)) == 3
     await forgotten(options)
+
+
+async def test_a_job_whose_commit_fails_leaves_nothing_open(
+    kafka: EmbeddedKafka, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What could not be committed is aborted: it would hide all that is written behind it."""
+    job, left = await run(options_for(kafka), b"a", b"b")
+    with monkeypatch.context() as patch:
+        patch.setattr(jobs, "_committed", _not_answered)
+        with pytest.raises(TransactionError, match="2 of 2 tasks were not committed"):
+            await committed(job, left)
+    assert seen(kafka) == []
+    assert "Ongoing" not in await states(kafka)
+    await forgotten(job.options)
+
+
+async def test_an_abort_that_fails_too_does_not_hide_why(
+    kafka: EmbeddedKafka, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The user has to know that the commit failed."""
+    job, left = await run(options_for(kafka), b"a")
+    with monkeypatch.context() as patch:
+        patch.setattr(jobs, "_committed", _not_answered)
+        patch.setattr(jobs, "fence", _nobody_to_ask)
+        with pytest.raises(TransactionError, match="1 of 1 tasks were not committed"):
+            await committed(job, left)
+    assert "what it has left open was not aborted: nobody is there" in caplog.text
+    await asyncio.to_thread(job.abort)
+    await forgotten(job.options)
+
+
+async def _not_answered(_handle: TransactionHandle, _config: ProducerConfig) -> None:
+    raise CommitOutcomeUnknownError("nobody answers")
+
+
+async def _nobody_to_ask(*_: Any, **__: Any) -> None:
+    raise BrokerUnavailableError("nobody is there")
+
+
+async def two_runs_at_once(kafka: EmbeddedKafka) -> tuple[Job, LeftOpen, Job, LeftOpen]:
+    """Of one job: both have looked for marks before there were any, and have written all of their rows."""
+    options = options_for(kafka, **NAMED)
+    first, other = (
+        await begun(options),
+        await begun(options_for(kafka, **NAMED, **{"kafka.client.id": "other"})),
+    )
+    task = TaskFacts(0, 1, None, None, is_speculative=False)
+    layout = Layout.of(SCHEMA, options)
+    others: list[LeftOpen] = []
+
+    def meanwhile() -> Iterator[Any]:
+        others.append(write_and_leave_open(rows(b"a"), layout, other, task))
+        yield from rows(b"a")
+
+    left = await asyncio.to_thread(write_and_leave_open, meanwhile(), layout, first, task)
+    return first, left, other, others[0]
+
+
+async def test_two_runs_of_a_job_that_end_at_once(
+    kafka: EmbeddedKafka, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One is committed while the other is about to be: of both together the rows are there once."""
+    first, left, other, left_by_other = await two_runs_at_once(kafka)
+    whole = jobs._committed
+    refusals: list[str] = []
+
+    async def both(handle: TransactionHandle, config: ProducerConfig) -> None:
+        await whole(handle, config)
+        if handle == left.handle:
+            with pytest.raises(TransactionAbortedError) as refusal:
+                await other._commit([left_by_other.handle])
+            refusals.append(str(refusal.value))
+
+    with monkeypatch.context() as patch:
+        patch.setattr(jobs, "_committed", both)
+        await committed(first, [left])
+    assert seen(kafka) == [b"a"]
+    assert "another run of the job with write.id 'nightly' has taken over" in refusals[0]
+    assert "Ongoing" not in await states(kafka)
+    for job in (first, other):
+        await forgotten(job.options)
+
+
+async def test_a_run_that_fails_leaves_another_run_alone(kafka: EmbeddedKafka) -> None:
+    """The driver of the first was taken for dead, and its job begun again."""
+    first, _, other, left = await two_runs_at_once(kafka)
+    await asyncio.to_thread(first.abort)
+    await committed(other, [left])
+    assert seen(kafka) == [b"a"]
+    assert "Ongoing" not in await states(kafka)
+    for job in (first, other):
+        await forgotten(job.options)
 
 
 # -------------------------------------------------------------------------------------------- streams

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 from pyspark.sql.types import BinaryType, IntegerType, StringType, StructField, StructType
 
-from aioproducer import DeliveryError
+from aioproducer import DeliveryError, KafkaError
 from aioproducer._net import topic_checks
 from aioproducer.spark import inspection, rounds
 from aioproducer.spark.columns import Layout
@@ -23,7 +23,7 @@ from aioproducer.spark.rounds import KeptRows
 from aioproducer.spark.shipment import Written
 from aioproducer.spark.tasks import write_at_least_once
 from aioproducer.testing import EmbeddedKafka
-from tests.spark.attempts import TOPIC, forgotten, options_for
+from tests.spark.attempts import TOPIC, forgotten, options_for, states
 
 DEAD = "dead"
 SMALL = "small"
@@ -159,6 +159,30 @@ async def test_what_the_broker_refuses(kafka: EmbeddedKafka, way: str) -> None:
     assert values(kafka, TOPIC) == [b"b"]
     assert sorted(reasons(kafka)) == [b"1", b"2", b"3", b"4"]
     assert len(kafka.records(DEAD)) == 4
+    await forgotten(options)
+
+
+async def test_a_job_that_is_aborted_while_an_attempt_begins_again(
+    kafka: EmbeddedKafka, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Between two of its transactions it has none, and is fenced all the same: nothing of it stays open."""
+    options = options_of(kafka, "job")
+    job = Job.of(options)
+    await asyncio.to_thread(job.begin)
+    whole = rounds._write
+    tries = iter([lambda: None, job.abort])
+
+    def aborted_before_the_second(*given: Any) -> Written:
+        next(tries)()
+        return whole(*given)
+
+    monkeypatch.setattr(rounds, "_write", aborted_before_the_second)
+    batches = iter([_batch([(b"a", TOPIC, None), (b"1" + BIG, SMALL, 0)])])
+    task = TaskFacts(0, 1, None, None, is_speculative=False)
+    with pytest.raises(KafkaError):
+        await asyncio.to_thread(write_and_leave_open, batches, Layout.of(SCHEMA, options), job, task)
+    assert "Ongoing" not in await states(kafka)
+    assert next(tries, None) is None
     await forgotten(options)
 
 

@@ -1,0 +1,43 @@
+"""What a task knows of itself, from what Spark tells it."""
+
+from __future__ import annotations
+
+import attrs
+import pytest
+from pyspark import TaskContext
+
+from aioproducer import ConfigurationError
+from aioproducer.spark.facts import TaskFacts
+
+
+@attrs.frozen
+class _Context:
+    """As Spark's, with one property."""
+
+    speculation: str | None
+
+    def partitionId(self) -> int:  # noqa: N802  # Spark's
+        return 3
+
+    def taskAttemptId(self) -> int:  # noqa: N802  # Spark's
+        return 7
+
+    def getLocalProperty(self, name: str) -> str | None:  # noqa: N802  # Spark's
+        return self.speculation if name == "spark.speculation" else None
+
+
+@pytest.mark.parametrize(
+    ("said", "refused"), [("true", True), ("TRUE", True), ("false", False), (None, False)]
+)
+def test_speculation_is_known_as_spark_reads_it(
+    monkeypatch: pytest.MonkeyPatch, said: str | None, refused: bool
+) -> None:
+    """Spark does not look at the case of true and false."""
+    monkeypatch.setattr(TaskContext, "get", lambda: _Context(said))
+    facts = TaskFacts.here()
+    assert (facts.partition, facts.attempt) == (3, 7)
+    if refused:
+        with pytest.raises(ConfigurationError, match=r"spark\.speculation=false"):
+            facts.require_one_attempt_at_a_time()
+    else:
+        facts.require_one_attempt_at_a_time()
