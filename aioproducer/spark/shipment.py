@@ -156,8 +156,18 @@ class Shipment:
         """Set rows aside that can never be written as they are, if the user wants that; anything else fails the task."""
         can_go_on = self._inspection is not None and not self._options.is_exactly_once
         if not can_go_on or not all(map(_is_hopeless, errors.values())):
-            raise _failed(parcel, errors)
+            raise _failed(parcel, errors, self._too_slow())
         await self._set_aside(parcel, errors)
+
+    def _too_slow(self) -> str:
+        """Why brokers refuse a transaction that is too old: they say only that its producer was fenced."""
+        limit = self._options.producer.transaction_timeout_ms / 1000
+        if not self._options.is_exactly_once or time.monotonic() - self._began < limit:
+            return ""
+        return (
+            f"; the task has been writing for longer than its transaction may be open (kafka.transaction.timeout.ms is {limit:g} s): "
+            "raise it, or give the task fewer rows"
+        )
 
     async def _tell_refused(self, failure: KafkaError) -> None:
         """Of a transaction that has failed: RowsRefusedError, if that was because of rows that can be set aside."""
@@ -186,12 +196,12 @@ class Shipment:
         self._written.dead_letters += len(letters)
 
 
-def _failed(parcel: Parcel, errors: Mapping[int, KafkaError]) -> DeliveryError:
+def _failed(parcel: Parcel, errors: Mapping[int, KafkaError], hint: str = "") -> DeliveryError:
     """What fails a task: the first error for which no row can be blamed, if there is one."""
     others = [at for at, error in errors.items() if not _is_hopeless(error)]
     first = errors[min(others or errors)]
     return DeliveryError(
-        f"{len(errors)} of {len(parcel.rows)} rows of an Arrow batch were not written",
+        f"{len(errors)} of {len(parcel.rows)} rows of an Arrow batch were not written{hint}",
         topic=parcel.topic or None,
         outcome=Outcome.UNKNOWN if first.outcome is Outcome.UNKNOWN else Outcome.NOT_WRITTEN,
         retriable=first.retriable,

@@ -168,6 +168,14 @@ EXACTLY_ONCE: Final = (
         f"{_ASIDE}::test_a_job_that_is_aborted_while_an_attempt_begins_again",
     ),
     _mutant(
+        "task-that-is-too-slow-is-only-fenced",
+        "spark/shipment.py",
+        "time.monotonic() - self._began < limit",
+        "True",
+        "A task takes longer than its transaction may be open, and hears only that another producer is newer.",
+        "tests/spark/test_attempts.py::test_a_task_that_is_slower_than_its_transaction_may_be",
+    ),
+    _mutant(
         "moments-depend-on-the-time-zone",
         "spark/fingerprint.py",
         "    if pa.types.is_timestamp(column.type):",

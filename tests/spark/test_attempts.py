@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+from types import SimpleNamespace
 
 import pyarrow as pa
 import pytest
 
-from aioproducer import TransactionAbortedError
+from aioproducer import DeliveryError, TransactionAbortedError
+from aioproducer.spark import shipment
 from aioproducer.spark.columns import Layout
 from aioproducer.spark.epochs import write_epoch
 from aioproducer.spark.jobs import Job
@@ -70,6 +72,21 @@ async def test_a_job_leaves_others_alone_whose_names_begin_like_its_own(kafka: E
     assert seen(kafka) == [b"other"]
     for job in (first, other):
         await forgotten(job.options)
+
+
+@pytest.mark.parametrize(("seconds", "is_told"), [(59.0, False), (61.0, True)])
+async def test_a_task_that_is_slower_than_its_transaction_may_be(
+    kafka: EmbeddedKafka, monkeypatch: pytest.MonkeyPatch, seconds: float, is_told: bool
+) -> None:
+    """The broker says only that the producer is too old; what to do about it is said where that can be why."""
+    options = options_for(kafka)
+    clock = iter([0.0, seconds])
+    monkeypatch.setattr(shipment, "time", SimpleNamespace(monotonic=lambda: next(clock)))
+    kafka.faults.error("INVALID_PRODUCER_EPOCH", api="Produce", times=None)
+    with pytest.raises(DeliveryError) as failure:
+        await asyncio.to_thread(write_epoch, rows(b"a"), Layout.of(SCHEMA, options), options, ("query", 0), 0)
+    assert ("kafka.transaction.timeout.ms is 60 s" in str(failure.value)) is is_told
+    await forgotten(options)
 
 
 async def test_an_attempt_without_input_takes_nothing_over(kafka: EmbeddedKafka) -> None:
