@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
+
 from aioproducer import (
     AuthorizationError,
     BrokerError,
     ConfigurationError,
     KafkaError,
     MetadataTimeoutError,
+    ProducerConfig,
     check_topics,
     fence,
 )
@@ -45,20 +48,23 @@ async def _check(options: SinkOptions, name: str | None) -> None:
 
 
 async def _check_topics(options: SinkOptions) -> None:
-    # Not that of the marks: offsets can be committed where nothing may be written.
     topics = [options.topic, options.dead_letters]
-    config = options.producer
+    marks = options.marker_topic if options.is_exactly_once else None
     try:
-        await check_topics(
-            [topic for topic in topics if topic is not None],
-            config.bootstrap_servers,
-            timeout=min(PATIENCE, config.max_block_ms / 1000),
-            **settings_of(config),
-        )
+        await _ask([topic for topic in topics if topic is not None], options.producer)
+        if marks is not None and marks not in topics:
+            # Offsets can be committed where nothing may be written.
+            with contextlib.suppress(AuthorizationError):
+                await _ask([marks], options.producer)
     except (MetadataTimeoutError, AuthorizationError, BrokerError) as error:
         if error.topic is None:
             raise
         raise ConfigurationError(_told(error), cause=error) from error
+
+
+async def _ask(topics: list[str], config: ProducerConfig) -> None:
+    patience = min(PATIENCE, config.max_block_ms / 1000)
+    await check_topics(topics, config.bootstrap_servers, timeout=patience, **settings_of(config))
 
 
 def _told(error: KafkaError) -> str:

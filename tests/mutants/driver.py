@@ -93,6 +93,14 @@ DRIVER: Final = (
         _PREFLIGHT,
     ),
     _mutant(
+        "marker-topic-not-looked-at",
+        "spark/preflight.py",
+        "        if marks is not None and marks not in topics:",
+        "        if False:",
+        "A topic for marks that is not there is found out by each task when it has written all of its rows.",
+        f"{_PREFLIGHT}::test_a_missing_topic_for_marks_is_told_as_well",
+    ),
+    _mutant(
         "another-python-not-mentioned",
         "spark/interpreter.py",
         "    if another is not None:",

@@ -73,3 +73,14 @@ async def test_a_missing_topic_for_dead_letters_is_told_as_well(kafka: EmbeddedK
     options = options_for(kafka, **{"on.error": "dead"})
     with pytest.raises(ConfigurationError, match=r"topic 'dead' does not exist: create it first"):
         await asyncio.to_thread(check_kafka, options)
+
+
+async def test_a_missing_topic_for_marks_is_told_as_well(kafka: EmbeddedKafka) -> None:
+    """Before each task has written all of its rows for nothing; that nothing may be written there does not matter."""
+    options = options_for(kafka, **{"marker.topic": "marks"})
+    with pytest.raises(ConfigurationError, match=r"topic 'marks' does not exist: create it first"):
+        await asyncio.to_thread(check_kafka, options)
+    kafka.create_topic("marks", 1)
+    await asyncio.to_thread(check_kafka, options)
+    kafka.faults.error("TOPIC_AUTHORIZATION_FAILED", api="Metadata", topic="marks", times=None)
+    await asyncio.to_thread(check_kafka, options)
