@@ -410,6 +410,8 @@ class Producer(SendPath[K_contra, V_contra], Generic[K_contra, V_contra]):
                         await engine.transactions.wind_up(patience)
                     engine.accumulator.drain_all(engine.loop.time())
                     await self._resolved(engine)
+                    if not engine.acks:
+                        await engine.handed_over()
         except TimeoutError:
             pass
         finally:

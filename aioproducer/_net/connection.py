@@ -219,6 +219,20 @@ class Connection(asyncio.BufferedProtocol):
                 raise self._gone()
             await self._room.wait()
 
+    @property
+    def unsent(self) -> int:
+        """The bytes that wait in the transport for room in the socket."""
+        return 0 if self._transport is None else self._transport.get_write_buffer_size()
+
+    async def handed_over(self) -> None:
+        """Wait until the socket has taken all bytes; BrokerUnavailableError when the connection has ended.
+
+        From then on the connection is `writable()` only while nothing is left in the transport: it is about to be closed.
+        """
+        if self._transport is not None:
+            self._transport.set_write_buffer_limits(high=0)
+        await self.drained()
+
     def write_request(
         self,
         correlation_id: int,

@@ -440,6 +440,11 @@ class Engine:
             self._flushed(flush)
         return flush, done
 
+    async def handed_over(self) -> None:
+        """Wait until the sockets have all that was written."""
+        for sender in list(self.senders.values()):
+            await sender.handed_over()
+
     def leave_flush(self, flush: Flush, queued: Iterable[Waiting]) -> None:
         """Who waited for it is gone. Records without an answer would keep each such flush until their deadlines."""
         if self.flushes.pop(flush, None) is not None:

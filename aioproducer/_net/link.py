@@ -41,5 +41,6 @@ class Link:
 
 
 def is_idle(connection: Connection, now: float, limit: float) -> bool:
-    """Whether nothing was said over a connection for so many seconds, and nothing is waited for."""
-    return not connection.in_flight and now - connection.last_used >= limit
+    """Whether nothing was said over a connection for so many seconds, and nothing waits to be sent or answered."""
+    quiet = not connection.in_flight and not connection.unsent
+    return quiet and now - connection.last_used >= limit

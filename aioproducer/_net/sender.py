@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from typing import TYPE_CHECKING
 
 import anyio
@@ -114,8 +115,15 @@ class Sender:
         """The broker is at another address now, and somebody else may be at this one: its answers are waited for."""
         for _ in range(self.config.max_in_flight_requests_per_connection):
             await link.permit()
+        await self.handed_over()
         if self.link is link:
             self.close()
+
+    async def handed_over(self) -> None:
+        """Wait until the socket has what was written: with acks=0 no answer tells so, and closing drops what it has not."""
+        if self.link is not None:
+            with contextlib.suppress(KafkaError):
+                await self.link.connection.handed_over()
 
     def _pause(self, link: Link) -> float:
         # KIP-219: the broker asked for a pause; other brokers go on.

@@ -515,13 +515,17 @@ class Accumulator:
             # Only an open batch lingers, and that has no backoff for which the time would matter.
             self.consider(batch.queue, batch.opened_at)
 
-    def hurry_for(self, lane: Lane, now: float) -> None:
-        """Records wait for memory of this lane: everything in it becomes sendable, and all of a topic with a limit."""
+    def hurry_for(self, lane: Lane, size: int, now: float) -> None:
+        """A record of this size waits for memory of this lane: what holds that memory becomes sendable."""
+        own = lane.budget
+        # Where its topic has a limit of its own that is not reached, it waits for what all topics share.
+        short = own if own.whole is None or own.used + size > own.capacity - own.kept else own.whole
+        # What is on its way to the same broker may be enough; if not, so does what is on its way to others.
+        is_enough = short.used - lane.used + size <= short.capacity - short.kept
         for queue in list(self.lingering):
             if queue.lane is lane:
                 self.consider(queue, now)
-            elif lane.budget.whole is not None and queue.lane.budget is lane.budget:
-                # What its topic holds on the way to other brokers is what it waits for.
+            elif not is_enough and short in (queue.lane.budget, queue.lane.budget.whole):
                 queue.queue[0].urgent = True
                 self.consider(queue, now)
 

@@ -244,7 +244,7 @@ class Admission:
         self.waiting = waiting
         try:
             self._watch(call)
-            self._hurry_for(queue.lane, now)
+            self._hurry_for_first(queue.lane, now)
         except OUT_OF_MEMORY:
             self._end(call)
             raise
@@ -324,7 +324,7 @@ class Admission:
             self._wait_for_memory(call, queue)
             self._leave_topic_line(call)
             self._let_go(call)
-            self._hurry_for(queue.lane, now)
+            self._hurry_for_first(queue.lane, now)
             if held:
                 # Nobody who waits for memory holds any: those in front of it may need just that.
                 self.room(queue.lane)
@@ -389,10 +389,16 @@ class Admission:
         queue.waiting += 1
         queue.lane.waiting += 1
 
-    def _hurry_for(self, lane: Lane, now: float) -> None:
-        """For the first that waits for memory of the lane, all that it holds becomes sendable."""
+    def _hurry_for_first(self, lane: Lane, now: float) -> None:
         if lane.waiting == 1:
-            self.accumulator.hurry_for(lane, now)
+            self._hurry_for(lane, now)
+
+    def _hurry_for(self, lane: Lane, now: float) -> None:
+        """What holds the memory that the first call of this line waits for becomes sendable."""
+        line = self.lane_lines.get(lane)
+        first = None if line is None else line.first()
+        if first is not None and first.record is not None:
+            self.accumulator.hurry_for(lane, size_alone(first.record), now)
 
     def room(self, lane: Lane | None = None) -> None:
         """Memory came back (from this lane): hand it to the first of its line, then of the others."""
@@ -450,7 +456,7 @@ class Admission:
             self.lane_lines.setdefault(queue.lane, Line()).calls.extend(moving)
             self._serve(lane)
         # What lingers has no backoff, the one thing for which the time would matter.
-        self.accumulator.hurry_for(queue.lane, 0.0)
+        self._hurry_for(queue.lane, 0.0)
         self.room(queue.lane)
 
     def vanished(self, name: str, queues: list[PartitionQueue], now: float) -> None:

@@ -172,8 +172,9 @@ class Settlement:
     def remade(self, topic: TopicQueues, now: float) -> None:
         """The topic was deleted and created again: what may be in the former one is not sent to the present one."""
         for queue in topic.all_queues():
-            for batch in [batch for batch in queue.sent if not batch.in_flight]:
-                if _may_be_in_the_former_topic(batch):
+            # Without idempotence what waits to be repeated has no number, and is in the queue only.
+            for batch in dict.fromkeys((*queue.sent, *queue.queue)):
+                if not batch.in_flight and _may_be_in_the_former_topic(batch):
                     self.fail(batch, self._lost_with_its_topic(batch, now), now)
             self._look_again(queue, now)
 
@@ -413,6 +414,10 @@ class Settlement:
         """MESSAGE_TOO_LARGE: go on with smaller batches, in the same place and the same range of numbers."""
         if self.ending is not None:
             self._conclude(batch, self.ending(batch), now)
+            return
+        if _may_be_in_the_former_topic(batch):
+            # An earlier attempt got no clear answer: the parts would be sent to the present one.
+            self.fail(batch, self._lost_with_its_topic(batch, now), now)
             return
         limit = self.accumulator.limits.batch_size
         if len(batch.order) > 1 or batch.plain_size <= limit:

@@ -30,6 +30,14 @@ ANSWERS: Final = (
         "tests/connection/test_pairing.py",
     ),
     _mutant(
+        "closed-before-the-socket-has-all",
+        "producer.py",
+        "                    if not engine.acks:",
+        "                    if False:",
+        "With acks=0 closing drops what waits for room in the socket, though it was acknowledged.",
+        "tests/net/test_answers.py::test_closing_waits_until_the_socket_has_what_nobody_answers",
+    ),
+    _mutant(
         "offsets-without-an-answer-are-fatal",
         "_net/asker.py",
         '            raise leaves_out(connection, "TxnOffsetCommit")',

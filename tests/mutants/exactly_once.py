@@ -26,8 +26,8 @@ EXACTLY_ONCE: Final = (
     _mutant(
         "given-up-batch-is-split",
         "_state/settlement.py",
-        "        if self.ending is not None:\n            self._conclude(batch, self.ending(batch), now)\n            return\n        limit",
-        "        limit",
+        "        if self.ending is not None:\n            self._conclude(batch, self.ending(batch), now)\n            return\n        if _may_be",
+        "        if _may_be",
         "A batch of a transaction that was given up comes back as too large, and its parts wait for ever, and every flush.",
         "tests/state/test_transactional_sequences.py",
     ),

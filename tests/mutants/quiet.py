@@ -35,6 +35,22 @@ QUIET: Final = (
         _STRANGERS,
     ),
     _truth(
+        "parts-written-again-into-the-present-topic",
+        "_state/settlement.py",
+        "        if _may_be_in_the_former_topic(batch):\n            # An earlier",
+        "        if False:\n            # An earlier",
+        "The former topic finds a repetition too large, and the parts of what it may have are sent to the present one.",
+        f"{_STRANGERS}::test_the_parts_of_what_may_be_in_the_former_topic_are_not_sent_to_the_present_one",
+    ),
+    _truth(
+        "what-has-no-number-written-again-into-the-present-topic",
+        "_state/settlement.py",
+        "            for batch in dict.fromkeys((*queue.sent, *queue.queue)):",
+        "            for batch in list(queue.sent):",
+        "Without idempotence a batch in doubt waits to be repeated, and is sent to the topic that was made anew meanwhile.",
+        f"{_STRANGERS}::test_without_idempotence_what_may_be_in_the_former_topic_is_not_sent_to_the_present_one_either",
+    ),
+    _truth(
         "remade-topic-is-not-told-to-settlement",
         "_net/cluster.py",
         "        if learned.remade:",

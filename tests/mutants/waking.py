@@ -22,6 +22,22 @@ WAKING: Final = (
         f"{_END_OF_THE_SUPERVISOR}::test_everything_resolves",
     ),
     _mutant(
+        "memory-lingers-on-its-way-to-another-broker",
+        "_state/accumulator.py",
+        "            elif not is_enough and short in (queue.lane.budget, queue.lane.budget.whole):",
+        "            elif own.whole is not None and queue.lane.budget is own:",
+        "A call waits for memory until batches for other brokers have lingered, or its time is over.",
+        "tests/state/test_hurried_waiting.py",
+    ),
+    _mutant(
+        "a-limited-topic-takes-its-own-limit-for-what-is-short",
+        "_state/accumulator.py",
+        "short = own if own.whole is None or own.used + size > own.capacity - own.kept else own.whole",
+        "short = own",
+        "A topic below its limit waits for memory that lingers in other topics.",
+        "tests/state/test_topic_limits.py",
+    ),
+    _mutant(
         "death-of-one-task-unnoticed",
         "_net/engine.py",
         '            self.crash(StateError(f"the {name} task of the producer was cancelled from outside"))\n            raise',

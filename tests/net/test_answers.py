@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 
 import pytest
@@ -19,6 +20,7 @@ from tests.net.support import (
     outcomes,
     permits_are_all_back,
     send_all,
+    turns,
     until,
     warm,
 )
@@ -217,6 +219,30 @@ async def test_acks_zero(make: Make, kafka: EmbeddedKafka) -> None:
     assert permits_are_all_back(producer)
     assert memory_in_use(producer) == 0
     assert in_flight(producer) == 0
+
+
+async def test_closing_waits_until_the_socket_has_what_nobody_answers(
+    make: Make, kafka: EmbeddedKafka
+) -> None:
+    """With acks=0 a slow broker gets all that was acknowledged, though the last of it still waits for room in the socket."""
+    producer = await warm(
+        make(kafka, acks=0, enable_idempotence=False, send_buffer_bytes=20_000, receive_buffer_bytes=20_000),
+        "one",
+    )
+    await producer.send_and_wait("one", b"0")
+    await until(lambda: len(kafka.records("one")) == 1)
+    kafka.faults.stop_reading(broker=1)
+    senders = engine(producer).senders.values()
+    sent = 1
+    while not any(sender.link and sender.link.connection.unsent for sender in senders):
+        await producer.send_and_wait("one", b"%d" % sent + bytes(200_000))
+        sent += 1
+    closing = asyncio.create_task(producer.close())
+    await turns(20)
+    assert not closing.done()
+    kafka.faults.heal()
+    await closing
+    await until(lambda: len(kafka.records("one")) == sent)
 
 
 async def test_acks_zero_and_a_broker_that_hangs_up(make: Make, kafka: EmbeddedKafka) -> None:

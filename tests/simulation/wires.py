@@ -238,6 +238,7 @@ class MemoryTransport(asyncio.Transport):
         self.gone = False
         self._paused = False
         self._full = False
+        self._high_water = _HIGH_WATER
         self._made = False
 
     def begin(self) -> None:
@@ -264,17 +265,23 @@ class MemoryTransport(asyncio.Transport):
         self._look_at_room()
 
     def _look_at_room(self) -> None:
-        if not self._full and self.out.unsent > _HIGH_WATER:
+        if not self._full and self.out.unsent > self._high_water:
             self._full = True
             self._protocol.pause_writing()
 
     def went(self, left: int) -> None:
         """The kernel took something."""
-        if self._full and left <= _HIGH_WATER // 4 and not self.gone:
+        if self._full and left <= self._high_water // 4 and not self.gone:
             self._full = False
             self._protocol.resume_writing()
         if self._closing and not left:
             self._finish(End.FIN)
+
+    def set_write_buffer_limits(self, high: int | None = None, low: int | None = None) -> None:
+        """asyncio: more than `high` pauses the protocol, a quarter of it ends the pause."""
+        assert low is None
+        self._high_water = _HIGH_WATER if high is None else high
+        self._look_at_room()
 
     def get_write_buffer_size(self) -> int:
         """asyncio: how much waits to be sent."""

@@ -424,9 +424,10 @@ def test_who_stays_behind_is_served() -> None:
 
 def test_arriving_calls_make_their_new_lane_sendable() -> None:
     """Batches that linger in the lane to which waiting calls come leave at once."""
-    m = Machines(LIMITS, memory=500).introduced(1, 2)
-    m.append(bytes(200), partition=1)
-    m.call(bytes(300), partition=0)
+    m = Machines(LIMITS, memory=700).introduced(1, 2)
+    for partition in (0, 1):
+        m.append(bytes(200), partition=partition)
+    m.call(bytes(200), partition=0)
     assert not m.accumulator.has_ready(m.node(2), m.now)
     m.lead(m.queue(0), 2)
     assert m.accumulator.has_ready(m.node(2), m.now)

@@ -16,3 +16,14 @@ def test_half_full_batches_leave_when_somebody_waits(partition: int) -> None:
     call = m.call(bytes(400), partition=partition)
     m.acknowledge(m.only())
     assert call.delivery is not None
+
+
+def test_what_lingers_on_its_way_to_another_broker_leaves_too() -> None:
+    """It holds the memory that a record for broker 2 waits for."""
+    m = Machines(LIMITS, memory=1000).introduced(1, 2)
+    m.append(bytes(500), partition=0)
+    assert m.drain() == []
+    call = m.call(bytes(400), partition=1)
+    assert not call.ended
+    m.acknowledge(m.only())
+    assert call.delivery is not None

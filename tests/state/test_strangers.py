@@ -116,6 +116,38 @@ def test_what_is_on_its_way_to_the_former_topic_is_waited_for(m: Machines) -> No
     assert m.queue().end_offset == 0
 
 
+def test_the_parts_of_what_may_be_in_the_former_topic_are_not_sent_to_the_present_one(m: Machines) -> None:
+    """The former topic has it perhaps, and then finds its repetition too large, when it was replaced already."""
+    sent_to_the_former(m, 0)
+    batch = m.fill(b"a", b"b")
+    assert m.only() is batch
+    batch.sent_to = FORMER_ID
+    m.lose(batch)
+    m.wait_for_retry()
+    assert m.only() is batch
+    m.learn(1, topic_id=NEW_ID)
+    m.answer(batch, 10)
+    assert batch.outcome == NUMBER[Outcome.UNKNOWN]
+    assert m.is_clean()
+    assert not m.queue().queue
+
+
+def test_without_idempotence_what_may_be_in_the_former_topic_is_not_sent_to_the_present_one_either() -> None:
+    """It has no number, and waits to be repeated when the news come; what was refused is sent to the present topic."""
+    m = Machines(idempotent=False)
+    m.learn(1, topic_id=FORMER_ID)
+    lost, refused = m.fill(b"lost"), m.fill(b"refused")
+    for batch in (lost, refused):
+        assert m.only() is batch
+        batch.sent_to = FORMER_ID
+    m.lose(lost)
+    m.answer(refused, 100)
+    m.learn(1, topic_id=NEW_ID)
+    assert lost.outcome == NUMBER[Outcome.UNKNOWN]
+    m.wait_for_retry()
+    assert m.drain() == [refused]
+
+
 @pytest.mark.parametrize("by_id", [True, False])
 @pytest.mark.parametrize("transactional", [False, True])
 def test_a_late_answer_from_the_former_topic_says_nothing_about_the_present_one(

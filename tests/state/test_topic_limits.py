@@ -71,6 +71,15 @@ def test_the_whole_is_a_limit_too(m: Machines) -> None:
     assert not m.call(bytes(300), partition=0, topic="metrics").ended
 
 
+def test_what_others_hold_becomes_sendable_where_the_whole_is_short(m: Machines) -> None:
+    """The topic is below its limit: what it waits for lingers in other topics."""
+    m.append(bytes(900), partition=0)
+    m.append(bytes(800), partition=1)
+    call = m.call(bytes(300), partition=0, topic="metrics")
+    m.acknowledge(m.only(1))
+    assert call.delivery is not None
+
+
 def test_a_record_that_can_never_fit_says_which_limit_it_is() -> None:
     """Named by the setting."""
     m = Machines(LIMITED, memory=2_000)
