@@ -180,7 +180,8 @@ async def test_room_that_comes_back_while_a_record_is_placed(
     producer = await warm(make(kafka, linger_ms=5, buffer_memory=3_000, batch_size=1_000), "one")
     admission = engine(producer).admission
     kafka.faults.delay(before=True, times=None)
-    values = [b"%d" % number + bytes(900) for number in range(5)]
+    # The memory of the first has room for the others more than once.
+    values = [bytes(2_700), *(b"%d" % number + bytes(300) for number in range(4))]
     calls = [asyncio.ensure_future(producer.send("one", value, partition=0)) for value in values]
     await until(lambda: admission.lane_lines)
     accept = admission._accept
