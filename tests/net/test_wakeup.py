@@ -48,3 +48,11 @@ async def test_without_memory_for_an_earlier_alarm_the_one_before_rings(
         with pytest.raises(MemoryError):
             wakeup.by(loop.time())
     await asyncio.wait_for(wakeup.wait(), 5)
+    wakeup.by(loop.time() + 60)
+    with monkeypatch.context() as patch:
+        patch.setattr(loop, "call_at", no_memory)
+        with pytest.raises(MemoryError):
+            wakeup.by(loop.time())
+    wakeup.by(loop.time())
+    await asyncio.wait_for(wakeup.wait(), 5)
+    wakeup.silence()
