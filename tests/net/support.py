@@ -77,8 +77,13 @@ async def outcomes(deliveries: Iterable[Delivery]) -> list[Outcome]:
 
 
 async def all_acked(deliveries: Iterable[Delivery]) -> bool:
-    """Did every record get into the log?"""
-    return set(await outcomes(deliveries)) == {Outcome.ACKED}
+    """Did every record get into the log? Prints why the others did not."""
+    deliveries = list(deliveries)
+    told = await outcomes(deliveries)
+    for one, outcome in zip(deliveries, told, strict=True):
+        if outcome is not Outcome.ACKED:
+            print(one, repr(one.exception()) if one.done() else "")
+    return set(told) == {Outcome.ACKED}
 
 
 def numbers(kafka: EmbeddedKafka, topic: str = "one", partition: int | None = None) -> list[int]:
