@@ -173,6 +173,7 @@ class Reference:
         batch = partition.queue[0]
         if real is not batch.real:
             assert len(batch.pending) < len(batch.records), "there was no reason to write it anew"
+            assert not batch.attempts, "what was written once is written again as a whole"
             batch.records = batch.pending
             batch.charged = min(batch.charged, batch.size)
             batch.real = real
@@ -187,10 +188,10 @@ class Reference:
             partition.queue[0].closed = True
 
     def left(self, partition: Partition, real: QueuedBatch) -> Batch:
-        """The first batch leaves for its broker, without what has ended meanwhile."""
+        """The first batch leaves for its broker: the first time without what has ended meanwhile, and then as it was."""
         self.looked_at(partition, real)
         batch = partition.queue.pop(0)
-        assert batch.pending == batch.records, "what has ended leaves with it"
+        assert batch.attempts or batch.pending == batch.records, "what has ended leaves with it"
         batch.closed = batch.packed = batch.flying = True
         batch.attempts += 1
         batch.tried_on = partition.leader
