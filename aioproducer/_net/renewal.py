@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 import anyio
 
 from aioproducer._net.asker import NOBODY, ask_identity
-from aioproducer._net.standing import look
-from aioproducer._state.coordinator_verdicts import Answer, Request, judge
+from aioproducer._net.standing import look, tells_later
+from aioproducer._state.coordinator_verdicts import Answer, Request
 from aioproducer._state.standing import COMMITTED, ONGOING, PREPARING, Identity, Move, following, next_move
 
 if TYPE_CHECKING:
@@ -66,7 +66,7 @@ class Renewal:
                 return code
             # A commit that got no answer came first: it ended the transaction under the epoch that its answer had.
             looked, standing = await look(connection, self._transactions.coordinator)
-            if _passes(looked):
+            if tells_later(looked):
                 return looked
             if not standing.follows(identity, COMMITTED):
                 return code
@@ -83,7 +83,7 @@ class Renewal:
         async def attempt(connection: Connection) -> int:
             nonlocal known
             code, standing = await look(connection, self._transactions.coordinator)
-            if _passes(code):
+            if tells_later(code):
                 return code
             move = Move.ASK if code else next_move(standing, known, was_open=self._was_open)
             if move is Move.GIVE_WAY:
@@ -117,8 +117,3 @@ class Renewal:
         with anyio.CancelScope(shield=self._may_ask) as self._asking:
             said = await self._transactions.coordinator.settle(request, attempt)
         return said  # noqa: RET504  # mypy takes a scope for what may swallow an error
-
-
-def _passes(looked: int) -> bool:
-    """Whether the coordinator will tell later, or another one, how the id stands."""
-    return judge(Request.DESCRIBE, looked) in (Answer.RETRY, Answer.LOOK_UP)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from aioproducer._net.coordinator import leaves_out
-from aioproducer._state.coordinator_verdicts import Answer, Request
+from aioproducer._state.coordinator_verdicts import Answer, Request, judge
 from aioproducer._state.standing import Standing
 from aioproducer._wire.messages.describe_transactions import (
     DescribeTransactionsRequest,
@@ -43,3 +43,8 @@ async def look(connection: Connection, coordinator: Coordinator) -> tuple[int, S
     if state is None or (not state.error_code and min(state.producer_id, state.producer_epoch) < 0):
         raise leaves_out(connection, "DescribeTransactions")
     return state.error_code, Standing(state.producer_id, state.producer_epoch, state.transaction_state)
+
+
+def tells_later(looked: int) -> bool:
+    """Whether the coordinator that gave this code will tell later, or another one, how the id stands."""
+    return judge(Request.DESCRIBE, looked) in (Answer.RETRY, Answer.LOOK_UP)

@@ -22,7 +22,7 @@ from aioproducer._net.fine_timer import FineTimer
 from aioproducer._net.link import is_idle
 from aioproducer._net.operation import Operation
 from aioproducer._net.renewal import Renewal
-from aioproducer._net.standing import look, standing_of
+from aioproducer._net.standing import look, standing_of, tells_later
 from aioproducer._state.coordinator_verdicts import Answer, Request
 from aioproducer._state.respite import Respite
 from aioproducer._state.standing import ABORTED, Identity
@@ -603,7 +603,8 @@ class Transactions:
     async def _why_not_ended(self, connection: Connection, identity: Identity, code: int) -> int:
         """An end is refused also while the markers of the transaction before are written: then it is asked again."""
         looked, standing = await look(connection, self.coordinator)
-        passes = not looked and standing.passes(code, identity)
+        # A coordinator that has moved, or is loading, cannot tell: that says nothing against this identity.
+        passes = tells_later(looked) if looked else standing.passes(code, identity)
         return CONCURRENT_TRANSACTIONS if passes else code
 
     def _end_behind_the_commit(self, error: KafkaError) -> None:

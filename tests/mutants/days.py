@@ -32,9 +32,17 @@ DAYS: Final = (
     _mutant(
         "fenced-by-its-own-commit",
         "_net/transactions.py",
-        "        passes = not looked and standing.passes(code, identity)",
-        "        passes = False",
+        "        passes = tells_later(looked) if looked else standing.passes(code, identity)",
+        "        passes = tells_later(looked)",
         "An abort or a new epoch is asked for while the markers of the commit before are written: Kafka's PRODUCER_FENCED is believed.",
+        _LATE,
+    ),
+    _mutant(
+        "fenced-by-a-coordinator-that-moves",
+        "_net/transactions.py",
+        "        passes = tells_later(looked) if looked else standing.passes(code, identity)",
+        "        passes = not looked and standing.passes(code, identity)",
+        "An end is refused while markers are written, and the coordinator moves before it can tell why: the refusal is believed.",
         _LATE,
     ),
     _mutant(

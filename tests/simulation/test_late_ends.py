@@ -97,6 +97,28 @@ def test_an_abort_that_is_refused_just_before_the_markers_are_complete(
     simulate(play, 1, transaction_version=2)
 
 
+@pytest.mark.parametrize(
+    "code", ["NOT_COORDINATOR", "COORDINATOR_NOT_AVAILABLE", "COORDINATOR_LOAD_IN_PROGRESS"]
+)
+def test_an_end_that_is_refused_by_a_coordinator_that_then_moves(code: str) -> None:
+    """Asked why, it cannot tell any more: that is no proof of another producer, and the end is asked for again."""
+
+    async def play(world: World) -> None:
+        producer = await _stage(world)
+        await _committed_late(world, producer, b"a")
+        moved = world.kafka.faults.error(code, api="DescribeTransactions")
+        await producer.begin_transaction()
+        await producer.send(TOPIC, b"dropped", partition=0)
+        await asyncio.sleep(0.1)
+        await producer.abort_transaction()
+        assert moved.hits == 1
+        async with producer.transaction():
+            await producer.send(TOPIC, b"b", partition=0)
+        assert _seen(world) == [b"a", b"b"]
+
+    simulate(play, 1, transaction_version=2)
+
+
 def _complete_the_markers_behind_a_refusal(monkeypatch: pytest.MonkeyPatch) -> list[Code]:
     """From now on the markers are complete as soon as an end was refused; returns the refusals."""
     end = Transactions.end
