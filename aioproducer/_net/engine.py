@@ -154,6 +154,7 @@ class Engine:
         self.accumulator.wake_by = self.wakeup.by
         self.settlement.on_room = self.accumulator.on_room = self.admission.room
         self.settlement.on_flushed = self._flushed
+        self.admission.on_flush_without_memory = self._give_up_flush
         self.settlement.on_stale_metadata = self.cluster.stale
         self.settlement.on_refused_id = self.view.id_refused
         self.settlement.trouble_with = self._trouble_with
@@ -468,7 +469,16 @@ class Engine:
                 done.set_result(None)
 
     def _flushed(self, flush: Flush) -> None:
-        self.accumulator.waker.wake_after_all(self.flushes.pop(flush))
+        # What has ended without memory at its begin, or later, has nobody who waits for it; batches may refer to it all the same.
+        done = self.flushes.get(flush)
+        if done is not None:
+            self.accumulator.waker.wake_after_all(done)
+            del self.flushes[flush]
+
+    def _give_up_flush(self, flush: Flush, error: BaseException) -> None:
+        done = self.flushes.pop(flush, None)
+        if done is not None and not done.done():
+            done.set_exception(error)
 
 
 def _no_alarm(deadline: float) -> None:

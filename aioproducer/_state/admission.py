@@ -172,6 +172,8 @@ class Admission:
         self._own_antechambers = {name: Lane(own) for name, own in accumulator.topic_budgets.items()}
         self.on_wanted: Callable[[str], None] = _ignore
         self.on_nobody_waits: Callable[[], None] | None = None
+        # There is no memory to note that a flush waits for the place of a record: it cannot be told how that ends.
+        self.on_flush_without_memory: Callable[[Flush, BaseException], None] = _ignore_both
         # Why a topic is not known: what the brokers said of it, or why they are out of reach.
         self.trouble_with: Callable[[str], BaseException | None] = _no_trouble
         # Why a broker gives no memory back, or another that holds it.
@@ -492,7 +494,11 @@ class Admission:
         tell(delivery)
         if call.flushes:
             batch, index = self.accumulator.newest(queue)
-            placed(call, batch, index)
+            try:
+                placed(call, batch, index)
+            except OUT_OF_MEMORY as error:
+                for flush in call.flushes:
+                    self.on_flush_without_memory(flush, error)
             self.accumulator.hurry(batch)
         if call.asked_at < queue.lost_at:
             self.accumulator.fail_behind(*self.accumulator.newest(queue))
@@ -694,6 +700,10 @@ def _has_ended(call: Waiting) -> bool:
 
 
 def _ignore(_told: object) -> None:
+    pass
+
+
+def _ignore_both(_flush: Flush, _error: BaseException) -> None:
     pass
 
 

@@ -99,15 +99,17 @@ def uncover(flush: Flush, batches: Iterable[QueuedBatch], calls: Iterable[Waitin
 
 
 def placed(call: Waiting, batch: QueuedBatch, index: int) -> None:
-    """A record that flushes wait for has its place."""
+    """A record that flushes wait for has its place.
+
+    Where that raises MemoryError, none of them is done by it: they are given up.
+    """
     for flush in call.flushes:
-        flush.waiting -= 1
         last = batch.flushes[-1] if batch.flushes else None
         if last is not None and last.flush is flush and last.until == index:
-            last.until += 1
-            last.left += 1
+            last.until, last.left = last.until + 1, last.left + 1
         else:
             batch.flushes.append(Covered(flush, index, index + 1, 1))
+        flush.waiting -= 1
 
 
 def not_placed(call: Waiting, failure: Failure) -> list[Flush]:

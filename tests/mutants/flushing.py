@@ -206,4 +206,20 @@ FLUSHING: Final = (
         "While no broker answers, each flush(timeout=...) that runs out of time leaves an entry in each batch.",
         "tests/api/test_flush.py::test_flushes_that_run_out_of_time_leave_nothing",
     ),
+    _mutant(
+        "flush-that-never-began-is-looked-for",
+        "_net/engine.py",
+        "        done = self.flushes.get(flush)\n",
+        "        done = self.flushes[flush]\n",
+        "A flush() finds no memory when batches refer to it already: with the answer to one of them the producer ends.",
+        "tests/net/test_flushing.py::test_without_memory_at_its_begin",
+    ),
+    _mutant(
+        "flush-without-memory-is-waited-for",
+        "_net/engine.py",
+        "            done.set_exception(error)\n",
+        "            done.done()\n",
+        "A record finds its place and no memory to note it for a flush(), which waits for ever.",
+        "tests/net/test_flushing.py::test_without_memory_for_the_place_of_a_record",
+    ),
 )

@@ -7,6 +7,7 @@ import asyncio
 import pytest
 
 from aioproducer import Outcome
+from aioproducer._state.accumulator import Accumulator
 from aioproducer.testing import EmbeddedKafka
 from tests.net.support import LIMIT, Make, engine, in_flight, numbers, send_all, turns, until, warm
 
@@ -112,3 +113,45 @@ async def test_many_at_once(make: Make, kafka: EmbeddedKafka) -> None:
         await asyncio.gather(*flushes, return_exceptions=True)
     await until(lambda: not engine(producer).flushes)
     assert numbers(kafka) == list(range(20))
+
+
+def no_memory(*_: object) -> None:
+    """In place of what asks for memory."""
+    raise MemoryError
+
+
+async def test_without_memory_at_its_begin(
+    make: Make, kafka: EmbeddedKafka, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The caller is told, and the producer goes on, though batches refer to the flush already."""
+    producer = await warm(make(kafka, linger_ms=60_000), "one")
+    await send_all(producer, range(3))
+    with monkeypatch.context() as patch:
+        patch.setattr(Accumulator, "hurry_all", no_memory)
+        with pytest.raises(MemoryError):
+            await producer.flush()
+    assert (await producer.flush()).acked == 3
+    await send_all(producer, range(3, 6))
+    assert (await producer.flush()).acked == 3
+    assert numbers(kafka) == list(range(6))
+    assert not engine(producer).flushes
+
+
+async def test_without_memory_for_the_place_of_a_record(
+    make: Make, kafka: EmbeddedKafka, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What becomes of a record that waited for its topic cannot be noted for the flush: it says so, and waits no longer."""
+    producer = await warm(make(kafka, linger_ms=60_000))
+    metadata = kafka.faults.silence(api="Metadata", times=None)
+    delivery = producer.send_nowait("one", b"0")
+    flushing = asyncio.ensure_future(producer.flush())
+    await turns()
+    with monkeypatch.context() as patch:
+        patch.setattr("aioproducer._state.flushing.Covered", no_memory)
+        metadata.heal()
+        async with asyncio.timeout(LIMIT):
+            assert await delivery.wait() is Outcome.ACKED
+            with pytest.raises(MemoryError):
+                await flushing
+    assert (await producer.flush()).acked == 1
+    assert not engine(producer).flushes
