@@ -42,6 +42,8 @@ if TYPE_CHECKING:
 
 # A partition that was added is known to all brokers within this time; an answer that is asked for sooner may lack it.
 PROPAGATION = 0.1
+# What lingers has no backoff, the one thing for which the time would matter.
+HOWEVER_LATE = 0.0
 
 
 class Appender(Protocol):
@@ -436,6 +438,8 @@ class Admission:
                 self.refuse(call, without_memory(call.topic, error))
                 continue
             if status != APPENDED:
+                # What came meanwhile on its way to other brokers may linger, and hold what this call needs.
+                self._hurry_for(lane, HOWEVER_LATE)
                 return
             self._accept(call, delivery, queue)
 
@@ -457,8 +461,7 @@ class Admission:
                 call.lane = queue.lane
             self.lane_lines.setdefault(queue.lane, Line()).calls.extend(moving)
             self._serve(lane)
-        # What lingers has no backoff, the one thing for which the time would matter.
-        self._hurry_for(queue.lane, 0.0)
+        self._hurry_for(queue.lane, HOWEVER_LATE)
         self.room(queue.lane)
 
     def vanished(self, name: str, queues: list[PartitionQueue], now: float) -> None:

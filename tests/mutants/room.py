@@ -103,6 +103,14 @@ ROOM: Final = (
         _ADMISSION,
     ),
     _mutant(
+        "what-came-later-lingers-before-waiters",
+        "_state/admission.py",
+        "                self._hurry_for(lane, HOWEVER_LATE)\n                return\n",
+        "                return\n",
+        "A call waits for memory while batches that were opened after it linger on their way to other brokers.",
+        "tests/state/test_hurried_waiting.py",
+    ),
+    _mutant(
         "waiters-do-not-hurry-half-full-batches",
         "_state/admission.py",
         "if lane.waiting == 1:",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import attrs
 import pytest
 
 from tests.state.machines import LIMITS, Machines
@@ -26,4 +27,18 @@ def test_what_lingers_on_its_way_to_another_broker_leaves_too() -> None:
     call = m.call(bytes(400), partition=1)
     assert not call.ended
     m.acknowledge(m.only())
+    assert call.delivery is not None
+
+
+def test_what_came_after_the_call_and_lingers_on_its_way_to_another_broker_leaves_too() -> None:
+    """When the call began to wait, what was on its way to its own broker was enough."""
+    m = Machines(attrs.evolve(LIMITS, linger=50.0), memory=2000).introduced(1, 2)
+    m.fill(bytes(900), partition=0)
+    first = m.only(1)
+    call = m.call(bytes(1400), partition=0)
+    m.append(bytes(500), partition=1)
+    assert m.drain(2) == []
+    m.acknowledge(first)
+    assert not call.ended
+    m.acknowledge(m.only(2))
     assert call.delivery is not None
