@@ -97,8 +97,8 @@ FLUSHING: Final = (
     _mutant(
         "flush-before-the-callbacks",
         "_net/engine.py",
-        "        self.accumulator.waker.wake_after_all(self.flushes.pop(flush))",
-        "        self.flushes.pop(flush).set_result(None)",
+        "            self.accumulator.waker.wake_after_all(done)",
+        "            done.set_result(None)",
         "flush() returns while callbacks of its records wait for their turn (85,000 of two million).",
         "tests/api/test_flush.py::test_very_many_callbacks_have_run",
     ),
