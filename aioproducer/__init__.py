@@ -9,6 +9,7 @@ Everything public is here, and in `aioproducer.partitioners`, `serializers`, `in
 
 from __future__ import annotations
 
+from aioproducer._callers.owners import Scope as Scope
 from aioproducer._core import BatchDelivery as BatchDelivery
 from aioproducer._core import Delivery as Delivery
 from aioproducer.config import ProducerConfig as ProducerConfig
@@ -33,7 +34,6 @@ from aioproducer.errors import TransactionAbortedError as TransactionAbortedErro
 from aioproducer.errors import TransactionError as TransactionError
 from aioproducer.errors import TransactionTimeoutError as TransactionTimeoutError
 from aioproducer.outcome import Outcome as Outcome
-from aioproducer.owners import Scope as Scope
 from aioproducer.producer import Producer as Producer
 from aioproducer.records import BatchResult as BatchResult
 from aioproducer.records import CloseReport as CloseReport

@@ -14,15 +14,18 @@ from asyncio.events import _get_running_loop  # asyncio's own low-level form: No
 from typing import TYPE_CHECKING, Any, Generic, Self, overload
 
 from aioproducer import _core
+from aioproducer._callers.consumed import Offsets, group_of, offsets_of
+from aioproducer._callers.owners import Owner, Scope, TaskOwners
+from aioproducer._callers.refusals import THROUGH, refusal_of
+from aioproducer._callers.threads import run_in_loop
 from aioproducer._core import Clock, SendPath, sending_of
-from aioproducer._net.bulk_intake import BulkIntake
-from aioproducer._net.closing import counted, waits_for
-from aioproducer._net.engine import Engine, denied
-from aioproducer._net.foreign_transactions import fence_all, list_all
-from aioproducer._net.intake import Call, Intake
+from aioproducer._net.accepting.bulk_intake import BulkIntake
+from aioproducer._net.accepting.intake import Call, Intake
+from aioproducer._net.accepting.pending import Pending
+from aioproducer._net.accepting.stream import send_stream
 from aioproducer._net.log import log_of
-from aioproducer._net.pending import Pending
-from aioproducer._net.snapshot import (
+from aioproducer._net.observing.closing import counted, waits_for
+from aioproducer._net.observing.snapshot import (
     connected_brokers,
     loads,
     oldest_unacked,
@@ -31,26 +34,23 @@ from aioproducer._net.snapshot import (
     stats_of,
     trouble_with,
 )
-from aioproducer._net.stable_offsets import fetch_committed
-from aioproducer._net.stream import send_stream
+from aioproducer._net.runtime.engine import Engine, denied
+from aioproducer._net.transactions.foreign_transactions import fence_all, list_all
+from aioproducer._net.transactions.stable_offsets import fetch_committed
+from aioproducer._state.admission.checking import checked_timeout, checked_topic
+from aioproducer._state.admission.topic_errors import still_unknown
 from aioproducer._state.backoff import Backoff
-from aioproducer._state.checking import checked_timeout, checked_topic
-from aioproducer._state.tally import Totals
-from aioproducer._state.topic_errors import still_unknown
-from aioproducer._state.transaction import Event
+from aioproducer._state.delivery.tally import Totals
+from aioproducer._state.transactions.table import Event
 from aioproducer.config import ProducerConfig, require_config
-from aioproducer.consumed import Offsets, group_of, offsets_of
 from aioproducer.errors import (
     BufferFullError,
     KafkaError,
     MetadataTimeoutError,
     StateError,
 )
-from aioproducer.owners import Owner, Scope, TaskOwners
 from aioproducer.records import CloseReport, FlushReport, PartitionInfo
-from aioproducer.refusals import THROUGH, refusal_of
 from aioproducer.stats import Health, Stats
-from aioproducer.threads import run_in_loop
 from aioproducer.transaction import Transaction
 
 if TYPE_CHECKING:
@@ -60,11 +60,11 @@ if TYPE_CHECKING:
 
     from typing_extensions import TypeVar, Unpack
 
+    from aioproducer._callers.owners import Told
     from aioproducer._core import BatchDelivery, Delivery, Sending
-    from aioproducer._net.transactions import Transactions
-    from aioproducer._state.flushing import Flush
+    from aioproducer._net.transactions.transactions import Transactions
+    from aioproducer._state.batching.flushing import Flush
     from aioproducer.config import BootstrapServers, Settings
-    from aioproducer.owners import Told
     from aioproducer.records import (
         BatchResult,
         BytesLike,
@@ -245,7 +245,7 @@ class Producer(SendPath[K_contra, V_contra], Generic[K_contra, V_contra]):
         rng = random.Random()  # noqa: S311  # jitter, not secrets
         engine = Engine(self.config, me, loop, rng, wall_ms=lambda: me._wall_ms())  # noqa: PLW0108, SLF001
         # Calls code of the user's, such as `for_producer()` of a partitioner: what it raises leaves nothing half begun.
-        intake = Intake(engine, lambda: me._pace(), lambda: me._taking())  # noqa: PLW0108, SLF001
+        intake = Intake(engine, lambda: me._pace(), lambda: me._still_taking())  # noqa: PLW0108, SLF001
         self._bind(engine.accumulator.topics, clock, loop, _get_running_loop, self._largest_record())
         self._owners.entries.clear()
         self._follow_tasks(self._owners.entries, asyncio.current_task)
@@ -316,6 +316,9 @@ class Producer(SendPath[K_contra, V_contra], Generic[K_contra, V_contra]):
 
     def _died(self, cause: BaseException) -> None:
         self._accepting = False
+        if self._state != "closing" and self._engine is not None:
+            # The report of close() begins here: what had its outcome before was not lost by the end.
+            self._before_close = self._engine.tally.totals
         self._cause = cause
         self._state = "failed"
 
@@ -348,6 +351,11 @@ class Producer(SendPath[K_contra, V_contra], Generic[K_contra, V_contra]):
         if self._state != "running":
             raise StateError("the producer is closing and accepts no more records")
         return engine
+
+    def _still_taking(self) -> None:
+        """The same once more, after code of the user's ran in the middle of a call: it stays in its thread and loop."""
+        if not self._accepting or not self._same_process():
+            self._taking()
 
     def _usable(self) -> Engine:
         engine = self._taking()

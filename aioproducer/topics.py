@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from aioproducer._net.session import Visit
-from aioproducer._net.topic_checks import check_all
-from aioproducer._state.checking import checked_timeout
+from aioproducer._net.cluster.session import Visit
+from aioproducer._net.cluster.topic_checks import check_all
+from aioproducer._state.admission.checking import checked_timeout
 from aioproducer.config import ProducerConfig
 
 if TYPE_CHECKING:

@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 
-from aioproducer._net.foreign_transactions import end_foreign, fence_all, list_all
+from aioproducer._callers.blocks import may_run_again
+from aioproducer._callers.consumed import Offsets, group_of, next_offsets, offsets_of
+from aioproducer._net.cluster.session import Visit
 from aioproducer._net.log import Log, log
-from aioproducer._net.session import Visit
-from aioproducer._net.stable_offsets import fetch_committed
-from aioproducer._state.checking import checked_timeout
-from aioproducer._state.transaction import State
-from aioproducer.blocks import may_run_again
+from aioproducer._net.transactions.foreign_transactions import end_foreign, fence_all, list_all
+from aioproducer._net.transactions.stable_offsets import fetch_committed
+from aioproducer._state.admission.checking import checked_timeout
+from aioproducer._state.transactions.table import State
 from aioproducer.config import ProducerConfig
-from aioproducer.consumed import Offsets, group_of, next_offsets, offsets_of
 from aioproducer.errors import KafkaError, StateError, TransactionAbortedError
 from aioproducer.records import OffsetAndMetadata, TopicPartition, TransactionListing
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from types import TracebackType
     from typing import Self, Unpack
 
-    from aioproducer._net.transactions import Transactions
+    from aioproducer._net.transactions.transactions import Transactions
     from aioproducer.config import BootstrapServers, Settings
 
 __all__ = ["Transaction", "TransactionHandle", "committed_offsets", "fence", "list_transactions"]

@@ -52,7 +52,11 @@ WARNINGS_OF_OLD_SPARK = (
     "-W", "ignore:distutils Version classes:DeprecationWarning", "-W", "ignore:unclosed <socket:ResourceWarning",
 )  # fmt: skip
 # A cluster of three nodes that are killed.
-REAL_FAULTS = tuple(f"tests/kafka/test_real_{what}.py" for what in ("copier", "coordinators", "faults"))
+REAL_FAULTS = (
+    "tests/kafka/copiers/test_real_copier.py",
+    "tests/kafka/transactions/test_real_coordinators.py",
+    "tests/kafka/faults/test_real_faults.py",
+)
 # What is hardly about the Python that it runs on: tools, programs, the embedded Kafka, words and pure logic.
 ON_ONE_PYTHON = (
     "tests/callers", "tests/cli", "tests/contract", "tests/examples", "tests/exhaustive", "tests/golden", "tests/judge", "tests/kafka",

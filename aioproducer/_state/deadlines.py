@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from contextlib import suppress
 from typing import Generic, TypeVar
 
-from aioproducer._state.facts import OUT_OF_MEMORY
+from aioproducer._state.cluster.facts import OUT_OF_MEMORY
 
 T = TypeVar("T")
 

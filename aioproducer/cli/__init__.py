@@ -9,11 +9,13 @@ from collections.abc import Sequence
 __all__ = ["main"]
 
 USAGE = 2
+# 128 and the number of SIGINT, as shells have it.
+INTERRUPTED = 130
 NEEDED = ("click", "rich")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run one command; returns its exit code: 0 all went well, 1 something failed, 2 wrong usage."""
+    """Run one command; returns its exit code: 0 all went well, 1 something failed, 2 wrong usage, 130 Ctrl-C before it began."""
     missing = [name for name in NEEDED if importlib.util.find_spec(name) is None]
     if missing:
         print(
@@ -22,6 +24,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         )
         return USAGE
     # Late: without these two there is no command line, and all the rest of the package works.
-    from aioproducer.cli.program import run  # noqa: PLC0415
+    try:
+        from aioproducer.cli.program import run  # noqa: PLC0415
 
-    return run(arguments)
+        return run(arguments)
+    except KeyboardInterrupt:
+        return INTERRUPTED

@@ -9,9 +9,12 @@ from pathlib import Path
 
 import click
 
-from aioproducer.cli.numbers import Whole
+from aioproducer.cli.files import to_be_drawn, to_be_written
+from aioproducer.cli.terminal.numbers import MOST_LONG, Whole
 
 SECONDS_TO_ANSWER = 10.0
+# Python reads no number of thousands of digits.
+DIGITS = 100
 NEEDED = ("pyspark", "confluent_kafka", "matplotlib")
 
 
@@ -21,6 +24,8 @@ def _numbered(_: click.Context, option: click.Parameter, given: tuple[str, ...])
         source, _equals, number = text.rpartition("=")
         if not source or not number.isdecimal():
             raise click.BadParameter(f"{text!r} is not SOURCE=NUMBER", param=option)
+        if len(number) > DIGITS or int(number) > MOST_LONG:
+            raise click.BadParameter(f"{text:.60} is more than a source can send", param=option)
         found[source] = int(number)
     return found
 
@@ -56,17 +61,24 @@ def _numbered(_: click.Context, option: click.Parameter, given: tuple[str, ...])
 @click.option("--any-partition", is_flag=True, help="Keys do not say in which partition a record belongs.")
 @click.option("--master", default="local[2]", show_default=True, metavar="URL", help="The Spark that reads.")
 @click.option(
-    "--split", type=Whole(1), default=500_000, show_default=True, metavar="N", help="Offsets of one task."
+    "--split",
+    type=Whole(1, MOST_LONG),
+    default=500_000,
+    show_default=True,
+    metavar="N",
+    help="Offsets of one task.",
 )
 @click.option(
     "--json",
     "json_file",
+    callback=to_be_written,
     type=click.Path(dir_okay=False, path_type=Path),
     metavar="FILE",
     help="Write the verdict there.",
 )
 @click.option(
     "--picture",
+    callback=to_be_drawn,
     type=click.Path(dir_okay=False, path_type=Path),
     metavar="FILE",
     help="Draw it: .png or .svg.",

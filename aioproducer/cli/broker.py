@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import click
 
-from aioproducer.cli.numbers import Whole
 from aioproducer.cli.running import heeding_signals, run_to_end
+from aioproducer.cli.terminal.numbers import Whole
 from aioproducer.testing import EmbeddedKafka
 
 LAST_PORT = 65535

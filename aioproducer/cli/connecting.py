@@ -10,7 +10,7 @@ from typing import Any, cast
 import click
 
 from aioproducer import MetadataTimeoutError, Producer, ProducerConfig
-from aioproducer.cli.numbers import Real
+from aioproducer.cli.terminal.numbers import Real
 from aioproducer.config import SETTINGS, topic_problem
 
 PATIENCE = 10.0

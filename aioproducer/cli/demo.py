@@ -13,9 +13,9 @@ from rich.table import Table
 from aioproducer import Delivery, Producer
 from aioproducer.cli.comparing import Audit, audit
 from aioproducer.cli.latencies import histogram, quantile
-from aioproducer.cli.numbers import Whole
 from aioproducer.cli.running import every, run_to_end
-from aioproducer.cli.screen import Screen
+from aioproducer.cli.terminal.numbers import Whole
+from aioproducer.cli.terminal.screen import Screen
 from aioproducer.testing import EmbeddedKafka
 
 TOPIC = "demo"

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 import click
 
 import aioproducer
+from aioproducer.cli import INTERRUPTED
 
 FAILED, USAGE = 1, 2
 
@@ -33,7 +34,11 @@ class Commands(click.Group):
         """The command of this name."""
         if cmd_name not in COMMANDS:
             return None
-        command: click.Command = importlib.import_module(f"aioproducer.cli.{cmd_name}").command
+        try:
+            command: click.Command = importlib.import_module(f"aioproducer.cli.{cmd_name}").command
+        except KeyboardInterrupt:
+            # Nothing has begun, so that there is nothing to tell.
+            raise click.exceptions.Exit(INTERRUPTED) from None
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:

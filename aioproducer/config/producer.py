@@ -396,7 +396,10 @@ class ProducerConfig:
         "What to do when no known broker answers: begin again from `bootstrap_servers`, or keep trying those known.",
     )
     metadata_recovery_rebootstrap_trigger_ms: int = setting(
-        300_000, LONG_MS, Group.METADATA, "Begin again also when nothing was learnt for so long."
+        300_000,
+        LONG_MS,
+        Group.METADATA,
+        "Begin again also when nothing was learnt for so long; 0: at the first question that fails.",
     )
 
     given: frozenset[str] = attrs.field(eq=False, default=frozenset())

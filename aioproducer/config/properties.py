@@ -24,7 +24,7 @@ def read_properties(
     problems: list[str],
 ) -> None:
     """Put the settings of `source` into `values` where it has none of that name, and complaints into `problems`."""
-    properties = source if isinstance(source, Mapping) else _file(Path(source))
+    properties = source if isinstance(source, Mapping) else _file(_path(source))
     for dotted, value in _with_one_level(properties, values.get("compression_type")).items():
         name = str(dotted)
         try:
@@ -33,6 +33,14 @@ def read_properties(
             raise
         except BaseException as error:  # noqa: BLE001  # of the user's: it is one problem among others
             problems.append(complaint(name, value, error))
+
+
+def _path(given: object) -> Path:
+    if not isinstance(given, str | os.PathLike):
+        raise ConfigurationError(
+            f"properties are a mapping, or the path of a file as str or os.PathLike, not {type(given).__name__}"
+        )
+    return Path(given)
 
 
 def _file(path: Path) -> dict[str, str]:

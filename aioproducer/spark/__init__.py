@@ -13,7 +13,7 @@ from aioproducer.spark.frames import foreach_batch as foreach_batch
 from aioproducer.spark.frames import write as write
 from aioproducer.spark.interpreter import warn_of_another_python
 from aioproducer.spark.older import require_formats
-from aioproducer.spark.shipment import Written as Written
+from aioproducer.spark.shipping.shipment import Written as Written
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

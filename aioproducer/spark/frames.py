@@ -10,18 +10,18 @@ import attrs
 import pyarrow as pa
 
 from aioproducer import ConfigurationError, StateError
-from aioproducer.spark.absent import may_be_repeated, require_no_absent_tasks
-from aioproducer.spark.columns import Layout
-from aioproducer.spark.epochs import write_epoch
+from aioproducer.spark.exactly_once.absent import may_be_repeated, require_no_absent_tasks
+from aioproducer.spark.exactly_once.epochs import write_epoch
+from aioproducer.spark.exactly_once.jobs import Job, LeftOpen, write_and_leave_open
 from aioproducer.spark.facts import QUERY, RUN, TaskFacts
 from aioproducer.spark.interpreter import warn_of_another_python
-from aioproducer.spark.jobs import Job, LeftOpen, write_and_leave_open
-from aioproducer.spark.options import SinkOptions, read_options
+from aioproducer.spark.options import SinkOptions, read_options, require_own_id
 from aioproducer.spark.preflight import check_kafka, check_kafka_once
-from aioproducer.spark.shipment import Written
-from aioproducer.spark.summary import tell
-from aioproducer.spark.tasks import write_at_least_once
-from aioproducer.spark.worker import this_worker
+from aioproducer.spark.shipping.columns import Layout
+from aioproducer.spark.shipping.shipment import Written
+from aioproducer.spark.shipping.summary import tell
+from aioproducer.spark.shipping.tasks import write_at_least_once
+from aioproducer.spark.shipping.worker import this_worker
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -62,7 +62,20 @@ def write(df: DataFrame, options: Mapping[str, str], *, epoch: tuple[str, int] |
     With delivery=exactly-once all rows become visible together, or none. `epoch` is for `foreachBatch`: what names the
     query for ever, and the number of the epoch; each task's rows become visible once then, however often it is repeated.
     """
-    read = read_options({str(name): str(value) for name, value in options.items()})
+    read = read_options(_as_text(options))
+    require_own_id(read, is_stream=epoch is not None)
+    if epoch is not None and not read.is_exactly_once:
+        raise ConfigurationError(
+            "epoch= is for delivery=exactly-once: at least once, rows are written as often as they come"
+        )
+    if epoch is not None and read.sink_id not in (None, epoch[0]):
+        raise ConfigurationError(
+            "epoch= and the option 'sink.id' name the same work differently: leave one of them out"
+        )
+    return _written(df, read, epoch)
+
+
+def _written(df: DataFrame, read: SinkOptions, epoch: tuple[str, int] | None) -> Written:
     layout = Layout.of(df.schema, read)
     warn_of_another_python(df.sparkSession)
     if epoch is None:
@@ -83,8 +96,7 @@ def _write_once(df: DataFrame, options: SinkOptions, layout: Layout, epoch: tupl
 
 
 def _write_job(df: DataFrame, options: SinkOptions, layout: Layout) -> Written:
-    job = Job.of(options)
-    job.begin()
+    job = Job.of(options).begin()
     try:
         results = _run(df, Plan(options, layout, job=job))
     except BaseException:
@@ -117,8 +129,9 @@ def foreach_batch(spark: SparkSession, df: DataFrame, options: Mapping[str, str]
 
     Set trigger, output mode and checkpoint on what is returned, and start it.
     """
-    given = {str(name): str(value) for name, value in options.items()}
+    given = _as_text(options)
     read = read_options(given)
+    require_own_id(read, is_stream=True)
     Layout.of(df.schema, read)
     if read.is_exactly_once and read.sink_id is None and not _tells_queries(spark):
         raise ConfigurationError(f"{NAMELESS}: Spark Connect does not tell which query it is")
@@ -131,7 +144,11 @@ def _write_epoch(options: dict[str, str], df: DataFrame, number: int) -> None:
     name = read.sink_id or _property_of(df.sparkSession, QUERY)
     if name is None and read.is_exactly_once:
         raise StateError(f"{NAMELESS}: Spark does not tell which query this is")
-    write(df, options, epoch=None if name is None else (name, number))
+    _written(df, read, None if name is None else (name, number))
+
+
+def _as_text(options: Mapping[str, str]) -> dict[str, str]:
+    return {str(name): str(value) for name, value in options.items()}
 
 
 def _tells_queries(spark: SparkSession) -> bool:

@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from aioproducer.spark.summary import log
+from aioproducer.spark.shipping.summary import log
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

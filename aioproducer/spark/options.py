@@ -12,7 +12,7 @@ import attrs
 from aioproducer.config import ProducerConfig, topic_problem
 from aioproducer.errors import ConfigurationError, printable
 
-__all__ = ["Guarantee", "SinkOptions", "read_options", "settings_of", "with_time_for_a_job"]
+__all__ = ["Guarantee", "SinkOptions", "read_options", "require_own_id", "settings_of", "with_time_for_a_job"]
 
 T = TypeVar("T")
 
@@ -85,6 +85,17 @@ def with_time_for_a_job(options: SinkOptions) -> SinkOptions:
     if "transaction_timeout_ms" in options.producer.given:
         return options
     return attrs.evolve(options, producer=options.producer.evolve(transaction_timeout_ms=JOB_TIMEOUT_MS))
+
+
+def require_own_id(options: SinkOptions, *, is_stream: bool) -> None:
+    """ConfigurationError if the work was given the id of the other kind: nothing would be known by it when it is repeated."""
+    if is_stream and options.write_id is not None:
+        raise ConfigurationError("write.id is for batches: what names a stream is the option 'sink.id'")
+    if not is_stream and options.sink_id is not None:
+        raise ConfigurationError(
+            "sink.id is for streams: what makes a batch repeatable is the option 'write.id', and inside of foreachBatch the "
+            "argument epoch= of write()"
+        )
 
 
 def settings_of(config: ProducerConfig) -> dict[str, Any]:

@@ -14,9 +14,9 @@ from aioproducer import (
     check_topics,
     fence,
 )
-from aioproducer.spark.markers import transactional_name
+from aioproducer.spark.exactly_once.markers import transactional_name
 from aioproducer.spark.options import SinkOptions, settings_of
-from aioproducer.spark.worker import this_worker
+from aioproducer.spark.shipping.worker import this_worker
 
 __all__ = ["check_kafka", "check_kafka_once"]
 

@@ -15,17 +15,17 @@ from pyspark.sql.datasource import (
 from pyspark.sql.types import StructType
 
 from aioproducer import ConfigurationError, TransactionHandle
-from aioproducer.spark.absent import may_be_repeated, require_no_absent_tasks
-from aioproducer.spark.columns import Layout
-from aioproducer.spark.epochs import write_epoch
+from aioproducer.spark.exactly_once.absent import may_be_repeated, require_no_absent_tasks
+from aioproducer.spark.exactly_once.epochs import write_epoch
+from aioproducer.spark.exactly_once.jobs import Job, write_and_leave_open
 from aioproducer.spark.facts import TaskFacts
-from aioproducer.spark.jobs import Job, write_and_leave_open
-from aioproducer.spark.options import SinkOptions, read_options
+from aioproducer.spark.options import SinkOptions, read_options, require_own_id
 from aioproducer.spark.preflight import check_kafka, check_kafka_once
-from aioproducer.spark.shipment import Written
-from aioproducer.spark.summary import tell
-from aioproducer.spark.tasks import write_at_least_once
-from aioproducer.spark.worker import this_worker
+from aioproducer.spark.shipping.columns import Layout
+from aioproducer.spark.shipping.shipment import Written
+from aioproducer.spark.shipping.summary import tell
+from aioproducer.spark.shipping.tasks import write_at_least_once
+from aioproducer.spark.shipping.worker import this_worker
 
 __all__ = ["KafkaSink"]
 
@@ -67,21 +67,20 @@ class KafkaSink(DataSource):
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceArrowWriter:
         if overwrite:
             raise ConfigurationError("rows can only be added to a topic: write with .mode('append')")
-        options, layout = self._checked(schema)
+        options, layout = self._checked(schema, is_stream=False)
         check_kafka(options)
         if not options.is_exactly_once:
             return BatchWriter(options, layout)
-        job = Job.of(options)
-        job.begin()
-        return JobWriter(layout, job)
+        return JobWriter(layout, Job.of(options).begin())
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamArrowWriter:  # noqa: N802  # Spark's
-        options, layout = self._checked(schema)
+        options, layout = self._checked(schema, is_stream=True)
         check_kafka_once(options, options.sink_id)
         return StreamWriter(options, layout)
 
-    def _checked(self, schema: StructType) -> tuple[SinkOptions, Layout]:
+    def _checked(self, schema: StructType, *, is_stream: bool) -> tuple[SinkOptions, Layout]:
         options = read_options(self.options)
+        require_own_id(options, is_stream=is_stream)
         return options, Layout.of(schema, options)
 
     def schema(self) -> NoReturn:

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from .cluster import ClusterRefusal as ClusterRefusal
+from aioproducer.testing.broker.cluster.cluster import ClusterRefusal as ClusterRefusal
+from aioproducer.testing.broker.faults import Faults as Faults
+from aioproducer.testing.broker.history import SeenBatch as SeenBatch
+from aioproducer.testing.broker.history import SeenRequest as SeenRequest
+from aioproducer.testing.broker.logs.records import StoredRecord as StoredRecord
+from aioproducer.testing.broker.options import Options as Options
+from aioproducer.testing.broker.rules import Fault as Fault
+from aioproducer.testing.mock.producer import MockProducer as MockProducer
+
 from .embedded import BrokerView as BrokerView
 from .embedded import EmbeddedKafka as EmbeddedKafka
 from .embedded import TransactionView as TransactionView
-from .faults import Faults as Faults
-from .history import SeenBatch as SeenBatch
-from .history import SeenRequest as SeenRequest
-from .mock import MockProducer as MockProducer
-from .options import Options as Options
-from .records import StoredRecord as StoredRecord
-from .rules import Fault as Fault
 
 __all__ = [
     "BrokerView",

@@ -9,19 +9,21 @@ from typing import Any, Final, Literal, Self
 
 import attrs
 
-from .batches import CONTROL, read_header
-from .broker import Broker
-from .cluster import Cluster, Node, system_time
-from .faults import FaultRules, Faults
-from .history import SeenRequest
-from .options import Options
-from .records import StoredRecord, parse_batch
-from .server import Sockets
-from .topics import Partition
+from aioproducer.testing.broker.broker import Broker
+from aioproducer.testing.broker.cluster.cluster import Cluster, Node, system_time
+from aioproducer.testing.broker.cluster.topics import Partition
+from aioproducer.testing.broker.faults import FaultRules, Faults
+from aioproducer.testing.broker.history import SeenRequest
+from aioproducer.testing.broker.logs.batches import CONTROL, read_header
+from aioproducer.testing.broker.logs.records import StoredRecord, parse_batch
+from aioproducer.testing.broker.options import Options
+from aioproducer.testing.broker.server import Sockets
 
 Isolation = Literal["read_committed", "read_uncommitted"]
 _HOST: Final = "127.0.0.1"
 MOST_PARTITIONS: Final = 100_000
+MOST_BROKERS: Final = 1000
+LAST_PORT: Final = 65535
 
 
 @attrs.frozen
@@ -89,10 +91,12 @@ class EmbeddedKafka:
         wall_clock: Callable[[], int] | None = None,
         **options: Any,
     ) -> None:
-        if brokers < 1:
-            raise ValueError(f"brokers={brokers}: an embedded Kafka needs at least one broker")
+        _check_whole("brokers", brokers, 1, MOST_BROKERS)
+        _check_whole("port", port, 0, LAST_PORT - (brokers - 1))
+        given = Options(**options)
+        _check_whole("default_partitions", given.default_partitions, 1, MOST_PARTITIONS)
         nodes = {number: Node(number, _HOST) for number in range(1, brokers + 1)}
-        self._cluster = Cluster(Options(**options), nodes, clock or time.monotonic, wall_clock or system_time)
+        self._cluster = Cluster(given, nodes, clock or time.monotonic, wall_clock or system_time)
         self._first_port = port
         rules = FaultRules()
         self._sockets = Sockets(
@@ -275,3 +279,8 @@ def _check_count(partitions: object) -> None:
     """Refuse what is no number of partitions, and what would take all of the memory."""
     if type(partitions) is not int or partitions > MOST_PARTITIONS:
         raise ValueError(f"partitions must be a whole number up to {MOST_PARTITIONS}")
+
+
+def _check_whole(name: str, number: object, least: int, most: int) -> None:
+    if type(number) is not int or not least <= number <= most:
+        raise ValueError(f"{name}={number!r:.60}: it must be a whole number from {least} to {most}")

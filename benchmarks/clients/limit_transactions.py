@@ -13,7 +13,7 @@ from typing import Final
 import attrs
 
 from aioproducer._core import Batch
-from aioproducer._state.respite import Respite
+from aioproducer._state.transactions.respite import Respite
 from aioproducer._wire.batches import stamp
 from aioproducer._wire.messages.end_txn import EndTxnRequest, EndTxnResponse
 from aioproducer._wire.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from tests.net.conftest import kafka, ledger, make, nothing_left
+from tests.net.conftest import kafka, ledger, made, make, nothing_left
 from tests.slowness import SLOWNESS
 
-__all__ = ["kafka", "ledger", "make", "nothing_left"]
+__all__ = ["kafka", "ledger", "made", "make", "nothing_left"]
 
 LIMIT_OF_A_TEST = 30 * SLOWNESS
 

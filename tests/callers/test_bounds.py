@@ -137,7 +137,7 @@ async def test_a_codec_that_raises_at_once_doubles_nothing(
             raise ZeroDivisionError
         return compress(plain, codec, level)
 
-    monkeypatch.setattr("aioproducer._net.compression.compress", raising)
+    monkeypatch.setattr("aioproducer._net.producing.compression.compress", raising)
     producer = await warm(
         make(
             kafka,

@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from aioproducer import Outcome, Producer, StateError
+from aioproducer._callers.threads import run_in_loop
 from aioproducer.testing import EmbeddedKafka, MockProducer
-from aioproducer.threads import run_in_loop
 from tests.net.support import LIMIT, Make, until, warm
 
 

@@ -18,7 +18,7 @@ import attrs
 import pytest
 
 from aioproducer import BufferFullError, Delivery, Outcome, Producer
-from aioproducer._net.wakeup import Wakeup
+from aioproducer._net.timers.wakeup import Wakeup
 from aioproducer.testing import EmbeddedKafka
 from tests.effort import seeds
 from tests.net.support import LIMIT, Make, engine, memory_in_use, timers_of_the_library, until, warm
@@ -137,6 +137,85 @@ async def test_a_purge_while_a_batch_is_opened(make: Make, kafka: EmbeddedKafka)
 
     engine(producer).accumulator.on_opened = opened
     assert (await producer.send_nowait("one", b"v")).offset == 0
+    await sound(producer)
+
+
+@pytest.mark.parametrize("how", ["try_cancel", "purge"])
+async def test_a_queued_record_is_not_withdrawn_while_it_is_placed(
+    how: str, make: Make, kafka: EmbeddedKafka
+) -> None:
+    """try_cancel() and purge() come too late for it, and say so."""
+    producer = await warm(make(kafka, linger_ms=5))
+    delivery, said = producer.send_nowait("one", b"v"), []
+
+    def opened(_: object) -> None:
+        said.append(delivery.try_cancel() if how == "try_cancel" else producer.purge())
+
+    engine(producer).accumulator.on_opened = opened
+    assert await delivery.wait(LIMIT) is Outcome.ACKED
+    assert said == [0]
+    assert [record.value for record in kafka.records("one")] == [b"v"]
+    await sound(producer)
+
+
+async def test_a_send_is_not_withdrawn_while_it_is_placed(make: Make, kafka: EmbeddedKafka) -> None:
+    """What ends its await comes too late: it has a delivery like every record that is accepted."""
+    producer = await warm(make(kafka, linger_ms=5))
+    call = producer.send("one", b"v")
+    call.send(None)
+    engine(producer).accumulator.on_opened = lambda _: call.close()
+    await until(lambda: call.delivery)
+    assert call.delivery is not None
+    assert await call.delivery.wait(LIMIT) is Outcome.ACKED
+    assert [record.value for record in kafka.records("one")] == [b"v"]
+    await sound(producer)
+
+
+@pytest.mark.parametrize(("singly", "placed"), [(False, 6), (True, 3)], ids=["at once", "one by one"])
+async def test_a_bulk_send_that_is_withdrawn_while_it_is_placed(
+    singly: bool, placed: int, make: Make, kafka: EmbeddedKafka
+) -> None:
+    """What is being placed has its place, those behind it have none, and each is told of once."""
+    settings: dict[str, Any] = {"partitioner": lambda *_: 0} if singly else {}
+    producer = await warm(make(kafka, linger_ms=5, batch_size=200, **settings))
+    values = [b"%d" % number + bytes(90) for number in range(6)]
+    call = producer.send_batch("one", values)
+    call.send(None)
+    opened: list[object] = []
+
+    def opening(queue: object) -> None:
+        opened.append(queue)
+        if len(opened) == 3:
+            call.close()
+
+    engine(producer).accumulator.on_opened = opening
+    await until(lambda: call.delivery is not None and call.delivery.done())
+    assert call.delivery is not None
+    result = await call.delivery
+    assert (result.acked, result.not_written, result.unknown) == (placed, len(values) - placed, 0)
+    assert sorted(result.errors) == list(range(placed, len(values)))
+    assert [record.value for record in kafka.records("one")] == values[:placed]
+    await sound(producer)
+
+
+async def test_a_bulk_send_that_is_withdrawn_while_one_of_its_records_has_waited_for_memory(
+    make: Make, kafka: EmbeddedKafka
+) -> None:
+    """That record has its place, and the call none of those behind it."""
+    producer = await warm(make(kafka, linger_ms=5, buffer_memory=3_000, batch_size=1_000), "one")
+    admission = engine(producer).admission
+    kafka.faults.delay(before=True, times=None)
+    values = [bytes(2_700), bytes(2_600), bytes(300)]
+    call = producer.send_batch("one", values, partition=0)
+    call.send(None)
+    await until(lambda: admission.lane_lines)
+    engine(producer).accumulator.on_opened = lambda _: call.close()
+    kafka.faults.heal()
+    await until(lambda: call.delivery is not None and call.delivery.done())
+    assert call.delivery is not None
+    result = await call.delivery
+    assert (result.acked, sorted(result.errors)) == (2, [2])
+    assert [record.value for record in kafka.records("one")] == values[:2]
     await sound(producer)
 
 

@@ -20,7 +20,7 @@ from aioproducer import (
     SerializationError,
     StateError,
 )
-from aioproducer._net.preparing import GRACE, MOST_DEAF
+from aioproducer._net.runtime.preparing import GRACE, MOST_DEAF
 from aioproducer.testing import EmbeddedKafka
 from tests.net.support import LIMIT, Make, memory_in_use, turns, until, warm
 from tests.runtime.support import sound

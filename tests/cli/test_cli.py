@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -42,10 +43,23 @@ PERF = ["perf", *SEND, "--num-records", "10", "--throughput", "-1"]
         ([*PERF, "--record-size", "10", "--payload-monotonic"], "exactly one of"),
         ([*PERF, "--record-size", "10", "--warmup-records", "10"], "must be fewer than --num-records"),
         ([*PERF, "--record-size", "10", "--throughput", "0"], "must be above 0, or -1"),
+        ([*PERF, "--record-size", "10", "--throughput", "-2"], "must be above 0, or -1"),
+        ([*PERF, "--record-size", "10", "--throughput", "nan"], "'nan' is not a finite number"),
+        ([*PERF, "--record-size", "10", "--throughput", "inf"], "'inf' is not a finite number"),
+        ([*PERF, "--record-size", "10", "--wait", "nan"], "'nan' is not a finite number"),
+        ([*PERF, "--record-size", "10", "--wait", "inf"], "'inf' is not a finite number"),
+        ([*PERF, "--record-size", "10", "--reporting-interval", "9" * 400], "is not in the range 1<=x<="),
+        ([*PERF, "--record-size", "10", "--num-records", "9" * 400], "is not in the range 1<=x<="),
+        (["produce", *SEND, "--wait", "nan"], "'nan' is not a finite number"),
+        (["audit", *SEND, "--split", "9" * 400], "is not in the range 1<=x<="),
+        (["audit", *SEND, "--expect", "shop=" + "9" * 5000], "is more than a source can send"),
         ([*PERF, "--record-size", "10", "--transactional-id", ""], "transactional.id=''"),
-        ([*PERF, "--record-size", "10", "--transaction-duration-ms", "0"], "0 is not in the range x>=1"),
+        ([*PERF, "--record-size", "10", "--transaction-duration-ms", "0"], "0 is not in the range 1<=x<="),
         ([*PERF, "--record-size", "10", "--plot", "perf.pdf"], "ends neither in .png nor in .svg"),
         ([*PERF, "--record-size", "10", "--plot", "no/where.png"], "there is no folder 'no'"),
+        (["audit", *SEND, "--picture", "audit.txt"], "ends neither in .png nor in .svg"),
+        (["audit", *SEND, "--picture", "no/where.png"], "there is no folder 'no'"),
+        (["audit", *SEND, "--json", "no/where.json"], "there is no folder 'no'"),
         ([*PERF, "--record-size", "10", "--command-property", "acks=9", "linger.ms=x"], "linger.ms='x'"),
     ],
 )
@@ -58,6 +72,52 @@ def test_wrong_usage_is_one_line(
     assert complaint in err
     assert err.startswith("aioproducer: ")
     assert (len(err.splitlines()), out) == (1, "")
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["audit", *SEND, "--picture", "a.png"],
+        ["audit", *SEND, "--json", "a.json"],
+        [*PERF, "--record-size", "10", "--plot", "a.svg"],
+    ],
+)
+@pytest.mark.parametrize("there", [False, True])
+def test_files_that_cannot_be_written_are_refused_before_the_work(
+    arguments: list[str],
+    there: bool,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """A file, or a folder for it, that refuses to be written is told of before anything is read or sent."""
+    file = tmp_path / arguments[-1]
+    if there:
+        file.touch()
+    refused = file if there else tmp_path
+    monkeypatch.setattr(os, "access", lambda path, mode: (Path(path), mode) != (refused, os.W_OK))
+    assert main([*arguments[:-1], str(file)]) == 2
+    assert f"'{file}' cannot be written" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("module", ["aioproducer.cli.program", "aioproducer.cli.demo"])
+def test_ctrl_c_while_it_is_imported_is_silent(
+    module: str, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """Ctrl-C before a command has begun ends with 130, as shells have it, and without a word."""
+
+    class Interrupts:
+        """A finder of modules during which Ctrl-C is pressed."""
+
+        def find_spec(self, name: str, *_: object) -> None:
+            """Interrupt the import of that module."""
+            if name == module:
+                raise KeyboardInterrupt
+
+    monkeypatch.delitem(sys.modules, module, raising=False)
+    monkeypatch.setattr(sys, "meta_path", [Interrupts(), *sys.meta_path])
+    assert main(["demo", "--records", "1"]) == 130
+    assert capfd.readouterr() == ("", "")
 
 
 @pytest.mark.parametrize("command", COMMANDS)

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from tests.cli.orders import SUMMARY
+from tests.cli.perf.test_perf import TOTAL
+from tests.cli.perf.test_perf_transactions import committed
 from tests.cli.program import run
-from tests.cli.test_perf import TOTAL
-from tests.cli.test_perf_transactions import committed
 from tests.kafka.reading import read_all
 from tools.kafka_cluster import KafkaCluster
 

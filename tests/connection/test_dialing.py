@@ -16,7 +16,7 @@ from typing import Any, TypeAlias
 import pytest
 from blockbuster import blockbuster_ctx
 
-from aioproducer._net.dialing import SOFTWARE_VERSION, dial
+from aioproducer._net.connecting.dialing import SOFTWARE_VERSION, dial
 from aioproducer._wire.codec import decode_request, encode_response
 from aioproducer._wire.messages.api_versions import ApiVersionsRequest
 from aioproducer._wire.messages.metadata import MetadataRequest, MetadataResponse, MetadataResponseBroker
@@ -48,7 +48,7 @@ async def resolve(monkeypatch: pytest.MonkeyPatch) -> Resolve:
                 raise addresses[0]
             return [(socket.AF_INET, socket.SOCK_STREAM, 6, "", (address, port)) for address in addresses]
 
-        monkeypatch.setattr("aioproducer._net.dialing.look_up", getaddrinfo)
+        monkeypatch.setattr("aioproducer._net.connecting.dialing.look_up", getaddrinfo)
 
     return to
 
@@ -330,7 +330,7 @@ async def test_resolver_that_hangs_is_given_up(monkeypatch: pytest.MonkeyPatch) 
     async def hang(*_: Any, **__: Any) -> None:
         await asyncio.Event().wait()
 
-    monkeypatch.setattr("aioproducer._net.dialing.look_up", hang)
+    monkeypatch.setattr("aioproducer._net.connecting.dialing.look_up", hang)
     with pytest.raises(BrokerUnavailableError, match="name server did not answer within"):
         await dial("kafka.test", 9092, CONFIG, setup_timeout=0.02)
 
@@ -341,7 +341,7 @@ async def test_name_without_an_address_is_told(monkeypatch: pytest.MonkeyPatch) 
     async def nothing(*_: Any, **__: Any) -> list[Any]:
         return []
 
-    monkeypatch.setattr("aioproducer._net.dialing.look_up", nothing)
+    monkeypatch.setattr("aioproducer._net.connecting.dialing.look_up", nothing)
     with pytest.raises(BrokerUnavailableError, match="it has no address"):
         await dial("kafka.test", 9092, CONFIG)
 

@@ -10,9 +10,9 @@ from collections.abc import Iterable
 
 import pytest
 
-from aioproducer._net import handover
-from aioproducer._net.connection import Connection
-from aioproducer._net.handover import hand_over
+from aioproducer._net.connecting import handover
+from aioproducer._net.connecting.connection import Connection
+from aioproducer._net.connecting.handover import hand_over
 from tests.connection.peer import Recorder
 
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from aioproducer._state.opening import BrokerVersions, Question, negotiated, opening
+from aioproducer._state.connecting.opening import BrokerVersions, Question, negotiated, opening
 from aioproducer._wire.codec import encode_response
 from aioproducer._wire.messages.api_versions import (
     ApiVersionsRequest,

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from aioproducer._net.connection import Connection
+from aioproducer._net.connecting.connection import Connection
 from aioproducer._wire.codec import encode_response
 from aioproducer._wire.messages.metadata import MetadataRequest, MetadataResponse
 from aioproducer.errors import BrokerUnavailableError, ProtocolError

@@ -7,7 +7,7 @@ import gc
 
 import pytest
 
-from aioproducer._state.opening import negotiated
+from aioproducer._state.connecting.opening import negotiated
 from aioproducer._wire.codec import decode_request, encode_response
 from aioproducer._wire.messages.metadata import MetadataRequest, MetadataResponse
 from aioproducer.errors import BrokerUnavailableError, ProtocolError

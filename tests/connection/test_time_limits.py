@@ -10,7 +10,7 @@ import time
 
 import pytest
 
-from aioproducer._net.connection import Connection
+from aioproducer._net.connecting.connection import Connection
 from aioproducer.errors import BrokerUnavailableError
 from tests.connection.peer import Recorder, Wire, frame
 from tests.connection.test_pairing import Connect, Listen, ask, closed

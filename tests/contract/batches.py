@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 
-from aioproducer.testing.records import NewRecord, write_batch
+from aioproducer.testing.broker.logs.records import NewRecord, write_batch
 
 NOW = time.time_ns() // 1_000_000
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import time
 
 from aioproducer._wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic
-from aioproducer.testing.batches import read_header
-from aioproducer.testing.records import parse_batch, split_batches
+from aioproducer.testing.broker.logs.batches import read_header
+from aioproducer.testing.broker.logs.records import parse_batch, split_batches
 from tests.contract.batches import NOW, plain, sequenced
 from tests.contract.client import WireClient
 

@@ -6,7 +6,7 @@ import pytest
 
 from aioproducer._wire.messages.api_versions import ApiVersion, ApiVersionsRequest, FinalizedFeatureKey
 from aioproducer._wire.messages.metadata import MetadataRequest
-from aioproducer.testing.handlers import HANDLERS
+from aioproducer.testing.broker.handlers import HANDLERS
 from tests.contract.client import WireClient
 
 API_VERSIONS_OF_THE_FUTURE = bytes.fromhex("0012 007f 00000007 ffff 00")

@@ -6,8 +6,8 @@ import pytest
 
 from aioproducer._wire.messages.init_producer_id import InitProducerIdRequest
 from aioproducer._wire.messages.produce import PartitionProduceResponse
-from aioproducer.testing.codes import Code
-from aioproducer.testing.records import write_batch
+from aioproducer.testing.broker.codes import Code
+from aioproducer.testing.broker.logs.records import write_batch
 from tests.contract.batches import NOW, records, sequenced
 from tests.contract.client import WireClient
 

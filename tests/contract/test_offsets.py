@@ -16,7 +16,7 @@ from aioproducer._wire.messages.offset_fetch import (
     OffsetFetchRequestTopic,
     OffsetFetchRequestTopics,
 )
-from aioproducer.testing.codes import Code
+from aioproducer.testing.broker.codes import Code
 from tests.contract.client import WireClient, until
 
 

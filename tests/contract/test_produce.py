@@ -11,8 +11,8 @@ from aioproducer._wire.messages.produce import (
     ProduceRequest,
     TopicProduceData,
 )
-from aioproducer.testing.codes import Code
-from aioproducer.testing.records import NewRecord, write_batch
+from aioproducer.testing.broker.codes import Code
+from aioproducer.testing.broker.logs.records import NewRecord, write_batch
 from tests.contract.batches import NOW, plain, records
 from tests.contract.client import WireClient, produce_request, until
 

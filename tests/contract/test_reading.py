@@ -14,9 +14,9 @@ from aioproducer._wire.messages.list_offsets import (
     ListOffsetsRequest,
     ListOffsetsTopic,
 )
-from aioproducer.testing.batches import read_header
-from aioproducer.testing.codes import Code
-from aioproducer.testing.records import split_batches, write_batch
+from aioproducer.testing.broker.codes import Code
+from aioproducer.testing.broker.logs.batches import read_header
+from aioproducer.testing.broker.logs.records import split_batches, write_batch
 from tests.contract.batches import NOW, plain, records, sequenced
 from tests.contract.client import WireClient
 

@@ -16,7 +16,7 @@ from aioproducer._wire.messages.create_topics import (
 from aioproducer._wire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
 from aioproducer._wire.messages.describe_cluster import DescribeClusterRequest
 from aioproducer._wire.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
-from aioproducer.testing.codes import Code
+from aioproducer.testing.broker.codes import Code
 from tests.contract.client import WireClient, until
 
 TOPIC = 2

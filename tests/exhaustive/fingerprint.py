@@ -9,9 +9,9 @@ import hashlib
 import marshal
 from typing import Any
 
-from aioproducer._state.batches import QueuedBatch
-from aioproducer._state.queues import PartitionQueue
-from aioproducer._state.sequences import is_confirmed
+from aioproducer._state.batching.batches import QueuedBatch
+from aioproducer._state.batching.queues import PartitionQueue
+from aioproducer._state.batching.sequences import is_confirmed
 from tests.exhaustive.world import Record, Request, World
 
 

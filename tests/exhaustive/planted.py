@@ -55,7 +55,7 @@ DEFECTS = (
     # -- order
     Defect(
         "a retry goes to the tail",
-        "queues:PartitionQueue.put_back",
+        "batching.queues:PartitionQueue.put_back",
         "self.queue.appendleft(batch)",
         "self.queue.append(batch)",
         "two of three declined",
@@ -63,7 +63,7 @@ DEFECTS = (
     ),
     Defect(
         "retries come back last to first",
-        "queues:PartitionQueue.put_back",
+        "batching.queues:PartitionQueue.put_back",
         "while self.queue and self.queue[0].order < batch.order:",
         "while False:",
         "one fault",
@@ -71,7 +71,7 @@ DEFECTS = (
     ),
     Defect(
         "a retry does not wait until it is the first",
-        "sequences:Sequences._may_repeat",
+        "batching.sequences:Sequences._may_repeat",
         "if queue.sent[0] is not batch:",
         "if False:",
         "two of three declined",
@@ -79,7 +79,7 @@ DEFECTS = (
     ),
     Defect(
         "the first batch of a producer does not go alone",
-        "sequences:Sequences.may_send",
+        "batching.sequences:Sequences.may_send",
         "(is_confirmed(queue, now) and to_remember(queue) < REMEMBERED_BATCHES)",
         "to_remember(queue) < REMEMBERED_BATCHES",
         "first batches",
@@ -87,7 +87,7 @@ DEFECTS = (
     ),
     Defect(
         "a new producer id is taken for known",
-        "sequences:Sequences._adopt",
+        "batching.sequences:Sequences._adopt",
         "queue.confirmed_at = NEVER",
         "pass",
         "ends of epochs",
@@ -96,7 +96,7 @@ DEFECTS = (
     # -- identity
     Defect(
         "more batches are unresolved than a broker remembers",
-        "sequences:Sequences.may_send",
+        "batching.sequences:Sequences.may_send",
         "(is_confirmed(queue, now) and to_remember(queue) < REMEMBERED_BATCHES)",
         "is_confirmed(queue, now)",
         "many batches",
@@ -104,7 +104,7 @@ DEFECTS = (
     ),
     Defect(
         "a sequence is mended while a batch is dirty",
-        "sequences:Sequences._mendable",
+        "batching.sequences:Sequences._mendable",
         "return not queue.in_flight and not any(batch.dirty for batch in queue.sent)",
         "return not queue.in_flight",
         "cut and refused",
@@ -112,7 +112,7 @@ DEFECTS = (
     ),
     Defect(
         "a sequence is mended while a batch is in flight",
-        "sequences:Sequences._mendable",
+        "batching.sequences:Sequences._mendable",
         "return not queue.in_flight and not any(batch.dirty for batch in queue.sent)",
         "return not any(batch.dirty for batch in queue.sent)",
         "one fault",
@@ -120,7 +120,7 @@ DEFECTS = (
     ),
     Defect(
         "a dirty batch gets new numbers",
-        "sequences:Sequences.give",
+        "batching.sequences:Sequences.give",
         "if queue.broken and self._mendable(queue):",
         "if queue.broken:",
         "cut and refused",
@@ -128,7 +128,7 @@ DEFECTS = (
     ),
     Defect(
         "the numbers of an unknown batch are given again",
-        "sequences:Sequences.unknown",
+        "batching.sequences:Sequences.unknown",
         "queue.broken = True",
         "queue.next_sequence = batch.sequence",
         "one fault",
@@ -136,7 +136,7 @@ DEFECTS = (
     ),
     Defect(
         "the numbers of a refused batch are given again though others follow",
-        "sequences:Sequences.not_appended",
+        "batching.sequences:Sequences.not_appended",
         "if queue.next_sequence == batch.next_sequence and not queue.broken:",
         "if True:",
         "one of three refused",
@@ -144,7 +144,7 @@ DEFECTS = (
     ),
     Defect(
         "a partition moves to a new epoch with batches under way",
-        "sequences:Sequences.give",
+        "batching.sequences:Sequences.give",
         "if queue.identity != self._identity and not queue.sent:",
         "if queue.identity != self._identity:",
         "one more epoch",
@@ -152,7 +152,7 @@ DEFECTS = (
     ),
     Defect(
         "sequence numbers do not wrap",
-        "batches:QueuedBatch.next_sequence",
+        "batching.batches:QueuedBatch.next_sequence",
         "(self.sequence + self.record_count) % SEQUENCE_MODULUS",
         "self.sequence + self.record_count",
         "wrap",
@@ -160,7 +160,7 @@ DEFECTS = (
     ),
     Defect(
         "there is an epoch after the last",
-        "own_identity:OwnIdentity._next_epoch",
+        "identity.own:OwnIdentity._next_epoch",
         "self.exhausted = epoch + 1 >= LAST_EPOCH",
         "self.exhausted = False",
         "last epochs",
@@ -169,7 +169,7 @@ DEFECTS = (
     # -- truth
     Defect(
         "what was lost is taken for not written",
-        "settlement:Settlement.lost",
+        "delivery.settlement:Settlement.lost",
         "proven=not written",
         "proven=True",
         "one fault",
@@ -177,7 +177,7 @@ DEFECTS = (
     ),
     Defect(
         "REQUEST_TIMED_OUT is taken for not written",
-        "settlement:Settlement._judge",
+        "delivery.settlement:Settlement._judge",
         "proven=decided.proves_not_appended,",
         "proven=decided.proves_not_appended or answer.code == 7,",
         "one fault",
@@ -185,7 +185,7 @@ DEFECTS = (
     ),
     Defect(
         "a final error after an unanswered attempt says not written",
-        "settlement:Settlement._broker_error",
+        "delivery.settlement:Settlement._broker_error",
         "decided.proves_not_appended and not batch.dirty",
         "decided.proves_not_appended",
         "cut and refused",
@@ -193,7 +193,7 @@ DEFECTS = (
     ),
     Defect(
         "what expires in flight is said not to be written",
-        "settlement:Settlement._end_overdue",
+        "delivery.settlement:Settlement._end_overdue",
         "batch.in_flight or batch.dirty",
         "batch.dirty",
         "cut and expired",
@@ -201,7 +201,7 @@ DEFECTS = (
     ),
     Defect(
         "what expires dirty is said not to be written",
-        "settlement:Settlement._end_overdue",
+        "delivery.settlement:Settlement._end_overdue",
         "batch.in_flight or batch.dirty",
         "batch.in_flight",
         "cut and expired",
@@ -209,7 +209,7 @@ DEFECTS = (
     ),
     Defect(
         "closing says not written of what is dirty",
-        "settlement:Settlement.abandon",
+        "delivery.settlement:Settlement.abandon",
         "written = batch.in_flight or batch.dirty",
         "written = batch.in_flight",
         "cut and expired",
@@ -217,7 +217,7 @@ DEFECTS = (
     ),
     Defect(
         "attempts that are used up say not written",
-        "settlement:Settlement._given_up",
+        "delivery.settlement:Settlement._given_up",
         "Outcome.UNKNOWN if batch.dirty else Outcome.NOT_WRITTEN",
         "Outcome.NOT_WRITTEN",
         "few attempts",
@@ -225,7 +225,7 @@ DEFECTS = (
     ),
     Defect(
         "a part of a split batch forgets that it is dirty",
-        "accumulator:Accumulator.heir",
+        "batching.accumulator:Accumulator.heir",
         "heir.attempts, heir.dirty, heir.sent_to = batch.attempts, batch.dirty, batch.sent_to",
         "heir.attempts, heir.dirty, heir.sent_to = batch.attempts, False, batch.sent_to",
         "cut and refused",
@@ -234,7 +234,7 @@ DEFECTS = (
     # -- an end for everything
     Defect(
         "no alarm is set for the end of a backoff",
-        "settlement:Settlement._retry",
+        "delivery.settlement:Settlement._retry",
         "self.accumulator.deadlines.add(batch.retry_at, batch.queue)",
         "pass",
         "one fault",
@@ -242,7 +242,7 @@ DEFECTS = (
     ),
     Defect(
         "nobody asks for metadata after a refusal",
-        "settlement:Settlement._judge",
+        "delivery.settlement:Settlement._judge",
         "self.on_stale_metadata(batch.topic)",
         "pass",
         "moved",
@@ -250,7 +250,7 @@ DEFECTS = (
     ),
     Defect(
         "nobody looks again after an answer for what has ended",
-        "settlement:Settlement.answered",
+        "delivery.settlement:Settlement.answered",
         "self._look_again(queue, now)",
         "batch.settled or self._look_again(queue, now)",
         "one fault",
@@ -258,7 +258,7 @@ DEFECTS = (
     ),
     Defect(
         "nobody looks again when the leader is another",
-        "accumulator:Accumulator.lead",
+        "batching.accumulator:Accumulator.lead",
         "self.consider(queue, now)",
         "pass",
         "moved",
@@ -266,7 +266,7 @@ DEFECTS = (
     ),
     Defect(
         "nobody tells who waits that there is room",
-        "settlement:Settlement._end",
+        "delivery.settlement:Settlement._end",
         "self.on_room(batch.lane)",
         "pass",
         "little memory",
@@ -274,7 +274,7 @@ DEFECTS = (
     ),
     Defect(
         "memory is not given back",
-        "accumulator:Accumulator.retire",
+        "batching.accumulator:Accumulator.retire",
         "batch.lane.release(charged)",
         "batch.lane.release(charged // 2)",
         "little memory",
@@ -282,7 +282,7 @@ DEFECTS = (
     ),
     Defect(
         "what was sent is not counted out",
-        "settlement:Settlement._landed",
+        "delivery.settlement:Settlement._landed",
         "queue.in_flight -= 1",
         "queue.in_flight -= not batch.settled",
         "one fault",
@@ -290,7 +290,7 @@ DEFECTS = (
     ),
     Defect(
         "what is drained is taken for written",
-        "settlement:Settlement.lost",
+        "delivery.settlement:Settlement.lost",
         "proven=not written",
         "proven=False",
         "cut and expired",

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from aioproducer._state.verdicts import Kind, verdict
+from aioproducer._state.delivery.verdicts import Kind, verdict
 from tests.exhaustive.explorer import Explorer
 from tests.exhaustive.model import FATES, Model
 

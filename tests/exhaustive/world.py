@@ -13,9 +13,9 @@ import attrs
 
 from aioproducer import Outcome
 from aioproducer._core import APPENDED
-from aioproducer._state.accumulator import Limits
-from aioproducer._state.batches import QueuedBatch
-from aioproducer._state.sequences import OUT_OF_ORDER_SEQUENCE
+from aioproducer._state.batching.accumulator import Limits
+from aioproducer._state.batching.batches import QueuedBatch
+from aioproducer._state.batching.sequences import OUT_OF_ORDER_SEQUENCE
 from aioproducer.errors import StateError
 from tests.exhaustive.model import (
     CUT,

@@ -11,7 +11,7 @@ from crc32c import crc32c
 
 from aioproducer._core import Batch
 from aioproducer._wire.compression import CODECS, compress, decompress
-from aioproducer.testing.compression import decompress as embedded_decompress
+from aioproducer.testing.broker.logs.compression import decompress as embedded_decompress
 from tests.golden.java import run_java
 from tests.golden.vectors import GoldenRecord, golden_batches
 

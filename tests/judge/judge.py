@@ -6,6 +6,7 @@ It knows nothing of the producer, of brokers or of the fault that was injected; 
 from __future__ import annotations
 
 import enum
+import math
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 
@@ -49,12 +50,17 @@ class Rules:
     """What is promised under the settings that were used.
 
     `duplicates`: without idempotence, or where the broker forgot its producers. `disorder`: without idempotence and
-    several requests in flight. `loss`: with acks below all, or after an unclean election. `slack`: seconds that an
-    outcome may be late. `whole_log`: the log was read from offset 0 on.
+    several requests in flight. `disorder_of_unknown`: without idempotence and one request in flight, what is acknowledged is
+    in order where it was said to be. `unordered`: topics to which calls are made in no known order. `loss`: with acks below
+    all, or after an unclean election. `most_copies`: an attempt writes a record at most once. `slack`: seconds that an outcome
+    may be late. `whole_log`: the log was read from offset 0 on.
     """
 
     duplicates: bool = False
     disorder: bool = False
+    disorder_of_unknown: bool = False
+    unordered: frozenset[str] = frozenset()
+    most_copies: float = math.inf
     loss: bool = False
     slack: float = 0.0
     whole_log: bool = True
@@ -95,8 +101,13 @@ def _of_the_log(sent: dict[int, Sent], places: _Places, rules: Rules) -> Iterabl
     for (topic, partition), records in places.by_partition.items():
         where = f"{topic}-{partition}"
         yield from _holes(where, records, rules)
-        if not rules.disorder:
-            yield from _disorder(where, records, sent)
+        if not rules.disorder and topic not in rules.unordered:
+            known = [
+                record
+                for record in records
+                if not rules.disorder_of_unknown or _is_where_it_was_said(record, sent)
+            ]
+            yield from _disorder(where, known, sent)
 
 
 def _holes(where: str, records: Sequence[Found], rules: Rules) -> Iterable[Finding]:
@@ -123,6 +134,11 @@ def _disorder(where: str, records: Sequence[Found], sent: dict[int, Sent]) -> It
         newest = max(newest, record.number)
 
 
+def _is_where_it_was_said(record: Found, sent: dict[int, Sent]) -> bool:
+    said = sent.get(record.number)
+    return said is not None and said.outcome is Outcome.ACKED and said.offset in (-1, record.offset)
+
+
 # -- copy by copy
 
 
@@ -132,7 +148,7 @@ def _of_the_copies(sent: dict[int, Sent], places: _Places, rules: Rules) -> Iter
         if record is None:
             yield from (Finding(Anomaly.STRANGER, number, _at(copy)) for copy in copies)
             continue
-        if len(copies) > 1 and not rules.duplicates:
+        if len(copies) > (rules.most_copies if rules.duplicates else 1):
             yield Finding(Anomaly.DUPLICATE, number, ", ".join(map(_at, copies)))
         for copy in copies:
             yield from _differences(record, copy)

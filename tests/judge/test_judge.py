@@ -149,6 +149,27 @@ def test_what_the_broker_may_lose() -> None:
     assert anomalies([sent(0)], [], Rules(loss=True)) == []
 
 
+def test_an_attempt_writes_a_record_once() -> None:
+    """Where a record was tried twice, it may be there twice, and not three times."""
+    log = [copy(0, offset) for offset in range(3)]
+    assert anomalies([sent(0)], log[:2], Rules(duplicates=True, most_copies=2)) == []
+    assert anomalies([sent(0)], log, Rules(duplicates=True, most_copies=2)) == [Anomaly.DUPLICATE]
+
+
+def test_the_order_of_what_is_known() -> None:
+    """With one request in flight and no idempotence, a late copy stands anywhere; what is acknowledged is in order."""
+    rules = Rules(duplicates=True, disorder_of_unknown=True)
+    late = [copy(1, 0), copy(0, 1), copy(2, 2), copy(1, 3)]
+    assert anomalies([sent(0, Outcome.UNKNOWN), sent(1, offset=0), sent(2, offset=2)], late, rules) == []
+    assert anomalies([sent(0, offset=1), sent(1, offset=0)], late[:2], rules) == [Anomaly.REORDERED]
+
+
+def test_topics_without_an_order() -> None:
+    """What other threads send is not in the order of its numbers."""
+    swapped = [copy(1, 0), copy(0, 1)]
+    assert anomalies([sent(0, offset=1), sent(1, offset=0)], swapped, Rules(unordered=frozenset("t"))) == []
+
+
 def test_a_finding_says_which_record_and_where() -> None:
     """Whoever reads it can go and look."""
     (finding,) = judge([sent(3, Outcome.NOT_WRITTEN)], [copy(3, 0)])

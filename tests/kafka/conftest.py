@@ -9,7 +9,7 @@ from typing import Final
 
 import pytest
 
-from tests.kafka.levels import finalize
+from tests.kafka.transactions.levels import finalize
 from tools.kafka_cluster import KafkaCluster
 from tools.kafka_node import QUICK_START
 

@@ -4,29 +4,29 @@ from __future__ import annotations
 
 from typing import Final
 
-from tests.mutants.answers import ANSWERS
-from tests.mutants.busy import BUSY
-from tests.mutants.callers import CALLERS
-from tests.mutants.days import DAYS
-from tests.mutants.driver import DRIVER
-from tests.mutants.ends import ENDS
-from tests.mutants.exactly_once import EXACTLY_ONCE
-from tests.mutants.flushing import FLUSHING
-from tests.mutants.gapless import GAPLESS
-from tests.mutants.identity import IDENTITY
-from tests.mutants.memory import MEMORY
-from tests.mutants.metadata import METADATA
+from tests.mutants.borders.answers import ANSWERS
+from tests.mutants.borders.callers import CALLERS
+from tests.mutants.borders.driver import DRIVER
+from tests.mutants.borders.metadata import METADATA
+from tests.mutants.borders.runtime import RUNTIME
+from tests.mutants.borders.wire import WIRE
+from tests.mutants.engine.busy import BUSY
+from tests.mutants.engine.days import DAYS
+from tests.mutants.engine.ends import ENDS
+from tests.mutants.engine.memory import MEMORY
+from tests.mutants.engine.quiet import QUIET
+from tests.mutants.engine.room import ROOM
+from tests.mutants.engine.timing import TIMING
+from tests.mutants.engine.waking import WAKING
 from tests.mutants.mutant import Mutant
-from tests.mutants.order import ORDER
-from tests.mutants.quiet import QUIET
-from tests.mutants.room import ROOM
-from tests.mutants.runtime import RUNTIME
-from tests.mutants.timing import TIMING
-from tests.mutants.told import TOLD
-from tests.mutants.transactional import TRANSACTIONAL
-from tests.mutants.truth import TRUTH
-from tests.mutants.waking import WAKING
-from tests.mutants.wire import WIRE
+from tests.mutants.promise.exactly_once import EXACTLY_ONCE
+from tests.mutants.promise.flushing import FLUSHING
+from tests.mutants.promise.gapless import GAPLESS
+from tests.mutants.promise.identity import IDENTITY
+from tests.mutants.promise.order import ORDER
+from tests.mutants.promise.told import TOLD
+from tests.mutants.promise.transactional import TRANSACTIONAL
+from tests.mutants.promise.truth import TRUTH
 
 MUTANTS: Final[tuple[Mutant, ...]] = (
     *ORDER,

@@ -60,22 +60,43 @@ async def nothing_left() -> AsyncIterator[None]:
         assert open_sockets() - before == set()
 
 
+Made = list[tuple[EmbeddedKafka | None, Producer[Any, Any]]]
+"""Producers, each with its cluster, if that is embedded."""
+
+
 @pytest.fixture
-async def kafka(nothing_left: None) -> AsyncIterator[EmbeddedKafka]:
+def made(nothing_left: None) -> Made:
+    """The producers of the test that are still to be closed."""
+    return []
+
+
+async def close_all(made: Made) -> None:
+    """Close the producers while their brokers are there: they would go on to call ports that another worker's brokers may have got."""
+    while made:
+        kafka, one = made.pop(0)
+        if kafka is not None:
+            kafka.faults.heal()
+        await one.close(timeout=1)
+
+
+@pytest.fixture
+async def kafka(made: Made) -> AsyncIterator[EmbeddedKafka]:
     """One broker with the topics `one` (1 partition) and `four` (4 partitions)."""
     async with EmbeddedKafka() as kafka:
         kafka.create_topic("one", 1)
         kafka.create_topic("four", 4)
         yield kafka
+        await close_all(made)
 
 
 @pytest.fixture(params=[1, 2], ids=["level1", "level2"])
-async def ledger(request: pytest.FixtureRequest, nothing_left: None) -> AsyncIterator[EmbeddedKafka]:
+async def ledger(request: pytest.FixtureRequest, made: Made) -> AsyncIterator[EmbeddedKafka]:
     """Three brokers with a clock of their own and transactions of either version; `one` has 1 partition, `four` and `source` have 4."""
     async with EmbeddedKafka(3, clock=MovableClock(), transaction_version=request.param) as kafka:
         for topic, partitions in (("one", 1), ("four", 4), ("source", 4)):
             kafka.create_topic(topic, partitions)
         yield kafka
+        await close_all(made)
 
 
 @pytest.fixture
@@ -102,18 +123,18 @@ async def clerk(make: Make, ledger: EmbeddedKafka) -> Producer[Any, Any]:
 
 
 @pytest.fixture
-async def pair(nothing_left: None) -> AsyncIterator[EmbeddedKafka]:
+async def pair(made: Made) -> AsyncIterator[EmbeddedKafka]:
     """Two brokers; the topic `two` has a partition on each and no replicas, `one` moves between them."""
     async with EmbeddedKafka(brokers=2) as kafka:
         kafka.create_topic("one", 1, replication_factor=1)
         kafka.create_topic("two", 2, replication_factor=1)
         yield kafka
+        await close_all(made)
 
 
 @pytest.fixture
-async def make(nothing_left: None) -> AsyncIterator[Make]:
-    """Make producers with short pauses, to be started by the test; they are closed at its end."""
-    made: list[tuple[EmbeddedKafka | None, Producer[Any, Any]]] = []
+async def make(made: Made) -> AsyncIterator[Make]:
+    """Make producers with short pauses, to be started by the test; they are closed at its end, before their brokers are."""
 
     def producer(kafka: EmbeddedKafka | str, **settings: Any) -> Producer[Any, Any]:
         servers = kafka if isinstance(kafka, str) else kafka.bootstrap_servers
@@ -122,10 +143,7 @@ async def make(nothing_left: None) -> AsyncIterator[Make]:
         return one
 
     yield producer
-    for kafka, one in made:
-        if kafka is not None:
-            kafka.faults.heal()
-        await one.close(timeout=1)
+    await close_all(made)
 
 
 @pytest.fixture

@@ -8,7 +8,7 @@ from functools import partial
 from typing import Any, Protocol
 
 from aioproducer import Delivery, Outcome, Producer, StateError
-from aioproducer._net.engine import Engine
+from aioproducer._net.runtime.engine import Engine
 from aioproducer.testing import EmbeddedKafka
 
 LIMIT = 30.0

@@ -6,9 +6,9 @@ import time
 from typing import Any
 
 from aioproducer import Delivery, Outcome, Producer
-from aioproducer._state.transaction import State
+from aioproducer._state.transactions.table import State
 from aioproducer.testing import EmbeddedKafka
-from aioproducer.testing.history import SeenRequest
+from aioproducer.testing.broker.history import SeenRequest
 from tests.net.support import engine, until
 
 NAME = "orders"

@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 import attrs
 
-from aioproducer._state.sequences import OUT_OF_ORDER_SEQUENCE
+from aioproducer._state.batching.sequences import OUT_OF_ORDER_SEQUENCE
 from tests.state.machines import read_batch
 
 MODULUS = 1 << 31

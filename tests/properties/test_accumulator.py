@@ -13,13 +13,13 @@ from hypothesis import strategies as st
 from hypothesis.stateful import initialize, invariant, precondition, rule
 
 from aioproducer._core import APPENDED, BATCH_OVERHEAD
-from aioproducer._state.accumulator import Limits
-from aioproducer._state.batches import QueuedBatch
-from aioproducer._state.queues import PartitionQueue
+from aioproducer._state.batching.accumulator import Limits
+from aioproducer._state.batching.batches import QueuedBatch
+from aioproducer._state.batching.queues import PartitionQueue
 from aioproducer._wire.compression import compress
 from aioproducer.outcome import Outcome
 from aioproducer.testing import StoredRecord
-from aioproducer.testing.records import parse_batch
+from aioproducer.testing.broker.logs.records import parse_batch
 from tests.judge.history import Found, digest_of, found, told, value_of
 from tests.judge.judge import Rules, judge
 from tests.properties.queues_model import Batch, Partition, Record, Reference

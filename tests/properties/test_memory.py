@@ -14,14 +14,14 @@ from hypothesis import strategies as st
 from hypothesis.stateful import initialize, invariant, precondition, rule
 
 from aioproducer._core import APPENDED, BatchDelivery, Column, Lane
-from aioproducer._state.accumulator import Limits
-from aioproducer._state.admission import ReadyRecord, Waiting
-from aioproducer._state.batches import QueuedBatch
-from aioproducer._state.bulk import BulkWaiting, Columns
-from aioproducer._state.queues import PartitionQueue
+from aioproducer._state.admission.bulk import BulkWaiting, Columns
+from aioproducer._state.admission.lines import ReadyRecord, Waiting
+from aioproducer._state.batching.accumulator import Limits
+from aioproducer._state.batching.batches import QueuedBatch
+from aioproducer._state.batching.queues import PartitionQueue
 from aioproducer.errors import KafkaError, RecordError
 from aioproducer.outcome import Outcome
-from aioproducer.testing.records import parse_batch
+from aioproducer.testing.broker.logs.records import parse_batch
 from tests.judge.history import Found, Sent, digest_of, found, number_of, told, value_of
 from tests.judge.judge import Rules, judge
 from tests.properties.runs import broken_off, in_parts, run

@@ -8,7 +8,7 @@ from typing import Any
 from hypothesis import strategies as st
 from hypothesis.stateful import initialize, invariant, precondition, rule
 
-from aioproducer._state.metadata import MetadataQuestion, Node, TopicFacts, Update
+from aioproducer._state.cluster.metadata import MetadataQuestion, Node, TopicFacts, Update
 from aioproducer._wire.messages.metadata import MetadataResponse, MetadataResponseBroker
 from tests.properties.runs import in_parts, run
 from tests.properties.swarm import SwarmMachine

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import strategies as st
 from hypothesis.stateful import rule
 
-from aioproducer._state.transaction import CALLS, Event, TransactionTable
+from aioproducer._state.transactions.table import CALLS, Event, TransactionTable
 from aioproducer.errors import DeliveryTimeoutError, KafkaError, ProducerFencedError
 from tests.properties.runs import in_parts, run
 from tests.properties.swarm import SwarmMachine

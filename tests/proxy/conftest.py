@@ -10,7 +10,7 @@ import pytest
 
 from aioproducer import Producer
 from aioproducer.testing import EmbeddedKafka
-from tests.net.conftest import QUICK, kafka, loop_clock, nothing_blocks, nothing_left
+from tests.net.conftest import QUICK, kafka, loop_clock, made, nothing_blocks, nothing_left
 from tests.proxy.proxy import Proxy
 from tests.proxy.reach import LIMIT_OF_A_TEST
 from tests.proxy.support import Make, Story
@@ -18,6 +18,7 @@ from tests.proxy.support import Make, Story
 __all__ = [
     "kafka",
     "loop_clock",
+    "made",
     "nothing_blocks",
     "nothing_left",
 ]  # fixtures of whole producers elsewhere, which hold here too

@@ -10,7 +10,7 @@ import attrs
 
 from aioproducer import Delivery, Outcome, Producer
 from aioproducer.testing import EmbeddedKafka
-from aioproducer.testing.history import SeenRequest
+from aioproducer.testing.broker.history import SeenRequest
 from tests.judge.history import Found, Sent, digest_of, found, told, value_of
 from tests.judge.judge import Finding, Rules, judge
 from tests.net.support import LIMIT, turns

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.proxy.programs import broker, last_words, result
+from tests.proxy.programs.starting import broker, last_words, result
 from tests.proxy.reach import PROOF
 
 SENDERS = 10_000

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from tests.proxy.hostile_broker import STREAMS
-from tests.proxy.programs import broker, last_words, result
+from tests.proxy.programs.hostile_broker import STREAMS
+from tests.proxy.programs.starting import broker, last_words, result
 from tests.proxy.reach import PROOF
 
 MUCH = 600_000_000

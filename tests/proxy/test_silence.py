@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from aioproducer import Outcome, Producer
-from aioproducer._net.connection import Connection
+from aioproducer._net.connecting.connection import Connection
 from aioproducer.testing import EmbeddedKafka
 from tests.net.support import engine, in_flight, memory_in_use, warm
 from tests.proxy.proxy import Cut, Ending, Passage, Proxy, Side

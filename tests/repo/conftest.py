@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.repo.distribution import build_sdist, build_wheel
+from tests.repo.packaging.distribution import build_sdist, build_wheel
 
 
 @pytest.fixture(scope="session")

@@ -12,16 +12,20 @@ UNSAFE_MODULES = {"pickle", "cPickle", "marshal", "shelve", "dill", "yaml"}
 UNSAFE_CALLS = {"eval", "exec", "compile", "__import__"}
 ENVIRONMENT = {"environ", "environb", "getenv", "getenvb"}
 # What Spark, and not the library, goes by: which Python its workers run, whether it prints locals and uses a worker again.
-SPARKS_OWN = {PACKAGE / "cli" / "audit.py", PACKAGE / "spark" / "source.py", PACKAGE / "spark" / "worker.py"}
+SPARKS_OWN = {
+    PACKAGE / "cli" / "audit.py",
+    PACKAGE / "spark" / "source.py",
+    PACKAGE / "spark" / "shipping" / "worker.py",
+}
 # A sleep takes no time in the loops of three of these, which have a time of their own; in the soak it is how long a fault lasts.
 SLEEPING = {"exhaustive", "scenarios", "simulation", "soak"}
 # Each of these sockets is what the test is about, as long as it is about it. All other tests listen at port 0, or ask `tests/ports.py`.
 BINDING = {
-    "tests/api/test_starting.py",
+    "tests/api/lifecycle/test_starting.py",
     "tests/connection/test_dialing.py",
     "tests/kafka/test_ports.py",
     "tests/ports.py",
-    "tests/testing/test_cluster_life.py",
+    "tests/testing/broker/test_cluster_life.py",
     "tools/kafka_node.py",
 }
 SKIPS = {"skip", "skipif", "importorskip", "xfail"}

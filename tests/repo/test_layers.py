@@ -53,6 +53,14 @@ def test_a_change_of_what_is_included_rebuilds_a_module() -> None:
         assert set(module.get("depends", [])) == needed, module["name"]
 
 
+def test_the_lowest_setuptools_can_compile_every_module() -> None:
+    """Entries of pyproject.toml hold strings and lists of strings: setuptools 77 takes no list in a list for a macro."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())
+    for module in project["tool"]["setuptools"]["ext-modules"]:
+        for value in module.values():
+            assert isinstance(value, str) or all(isinstance(item, str) for item in value), module["name"]
+
+
 def test_compiled_core_knows_no_loop_and_no_clock_but_its_own() -> None:
     """The core imports no anyio, time, logging or random, and of asyncio the exceptions only."""
     imports = re.compile(r"^\s*(?:from\s+(\w+)[\w.]*\s+)?c?import\s+(\w+)(.*)$", re.MULTILINE)

@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from tests.net.conftest import kafka, make, nothing_left, pair
+from tests.net.conftest import kafka, made, make, nothing_left, pair
 
-__all__ = ["kafka", "make", "nothing_left", "pair"]
+__all__ = ["kafka", "made", "make", "nothing_left", "pair"]

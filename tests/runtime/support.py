@@ -104,7 +104,7 @@ def log_of(kafka: EmbeddedKafka, topics: Iterable[str]) -> list[Found]:
 
 
 def run_program(
-    program: str, *flags: str, as_file: bool = False, timeout: float = 20
+    program: str, *flags: str, as_file: bool = False, timeout: float = 60
 ) -> subprocess.CompletedProcess[str]:
     """Run a Python program to its end, from a file where others import it; one that hangs fails the test."""
     if not as_file:

@@ -16,10 +16,10 @@ import pytest
 
 from aioproducer import Outcome, Producer, StateError
 from aioproducer.testing import EmbeddedKafka
-from tests.api.test_loops import LOOPS
+from tests.api.lifecycle.test_loops import LOOPS
 from tests.net.conftest import QUICK
+from tests.net.runtime.test_stalls import block
 from tests.net.support import LIMIT, memory_in_use, outcomes, turns, until
-from tests.net.test_stalls import block
 from tests.runtime.stepping import Moment, cancelled_at
 from tests.runtime.support import History, sound, tasks_of_the_library
 from tests.seeds import fresh_seed

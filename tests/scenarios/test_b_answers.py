@@ -36,8 +36,8 @@ from aioproducer._wire.messages.metadata import (
     MetadataResponseTopic,
 )
 from aioproducer.testing import EmbeddedKafka
-from aioproducer.testing.cluster import key_of
-from aioproducer.testing.rules import Fault
+from aioproducer.testing.broker.cluster.cluster import key_of
+from aioproducer.testing.broker.rules import Fault
 from tests.scenarios.support import (
     TOPIC,
     all_acked,

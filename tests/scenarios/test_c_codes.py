@@ -14,12 +14,12 @@ import attrs
 import pytest
 
 from aioproducer import AuthorizationError, BrokerError, Delivery, Outcome, Producer, RecordTooLargeError
-from aioproducer._state.queues import PartitionQueue
+from aioproducer._state.batching.queues import PartitionQueue
 from aioproducer._wire.error_codes import ERRORS
-from aioproducer.testing.batches import BatchHeader, read_header
-from aioproducer.testing.history import SeenBatch
-from aioproducer.testing.producer_state import SEQUENCE_LIMIT, ProducerEntry
-from aioproducer.testing.rules import Fault
+from aioproducer.testing.broker.history import SeenBatch
+from aioproducer.testing.broker.logs.batches import BatchHeader, read_header
+from aioproducer.testing.broker.logs.producer_state import SEQUENCE_LIMIT, ProducerEntry
+from aioproducer.testing.broker.rules import Fault
 from tests.scenarios.support import TOPIC, all_acked, leader, outcomes, produced, scenario, send, stage
 from tests.simulation.world import World
 

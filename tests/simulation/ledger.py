@@ -5,19 +5,28 @@ from __future__ import annotations
 import asyncio
 import heapq
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Final
 
 import attrs
 
-from aioproducer import Delivery, KafkaError, Outcome, Producer
-from aioproducer._core import peek
+from aioproducer import Delivery, DeliveryError, KafkaError, Outcome, Producer, StateError
+from aioproducer._core import BatchDelivery, Sending, peek
 from aioproducer.records import BatchResult
 from tests.judge.history import Headers, Sent, digest_of, refused, told, value_of
 from tests.simulation.loop import SimulatedLoop
 
 MOMENT: Final = 0.02
 """Seconds that an outcome may come after its deadline: a few turns of the loop."""
+
+
+def in_a_moment(loop: SimulatedLoop, check: Callable[..., object], *args: object) -> None:
+    """Look whether something is overdue: a loop that was held up gets a moment for what has arrived meanwhile.
+
+    In two parts: the loop may be held up again within the first.
+    """
+    loop.call_later(MOMENT / 2, loop.call_later, MOMENT / 2, check, *args)
 
 
 @attrs.define(eq=False)
@@ -34,8 +43,28 @@ class Entry:
     place: tuple[int, int] | None = None
     """Partition and offset of a record that a bulk call reported as acknowledged."""
     error: KafkaError | None = None
+    sending: Sending[Any] | None = None
+    """The call of a single record, while it goes on."""
     withdrawn: bool = False
-    """Its caller was cancelled: before it was accepted, or in the turn after."""
+    """The caller of its bulk call was cancelled."""
+
+    @property
+    def accepted(self) -> bool:
+        """Is it known to be accepted?"""
+        if self.sending is not None:
+            return self.sending.delivery is not None
+        return self.delivery is not None or self.place is not None or isinstance(self.error, DeliveryError)
+
+    @property
+    def waits(self) -> bool:
+        """Is it known to be accepted and to have no outcome yet?"""
+        delivery = self.delivery if self.sending is None else self.sending.delivery
+        return delivery is not None and peek(delivery)[0] is Outcome.PENDING
+
+    @property
+    def refused(self) -> bool:
+        """Is it known never to be accepted?"""
+        return self.error is not None and not self.accepted
 
     @property
     def pending(self) -> bool:
@@ -57,6 +86,7 @@ class Ledger:
         # Who has a deadline, by its moment; only for the first there is a timer.
         self._deadlines: list[tuple[float, int, Entry]] = []
         self._watched_from = math.inf
+        self._left: list[tuple[list[Entry], BatchDelivery]] = []
 
     # -- sending
 
@@ -65,17 +95,49 @@ class Ledger:
     ) -> Delivery | None:
         """`send()` of a record that can be recognized; None where it was refused."""
         entry, value = self._enter(topic, filling, arguments)
+        entry.sending = producer.send(topic, value, **arguments)
+        await self._called(entry, producer, arguments)
+        return entry.delivery
+
+    async def send_and_wait(
+        self, producer: Producer[Any, Any], topic: str, filling: bytes = b"", **arguments: Any
+    ) -> None:
+        """`send_and_wait()` likewise; what it raises is noted."""
+        entry, value = self._enter(topic, filling, arguments)
+        entry.sending = producer.send_and_wait(topic, value, **arguments)
+        await self._called(entry, producer, arguments)
+
+    async def send_threadsafe(
+        self, producer: Producer[Any, Any], topic: str, filling: bytes = b"", **arguments: Any
+    ) -> None:
+        """`send_threadsafe()` in a thread that has ended before anything else happens; the call itself is made later."""
+        entry, value = self._enter(topic, filling, arguments)
+        with ThreadPoolExecutor(1) as other:
+            asked = other.submit(producer.send_threadsafe, topic, value, **arguments)
         try:
-            entry.delivery = await producer.send(topic, value, **arguments)
+            written = await asyncio.wrap_future(asked.result())
         except KafkaError as error:
             entry.error = error
-            entry.resolved_at = self.loop.time()
-            return None
+        else:
+            entry.place = (written.partition, written.offset)
+        entry.resolved_at = self.loop.time()
+
+    async def _called(self, entry: Entry, producer: Producer[Any, Any], arguments: Mapping[str, Any]) -> None:
+        sending, failure = entry.sending, None
+        assert sending is not None
+        try:
+            await sending
+        except KafkaError as error:
+            failure = error
         except asyncio.CancelledError:
-            entry.withdrawn = True
+            failure = StateError("its caller was cancelled before it was accepted")
             raise
-        self._accepted(entry, producer, arguments)
-        return entry.delivery
+        finally:
+            entry.delivery, entry.sending = sending.delivery, None
+            if entry.delivery is not None:
+                self._accepted(entry, producer, arguments)
+            else:
+                entry.error, entry.resolved_at = failure, self.loop.time()
 
     def send_nowait(
         self, producer: Producer[Any, Any], topic: str, filling: bytes = b"", **arguments: Any
@@ -97,8 +159,10 @@ class Ledger:
         """`send_batch()` of records that can be recognized; waits until each has its outcome."""
         entered = [self._enter(topic, filling, arguments) for filling in fillings]
         entries = [entry for entry, _ in entered]
+        sending = None
         try:
-            handle = await producer.send_batch(topic, [value for _, value in entered], **arguments)
+            sending = producer.send_batch(topic, [value for _, value in entered], **arguments)
+            handle = await sending
             result = await handle
         except KafkaError as error:
             for entry in entries:
@@ -107,7 +171,18 @@ class Ledger:
         except asyncio.CancelledError:
             for entry in entries:
                 entry.withdrawn = True
+            if sending is not None and sending.delivery is not None:
+                self._left.append((entries, sending.delivery))
             raise
+        self._note_bulk(entries, result)
+
+    async def look_at_what_was_left(self) -> None:
+        """What became of the records of bulk calls whose callers were cancelled; waits until all have their outcome."""
+        while self._left:
+            entries, handle = self._left.pop()
+            self._note_bulk(entries, await handle)
+
+    def _note_bulk(self, entries: Sequence[Entry], result: BatchResult) -> None:
         for index, entry in enumerate(entries):
             self._of_bulk(entry, result, index)
 
@@ -164,9 +239,8 @@ class Ledger:
         deadlines = self._deadlines
         while deadlines and deadlines[0][0] <= moment:
             _, _, entry = heapq.heappop(deadlines)
-            # A loop that was held up gets a moment for what has arrived meanwhile.
             if entry.pending:
-                self.loop.call_later(MOMENT, self._overdue, entry)
+                in_a_moment(self.loop, self._overdue, entry)
         self._watch()
 
     def _overdue(self, entry: Entry) -> None:

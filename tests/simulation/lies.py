@@ -9,13 +9,13 @@ from typing import Any, Final
 
 import attrs
 
-from aioproducer._state.opening import BrokerVersions, negotiated
-from aioproducer._state.transaction_versions import version_for
+from aioproducer._state.connecting.opening import BrokerVersions, negotiated
+from aioproducer._state.transactions.versions import version_for
 from aioproducer._wire.apis import APIS, message_of
 from aioproducer._wire.messages.api_versions import ApiVersion, ApiVersionsResponse
 from aioproducer._wire.messages.declaration import AnyMessage, Field, Message
 from aioproducer._wire.programs import version_range
-from aioproducer.testing.handlers import HANDLERS
+from aioproducer.testing.broker.handlers import HANDLERS
 
 API_VERSIONS: Final = 18
 ID: Final = re.compile(r"(_id|_index|_epoch|^index|^name|^key|_key|^host|^port|_host|_port)$")

@@ -29,6 +29,7 @@ class Storm:
     told: list[str] = attrs.Factory(list)
     apis: tuple[str, ...] = APIS
     """The requests whose answers suffer."""
+    topics: tuple[str, ...] = (TOPIC,)
 
     @property
     def kafka(self) -> EmbeddedKafka:
@@ -44,9 +45,13 @@ class Storm:
         """One of the brokers."""
         return self.world.rng.choice(self.kafka.brokers).id
 
-    def some_partition(self) -> int:
+    def some_topic(self) -> str:
+        """One of the topics."""
+        return self.topics[0] if len(self.topics) == 1 else self.world.rng.choice(self.topics)
+
+    def some_partition(self, topic: str) -> int:
         """One of the partitions."""
-        return self.world.rng.randrange(self.kafka.topics[TOPIC])
+        return self.world.rng.randrange(self.kafka.topics[topic])
 
     async def rage(self, faults: int, seconds: float, kinds: Sequence[Fault] = ()) -> None:
         """So many faults, spread over this time; some of them at once."""
@@ -156,19 +161,21 @@ async def slow_network(storm: Storm) -> None:
 
 async def retriable_errors(storm: Storm) -> None:
     """Errors that pass; some of them after the append."""
+    topic = storm.some_topic()
     rng = storm.world.rng
     code = rng.choice(RETRIABLE)
     times = rng.randrange(1, 30)
-    partition = storm.some_partition() if rng.random() < 0.7 else None
+    partition = storm.some_partition(topic) if rng.random() < 0.7 else None
     append = rng.random() < 0.6 if code in APPENDS_ANYWAY else None
-    storm.kafka.faults.error(code, append=append, times=times, partition=partition, topic=TOPIC)
+    storm.kafka.faults.error(code, append=append, times=times, partition=partition, topic=topic)
 
 
 async def final_errors(storm: Storm) -> None:
     """Errors that do not pass."""
+    topic = storm.some_topic()
     rng = storm.world.rng
     storm.kafka.faults.error(
-        rng.choice(FINAL), times=rng.randrange(1, 4), partition=storm.some_partition(), topic=TOPIC,
+        rng.choice(FINAL), times=rng.randrange(1, 4), partition=storm.some_partition(topic), topic=topic,
         skip=rng.randrange(4),
     )  # fmt: skip
 
@@ -259,42 +266,47 @@ async def broker_moves(storm: Storm) -> None:
 
 async def leaders_move(storm: Storm) -> None:
     """Leaders move, again and again."""
+    topic = storm.some_topic()
     for _ in range(storm.world.rng.randrange(1, 12)):
         up = [broker.id for broker in storm.kafka.brokers if broker.up]
         if up:
-            storm.kafka.faults.move_leader(TOPIC, storm.some_partition(), storm.world.rng.choice(up))
+            storm.kafka.faults.move_leader(topic, storm.some_partition(topic), storm.world.rng.choice(up))
         await asyncio.sleep(storm.world.rng.uniform(0.0, 0.2))
 
 
 async def leaderless(storm: Storm) -> None:
     """A partition has no leader for a while."""
-    partition = storm.some_partition()
-    storm.kafka.faults.move_leader(TOPIC, partition, -1)
+    topic = storm.some_topic()
+    partition = storm.some_partition(topic)
+    storm.kafka.faults.move_leader(topic, partition, -1)
     await storm.a_while()
     up = [broker.id for broker in storm.kafka.brokers if broker.up] or [1]
-    storm.kafka.faults.move_leader(TOPIC, partition, storm.world.rng.choice(up))
+    storm.kafka.faults.move_leader(topic, partition, storm.world.rng.choice(up))
 
 
 async def hidden_topic(storm: Storm) -> None:
     """One broker, or all, leave the topic out of their metadata."""
+    topic = storm.some_topic()
     broker = storm.some_broker() if storm.world.rng.random() < 0.5 else None
-    storm.kafka.faults.hide_topic(TOPIC, broker=broker)
+    storm.kafka.faults.hide_topic(topic, broker=broker)
     await storm.a_while()
-    storm.kafka.faults.show_topic(TOPIC, broker=broker)
+    storm.kafka.faults.show_topic(topic, broker=broker)
 
 
 async def too_few_in_sync(storm: Storm) -> None:
     """Fewer replicas are in sync than the topic asks for."""
-    partition = storm.some_partition()
-    leader = storm.kafka.leader_of(TOPIC, partition)
-    storm.kafka.faults.shrink_isr(TOPIC, partition, leader)
+    topic = storm.some_topic()
+    partition = storm.some_partition(topic)
+    leader = storm.kafka.leader_of(topic, partition)
+    storm.kafka.faults.shrink_isr(topic, partition, leader)
     await storm.a_while()
-    storm.kafka.faults.shrink_isr(TOPIC, partition, 1, 2, 3)
+    storm.kafka.faults.shrink_isr(topic, partition, 1, 2, 3)
 
 
 async def more_partitions(storm: Storm) -> None:
     """The topic grows."""
-    storm.kafka.add_partitions(TOPIC, storm.kafka.topics[TOPIC] + 1)
+    topic = storm.some_topic()
+    storm.kafka.add_partitions(topic, storm.kafka.topics[topic] + 1)
 
 
 # -- the program

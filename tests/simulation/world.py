@@ -175,7 +175,7 @@ def _surroundings(loop: NetworkedLoop, rng: random.Random) -> Iterator[None]:
         mock.patch("aioproducer.producer.Clock", return_value=loop.clock),
         mock.patch("aioproducer.producer.random", chance),
         mock.patch("anyio.to_thread.run_sync", run_sync),
-        mock.patch("aioproducer._net.dialing.look_up", loop.network.look_up),
+        mock.patch("aioproducer._net.connecting.dialing.look_up", loop.network.look_up),
     ):
         yield
 

@@ -18,9 +18,9 @@ from typing import Any, Final
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
 
 from tests.judge.history import Found, Sent, found
-from tests.soak import letters
-from tests.soak.letters import Mark
-from tests.soak.windows import Verdict, Windows
+from tests.soak.judging import letters
+from tests.soak.judging.letters import Mark
+from tests.soak.judging.windows import Verdict, Windows
 
 _BATCH: Final = 5_000
 _POLL: Final = 0.05

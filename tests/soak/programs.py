@@ -12,7 +12,7 @@ from typing import Any, Self
 import attrs
 
 from tests.repo.source import ROOT
-from tests.soak.letters import Mark, of_mark
+from tests.soak.judging.letters import Mark, of_mark
 
 _LONGEST_LINE = 1 << 20
 

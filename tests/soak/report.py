@@ -13,7 +13,7 @@ import attrs
 
 from aioproducer import Outcome
 from tests.soak.gauges import GAUGES, MEGABYTE, Reading, Rows
-from tests.soak.trend import FEWEST, Slope, growth, second_half, slope
+from tests.soak.judging.trend import FEWEST, Slope, growth, second_half, slope
 
 PLACE: Final = Path(__file__).parents[2] / "build" / "checks" / "soak.json"
 

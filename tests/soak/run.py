@@ -19,8 +19,8 @@ from tests.judge.lag import Lag, LagWatch
 from tests.simulation.weather import TOPIC
 from tests.soak import gauges
 from tests.soak.gauges import Reading
-from tests.soak.ledger import Ledger
-from tests.soak.letters import Mark
+from tests.soak.judging.ledger import Ledger
+from tests.soak.judging.letters import Mark
 from tests.soak.programs import Brokers, Court
 from tests.soak.report import RECOVERY, Report, period_line
 from tests.soak.users import TOPICS, VISITS, Town, settings

@@ -13,11 +13,12 @@ import pytest
 
 from aioproducer import Outcome
 from tests.judge.history import Sent
-from tests.soak import gauges, letters
+from tests.soak import gauges
 from tests.soak.gauges import GAUGES, MEGABYTE, Reading
-from tests.soak.letters import Mark
+from tests.soak.judging import letters
+from tests.soak.judging.letters import Mark
+from tests.soak.judging.trend import FEWEST
 from tests.soak.report import Report
-from tests.soak.trend import FEWEST
 from tests.soak.users import Rest
 
 _PERIOD = 10.0

@@ -13,11 +13,11 @@ from aioproducer import Outcome
 from tests.judge.history import Sent
 from tests.seeds import fresh_seed
 from tests.soak.__main__ import plan_of, soaked
-from tests.soak.ledger import Ledger
+from tests.soak.judging.ledger import Ledger
+from tests.soak.judging.trend import FEWEST
 from tests.soak.programs import Brokers
 from tests.soak.report import Report
 from tests.soak.run import Plan, Soak, succeeded
-from tests.soak.trend import FEWEST
 
 HOUR = 3600.0
 

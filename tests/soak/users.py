@@ -14,7 +14,7 @@ from aioproducer import BatchDelivery, Delivery, Producer
 from aioproducer.errors import KafkaError, MetadataTimeoutError
 from tests.judge.history import Headers
 from tests.simulation.weather import TOPIC
-from tests.soak.ledger import Ledger
+from tests.soak.judging.ledger import Ledger
 
 PURGED: Final = "purged"
 THREADS: Final = "threads"

@@ -9,7 +9,7 @@ from pyspark.errors import AnalysisException, PySparkException
 
 from aioproducer import list_transactions
 from aioproducer.spark import register
-from tests.spark.faulty import LostBehindSink
+from tests.spark.exactly_once.faulty import LostBehindSink
 from tests.spark.rows import committed, failing, numbered, numbers, once
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from aioproducer.spark import foreach_batch, write
-from tests.repo.document_code import blocks
+from tests.repo.documents.document_code import blocks
 from tests.repo.source import ROOT
 from tests.spark.rows import committed, numbered
 
@@ -47,8 +47,10 @@ def test_the_code_of_the_page(
             lines if "writeStream" in source else df.selectExpr("customer as key", "value", "customer")
         )
         exec(compile(source, f"docs/spark.md, block {number}", "exec"), names)
+        # The audit of a later block reads what the streams of this one write.
+        for query in spark.streams.active:
+            query.processAllAvailable()
     for query in spark.streams.active:
-        query.processAllAvailable()
         query.stop()
     assert len(committed(options)) == 10 + 2 + 10 + 2 + 10
     verdict = names["verdict"]

@@ -11,10 +11,12 @@ from typing import Any
 import pytest
 
 from aioproducer import ConfigurationError
+from aioproducer.spark import foreach_batch, write
 from aioproducer.spark.interpreter import name_another_python, warn_of_another_python
 from aioproducer.spark.preflight import check_kafka
+from aioproducer.spark.source import KafkaSink
 from aioproducer.testing import EmbeddedKafka
-from tests.spark.attempts import TOPIC, options_for
+from tests.spark.exactly_once.attempts import SCHEMA, TOPIC, options_for
 
 
 async def test_a_missing_right_is_not_a_missing_topic(kafka: EmbeddedKafka) -> None:
@@ -31,6 +33,35 @@ async def test_a_missing_right_is_not_a_missing_topic(kafka: EmbeddedKafka) -> N
     ) as caught:
         await asyncio.to_thread(check_kafka, options_for(kafka, topic="missing"))
     assert "grant" not in str(caught.value)
+
+
+KAFKA_NOT_ASKED = {"kafka.bootstrap.servers": "localhost:1", "topic": TOPIC, "delivery": "exactly-once"}
+
+
+def test_an_id_of_the_other_kind_is_refused() -> None:
+    """A batch with a sink.id would be written again each time that it is run, and a stream would not be known by its write.id."""
+    frame: Any = SimpleNamespace(schema=SCHEMA)
+    for_streams = KAFKA_NOT_ASKED | {"sink.id": "orders"}
+    for_batches = KAFKA_NOT_ASKED | {"write.id": "orders"}
+    with pytest.raises(ConfigurationError, match=r"sink\.id is for streams: .* 'write\.id'"):
+        KafkaSink(for_streams).writer(SCHEMA, overwrite=False)
+    with pytest.raises(ConfigurationError, match=r"sink\.id is for streams: .* epoch="):
+        write(frame, for_streams)
+    with pytest.raises(ConfigurationError, match=r"write\.id is for batches: .* 'sink\.id'"):
+        KafkaSink(for_batches).streamWriter(SCHEMA, overwrite=False)
+    with pytest.raises(ConfigurationError, match=r"write\.id is for batches"):
+        write(frame, for_batches, epoch=("orders", 0))
+    with pytest.raises(ConfigurationError, match=r"write\.id is for batches"):
+        foreach_batch(SimpleNamespace(), frame, for_batches)  # type: ignore[arg-type]
+
+
+def test_an_epoch_that_cannot_be_kept_is_refused() -> None:
+    """At least once it would be written each time, and with two names it is not certain by which it is known."""
+    frame: Any = SimpleNamespace(schema=SCHEMA)
+    with pytest.raises(ConfigurationError, match="is for delivery=exactly-once"):
+        write(frame, KAFKA_NOT_ASKED | {"delivery": "at-least-once"}, epoch=("orders", 0))
+    with pytest.raises(ConfigurationError, match="name the same work differently"):
+        write(frame, KAFKA_NOT_ASKED | {"sink.id": "others"}, epoch=("orders", 0))
 
 
 def test_another_python_is_named(tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ from pyspark.errors import StreamingQueryException
 from aioproducer import ConfigurationError
 from aioproducer.spark import foreach_batch, write
 from tests.spark.clusters.page import program
-from tests.spark.epochs import FILES, ROWS, counts, folder_of_epochs
+from tests.spark.exactly_once.epochs import FILES, ROWS, counts, folder_of_epochs
 from tests.spark.rows import committed, forget_last_commit, numbers, once
 
 if TYPE_CHECKING:

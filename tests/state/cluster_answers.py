@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from aioproducer._state.backoff import Backoff
-from aioproducer._state.metadata import MetadataView
+from aioproducer._state.cluster.metadata import MetadataView
 from aioproducer._wire.messages.metadata import (
     MetadataResponse,
     MetadataResponseBroker,

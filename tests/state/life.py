@@ -8,8 +8,8 @@ from collections.abc import Sequence
 import attrs
 
 from aioproducer._core import Delivery
-from aioproducer._state.accumulator import Limits
-from aioproducer._state.batches import QueuedBatch
+from aioproducer._state.batching.accumulator import Limits
+from aioproducer._state.batching.batches import QueuedBatch
 from aioproducer._wire.compression import compress
 from aioproducer.outcome import Outcome
 from tests.state.machines import DELIVERY_TIMEOUT, LINGER, Call, Machines, read_batch

@@ -11,19 +11,19 @@ import attrs
 from crc32c import crc32c
 
 from aioproducer._core import APPENDED, Budget, Delivery, ManualClock, SendPath
-from aioproducer._state.accumulator import Accumulator, Limits
-from aioproducer._state.admission import Admission, ReadyRecord, Waiting
+from aioproducer._state.admission.lines import Admission, ReadyRecord, Waiting
 from aioproducer._state.backoff import Backoff
-from aioproducer._state.batches import QueuedBatch
-from aioproducer._state.coordinated_identity import CoordinatedIdentity
-from aioproducer._state.facts import NO_TOPIC_ID
-from aioproducer._state.flushing import Flush
-from aioproducer._state.identities import sequences_of
-from aioproducer._state.own_identity import OwnIdentity
-from aioproducer._state.queues import NodeQueue, PartitionQueue, TopicQueues
-from aioproducer._state.sequences import Sequences
-from aioproducer._state.settlement import PartitionAnswer, Settlement
-from aioproducer._state.tally import Tally
+from aioproducer._state.batching.accumulator import Accumulator, Limits
+from aioproducer._state.batching.batches import QueuedBatch
+from aioproducer._state.batching.flushing import Flush
+from aioproducer._state.batching.queues import NodeQueue, PartitionQueue, TopicQueues
+from aioproducer._state.batching.sequences import Sequences
+from aioproducer._state.cluster.facts import NO_TOPIC_ID
+from aioproducer._state.delivery.settlement import PartitionAnswer, Settlement
+from aioproducer._state.delivery.tally import Tally
+from aioproducer._state.identity.choice import sequences_of
+from aioproducer._state.identity.coordinated import CoordinatedIdentity
+from aioproducer._state.identity.own import OwnIdentity
 from aioproducer._wire.compression import decompress
 from aioproducer.errors import KafkaError, ProtocolError
 

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import asyncio
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from aioproducer._wire.error_codes import ERRORS
 from aioproducer._wire.messages.metadata import MetadataRequest, MetadataRequestTopic
 from aioproducer.testing import EmbeddedKafka, SeenBatch, StoredRecord
-from aioproducer.testing.codes import Code, code_of
-from aioproducer.testing.records import NewRecord, write_batch
+from aioproducer.testing.broker.codes import Code, code_of
+from aioproducer.testing.broker.logs.records import NewRecord, write_batch
 from tests.contract.batches import plain, sequenced
 from tests.contract.client import WireClient
 
@@ -160,10 +161,26 @@ async def test_starting_twice_is_refused(kafka: EmbeddedKafka) -> None:
         await kafka.start()
 
 
-def test_no_brokers_are_no_cluster() -> None:
-    """At least one is needed."""
-    with pytest.raises(ValueError, match="brokers=0"):
-        EmbeddedKafka(brokers=0)
+@pytest.mark.parametrize(
+    ("given", "told"),
+    [
+        ({"brokers": 0}, "brokers=0: it must be a whole number from 1 to"),
+        ({"brokers": "3"}, "brokers='3': "),
+        ({"brokers": True}, "brokers=True: "),
+        ({"port": 70_000}, "port=70000: it must be a whole number from 0 to 65535"),
+        ({"port": -1}, "port=-1: "),
+        ({"port": "9092"}, "port='9092': "),
+        ({"port": 65_534, "brokers": 3}, "port=65534: it must be a whole number from 0 to 65533"),
+        ({"default_partitions": 0}, "default_partitions=0: it must be a whole number from 1 to 100000"),
+        ({"default_partitions": "3"}, "default_partitions='3': "),
+        ({"default_partitions": 100_001}, "default_partitions=100001: "),
+    ],
+)
+def test_impossible_clusters_are_refused(given: dict[str, Any], told: str) -> None:
+    """The constructor refuses a number of brokers, a port or a number of partitions that cannot be."""
+    with pytest.raises(ValueError, match="must be a whole number") as refused:
+        EmbeddedKafka(**given)
+    assert str(refused.value).startswith(told)
 
 
 async def test_a_request_that_is_too_long_ends_the_connection() -> None:
@@ -197,12 +214,12 @@ def test_each_api_has_a_file_that_says_what_it_does() -> None:
     """One module for each API, whose docstring begins with Kafka's name of it."""
     import importlib
 
-    from aioproducer.testing.handlers import HANDLERS
+    from aioproducer.testing.broker.handlers import HANDLERS
 
-    folder = Path(__file__).parents[2] / "aioproducer" / "testing" / "handlers"
+    folder = Path(__file__).parents[2] / "aioproducer" / "testing" / "broker" / "handlers"
     modules = {path.stem for path in folder.glob("*.py")} - {"__init__"}
     docs = {
-        name: importlib.import_module(f"aioproducer.testing.handlers.{name}").__doc__ or ""
+        name: importlib.import_module(f"aioproducer.testing.broker.handlers.{name}").__doc__ or ""
         for name in modules
     }
     assert sorted(doc.split(":")[0] for doc in docs.values()) == sorted(h.name for h in HANDLERS.values())

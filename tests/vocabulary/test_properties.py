@@ -318,3 +318,10 @@ def test_no_value_is_looked_up_elsewhere(monkeypatch: pytest.MonkeyPatch) -> Non
     monkeypatch.setenv("HOST", "elsewhere")
     config = ProducerConfig.from_properties({**SERVER, "client.id": "${env:HOST} $HOST"})
     assert config.client_id == "${env:HOST} $HOST"
+
+
+@pytest.mark.parametrize("given", [5, None, b"client.properties", [("acks", "all")]])
+def test_neither_a_mapping_nor_a_path(given: Any) -> None:
+    """It is refused like every other setting that makes no sense."""
+    with pytest.raises(ConfigurationError, match=f"not {type(given).__name__}"):
+        ProducerConfig.from_properties(given)

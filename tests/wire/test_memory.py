@@ -27,7 +27,7 @@ from aioproducer._wire.messages.produce import (
     TopicProduceResponse,
 )
 from aioproducer._wire.messages.sasl_authenticate import SaslAuthenticateRequest
-from tests.wire.random_messages import message_versions, random_message
+from tests.wire.messages.random_messages import message_versions, random_message
 
 ROCKET = "\U0001f680"
 WIDEST_TEXT = "x" * 32763 + ROCKET  # one character of four bytes makes CPython store all with four

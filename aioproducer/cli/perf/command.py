@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import uuid
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,16 +11,16 @@ import click
 
 from aioproducer import ProducerConfig
 from aioproducer.cli.connecting import checked_topic, configuration, pairs, wait_option
-from aioproducer.cli.escapes import unescaped
-from aioproducer.cli.numbers import Whole
+from aioproducer.cli.files import to_be_drawn
 from aioproducer.cli.perf.payloads import growing_numbers, payloads_of, random_payloads, read_payloads
 from aioproducer.cli.perf.run import Job, perf
 from aioproducer.cli.running import run_to_end
-from aioproducer.cli.screen import Screen
+from aioproducer.cli.terminal.escapes import unescaped
+from aioproducer.cli.terminal.numbers import MOST_INT, MOST_LONG, Real, Whole
+from aioproducer.cli.terminal.screen import Screen
 
 FILE = click.Path(exists=True, dir_okay=False, readable=True, path_type=Path)
 TAKE_MANY = ("--command-property", "--producer-props")
-PLOTS = (".png", ".svg")
 # The defaults of Kafka's tool: ProducerPerformance.DEFAULT_TRANSACTION_ID_PREFIX, DEFAULT_TRANSACTION_DURATION_MS.
 ID_PREFIX = "performance-producer-"
 DURATION_MS = 3000
@@ -59,24 +58,11 @@ def _repeated(args: list[str]) -> Iterator[str]:
         yield arg
 
 
-def _plot(_: click.Context, option: click.Parameter, path: Path | None) -> Path | None:
-    """Checked before a long run, not after it."""
-    if path is None:
-        return None
-    if path.suffix.lower() not in PLOTS:
-        raise click.BadParameter(f"'{path}' ends neither in .png nor in .svg", param=option)
-    if not path.parent.is_dir():
-        raise click.BadParameter(f"there is no folder '{path.parent}'", param=option)
-    if importlib.util.find_spec("matplotlib") is None:
-        raise click.BadParameter("needs matplotlib: pip install 'aioproducer[cli]'", param=option)
-    return path
-
-
 @click.command(cls=KafkasWay, epilog=EPILOG)
 @click.option("--bootstrap-server", metavar="HOST:PORT,...", help="Brokers to ask first.")
 @click.option("--embedded", is_flag=True, help="Measure with an embedded Kafka in this process instead.")
 @click.option("--topic", required=True, callback=checked_topic, help="Where to send.")
-@click.option("--num-records", metavar="N", required=True, type=Whole(1), help="How many to send.")
+@click.option("--num-records", metavar="N", required=True, type=Whole(1, MOST_LONG), help="How many to send.")
 @click.option(
     "--record-size", metavar="BYTES", type=Whole(1, LARGEST), help="Send random letters of this size,"
 )
@@ -91,7 +77,11 @@ def _plot(_: click.Context, option: click.Parameter, path: Path | None) -> Path 
     help="What stands between the payloads of the file.",
 )
 @click.option(
-    "--throughput", metavar="RATE", required=True, type=float, help="At most so many records/s; -1: no limit."
+    "--throughput",
+    metavar="RATE",
+    required=True,
+    type=Real(),
+    help="At most so many records/s; -1: no limit.",
 )
 @click.option(
     "--command-property",
@@ -110,7 +100,7 @@ def _plot(_: click.Context, option: click.Parameter, path: Path | None) -> Path 
 @click.option(
     "--reporting-interval",
     metavar="MS",
-    type=Whole(1),
+    type=Whole(1, MOST_INT),
     default=5000,
     show_default=True,
     help="Print a line so often.",
@@ -123,7 +113,7 @@ def _plot(_: click.Context, option: click.Parameter, path: Path | None) -> Path 
 @click.option(
     "--transaction-duration-ms",
     metavar="MS",
-    type=Whole(1),
+    type=Whole(1, MOST_INT),
     help=f"Commit a transaction at this age (default {DURATION_MS}); without an id, under a random one.",
 )
 @click.option(
@@ -132,8 +122,8 @@ def _plot(_: click.Context, option: click.Parameter, path: Path | None) -> Path 
 @click.option(
     "--plot",
     metavar="FILE",
-    callback=_plot,
-    type=click.Path(dir_okay=False, writable=True, path_type=Path),
+    callback=to_be_drawn,
+    type=click.Path(dir_okay=False, path_type=Path),
     help="Draw throughput and latency over time into a .png or .svg.",
 )
 @wait_option

@@ -17,7 +17,7 @@ from aioproducer.cli.perf.measuring import Measure
 from aioproducer.cli.perf.pace import Pace
 from aioproducer.cli.perf.transacting import Transactions
 from aioproducer.cli.running import Stop, every, heeding_signals
-from aioproducer.cli.screen import Meter, Screen
+from aioproducer.cli.terminal.screen import Meter, Screen
 
 LOOK_EVERY = 0.1
 

@@ -10,14 +10,14 @@ import click
 
 from aioproducer import ProducerConfig
 from aioproducer.cli.connecting import checked_topic, configuration, pair, pairs, wait_option
-from aioproducer.cli.escapes import unescaped
-from aioproducer.cli.numbers import Whole
 from aioproducer.cli.produce.json_lines import JsonLines
 from aioproducer.cli.produce.reading_lines import Defaults, Format, Headers, Lines
 from aioproducer.cli.produce.run import Job, produce
 from aioproducer.cli.produce.sources import Source
 from aioproducer.cli.running import run_to_end
-from aioproducer.cli.screen import Screen
+from aioproducer.cli.terminal.escapes import unescaped
+from aioproducer.cli.terminal.numbers import Whole
+from aioproducer.cli.terminal.screen import Screen
 
 FILE = click.Path(exists=True, dir_okay=False, readable=True)
 ONLY_FOR_LINES = ("key_separator", "null_marker", "skip_empty")

@@ -14,7 +14,7 @@ from aioproducer.cli.produce.feed import Account, Feed
 from aioproducer.cli.produce.reading_lines import Format
 from aioproducer.cli.produce.sources import Source, bytes_on_stdin
 from aioproducer.cli.running import Stop, every, heeding_signals
-from aioproducer.cli.screen import Screen
+from aioproducer.cli.terminal.screen import Screen
 
 LOOK_EVERY = 0.1
 

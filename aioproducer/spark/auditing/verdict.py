@@ -95,8 +95,13 @@ def judge(
     disagreements = [
         line for source in sorted({*seen, *counted}) for line in _disagreement(source, seen, counted, wanted)
     ]
-    problems += disagreements
     sums = {kind: sum(getattr(piece, f"{kind}_count") for piece in found) for kind in KINDS}
+    altered = {source: one.altered for source, one in sorted(counted.items()) if one.altered}
+    if sum(altered.values()) != sums["altered"]:
+        disagreements.append(
+            f"the two methods do not agree: {sums['altered']:,} altered, and by the other {altered or 'none'}"
+        )
+    problems += disagreements
     for kind in KINDS:
         problems += [_places(kind, piece) for piece in found if getattr(piece, kind)]
     return Verdict(
@@ -138,6 +143,11 @@ def _of_source(source: str, seen: Seen, counted: Counted | None, wanted: int) ->
     if counted is not None and counted.distinct < wanted:
         lines.append(
             f"source {source!r}: {wanted - counted.distinct:,} of {wanted:,} lost: sequences {_some(counted.lost)}"
+        )
+    if counted is not None and counted.most >= wanted:
+        lines.append(
+            f"source {source!r}: sequences up to {counted.most:,} are there, and {wanted:,} were expected: what is lost "
+            "among those is not counted"
         )
     if counted is not None and counted.records > counted.distinct:
         copies = ", ".join(f"{sequence} ({copies} times)" for sequence, copies in counted.doubled.items())

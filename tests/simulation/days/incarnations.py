@@ -7,10 +7,10 @@ from collections.abc import Iterable, Iterator, Sequence
 import attrs
 
 from aioproducer.testing import EmbeddedKafka
-from aioproducer.testing.batches import CONTROL, read_header
-from aioproducer.testing.log import StoredBatch
-from aioproducer.testing.records import StoredRecord, parse_batch
-from aioproducer.testing.topics import Topic
+from aioproducer.testing.broker.cluster.topics import Topic
+from aioproducer.testing.broker.logs.batches import CONTROL, read_header
+from aioproducer.testing.broker.logs.log import StoredBatch
+from aioproducer.testing.broker.logs.records import StoredRecord, parse_batch
 from tests.judge.history import Found, Sent, found, number_of
 
 

@@ -13,8 +13,8 @@ from aioproducer._wire.messages.metadata import (
     MetadataResponsePartition,
     MetadataResponseTopic,
 )
-from aioproducer.testing.codes import Code
-from aioproducer.testing.topics import Partition, Topic
+from aioproducer.testing.broker.cluster.topics import Partition, Topic
+from aioproducer.testing.broker.codes import Code
 from tests.simulation.world import World
 
 Picture = Mapping[str, MetadataResponseTopic]

@@ -17,7 +17,7 @@ from aioproducer import (
     StateError,
     TransactionTimeoutError,
 )
-from aioproducer.testing.topics import Topic
+from aioproducer.testing.broker.cluster.topics import Topic
 from tests.judge.history import number_of, value_of
 from tests.judge.transactions import Fate, Place, Seen, Told, judge_transactions
 from tests.simulation.days.incarnations import Incarnations, full_name

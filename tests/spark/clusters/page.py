@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Final
 
-from tests.repo.document_code import Kind, blocks
+from tests.repo.documents.document_code import Kind, blocks
 from tests.repo.source import ROOT
 
 __all__ = ["ROWS", "program", "write_program"]

@@ -16,7 +16,7 @@ from tests.spark.clusters.daemon import Daemon
 from tests.spark.clusters.page import ROWS as ROWS_OF_THE_PAGE
 from tests.spark.clusters.page import write_program
 from tests.spark.clusters.standalone import SPARK_HOME, START_LIMIT, clean_environment, run_to_the_end
-from tests.spark.epochs import ROWS, folder_of_epochs
+from tests.spark.exactly_once.epochs import ROWS, folder_of_epochs
 from tests.spark.rows import committed, numbers, once
 from tools.one_check import QUICK_SPARK
 

@@ -13,8 +13,8 @@ import pytest
 from tests.spark.clusters.packing import pack_environment, zip_package
 from tests.spark.clusters.page import ROWS, write_program
 from tests.spark.clusters.standalone import StandaloneCluster
-from tests.spark.epochs import ROWS as ROWS_OF_A_FILE
-from tests.spark.epochs import folder_of_epochs
+from tests.spark.exactly_once.epochs import ROWS as ROWS_OF_A_FILE
+from tests.spark.exactly_once.epochs import folder_of_epochs
 from tests.spark.rows import committed, numbers, once
 
 if TYPE_CHECKING:

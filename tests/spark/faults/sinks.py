@@ -17,13 +17,13 @@ from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowW
 from pyspark.sql.types import StructType
 
 from aioproducer import ProducerConfig, TransactionHandle
-from aioproducer.spark import jobs
+from aioproducer.spark.exactly_once import jobs
 from aioproducer.spark.facts import TaskFacts
+from aioproducer.spark.shipping.worker import this_worker
 from aioproducer.spark.source import KafkaSink, Message
-from aioproducer.spark.worker import this_worker
+from tests.spark.exactly_once.faulty import first_time
 from tests.spark.faults.diary import Diary, Entry
 from tests.spark.faults.injected import Fault, Faults
-from tests.spark.faulty import first_time
 
 __all__ = [
     "AT_LEAST_ONCE",

@@ -11,8 +11,8 @@ import pytest
 from pyspark.errors import StreamingQueryException
 
 from aioproducer.spark import audit
-from tests.spark.epochs import ROWS as ROWS_OF_AN_EPOCH
-from tests.spark.epochs import folder_of_epochs
+from tests.spark.exactly_once.epochs import ROWS as ROWS_OF_AN_EPOCH
+from tests.spark.exactly_once.epochs import folder_of_epochs
 from tests.spark.rows import (
     committed,
     expected_of_a_stream,

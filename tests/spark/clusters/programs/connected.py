@@ -12,7 +12,7 @@ from pyspark.sql import SparkSession
 from aioproducer import ConfigurationError
 from aioproducer.spark import audit, foreach_batch, register, write
 from aioproducer.spark.auditing import marked
-from tests.spark.epochs import counts
+from tests.spark.exactly_once.epochs import counts
 from tests.spark.rows import forget_last_commit
 
 if TYPE_CHECKING:

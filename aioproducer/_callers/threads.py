@@ -1,0 +1,101 @@
+"""Work that another thread hands over to an event loop, whose future ends also when the loop ends first; and what no other
+thread may do.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import concurrent.futures
+import weakref
+from asyncio.events import _get_running_loop  # asyncio's own low-level form: None where no loop runs
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
+
+from aioproducer.errors import StateError
+from aioproducer.outcome import Outcome
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
+__all__ = ["require_loop", "run_in_loop"]
+
+T = TypeVar("T")
+
+
+def require_loop(loop: asyncio.AbstractEventLoop | None) -> None:
+    """Raise unless this loop runs here: another thread would change what the loop reads at the same moment."""
+    if _get_running_loop() is not loop:
+        raise StateError(
+            "try_cancel() belongs to the event loop of the producer: call it there, from another thread by "
+            "loop.call_soon_threadsafe(delivery.try_cancel)"
+        )
+
+
+def run_in_loop(
+    loop: asyncio.AbstractEventLoop, work: Callable[[], Awaitable[T]]
+) -> concurrent.futures.Future[T]:
+    """Call and await `work` in this loop. Cancelling the future cancels it; a closed loop is a `StateError`."""
+    handed_over = _HandedOver(loop, work)
+    try:
+        loop.call_soon_threadsafe(handed_over)
+    except RuntimeError as error:
+        handed_over.begun = True
+        raise StateError("the event loop of the producer is closed", cause=error) from error
+    return handed_over.future
+
+
+class _HandedOver(Generic[T]):
+    """A callback of the loop. A loop that is closed drops it, and with it the task that it has begun."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, work: Callable[[], Awaitable[T]]) -> None:
+        self.future: concurrent.futures.Future[T] = concurrent.futures.Future()
+        self.begun = False
+        self._loop = loop
+        self._work = work
+
+    def __call__(self) -> None:
+        self.begun = True
+        if self.future.cancelled():
+            # Who waits for several futures at a time learns of it only now.
+            self.future.set_running_or_notify_cancel()
+        else:
+            # Weakly, or who keeps the future would keep a task whose loop was closed, and it would never end.
+            task = weakref.ref(self._loop.create_task(_awaited(self._work, self.future)))
+            loop = self._loop
+            self.future.add_done_callback(lambda future: _cancel(future, task(), loop))
+
+    def __del__(self) -> None:
+        if not self.begun:
+            _end(self.future, StateError("the event loop ended before the record was looked at"))
+
+
+async def _awaited(work: Callable[[], Awaitable[T]], future: concurrent.futures.Future[T]) -> None:
+    try:
+        result = await work()
+    except asyncio.CancelledError:
+        future.cancel()
+        future.set_running_or_notify_cancel()
+        raise
+    except GeneratorExit:
+        text = "the event loop ended before the outcome of the record was known"
+        _end(future, StateError(text, outcome=Outcome.UNKNOWN))
+        raise
+    except BaseException as error:
+        _end(future, error)
+        if isinstance(error, (KeyboardInterrupt, SystemExit)):
+            raise
+    else:
+        if future.set_running_or_notify_cancel():
+            future.set_result(result)
+
+
+def _end(future: concurrent.futures.Future[Any], error: BaseException) -> None:
+    if future.set_running_or_notify_cancel():
+        future.set_exception(error)
+
+
+def _cancel(
+    future: concurrent.futures.Future[Any], task: asyncio.Task[None] | None, loop: asyncio.AbstractEventLoop
+) -> None:
+    """Called in the thread that cancels the future, or in the loop when the future has its result."""
+    if task is not None and future.cancelled() and not loop.is_closed():
+        loop.call_soon_threadsafe(task.cancel)

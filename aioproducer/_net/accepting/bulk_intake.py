@@ -1,0 +1,298 @@
+"""Bulk sends: columns of records, checked and prepared, into the same lines as single ones."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from aioproducer._callers.refusals import Reading, refusal_of
+from aioproducer._core import BatchDelivery, Column, sending_of
+from aioproducer._net.accepting.columns import BulkCall, taken_over
+from aioproducer._net.accepting.intake import Call, times_of_call
+from aioproducer._net.accepting.pending import Pending
+from aioproducer._state.admission.bulk import BulkWaiting, Columns
+from aioproducer._state.admission.checking import (
+    checked_bytes,
+    checked_headers,
+    checked_partition,
+    checked_timestamp,
+)
+from aioproducer.errors import KafkaError, RecordError
+from aioproducer.interceptors import run_on_acknowledgement
+from aioproducer.outcome import Outcome
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from aioproducer._core import Sending
+    from aioproducer._net.accepting.columns import Items
+    from aioproducer._net.accepting.intake import Intake
+    from aioproducer._state.admission.bulk import BulkAppender
+    from aioproducer._state.admission.lines import ReadyRecord
+    from aioproducer.records import Record
+
+
+T = TypeVar("T")
+
+
+class BulkIntake:
+    """Prepares the columns of bulk sends and puts them into the line of their topic."""
+
+    def __init__(self, intake: Intake, appender: BulkAppender) -> None:
+        self.intake = intake
+        self.appender = appender
+        self.loop = intake.loop
+        # True when nothing of the user's has to see each record.
+        self.plain = intake.plain and intake.partitioner is None
+
+    def take(self, *arguments: object) -> Sending[BatchDelivery]:
+        """Give a `send_batch` its place; the result tells when all of its records are accepted or refused."""
+        with Reading(arguments[0]):
+            call = taken_over(*arguments, as_columns=self.plain)
+        pending = Pending(self.loop, self.intake.pace, self.intake.log)
+        delivery = pending.delivery = BatchDelivery(call.topic, call.total, self.loop)
+        # As for a single record.
+        sending: Sending[BatchDelivery] = sending_of(pending)
+        try:
+            self._take(call, pending, delivery)
+        except BaseException:
+            sending.close()
+            pending.withdraw()
+            raise
+        return sending
+
+    def _take(self, call: BulkCall, pending: Pending, delivery: BatchDelivery) -> None:
+        intake = self.intake
+        topic = call.topic
+        if not call.total:
+            pending.finish()
+            return
+        waiting = self._waiting(topic, delivery, pending, call.timeout)
+        pending.on_withdraw = lambda: self._withdraw(waiting)
+        records = None
+        if intake.waits_for_serializers:
+            intake.preparing.check(topic)
+            records = self._each(call, waiting, intake.taken_over)
+        else:
+            with Reading(topic):
+                waiting.columns = self._columns(call, waiting)
+            if not intake.admission.knows(topic):
+                waiting.refuse_too_large(intake.engine.accumulator)
+        intake.usable()
+        if delivery.done():
+            # All were refused: nothing is left that could wait.
+            pending.finish()
+            return
+        intake.admission.join(waiting, self.loop.time())
+        if records is not None and not waiting.ended:
+            intake.preparing.start(self._prepare_later(waiting, records), waiting)
+
+    def _waiting(
+        self, topic: str, delivery: BatchDelivery, pending: Pending, timeout: float | None
+    ) -> BulkWaiting:
+        intake = self.intake
+        now = self.loop.time()
+
+        interceptors = intake.interceptors
+        gone: set[int] = set()
+
+        def refused(at: int, error: KafkaError) -> None:
+            if at not in gone:
+                gone.add(at)
+                if waiting.left:
+                    delivery.refuse(at, error)
+                else:
+                    self._refuse(delivery, at, error)
+                if interceptors:
+                    run_on_acknowledgement(interceptors, None, error, intake.log)
+
+        def finished(error: KafkaError | None = None) -> None:
+            if error is not None:
+                waiting.refuse_rest(error)
+            pending.finish()
+
+        def again() -> None:
+            self.loop.call_soon(lambda: intake.admission.advance(topic, self.loop.time()))
+
+        patience = intake.max_block
+        asked_at, give_up_at, record_deadline = times_of_call(now, patience, timeout)
+        waiting = BulkWaiting(
+            topic=topic,
+            record=None,
+            asked_at=asked_at,
+            give_up_at=give_up_at,
+            record_deadline=record_deadline,
+            on_accepted=_never,
+            on_refused=finished,
+            on_done=finished,
+            on_refusal=refused,
+            on_left=self._withdraw,
+            on_each=intake.watch if interceptors else None,
+            choose=intake.choose if intake.partitioner is not None else None,
+            again=again,
+            delivery=delivery,
+            columns=None,
+            appender=self.appender,
+            max_block=patience if timeout is None else min(patience, timeout),
+        )
+        return waiting
+
+    def _refuse(self, delivery: BatchDelivery, at: int, error: KafkaError) -> None:
+        self.intake.engine.refused(error)
+        delivery.refuse(at, error)
+
+    def _withdraw(self, waiting: BulkWaiting) -> None:
+        waiting.left = True
+        if waiting.is_being_placed:
+            # What has its place by the end of that keeps it, and the rest is withdrawn then.
+            return
+        error = RecordError(
+            "the wait for send_batch() was cancelled before this record was accepted",
+            topic=waiting.topic,
+            outcome=Outcome.NOT_WRITTEN,
+            retriable=True,
+        )
+        # First of all: interceptors are told of each, and may do anything.
+        self.intake.admission.withdraw(waiting, self.loop.time())
+        waiting.refuse_rest(error)
+
+    # -- preparing
+
+    def _columns(self, call: BulkCall, waiting: BulkWaiting) -> Columns:
+        if self.plain:
+            return self._plain_columns(call, waiting.delivery)
+        return self._gathered(self._each(call, waiting, self.intake.prepared))
+
+    def _each(
+        self, call: BulkCall, waiting: BulkWaiting, read: Callable[[Record[Any, Any]], T]
+    ) -> list[T | None]:
+        """What is made of each record, None for those that are refused."""
+        made: list[T | None] = []
+        for at, single in enumerate(calls_of(call)):
+            one = None
+            try:
+                with Reading(call.topic):
+                    one = read(self._intercepted(single))
+            except KafkaError as error:
+                waiting.on_refusal(at, error)
+            made.append(one)
+        return made
+
+    async def _prepare_later(self, waiting: BulkWaiting, records: list[Record[Any, Any] | None]) -> None:
+        made: list[ReadyRecord | None] = []
+        if waiting.ended:
+            # As for a single record.
+            return
+        try:
+            for at, record in enumerate(records):
+                made.append(None if record is None else await self._made_later(waiting, at, record))
+        except BaseException as error:  # noqa: BLE001  # raised again where it ends more than the call
+            self.intake.not_prepared(waiting, error)
+        waiting.stop_preparing = None
+        if not waiting.ended:
+            waiting.columns = self._gathered(made)
+            if waiting.delivery.done():
+                self.intake.admission.done(waiting)
+        self.intake.admission.advance(waiting.topic, self.loop.time())
+
+    async def _made_later(
+        self, waiting: BulkWaiting, at: int, record: Record[Any, Any]
+    ) -> ReadyRecord | None:
+        try:
+            return await self.intake.prepared_later(record)
+        except (KeyboardInterrupt, SystemExit):
+            raise
+        except BaseException as error:
+            if waiting.ended:
+                # Cancelled with the call: none of the others will be sent either.
+                raise
+            waiting.on_refusal(at, refusal_of(error, waiting.topic))
+            return None
+
+    def _intercepted(self, single: Call) -> Record[Any, Any]:
+        record = self.intake.intercepted(single)
+        if record.topic != single.topic:
+            text = "an interceptor may not move a record of send_batch() to another topic"
+            raise RecordError(text, topic=single.topic)
+        return record
+
+    def _gathered(self, records: list[ReadyRecord | None]) -> Columns:
+        wall = self.intake.engine.wall_ms
+        stamped = any(record is not None and record.timestamp is not None for record in records)
+        return Columns(
+            values=Column.of_items([None if r is None else r.value for r in records]),
+            keys=Column.of_items([None if r is None else r.key for r in records]),
+            partitions=[None if r is None else r.partition for r in records],
+            timestamps=Column.of_items(
+                [wall() if r is None or r.timestamp is None else r.timestamp for r in records]
+            )
+            if stamped
+            else None,
+            headers=[None if r is None else r.headers for r in records],
+            refused=frozenset(at for at, record in enumerate(records) if record is None),
+        )
+
+    def _plain_columns(self, call: BulkCall, delivery: BatchDelivery) -> Columns:
+        topic = call.topic
+        return Columns(
+            values=self._bytes_column("value", call.values, topic, delivery),
+            keys=None if call.keys is None else self._bytes_column("key", call.keys, topic, delivery),
+            partitions=None
+            if call.partition is None
+            else self._each_of(checked_partition, call.partition, topic, delivery),
+            timestamps=None if call.timestamps is None else self._times(call.timestamps, topic, delivery),
+            headers=None
+            if call.headers is None
+            else self._each_of(checked_headers, call.headers, topic, delivery),
+        )
+
+    def _bytes_column(self, part: str, items: Items, topic: str, delivery: BatchDelivery) -> Column:
+        column = items if isinstance(items, Column) else Column.of_bytes(items)
+        if column is not None:
+            return column
+        return Column.of_items(
+            self._each_of(lambda item, name: checked_bytes(part, item, name), items, topic, delivery)
+        )
+
+    def _times(self, items: Items, topic: str, delivery: BatchDelivery) -> Column:
+        if isinstance(items, Column):
+            return items
+        stamps = self._each_of(checked_timestamp, items, topic, delivery)
+        wall = self.intake.engine.wall_ms
+        return Column.of_items([wall() if stamp is None else stamp for stamp in stamps])
+
+    def _each_of(
+        self, check: Callable[[Any, str], Any], given: Any, topic: str, delivery: BatchDelivery
+    ) -> Any:
+        """A column after the check of each of its items, or the one thing for all after its check."""
+        if not isinstance(given, list):
+            return check(given, topic)
+        made = []
+        for at, item in enumerate(given):
+            one = None
+            try:
+                with Reading(topic):
+                    one = check(item, topic)
+            except KafkaError as error:
+                self._refuse(delivery, at, error)
+            made.append(one)
+        return made
+
+
+def calls_of(call: BulkCall) -> list[Call]:
+    """The records of a bulk call, one by one."""
+    columns = (call.values, call.keys, call.partition, call.timestamps, call.headers)
+    each = (_each_one(column, call.total) for column in columns)
+    return [
+        Call(call.topic, value, key, partition, timestamp, headers, call.timeout)
+        for value, key, partition, timestamp, headers in zip(*each, strict=True)
+    ]
+
+
+def _each_one(column: Any, total: int) -> list[Any]:
+    if isinstance(column, Column):
+        return [column.value_at(at) for at in range(total)]
+    return column if isinstance(column, list) else [column] * total
+
+
+def _never(_delivery: object) -> None:
+    """A bulk call is not accepted as one record."""

@@ -1,0 +1,542 @@
+"""The long way into the accumulator: interceptors, serializers and checks, then a place in the line.
+
+Everything that the compiled fast path leaves to Python passes here, and ends in the same append.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from functools import partial
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from aioproducer._callers.refusals import Reading, refusal_of
+from aioproducer._callers.threads import require_loop
+from aioproducer._core import (
+    APPENDED,
+    NO_ROOM_NOW,
+    Batch,
+    observe,
+    peek,
+    queued_delivery,
+    sending_of,
+    settle_into,
+)
+from aioproducer._net.accepting.pending import Pending
+from aioproducer._net.observing.snapshot import trouble_with
+from aioproducer._state.admission.checking import (
+    checked_bytes,
+    checked_headers,
+    checked_partition,
+    checked_seconds,
+    checked_timestamp,
+    checked_topic,
+)
+from aioproducer._state.admission.lines import ReadyRecord, Waiting, check_size
+from aioproducer._state.batching.flushing import not_placed
+from aioproducer._state.batching.queues import NO_LEADER
+from aioproducer._state.cluster.facts import OUT_OF_MEMORY
+from aioproducer.errors import (
+    BufferFullError,
+    DeliveryError,
+    DeliveryTimeoutError,
+    KafkaError,
+    MetadataTimeoutError,
+    SerializationError,
+    StateError,
+)
+from aioproducer.interceptors import run_close, run_on_acknowledgement, run_on_send
+from aioproducer.partitioners import bind as bind_partitioner
+from aioproducer.partitioners import choose
+from aioproducer.records import Record
+from aioproducer.serializers import bind as bind_serializer
+
+if TYPE_CHECKING:
+    from aioproducer._core import Delivery, Sending
+    from aioproducer._net.runtime.engine import Engine
+    from aioproducer._state.batching.queues import TopicQueues
+    from aioproducer.serializers import AsyncBound, Bound, Bytes
+
+
+class Call(NamedTuple):
+    """The arguments of one `send`, as the user gave them."""
+
+    topic: Any
+    value: Any
+    key: Any
+    partition: Any
+    timestamp: Any
+    headers: Any
+    timeout: Any
+    max_block: Any = None
+    # Key and value are what the serializers made.
+    serialized: bool = False
+
+
+def times_of_call(now: float, patience: float, timeout: float | None) -> tuple[float, float, float]:
+    """When a call that is made now was asked, when it gives up, and when its records expire; `timeout`: its own delivery time."""
+    if timeout is None:
+        return now, now + patience, 0.0
+    return now, now + min(patience, timeout), now + timeout
+
+
+class Stead:
+    """Stands in for the partition of a record of `send_nowait` that waits for its topic."""
+
+    def __init__(self, asked_at: float) -> None:
+        self.asked_at = asked_at
+        # Ends the record with this text, and says whether that was done; None once it has a place, or its end.
+        self.take_back: Callable[[str], bool] | None = None
+        self.call: Waiting | None = None
+
+    def on_awaited(self, batch: Batch) -> None:
+        """Somebody waits for the record: its topic is asked for already, nothing can be hurried."""
+
+    def withdraw(self, batch: Batch, index: int) -> bool:
+        """`try_cancel()`."""
+        return self.take_back is not None and self.take_back("withdrawn by try_cancel()")
+
+
+class WaitingSend(Pending):
+    """A `send()` that waits: what becomes of it is told to whoever awaits it, and to the interceptors."""
+
+    __slots__ = ("_intake", "_record", "_waiting")
+
+    def __init__(self, intake: Intake) -> None:
+        super().__init__(intake.loop, intake.pace, intake.log)
+        self._intake = intake
+        self._record: Record[Any, Any] | None = None
+        self._waiting: Waiting | None = None
+
+    def seen_as(self, record: Record[Any, Any]) -> None:
+        """Keep the record as the interceptors left it, who are told if it is refused or withdrawn."""
+        self._record = record
+
+    def wait_as(self, waiting: Waiting) -> None:
+        """The place in the line that is left when the caller goes away."""
+        self._waiting = waiting
+        self.on_withdraw = self._leave
+
+    def _leave(self) -> None:
+        if self._waiting is None:
+            return
+        self._waiting.left = True
+        # One that is just being placed may still be accepted, and is told of then.
+        withdrawn = self._intake.admission.withdraw(self._waiting, self._intake.loop.time())
+        if withdrawn and self._record is not None:
+            error = StateError(
+                "send() was cancelled before its record was accepted", topic=self._waiting.topic
+            )
+            run_on_acknowledgement(self._intake.interceptors, None, error, self._intake.log)
+
+    def accept(self, delivery: Delivery) -> None:
+        """The record has its place."""
+        # Without `super()`, for which there may be no memory: it must not be missing here.
+        Pending.accept(self, delivery)
+        self._intake.watch(delivery)
+
+    def refuse(self, error: BaseException) -> None:
+        """The record will not be accepted."""
+        if self._record is not None:
+            run_on_acknowledgement(self._intake.interceptors, None, error, self._intake.log)
+        self._intake.engine.refused(error)
+        super().refuse(error)
+
+    def finish(self) -> None:
+        """Its wait is over: let go of all that was kept for it."""
+        self._waiting = self._record = None
+        Pending.finish(self)
+
+
+class Intake:
+    """Prepares records and puts them into the lines of one running producer."""
+
+    def __init__(self, engine: Engine, pace: Callable[[], bool], usable: Callable[[], object]) -> None:
+        config = engine.config
+        self.engine = engine
+        self.log = engine.log
+        self.loop = engine.loop
+        self.pace = pace
+        # Raises where the producer takes no records: code of the user's may have ended it while a record was read.
+        self.usable = usable
+        self.preparing = engine.preparing
+        self.admission = engine.admission
+        self.admission.trouble_with = partial(trouble_with, engine)
+        self.serialize_key = (
+            None if config.key_serializer is None else bind_serializer(config.key_serializer, "key")
+        )
+        self.serialize_value = (
+            None if config.value_serializer is None else bind_serializer(config.value_serializer, "value")
+        )
+        # Asked for each record that comes this way.
+        self.waits_for_serializers = any(
+            serializer is not None and serializer.is_coroutine
+            for serializer in (self.serialize_key, self.serialize_value)
+        )
+        self.partitioner = bind_partitioner(config.partitioner)
+        self.interceptors = tuple(config.interceptors)
+        self.max_block = config.max_block_ms / 1000
+        self.delivery_timeout = config.delivery_timeout_ms / 1000
+        # Records of send_nowait that have no place yet, oldest first: flush() waits for them too.
+        self.queued: dict[Delivery, Stead] = {}
+
+    @property
+    def plain(self) -> bool:
+        """True when nothing has to see a record before it is appended."""
+        return self.serialize_key is None and self.serialize_value is None and not self.interceptors
+
+    @property
+    def answers_at_once(self) -> bool:
+        """True when what has to see a record is no more than serializers that need not be awaited."""
+        return not self.interceptors and not self.waits_for_serializers
+
+    # -- send
+
+    def take(self, call: Call, wants_metadata: bool) -> Sending[Any]:
+        """Give a call its place; the result tells when its record is accepted."""
+        pending = WaitingSend(self)
+        # First: without memory for what the caller gets, there must be no record.
+        sending: Sending[Any] = sending_of(pending, wants_metadata)
+        try:
+            self._take(call, pending)
+        except BaseException:
+            sending.close()
+            pending.withdraw()
+            raise
+        return sending
+
+    def _take(self, call: Call, pending: WaitingSend) -> None:
+        now = self.loop.time()
+        try:
+            with Reading(call.topic):
+                record = self.intercepted(call)
+                if self.interceptors:
+                    pending.seen_as(record)
+                timeout = checked_seconds("timeout", call.timeout)
+                patience = checked_seconds("max_block", call.max_block)
+                waiting = self._waiting(record, pending, now, timeout, patience)
+                if call.serialized:
+                    headers = checked_headers(record.headers, record.topic)
+                    waiting.record = self._checked(record, headers, record.key, record.value)
+                elif self.waits_for_serializers:
+                    self.preparing.check(waiting.topic)
+                    record = self.taken_over(record)
+                else:
+                    waiting.record = self.prepared(record)
+            self.usable()
+        except KafkaError as error:
+            pending.refuse(error)
+            return
+        pending.wait_as(waiting)
+        self.admission.join(waiting, now)
+        if self.waits_for_serializers and not waiting.ended:
+            self.preparing.start(self._prepare_later(waiting, record), waiting)
+
+    def _waiting(
+        self,
+        record: Record[Any, Any],
+        pending: WaitingSend,
+        now: float,
+        timeout: float | None,
+        patience: float | None,
+    ) -> Waiting:
+        asked_at, give_up_at, record_deadline = times_of_call(
+            now, self.max_block if patience is None else patience, timeout
+        )
+        return Waiting(
+            topic=checked_topic(record.topic),
+            record=None,
+            asked_at=asked_at,
+            give_up_at=give_up_at,
+            record_deadline=record_deadline,
+            on_accepted=pending.accept,
+            on_refused=pending.refuse,
+            choose=self.choose if self.partitioner is not None else None,
+        )
+
+    async def _prepare_later(self, waiting: Waiting, record: Record[Any, Any]) -> None:
+        if waiting.ended:
+            # There was no memory for all that is kept of this task.
+            return
+        try:
+            ready = await self.prepared_later(record)
+        except BaseException as error:  # noqa: BLE001  # raised again where it ends more than the call
+            self.not_prepared(waiting, error)
+        else:
+            waiting.stop_preparing = None
+            if not waiting.ended:
+                waiting.record = ready
+        self.admission.advance(waiting.topic, self.loop.time())
+
+    def not_prepared(self, waiting: Waiting, error: BaseException) -> None:
+        """The serializers of a call failed, or were cancelled with it: whatever they raised ends this call only."""
+        waiting.stop_preparing = None
+        if self.loop.is_closed():
+            # The task was destroyed with its loop; nobody can be told.
+            raise error
+        self.admission.refuse(waiting, refusal_of(error, waiting.topic))
+        if isinstance(error, (KeyboardInterrupt, SystemExit)):
+            raise error
+
+    # -- send_nowait
+
+    def take_now(self, call: Call) -> Delivery:
+        """Accept a record at once, or queue it if its topic is not known yet."""
+        if self.waits_for_serializers:
+            raise StateError(
+                "send_nowait() cannot wait for a serializer that is a coroutine function: use send()"
+            )
+        with Reading(call.topic):
+            timeout = checked_seconds("timeout", call.timeout)
+            record = self.intercepted(call)
+        try:
+            delivery = self._taken_now(record, timeout)
+        except KafkaError as error:
+            run_on_acknowledgement(self.interceptors, None, error, self.log)
+            raise
+        return self.watch(delivery)
+
+    def _taken_now(self, record: Record[Any, Any], timeout: float | None) -> Delivery:
+        with Reading(record.topic):
+            topic = checked_topic(record.topic)
+            ready = self.prepared(record)
+        self.usable()
+        queues = self.engine.accumulator.topics.get(topic)
+        if queues is not None and queues.partitions:
+            delivery = self._append_now(ready, queues, timeout)
+            if delivery is not None:
+                return delivery
+        return self._queue(topic, ready, timeout)
+
+    def _append_now(self, ready: ReadyRecord, queues: TopicQueues, timeout: float | None) -> Delivery | None:
+        self._pass_nobody(queues)
+        chosen = ready.partition
+        if chosen is None and self.partitioner is not None:
+            chosen = self.choose(ready, queues)
+            # It is code of the user's: anything may have happened meanwhile.
+            self.usable()
+            self._pass_nobody(queues)
+        deadline = 0.0 if timeout is None else self.loop.time() + timeout
+        status, delivery, queue = self.admission.appender._append_checked(  # noqa: SLF001
+            queues,
+            ready.key,
+            ready.value,
+            ready.headers,
+            ready.timestamp,
+            -1 if chosen is None else chosen,
+            deadline,
+            False,  # positional, as the core wants it
+        )
+        if status == APPENDED and deadline:
+            self.engine.accumulator.watch(queue.open, deadline)
+        if status == NO_ROOM_NOW:
+            trouble = self.engine.trouble_at(queue.node.node_id)
+            raise BufferFullError(topic=queues.name, partition=queue.index, cause=trouble)
+        made: Delivery | None = delivery
+        return made
+
+    def _pass_nobody(self, queues: TopicQueues) -> None:
+        if queues.waiting:
+            raise BufferFullError("other records of this topic wait before this one", topic=queues.name)
+
+    def _queue(self, topic: str, ready: ReadyRecord, timeout: float | None) -> Delivery:
+        now = self.loop.time()
+        stead = Stead(now)
+        unseen = self.engine.unseen.batches
+        stand_in = Batch(topic, -1, 0, opened_at=now, loop=self.loop, owner=stead, unseen_log=unseen)
+        delivery = queued_delivery(stand_in)
+        give_up_at = now + (self.delivery_timeout if timeout is None else timeout)
+
+        def leave() -> None:
+            stead.take_back = None
+            self.queued.pop(delivery, None)
+
+        def accepted(placed: Delivery) -> None:
+            leave()
+            settle_into(delivery, placed)
+
+        def failed(error: DeliveryError) -> None:
+            leave()
+            stand_in.fail(error, 2)
+            failure = self.engine.tally.failed(topic, 1, error, self.loop.time())
+            assert failure is not None  # noqa: S101  # of one record
+            for flush in not_placed(waiting, failure):
+                self.engine.settlement.on_flushed(flush)
+
+        def take_back(text: str) -> bool:
+            require_loop(self.loop)
+            taken = self.admission.withdraw(waiting, self.loop.time())
+            if taken:
+                failed(DeliveryError(text, topic=topic, elapsed=self.loop.time() - now))
+            return taken
+
+        def refused(error: KafkaError) -> None:
+            self.engine.refused(error)
+            failed(no_place(error, self.loop.time() - now))
+
+        waiting = Waiting(
+            topic=topic,
+            record=ready,
+            asked_at=now,
+            give_up_at=give_up_at,
+            record_deadline=give_up_at,
+            on_accepted=accepted,
+            on_refused=refused,
+            choose=self.choose if self.partitioner is not None else None,
+            queued=True,
+        )
+        stead.take_back = take_back
+        stead.call = waiting
+        self.queued[delivery] = stead
+        try:
+            if not self.admission.hold_memory(waiting):
+                raise BufferFullError(topic=topic)
+            self.admission.join(waiting, now)
+        except BaseException:
+            leave()
+            raise
+        return delivery
+
+    def purge(self, topic: str | None) -> int:
+        """Withdraw the records that wait for their topic (or this one); returns how many."""
+        steads = [stead for delivery, stead in self.queued.items() if topic in (None, delivery.topic)]
+        return sum(
+            stead.take_back is not None and stead.take_back("withdrawn by purge()") for stead in steads
+        )
+
+    # -- preparing
+
+    def intercepted(self, call: Call) -> Record[Any, Any]:
+        """The record after the interceptors saw it."""
+        record = Record(
+            call.topic,
+            call.value,
+            key=call.key,
+            partition=call.partition,
+            timestamp=call.timestamp,
+            headers=call.headers,
+        )
+        return run_on_send(self.interceptors, record, self.log) if self.interceptors else record
+
+    def taken_over(self, record: Record[Any, Any]) -> Record[Any, Any]:
+        """The record with all that no serializer will make copied and checked: its caller may change what it gave."""
+        topic = checked_topic(record.topic)
+        key, value = (
+            data if serialize is not None else checked_bytes(part, data, topic)
+            for part, (serialize, data) in zip(("key", "value"), self._parts(record), strict=True)
+        )
+        return Record(
+            topic,
+            value,
+            key=key,
+            partition=checked_partition(record.partition, topic),
+            timestamp=checked_timestamp(record.timestamp, topic),
+            headers=checked_headers(record.headers, topic),
+        )
+
+    def prepared(self, record: Record[Any, Any]) -> ReadyRecord:
+        """The record in the form that is appended, through serializers that answer at once."""
+        headers = checked_headers(record.headers, record.topic)
+        made = [
+            data if serialize is None else serialize(record.topic, headers, data)
+            for serialize, data in self._parts(record)
+        ]
+        return self._checked(record, headers, *made)
+
+    async def prepared_later(self, record: Record[Any, Any]) -> ReadyRecord:
+        """A record that was taken over in the form that is appended, through its serializers."""
+        headers: Any = record.headers
+        made = []
+        for serialize, data in self._parts(record):
+            if serialize is None:
+                made.append(data)
+            elif serialize.is_coroutine:
+                made.append(await self._awaited(serialize, record.topic, headers, data))
+            else:
+                made.append(serialize(record.topic, headers, data))
+        return self._checked(record, headers, *made)
+
+    async def _awaited(self, serialize: AsyncBound, topic: str, headers: Any, data: Any) -> Bytes:
+        try:
+            return await serialize(topic, headers, data)
+        except (SerializationError, KeyboardInterrupt, SystemExit, GeneratorExit):
+            raise
+        except BaseException as error:
+            # Cancelled: by this producer if its call has ended, else by what the serializer waited for.
+            what = "was cancelled" if isinstance(error, asyncio.CancelledError) else "failed"
+            text = f"the {serialize.part} serializer {what}"
+            raise SerializationError(text, topic=topic, part=serialize.part, cause=error) from error
+
+    def _parts(self, record: Record[Any, Any]) -> tuple[tuple[Bound | None, Any], tuple[Bound | None, Any]]:
+        return (self.serialize_key, record.key), (self.serialize_value, record.value)
+
+    def _checked(self, record: Record[Any, Any], headers: Any, key: object, value: object) -> ReadyRecord:
+        ready = ReadyRecord(
+            key=checked_bytes("key", key, record.topic),
+            value=checked_bytes("value", value, record.topic),
+            headers=headers,
+            timestamp=checked_timestamp(record.timestamp, record.topic),
+            partition=checked_partition(record.partition, record.topic),
+        )
+        check_size(self.engine.accumulator, record.topic, ready)
+        return ready
+
+    def choose(self, record: ReadyRecord, queues: TopicQueues) -> int | None:
+        """Ask the user's partitioner."""
+        assert self.partitioner is not None  # noqa: S101  # set only when there is one
+        everything = range(len(queues.partitions))
+        available = [index for index in everything if queues.leaders[index] != NO_LEADER]
+        return choose(self.partitioner, queues.name, record.key, record.value, everything, available)
+
+    # -- afterwards
+
+    def waiting_for_topics(self) -> list[Waiting]:
+        """The records of `send_nowait` that have no place yet."""
+        return [stead.call for stead in self.queued.values() if stead.call is not None]
+
+    def close(self) -> None:
+        """Tell the interceptors that nothing follows."""
+        run_close(self.interceptors, self.log)
+
+    def watch(self, delivery: Delivery) -> Delivery:
+        """Have the interceptors told what becomes of the record."""
+        if self.interceptors:
+            try:
+                observe(delivery, self._acknowledged)
+            except OUT_OF_MEMORY:
+                # The record has its place: that they are not told must not say otherwise.
+                self.log.warning(
+                    "the process has no memory to tell the interceptors what becomes of a record"
+                )
+        return delivery
+
+    def _acknowledged(self, delivery: Delivery) -> None:
+        # Interceptors look on; whoever sent the record has not seen its failure by that.
+        _, error = peek(delivery)
+        metadata = None if error is not None else delivery.result()
+        run_on_acknowledgement(self.interceptors, metadata, error, self.log)
+
+
+def no_place(cause: KafkaError, elapsed: float) -> DeliveryError:
+    """What is told of a queued record that was refused a place."""
+    if isinstance(cause, MetadataTimeoutError) and cause.partition_count is not None:
+        return DeliveryTimeoutError(
+            "the queued record was not accepted",
+            topic=cause.topic,
+            partition=cause.partition,
+            elapsed=elapsed,
+            cause=cause,
+        )
+    if isinstance(cause, (BufferFullError, MetadataTimeoutError)):
+        # It was waited for until the record's own time was over. Where brokers are out of reach, that is why.
+        return DeliveryTimeoutError(
+            topic=cause.topic, partition=cause.partition, elapsed=elapsed, cause=cause.cause or cause
+        )
+    return DeliveryError(
+        "the queued record was not accepted",
+        topic=cause.topic,
+        partition=cause.partition,
+        elapsed=elapsed,
+        cause=cause,
+        retriable=cause.retriable,
+    )

@@ -1,0 +1,107 @@
+"""What a waiting call hands out: the part that `Sending` observes until the record is accepted or refused."""
+
+from __future__ import annotations
+
+import asyncio
+import types
+from typing import TYPE_CHECKING, Any
+
+from aioproducer._net.log import Log, log
+from aioproducer.errors import StateError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Generator
+
+    from aioproducer._core import BatchDelivery, Delivery
+
+
+@types.coroutine
+def _one_turn() -> Generator[None, None, None]:
+    """Let the loop run once."""
+    yield
+
+
+class Pending:
+    """One call that was not answered by the fast path. It only observes: the producer drives the queues.
+
+    There may be ten thousand that wait for memory, which is short then: it has slots, and one coroutine to wait in.
+    """
+
+    __slots__ = (
+        "__weakref__",
+        "_log",
+        "_loop",
+        "_pace",
+        "_told",
+        "_waiter",
+        "delivery",
+        "error",
+        "finished",
+        "on_withdraw",
+    )
+
+    def __init__(
+        self, loop: asyncio.AbstractEventLoop | None, pace: Callable[[], bool], log: Log = log
+    ) -> None:
+        self._loop = loop
+        self._log = log
+        self._pace = pace
+        self._waiter: asyncio.Future[None] | None = None
+        self._told = False
+        self.delivery: Delivery | BatchDelivery | None = None
+        self.finished = False
+        self.error: BaseException | None = None
+        self.on_withdraw: Callable[[], None] | None = None
+
+    def accept(self, delivery: Delivery) -> None:
+        """The record has its place."""
+        self.delivery = delivery
+        # It may have been withdrawn too late, while it was being placed.
+        self.error = None
+        self.finish()
+
+    def finish(self) -> None:
+        """All that was to be placed is placed, or refused."""
+        self.finished = True
+        # What it would withdraw refers back to this: a cycle would keep the user's objects until a collection.
+        self.on_withdraw = None
+        if self._waiter is not None and not self._waiter.done():
+            self._waiter.set_result(None)
+
+    def refuse(self, error: BaseException) -> None:
+        """The record will not be accepted."""
+        # Its traceback holds the frame that holds this: a cycle would keep an unseen failure from being told at once.
+        self.error = error.with_traceback(None)
+        self.finish()
+
+    async def accepted(self) -> Any:  # a Delivery or a BatchDelivery, by the call that made this
+        """Wait until the record is accepted; raises why it is not. Cancelled before that, the record is withdrawn."""
+        if not self.finished:
+            assert self._loop is not None  # noqa: S101  # without a loop the call was refused at once
+            self._waiter = self._loop.create_future()
+            try:
+                await self._waiter
+            except BaseException:
+                self.withdraw()
+                raise
+        self._told = True
+        if self.error is not None:
+            raise self.error
+        if self._pace():
+            await _one_turn()
+        return self.delivery
+
+    def withdraw(self) -> None:
+        """The caller went away; what is not accepted yet never will be."""
+        self._told = True
+        if not self.finished and self.on_withdraw is not None:
+            self.on_withdraw()
+            # A coroutine that ended so is not awaited again; one that is all the same shall not wait for ever.
+            if self.delivery is None and not self.finished:
+                self.error = StateError("this send() was cancelled before its record was accepted")
+            self.finish()
+
+    def __del__(self) -> None:
+        # There is none where memory ended while this was made.
+        if getattr(self, "error", None) is not None and not self._told:
+            self._log.error("a record was not accepted, and nobody awaited its send(): %s", self.error)

@@ -1,0 +1,1 @@
+"""Questions that any broker answers: metadata, and whether topics are there."""

@@ -1,0 +1,113 @@
+"""The control connection: asks any broker for metadata and for a producer id, whichever answers."""
+
+from __future__ import annotations
+
+import copy
+from typing import TYPE_CHECKING, TypeVar
+
+import anyio
+
+from aioproducer._net.connecting.link import is_idle
+from aioproducer.errors import BrokerUnavailableError, KafkaError, ProtocolError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from typing import Any
+
+    from aioproducer._net.cluster.session import Session
+    from aioproducer._net.connecting.connection import Connection
+    from aioproducer._net.connecting.contact import Contact
+
+
+Response = TypeVar("Response", bound="tuple[Any, ...]")
+
+
+class Control:
+    """One connection beside those of the senders, so that no Produce request holds up a question."""
+
+    def __init__(self, session: Session, contact: Contact) -> None:
+        self.session = session
+        self.contact = contact
+        self.connection: Connection | None = None
+        # Where the newest connection leads, or led.
+        self.address: tuple[str, int] | None = None
+        # Where brokers said that they know nothing of producer ids: they are called when nobody else is left.
+        self.lacking: set[tuple[str, int] | None] = set()
+        # Metadata and identity may both find no connection: one of them dials, the other uses what comes of it.
+        self.dialing = anyio.Lock()
+
+    async def ask(self, message: tuple[Any, ...], response_type: type[Response]) -> Response:
+        """The answer of the first broker that gives one; raises what the last one failed with."""
+        connection = await self.connected()
+        timeout = self.session.config.request_timeout_ms / 1000
+        try:
+            return await connection.request(message, response_type, timeout=timeout)
+        except ProtocolError as error:
+            # It does not speak what is needed: another broker may, or the same one, asked anew for its versions.
+            connection.close(copy.copy(error))  # a copy: what is raised collects a traceback, and its frames
+            raise
+
+    async def connected(self) -> Connection:
+        """The connection, made if there is none; raises what the last broker that was tried failed with."""
+        async with self.dialing:
+            if self.connection is None or self.connection.closed:
+                self.connection = await self._dial_one()
+            return self.connection
+
+    async def _dial_one(self) -> Connection:
+        last: KafkaError = BrokerUnavailableError("no broker is known")
+        for host, port, node_id in self._worth_trying():
+            try:
+                connection = await self.session.addresses.dial(host, port, node_id)
+            except KafkaError as error:
+                last = self.session.last_error = error
+                self.contact.failed()
+            else:
+                self.address = (host, port)
+                self.contact.made(connection, ", for metadata")
+                return connection
+        raise last
+
+    def _worth_trying(self) -> list[tuple[str, int, int | None]]:
+        """All that may be dialed now; if there is none, the one that may be dialed first."""
+        candidates = list(self._candidates())
+        free_at = [self.session.addresses.free_at(host, port) for host, port, _ in candidates]
+        now = self.session.loop.time()
+        free = [candidate for candidate, at in zip(candidates, free_at, strict=True) if at <= now]
+        return free or candidates[(first := free_at.index(min(free_at))) : first + 1]
+
+    def _candidates(self) -> Iterator[tuple[str, int, int | None]]:
+        """The brokers that are known, then the bootstrap addresses; each kind in random order."""
+        nodes = list(self.session.view.nodes)
+        self.session.rng.shuffle(nodes)
+        nodes.sort(key=lambda node: (node.host, node.port) in self.lacking)
+        for node in nodes:
+            yield node.host, node.port, node.id
+        known = {(node.host, node.port) for node in nodes}
+        addresses = [address for address in self.session.config.bootstrap_servers if address not in known]
+        self.session.rng.shuffle(addresses)
+        for host, port in addresses:
+            yield host, port, None
+
+    def change(self) -> None:
+        """The broker that was asked did not help: ask any next time, if there is another and nobody waits for it."""
+        if len(self.session.view.nodes) > 1 and self.connection is not None and not self.connection.in_flight:
+            self.close()
+
+    def give_up_on_its_broker(self) -> None:
+        """The broker that was asked cannot give what is needed: others are preferred from now on."""
+        self.lacking.add(self.address)
+        # The answer that another task waits for there, if one does, may be what tells of the others.
+        if self.connection is not None and not self.connection.in_flight:
+            self.close()
+
+    def close_if_idle(self, now: float, limit: float) -> None:
+        """Close a connection over which nothing was asked for so many seconds."""
+        if self.connection is not None and is_idle(self.connection, now, limit):
+            self.close()
+
+    def close(self) -> None:
+        """Close the connection, if there is one."""
+        if self.connection is not None:
+            self.connection.close()
+            self.connection = None

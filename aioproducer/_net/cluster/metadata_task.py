@@ -1,0 +1,232 @@
+"""The metadata task: keeps the view of the cluster fresh, and tells the queues what changed."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import anyio.lowlevel
+
+from aioproducer._net.timers.wakeup import Wakeup
+from aioproducer._state.admission.topic_errors import REFUSALS, refusal_of, said_of_topic
+from aioproducer._wire.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
+from aioproducer.errors import KafkaError, ProtocolError
+
+if TYPE_CHECKING:
+    import asyncio
+    from collections.abc import Iterable
+
+    from aioproducer._net.runtime.engine import Engine
+    from aioproducer._state.admission.lines import Waiting
+    from aioproducer._state.cluster.metadata import MetadataQuestion, Update
+
+
+class Cluster:
+    """Asks for metadata when it is due, and applies every change to the queues and the lines."""
+
+    def __init__(self, engine: Engine) -> None:
+        self.engine = engine
+        self.loop = engine.loop
+        self.view = engine.view
+        self.wakeup = Wakeup(engine.loop)
+        self.watchers: list[asyncio.Future[None]] = []
+        self.known = False
+        self.ended = False
+
+    # -- facts from elsewhere
+
+    def want(self, topic: str) -> None:
+        """Somebody waits for this topic, or for a partition that it does not have yet."""
+        now = self.loop.time()
+        self.view.want(topic, now)
+        if self.view.topic(topic) is not None:
+            self.view.refresh_needed([topic], now)
+        self.wakeup.ring()
+
+    def stale(self, topic: str | None) -> None:
+        """An error showed that the view may be out of date."""
+        self.view.refresh_needed(None if topic is None else [topic], self.loop.time())
+        if topic is not None:
+            self.view.leader_failed(topic)
+        self.wakeup.ring()
+
+    # -- the task
+
+    async def run(self) -> None:
+        """Ask whenever it is due, for ever."""
+        while True:
+            now = self.loop.time()
+            self._drop_idle(now)
+            question = self.view.due(now)
+            if question is not None:
+                await self._ask(question)
+                continue
+            deadline = self.view.next_deadline()
+            if deadline is not None:
+                self.wakeup.by(deadline)
+            await self.wakeup.wait()
+
+    async def _ask(self, question: MetadataQuestion) -> None:
+        try:
+            if self.view.rebootstrap_due(self.loop.time()):
+                self._rebootstrap()
+            response = await self.engine.control.ask(request_for(question), MetadataResponse)
+        except KafkaError as error:
+            self._failed(error)
+            return
+        update = await self._read(response)
+        await self._prepare(update)
+        self.apply(update)
+        if update.unusable or update.topic_errors or (question.again and not update.changed):
+            # What this broker does not know, another may; it may have been left behind by the others.
+            self.engine.control.change()
+        self._advance(question.topics)
+        self._wake_watchers()
+
+    def _advance(self, topics: Iterable[str]) -> None:
+        """Whoever still waits for one of these says so again: a partition may be missing."""
+        now = self.loop.time()
+        for topic in topics:
+            if self.engine.admission.has_line(topic):
+                self.engine.admission.advance(topic, now)
+
+    async def _read(self, response: MetadataResponse) -> Update:
+        """Take the answer in, in slices that leave the loop free."""
+        reading = self.view.answering(response, self.loop.time())
+        while True:
+            try:
+                next(reading)
+            except StopIteration as end:
+                update: Update = end.value
+                self._judge(update)
+                return update
+            await anyio.lowlevel.checkpoint()
+
+    async def _prepare(self, update: Update) -> None:
+        """Make the queues of large topics, in slices as well."""
+        for name in (
+            *update.topics_learned,
+            *update.topics_recreated,
+            *(name for name, *_ in update.partitions_added),
+        ):
+            facts = self.view.topic(name)
+            for _ in self.engine.accumulator.preparing(name, facts.partitions.leaders) if facts else ():
+                await anyio.lowlevel.checkpoint()
+
+    def _judge(self, update: Update) -> None:
+        """An answer without use counts as a failure; a topic that contradicts itself keeps its old view."""
+        if update.unusable:
+            self.engine.last_error = ProtocolError(f"its metadata cannot be used: {update.unusable}")
+        else:
+            self.known = True
+        for topic, code in update.topics_failing:
+            self.engine.log.warning(
+                "the brokers have no metadata of topic %s and are asked again: %s", topic, said_of_topic(code)
+            )
+        for topic, why in update.rejected:
+            self.engine.log.warning(
+                "the metadata of topic %s makes no sense and was left out: %s", topic, why
+            )
+
+    def _failed(self, error: KafkaError) -> None:
+        self.engine.log.debug("no metadata: %s", error)
+        self.engine.last_error = error
+        self.view.failed(self.loop.time(), self.engine.rng)
+        self._wake_watchers()
+
+    def _rebootstrap(self) -> None:
+        self.engine.log.warning(
+            "no broker of the last metadata is usable: starting again from bootstrap_servers"
+        )
+        self.view.rebootstrapped()
+        self.engine.control.close()
+        for sender in self.engine.senders.values():
+            sender.close()
+
+    def _drop_idle(self, now: float) -> None:
+        for topic in self.engine.accumulator.topics.values():
+            if topic.used_at:
+                self.view.touch(topic.name, topic.used_at)
+        in_use = {batch.topic for batch in self.engine.accumulator.live} | self.engine.admission.topics()
+        in_use |= self.engine.accumulator.counted_topics()
+        for name in self.view.expire(now, in_use):
+            self.engine.accumulator.forget(name)
+
+    # -- effects
+
+    def apply(self, update: Update) -> None:
+        """Carry a change of the view over to the queues and the lines of waiting calls."""
+        now = self.loop.time()
+        if update.nodes_changed:
+            self.engine.accumulator.racks = {node.id: node.rack for node in self.view.nodes}
+            for sender in self.engine.senders.values():
+                sender.look_at_address()
+        changed = dict.fromkeys(update.topics_learned)
+        changed.update(dict.fromkeys(name for name, _, _ in update.leaders_changed))
+        changed.update(dict.fromkeys(name for name, *_ in update.partitions_added))
+        changed.update(dict.fromkeys(update.topics_recreated))
+        for name in changed:
+            self._learn(name, now)
+        for name, code in update.topic_errors:
+            self._refuse(name, code)
+        if update.rebootstrap:
+            self._rebootstrap()
+
+    def _learn(self, name: str, now: float) -> None:
+        facts = self.view.topic(name)
+        if facts is None:
+            return
+        learned = self.engine.accumulator.learn(name, facts.topic_id, facts.partitions.leaders, now)
+        if learned.remade:
+            self.engine.settlement.remade(learned.topic, now)
+        if learned.gone:
+            self.engine.admission.vanished(name, learned.gone, now)
+        for queue in learned.moved:
+            self.engine.admission.moved(queue)
+        self.engine.admission.learned(name, now)
+
+    def _refuse(self, name: str, code: int) -> None:
+        if code not in REFUSALS:
+            return
+
+        def refusal(call: Waiting) -> KafkaError:
+            return refusal_of(call.topic, code)
+
+        self.engine.admission.refuse_topic(name, refusal)
+
+    def raise_refusal(self, name: str) -> None:
+        """Raise what keeps this topic from ever being known, if there is something."""
+        code = self.view.error_of(name)
+        if code in REFUSALS:
+            raise refusal_of(name, code)
+
+    # -- waiting for news
+
+    async def news(self) -> None:
+        """Wait for the next answer, or failure, of a metadata request."""
+        if self.ended:
+            return
+        waiter = self.loop.create_future()
+        self.watchers.append(waiter)
+        try:
+            await waiter
+        finally:
+            if waiter in self.watchers:
+                self.watchers.remove(waiter)
+
+    def _wake_watchers(self) -> None:
+        watchers, self.watchers = self.watchers, []
+        for waiter in watchers:
+            if not waiter.done():
+                waiter.set_result(None)
+
+    def close(self) -> None:
+        """There will be no news."""
+        self.ended = True
+        self.wakeup.silence()
+        self._wake_watchers()
+
+
+def request_for(question: MetadataQuestion) -> MetadataRequest:
+    """The request; without topics it asks for the brokers only."""
+    topics = [MetadataRequestTopic(name=name) for name in question.topics]
+    return MetadataRequest(topics=topics, allow_auto_topic_creation=True)

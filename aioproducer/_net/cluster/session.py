@@ -1,0 +1,93 @@
+"""Who may ask coordinators: a producer, or somebody who has just a few questions to a cluster."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import random
+from typing import TYPE_CHECKING, Protocol
+
+from aioproducer._net.cluster.control import Control
+from aioproducer._net.connecting.addresses import Addresses
+from aioproducer._net.connecting.contact import Contact
+from aioproducer._net.log import log_of
+from aioproducer._state.backoff import Backoff
+from aioproducer._state.cluster.metadata import MetadataView
+
+if TYPE_CHECKING:
+    from types import TracebackType
+    from typing import Self
+
+    from aioproducer.config import ProducerConfig
+
+
+class Session(Protocol):
+    """What asking takes: addresses to dial, a connection to any broker, and the settings."""
+
+    @property
+    def last_error(self) -> BaseException | None:
+        """What went wrong last."""
+
+    @last_error.setter
+    def last_error(self, error: BaseException) -> None:
+        """Something went wrong."""
+
+    @property
+    def config(self) -> ProducerConfig:
+        """The settings."""
+
+    @property
+    def loop(self) -> asyncio.AbstractEventLoop:
+        """The event loop of all connections."""
+
+    @property
+    def rng(self) -> random.Random:
+        """Chance, for backoffs."""
+
+    @property
+    def addresses(self) -> Addresses:
+        """Who dials."""
+
+    @property
+    def view(self) -> MetadataView:
+        """The brokers that are known."""
+
+    @property
+    def control(self) -> Control:
+        """The connection to any broker."""
+
+
+class Visit:
+    """A few questions to a cluster without a producer: `async with Visit(config) as session: ...`."""
+
+    def __init__(self, config: ProducerConfig) -> None:
+        self.config = config
+        self.loop = asyncio.get_running_loop()
+        self.rng = random.Random()  # noqa: S311  # jitter, not secrets
+        self.addresses = Addresses(config, self.loop, self.rng)
+        # Nothing is learned: the bootstrap addresses are all that is asked.
+        self.view = MetadataView(
+            max_age=config.metadata_max_age_ms / 1000,
+            max_idle=config.metadata_max_idle_ms / 1000,
+            backoff=Backoff(config.retry_backoff_ms / 1000, config.retry_backoff_max_ms / 1000),
+            rebootstrap_after=None,
+        )
+        self._last_error: BaseException | None = None
+        self.control = Control(self, Contact(log_of(config.client_id), logging.DEBUG))
+
+    @property
+    def last_error(self) -> BaseException | None:
+        """What went wrong last."""
+        return self._last_error
+
+    @last_error.setter
+    def last_error(self, error: BaseException) -> None:
+        self._last_error = error
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.control.close()

@@ -1,0 +1,97 @@
+"""Whether topics are there and may be written, asked before anything is sent: for jobs that would fail in many places at once."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+import anyio
+
+from aioproducer._state.admission.checking import checked_topic
+from aioproducer._state.admission.topic_errors import (
+    REFUSALS,
+    UNKNOWN_TOPIC_OR_PARTITION,
+    refusal_of,
+    said_of_topic,
+)
+from aioproducer._wire.messages.metadata import (
+    MetadataRequest,
+    MetadataRequestTopic,
+    MetadataResponse,
+    MetadataResponseTopic,
+)
+from aioproducer.errors import AuthorizationError, BrokerUnavailableError, KafkaError, MetadataTimeoutError
+
+if TYPE_CHECKING:
+    from aioproducer._net.cluster.session import Session
+
+# Brokers that answer know their topics, but for one that was made in this moment.
+MADE_JUST_NOW = 3.0
+# A bit for each of Kafka's operations; without an authorizer all are set, and before 2.3 nothing is told.
+WRITE = 1 << 4
+NOT_TOLD = -(1 << 31)
+
+
+async def check_all(session: Session, names: Iterable[str], patience: float) -> dict[str, int]:
+    """How many partitions each of these topics has; raises if one of them is not there or may not be written."""
+    topics = list(dict.fromkeys(map(checked_topic, names)))
+    missing: list[str] = []
+    trouble: KafkaError | None = None
+
+    async def answered() -> dict[str, int]:
+        nonlocal missing, trouble
+        until: float | None = None
+        while True:
+            try:
+                found = await _asked(session, topics)
+            except BrokerUnavailableError as error:
+                trouble = error
+            else:
+                missing = [name for name in topics if name not in found]
+                now = session.loop.time()
+                until = now + MADE_JUST_NOW if until is None else until
+                if not missing:
+                    return found
+                if now >= until:
+                    raise TimeoutError
+            await anyio.sleep(session.config.retry_backoff_ms / 1000)
+
+    began = session.loop.time()
+    try:
+        async with asyncio.timeout(patience):
+            return await answered()
+    except TimeoutError as error:
+        if isinstance(error, KafkaError):
+            raise
+        waited = session.loop.time() - began
+        if missing:
+            raise _not_there(missing, waited) from None
+        raise MetadataTimeoutError("no broker told of topics", waited=waited, cause=trouble) from trouble
+
+
+def _not_there(names: list[str], waited: float) -> MetadataTimeoutError:
+    others = f", nor are {len(names) - 1} more" if len(names) > 1 else ""
+    cause = said_of_topic(UNKNOWN_TOPIC_OR_PARTITION)
+    return MetadataTimeoutError(f"the topic is not there{others}", topic=names[0], waited=waited, cause=cause)
+
+
+async def _asked(session: Session, topics: list[str]) -> dict[str, int]:
+    question = MetadataRequest(
+        topics=[MetadataRequestTopic(name=name) for name in topics],
+        # Whoever misspells a name wants to hear of it.
+        allow_auto_topic_creation=False,
+        include_topic_authorized_operations=True,
+    )
+    answer = await session.control.ask(question, MetadataResponse)
+    return {topic.name: len(topic.partitions) for topic in answer.topics if topic.name and _is_there(topic)}
+
+
+def _is_there(topic: MetadataResponseTopic) -> bool:
+    name = topic.name or ""
+    if topic.error_code in REFUSALS:
+        raise refusal_of(name, topic.error_code)
+    told = topic.topic_authorized_operations
+    if topic.error_code == 0 and told != NOT_TOLD and not told & WRITE:
+        raise AuthorizationError("this topic may be seen, but not written", topic=name)
+    return bool(topic.partitions)

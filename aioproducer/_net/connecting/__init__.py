@@ -1,0 +1,1 @@
+"""Connections: addresses, dialing, requests and their answers."""

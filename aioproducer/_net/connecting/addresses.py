@@ -1,0 +1,165 @@
+"""The addresses that are dialed: one attempt at a time each, and a growing pause after every one that led to nothing.
+
+Senders and the control connection dial the same brokers. If each of them paused on its own, a broker that is down would
+be called as often as there are callers; so what is known of an address is kept here, for all of them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import math
+from functools import partial
+from typing import TYPE_CHECKING
+
+import anyio
+import attrs
+
+from aioproducer._net.connecting.connection import Ending
+from aioproducer._net.connecting.dialing import dial
+from aioproducer._net.log import log_of
+from aioproducer._state.backoff import Backoff
+from aioproducer.errors import KafkaError, ProtocolError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+    from random import Random
+
+    from aioproducer._net.connecting.connection import Connection
+    from aioproducer.config import ProducerConfig
+
+
+TELL_EVERY = 1.0
+WARN_EVERY = 10.0
+# Longer than any pause: what is called again after so long begins with the shortest.
+FORGET_AFTER = 60.0
+
+
+def _nothing(_connection: Connection) -> None:
+    pass
+
+
+@attrs.define(eq=False)
+class Address:
+    """What is known of one host and port. `failures` counts the attempts in a row that led to nothing."""
+
+    host: str
+    port: int
+    dialing: asyncio.Lock = attrs.Factory(asyncio.Lock)
+    failures: int = 0
+    not_before: float = -math.inf
+    told_at: float = -math.inf
+    warned_at: float = -math.inf
+
+
+class Addresses:
+    """Dials, in place of everybody who needs a connection."""
+
+    def __init__(self, config: ProducerConfig, loop: asyncio.AbstractEventLoop, rng: Random) -> None:
+        self._config = config
+        self._loop = loop
+        self._rng = rng
+        self._pause = Backoff(config.reconnect_backoff_ms / 1000, config.reconnect_backoff_max_ms / 1000)
+        self._patience = Backoff(
+            config.socket_connection_setup_timeout_ms / 1000,
+            config.socket_connection_setup_timeout_max_ms / 1000,
+        )
+        self._known: dict[tuple[str, int], Address] = {}
+        self._open: dict[Connection, tuple[str, int]] = {}
+        # When anything was answered over a connection that has ended.
+        self._answered_at: float | None = None
+        # The cluster's finalized features, by the newest that any broker said of them.
+        self.features: Mapping[str, int] = {}
+        self._features_epoch = -1
+        # Effect, set by the engine: a connection has ended, and it was not this producer that left it.
+        self.on_ended: Callable[[Connection], None] = _nothing
+
+    def at(self, host: str, port: int) -> Address:
+        """What is known of this address."""
+        known = self._known.get((host, port))
+        if known is None:
+            known = self._known[host, port] = Address(host, port)
+        return known
+
+    def free_at(self, host: str, port: int) -> float:
+        """When it may be dialed; infinite while somebody is at it."""
+        address = self.at(host, port)
+        return math.inf if address.dialing.locked() else address.not_before
+
+    async def dial(self, host: str, port: int, node_id: int | None = None) -> Connection:
+        """A new connection, when it is this caller's turn and the pause is over."""
+        address = self.at(host, port)
+        async with address.dialing:
+            pause = address.not_before - self._loop.time()
+            if pause > 0:
+                await anyio.sleep(pause)
+            patience = self._patience.after(address.failures, self._rng)
+            try:
+                connection = await dial(host, port, self._config, node_id=node_id, setup_timeout=patience)
+            except KafkaError as error:
+                self._led_to_nothing(address)
+                self._tell(address, "cannot connect to a broker: %s", error)
+                raise
+        if connection.versions.features_epoch > self._features_epoch:
+            self.features = connection.versions.features
+            self._features_epoch = connection.versions.features_epoch
+        self._open[connection] = (host, port)
+        connection.add_close_callback(partial(self._closed, address, connection.answers))
+        return connection
+
+    def forget_unused(self, now: float) -> None:
+        """Forget addresses that have no connection and were not called for a while: brokers come and go."""
+        used = set(self._open.values())
+        for place, address in list(self._known.items()):
+            is_idle = place not in used and not address.dialing.locked()
+            if is_idle and address.not_before + FORGET_AFTER <= now:
+                del self._known[place]
+
+    def connected(self) -> set[tuple[str, int]]:
+        """The addresses that a connection is open to. For any thread."""
+        return {address for connection, address in list(self._open.items()) if not connection.closed}
+
+    @property
+    def answered_at(self) -> float | None:
+        """When any broker answered anything last. For any thread."""
+        moments = [self._answered_at, *(connection.answered_at for connection in list(self._open))]
+        return max((moment for moment in moments if moment is not None), default=None)
+
+    def _led_to_nothing(self, address: Address) -> None:
+        address.not_before = self._loop.time() + self._pause.after(address.failures, self._rng)
+        address.failures += 1
+
+    def _closed(self, address: Address, answers_at_opening: int, connection: Connection) -> None:
+        del self._open[connection]
+        if connection.answered_at is not None:
+            self._answered_at = max(self._answered_at or -math.inf, connection.answered_at)
+        # Somebody who takes calls and hangs up, also in the middle of an answer, or talks nonsense, is no better than
+        # somebody who takes none.
+        if connection.answers > answers_at_opening and not isinstance(connection.close_reason, ProtocolError):
+            address.failures = 0
+        self._led_to_nothing(address)
+        if connection.ending is not Ending.LEFT:
+            self._tell_the_end(address, connection)
+            self.on_ended(connection)
+
+    def _tell_the_end(self, address: Address, connection: Connection) -> None:
+        if connection.ending is Ending.GIVEN_UP:
+            self._tell(address, "the connection to a broker was given up: %s", connection.close_reason)
+        else:
+            # Brokers restart, and close what is idle: nothing to worry about yet.
+            level = logging.DEBUG if connection.ending is Ending.IDLE else logging.INFO
+            self._tell(address, "the connection to a broker ended: %s", connection.close_reason, level)
+
+    def _tell(
+        self, address: Address, text: str, error: KafkaError | None, level: int = logging.WARNING
+    ) -> None:
+        """Tell of what is wrong with an address: a line a second at most, and a warning now and then."""
+        now = self._loop.time()
+        warned = level >= logging.WARNING and now < address.warned_at + WARN_EVERY
+        if warned or now < address.told_at + TELL_EVERY:
+            level = logging.DEBUG
+        if level > logging.DEBUG:
+            address.told_at = now
+        if level >= logging.WARNING:
+            address.warned_at = now
+        log_of(self._config.client_id).log(level, text, error)

@@ -1,0 +1,459 @@
+"""One connection to one broker: requests go out, answers come in, and each answer finds its request.
+
+Kafka answers in the order of the requests, so that a queue pairs them; an answer that does not belong to the oldest
+request means that nothing that follows can be trusted, and ends the connection. So does a request that is not
+answered in time: its late answer would be paired with another. A connection ends once, for one reason, and then each
+request that waits for an answer is told so, once.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import copy
+import enum
+import math
+import struct
+from collections import deque
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any, NamedTuple, Protocol, TypeVar, cast
+
+from aioproducer._net.connecting.handover import Part, hand_over
+from aioproducer._net.connecting.replies import Reply, at_broker
+from aioproducer._net.log import log_of
+from aioproducer._net.timers.alarm import Alarm
+from aioproducer._state.connecting.opening import NO_VERSIONS, BrokerVersions
+from aioproducer._wire.apis import api_of
+from aioproducer._wire.codec import decode_response, encode_request
+from aioproducer._wire.frames import FRAME_LIMIT, FrameAssembler
+from aioproducer.errors import BrokerUnavailableError, KafkaError, ProtocolError
+
+__all__ = ["AnswerHandler", "Connection", "Ending"]
+
+
+M = TypeVar("M", bound=tuple[Any, ...])
+R = TypeVar("R")
+
+_INT32 = struct.Struct(">i")
+_LAST_CORRELATION_ID = 2**31 - 1
+# A peer that hangs up after nothing was said for so many seconds has an idle limit. Those that are in use begin at 50 s.
+_QUIET = 30.0
+
+
+class Ending(enum.Enum):
+    """How a connection ended."""
+
+    LEFT = "this producer needed it no longer"
+    IDLE = "the peer closed it, over which nothing had been said for a while"
+    CUT = "the peer closed it, or it was lost"
+    GIVEN_UP = "the peer did not answer in time, or with nonsense"
+
+
+class AnswerHandler(Protocol):
+    """Who waits for an answer; exactly one of the two is called, once, from inside the event loop's callback."""
+
+    def answered(self, frame: memoryview) -> None:
+        """The answer, from its correlation id on (for `decode_response`). The bytes are valid only during the call."""
+
+    def failed(self, error: KafkaError, *, written: bool) -> None:
+        """There will be no answer. `written`: some byte of the request may have reached the broker."""
+
+
+class _Asked(NamedTuple):
+    """A request that waits for its answer."""
+
+    correlation_id: int
+    handler: AnswerHandler
+    deadline: float
+    timeout: float
+    answer_limit: int
+    size: int
+
+
+class Connection(asyncio.BufferedProtocol):
+    """A connection as whoever opened it hands it over; `dialing.dial` makes them.
+
+    All of it belongs to the thread of its event loop. Handlers and callbacks run synchronously and may call any
+    method of the connection; an exception in one of them ends the connection.
+    """
+
+    __slots__ = (
+        "__weakref__",
+        "_alarm",
+        "_close_callbacks",
+        "_correlation_id",
+        "_frames",
+        "_loop",
+        "_newest_unasked",
+        "_remarks",
+        "_room",
+        "_transport",
+        "_waiting",
+        "answered_at",
+        "answers",
+        "broker",
+        "client_id",
+        "close_reason",
+        "closed",
+        "ending",
+        "last_used",
+        "log",
+        "muted_until",
+        "reads",
+        "versions",
+    )
+
+    def __init__(self, broker: str, client_id: str | None, loop: asyncio.AbstractEventLoop) -> None:
+        self.broker = broker
+        self.client_id = client_id
+        self.log = log_of(client_id)
+        self.versions: BrokerVersions = NO_VERSIONS
+        self.closed = False
+        self.close_reason: KafkaError | None = None
+        self.ending: Ending | None = None
+        self.last_used = loop.time()
+        self.muted_until = -math.inf
+        self.reads = 0
+        self.answers = 0
+        self.answered_at: float | None = None
+        self._loop = loop
+        self._transport: asyncio.Transport | None = None
+        self._frames = FrameAssembler(broker)
+        self._frames.on_long = self._long_answer
+        # The newest request that wants no answer (acks=0), and what was remarked about the broker.
+        self._newest_unasked = -1
+        self._remarks: set[str] = set()
+        self._waiting: deque[_Asked] = deque()
+        self._correlation_id = -1
+        self._room = asyncio.Event()
+        self._alarm = Alarm(loop, self)
+        self._close_callbacks: list[Callable[[Connection], None]] = []
+
+    def __repr__(self) -> str:
+        state = f"closed: {self.close_reason}" if self.closed else f"open, {self.in_flight} in flight"
+        return f"<Connection {self.broker}: {state}>"
+
+    @property
+    def in_flight(self) -> int:
+        """Requests that wait for their answer."""
+        return len(self._waiting)
+
+    @property
+    def bytes_in_flight(self) -> int:
+        """The bytes of those requests."""
+        return sum(asked.size for asked in list(self._waiting))
+
+    # ------------------------------------------------------------------------------------------ life
+
+    def opened(self, versions: BrokerVersions) -> None:
+        """The opening dialogue is over: the broker is trusted with longer answers."""
+        self.versions = versions
+        self._frames.limit = FRAME_LIMIT
+
+    def close(self, reason: KafkaError | None = None) -> None:
+        """End the connection now, dropping what was not sent yet. Only the first call does anything."""
+        ending = Ending.LEFT if reason is None else Ending.GIVEN_UP
+        self._end(reason or self._unavailable("the connection was closed by this producer"), ending)
+
+    def add_close_callback(self, callback: Callable[[Connection], None]) -> None:
+        """Call it when the connection has ended, after the handlers; in the next turn if it already has."""
+        if self.closed:
+            self._loop.call_soon(callback, self)
+        else:
+            self._close_callbacks.append(callback)
+
+    def mute(self, seconds: float) -> None:
+        """The broker asked not to be sent anything for so long (KIP-219). Whoever sends must look at `muted_until`."""
+        self.muted_until = max(self.muted_until, self._loop.time() + seconds)
+
+    def _end(self, reason: KafkaError, ending: Ending = Ending.CUT, overdue_at: float = -math.inf) -> None:
+        if self.closed:
+            return
+        self.closed = True
+        self.close_reason = reason
+        self.ending = Ending.IDLE if ending is Ending.CUT and self._was_quiet() else ending
+        self._alarm.stop()
+        self._hang_up()
+        self._room.set()
+        while self._waiting:
+            asked = self._waiting.popleft()
+            error = self._timed_out(asked.timeout) if asked.deadline <= overdue_at else reason
+            self._quietly(partial(asked.handler.failed, error, written=True))
+        callbacks, self._close_callbacks = self._close_callbacks, []
+        for callback in callbacks:
+            self._quietly(partial(callback, self))
+
+    def _was_quiet(self) -> bool:
+        return not self._waiting and self._loop.time() - self.last_used >= _QUIET
+
+    def _hang_up(self) -> None:
+        # Without its loop a transport cannot do anything; its finalizer then closes the socket, with a warning.
+        if self._transport is not None and not self._loop.is_closed():
+            self._transport.abort()
+        self._transport = None
+
+    def _quietly(self, call: Callable[[], None]) -> None:
+        try:
+            call()
+        except Exception:
+            self.log.exception(
+                "a handler of the connection to broker %s failed while it was closed", self.broker
+            )
+
+    # ------------------------------------------------------------------------------------------ out
+
+    def next_correlation_id(self) -> int:
+        """The id for the next request; requests must be written in the order of their ids."""
+        following = self._correlation_id + 1
+        self._correlation_id = following if following <= _LAST_CORRELATION_ID else 0
+        return self._correlation_id
+
+    def writable(self) -> bool:
+        """Does the transport take more, without piling it up?"""
+        return self._room.is_set() and not self.closed
+
+    async def drained(self) -> None:
+        """Wait until `writable()`; BrokerUnavailableError when the connection has ended."""
+        while not self.writable():
+            if self.closed:
+                raise self._gone()
+            await self._room.wait()
+
+    @property
+    def unsent(self) -> int:
+        """The bytes that wait in the transport for room in the socket."""
+        return 0 if self._transport is None else self._transport.get_write_buffer_size()
+
+    async def handed_over(self) -> None:
+        """Wait until the socket has taken all bytes; BrokerUnavailableError when the connection has ended.
+
+        From then on the connection is `writable()` only while nothing is left in the transport: it is about to be closed.
+        """
+        if self._transport is not None:
+            self._transport.set_write_buffer_limits(high=0)
+        await self.drained()
+
+    def write_request(
+        self,
+        correlation_id: int,
+        parts: Sequence[Part],
+        on_answer: AnswerHandler | None,
+        timeout: float,
+        answer_limit: int = FRAME_LIMIT,
+        size: int = 0,
+    ) -> None:
+        """Hand a request over to the transport: header and body, in parts, without the length that goes before.
+
+        The parts must not be changed until the answer came or the connection has ended: the transport may still
+        refer to them. `timeout` (seconds) counts from here, whatever arrives in between. An answer that is longer than
+        `answer_limit` ends the connection before it is taken in. None for `on_answer`: no answer will come. `size`, of
+        all parts, is for those who ask what is in flight.
+        On a connection that has ended nothing is written: the handler is told so at once (`written=False`); where
+        there is none, BrokerUnavailableError is raised.
+        """
+        transport = self._transport
+        if transport is None or transport.is_closing():
+            self._refuse(on_answer)
+            return
+        now = self.last_used = self._loop.time()
+        if on_answer is not None:
+            self._waiting.append(
+                _Asked(correlation_id, on_answer, now + timeout, timeout, answer_limit, size)
+            )
+            self._alarm.expect(now + timeout)
+        else:
+            self._newest_unasked = correlation_id
+        try:
+            hand_over(transport, parts)
+        except Exception as error:
+            self.log.exception(
+                "a request to broker %s could not be written; closing the connection", self.broker
+            )
+            self._end(self._unavailable("a request could not be written", error.with_traceback(None)))
+            if on_answer is None:
+                raise self._gone() from None
+
+    async def request(
+        self,
+        message: tuple[Any, ...],
+        response_type: type[M],
+        *,
+        timeout: float,
+        version: int | None = None,
+        answer_limit: int = FRAME_LIMIT,
+    ) -> M:
+        """Send a request and decode its answer; BrokerUnavailableError or ProtocolError otherwise.
+
+        Whoever waits may be cancelled: the answer is then read and dropped.
+        """
+        if version is None:
+            version = self.versions.choose(api_of(response_type).key)
+        chosen = version
+        return await self._ask(
+            message, chosen, timeout, lambda frame: self.read(response_type, chosen, frame), answer_limit
+        )
+
+    def read(self, response_type: type[M], version: int, frame: memoryview) -> M:
+        """Decode an answer of this broker."""
+        return decode_response(response_type, version, frame, self.surplus)[1]
+
+    def surplus(self, count: int) -> None:
+        """An answer has so many bytes behind its last field: they are ignored."""
+        self._remark("it writes bytes behind the last field of its answers", f"({count})")
+
+    def _remark(self, text: str, detail: str = "") -> None:
+        """A peculiarity of the broker that does no harm: one DEBUG line for each connection."""
+        if text not in self._remarks:
+            self._remarks.add(text)
+            self.log.debug("broker %s: %s %s", self.broker, text, detail)
+
+    async def ask(self, message: tuple[Any, ...], version: int, *, timeout: float) -> bytes:
+        """Send a request and give its answer as it came, from the correlation id on."""
+        return await self._ask(message, version, timeout, bytes)
+
+    async def _ask(
+        self,
+        message: tuple[Any, ...],
+        version: int,
+        timeout: float,
+        read: Callable[[memoryview], R],
+        answer_limit: int = FRAME_LIMIT,
+    ) -> R:
+        correlation_id = self.next_correlation_id()
+        frame = encode_request(message, version, correlation_id, self.client_id)
+        reply = Reply(self._loop.create_future(), read, self.broker)
+        if answer_limit > FRAME_LIMIT:
+            self._frames.limit = answer_limit
+        self.write_request(correlation_id, (frame,), reply, timeout, answer_limit)
+        try:
+            answer: R = await reply.future
+            return answer
+        finally:
+            del reply  # its future holds the exception, whose traceback holds this frame
+
+    def _refuse(self, on_answer: AnswerHandler | None) -> None:
+        error = self._gone()
+        if on_answer is None:
+            raise error
+        on_answer.failed(error, written=False)
+
+    # ------------------------------------------------------------------------------------------ in
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """asyncio: the transport is there."""
+        self._transport = cast(asyncio.Transport, transport)
+        self._room.set()
+        if self.closed:
+            self._hang_up()
+
+    def get_buffer(self, sizehint: int) -> memoryview:
+        """asyncio: where to put what arrives."""
+        return self._frames.writable()
+
+    def buffer_updated(self, nbytes: int) -> None:
+        """asyncio: so much was put there."""
+        frames = self._frames
+        frames.received(nbytes)
+        self.reads += 1
+        try:
+            while not self.closed and (frame := frames.next_frame()) is not None:
+                self._pair(frame)
+        except ProtocolError as error:
+            self._end(at_broker(error, self.broker).with_traceback(None), Ending.GIVEN_UP)
+        except Exception as error:
+            self.log.exception(
+                "the handler of an answer from broker %s failed; closing the connection", self.broker
+            )
+            self._end(self._unavailable("the handler of an answer failed", error.with_traceback(None)))
+        if self.closed:
+            frames.discard()
+
+    def eof_received(self) -> bool:
+        """asyncio: the peer will send nothing more, so that no answer will come either."""
+        self._end(self._unavailable(self._how_it_left()))
+        return False
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """asyncio: the transport is gone."""
+        self._end(self._unavailable(self._how_it_left(exc), exc))
+        self._transport = None
+        self._frames.discard()
+
+    def pause_writing(self) -> None:
+        """asyncio: the transport's buffer is above its high-water mark."""
+        self._room.clear()
+
+    def resume_writing(self) -> None:
+        """asyncio: there is room again."""
+        self._room.set()
+
+    def _pair(self, frame: memoryview) -> None:
+        (correlation_id,) = _INT32.unpack_from(frame)
+        asked = self._next_asked(correlation_id)
+        if asked is None:
+            self._remark("it answers requests that want no answer", "(acks=0)")
+            return
+        self._waiting.popleft()
+        self.last_used = self.answered_at = self._loop.time()
+        self.answers += 1
+        asked.handler.answered(frame)
+
+    def _next_asked(self, correlation_id: int) -> _Asked | None:
+        """The request that this answers, the first that waits; None for an answer that was not wanted."""
+        waiting = self._waiting
+        if waiting and waiting[0].correlation_id == correlation_id:
+            return waiting[0]
+        if 0 <= correlation_id <= self._newest_unasked:
+            return None
+        raise self._unpaired(correlation_id)
+
+    def _long_answer(self, correlation_id: int, length: int) -> None:
+        # Before there is a buffer for it: a peer that sends what nobody asked for costs no memory.
+        asked = self._next_asked(correlation_id)
+        if asked is None:
+            raise self._unpaired(correlation_id)
+        if length > asked.answer_limit:
+            raise ProtocolError(
+                f"an answer of {length} bytes came, where no more than {asked.answer_limit} can be meant",
+                broker=self.broker,
+            )
+
+    # ------------------------------------------------------------------------------------------ time
+
+    def earliest_deadline(self) -> float:
+        """Of all requests that wait for their answer; infinite if there are none."""
+        return min((asked.deadline for asked in self._waiting), default=math.inf)
+
+    def overdue(self, now: float) -> None:
+        """A late answer would be paired with another request, so that nothing can follow on this connection."""
+        reason = self._unavailable("the connection was closed because a request timed out")
+        self._end(reason, Ending.GIVEN_UP, overdue_at=now)
+
+    # ------------------------------------------------------------------------------------------ words
+
+    def _unavailable(self, text: str, cause: BaseException | None = None) -> BrokerUnavailableError:
+        return BrokerUnavailableError(text, broker=self.broker, cause=cause)
+
+    def _timed_out(self, timeout: float) -> BrokerUnavailableError:
+        return self._unavailable("request timed out", TimeoutError(f"no answer within {timeout:g} s"))
+
+    def _gone(self) -> KafkaError:
+        # A copy, because raising adds a traceback, and with it every frame that it went through.
+        reason = self.close_reason
+        return copy.copy(reason) if reason else self._unavailable("the connection is about to be closed")
+
+    def _how_it_left(self, exc: Exception | None = None) -> str:
+        what = "the broker closed the connection" if exc is None else "the connection was lost"
+        missing = self._frames.missing
+        if missing is not None:
+            received, expected = missing
+            cut = f"after {received} of its {expected} bytes" if expected else "within its length"
+            return f"{what} in the middle of an answer, {cut}"
+        if self.versions is NO_VERSIONS:
+            return f"{what} without an answer; its listener may want TLS"
+        return what
+
+    def _unpaired(self, correlation_id: int) -> ProtocolError:
+        expected = f"{self._waiting[0].correlation_id} is next" if self._waiting else "nothing was asked"
+        told = f"an answer with correlation id {correlation_id} came, but {expected}"
+        return ProtocolError(told, broker=self.broker)

@@ -1,0 +1,202 @@
+"""Opening a connection to a broker: look its host up, try each address, agree on versions, all within one time limit.
+
+All addresses of a host name are tried in turn (KIP-602). What is left of the time is shared evenly among those that
+are left, so that one that swallows packets does not keep us from the next.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import ipaddress
+import math
+import os
+import socket
+from collections.abc import Iterator
+from functools import partial
+from typing import Any, TypeVar
+
+import anyio
+import anyio.to_thread
+
+from aioproducer._net.connecting.connection import Connection
+from aioproducer._state.connecting.opening import Dialogue, opening
+from aioproducer.config import ProducerConfig
+from aioproducer.errors import BrokerUnavailableError, ProtocolError, printable
+
+__all__ = ["SOFTWARE_VERSION", "converse", "dial", "name_of"]
+
+# Told to brokers for their statistics of clients (KIP-511). A test compares it with pyproject.toml.
+SOFTWARE_VERSION = "0.1.0"
+
+T = TypeVar("T")
+
+_LONGEST_HOST = 255
+# The peer of an idle connection is asked for a sign of life every minute. Without one it is given up after two more,
+# or sooner where TCP_USER_TIMEOUT is known, which then decides.
+_KEEPALIVE = (("TCP_KEEPIDLE", 60), ("TCP_KEEPALIVE", 60), ("TCP_KEEPINTVL", 20), ("TCP_KEEPCNT", 6))
+
+
+async def dial(
+    host: str,
+    port: int,
+    config: ProducerConfig,
+    *,
+    node_id: int | None = None,
+    setup_timeout: float | None = None,
+) -> Connection:
+    """A connection to this broker, ready for requests, within `setup_timeout` seconds for everything.
+
+    The default is `socket_connection_setup_timeout_ms`. BrokerUnavailableError lists what went wrong with each
+    address; it is a ProtocolError if somebody answered there who is no broker that we can talk to.
+    """
+    broker = name_of(host, port, node_id)
+    _check_address(host, port, broker)
+    loop = asyncio.get_running_loop()
+    limit = config.socket_connection_setup_timeout_ms / 1000 if setup_timeout is None else setup_timeout
+    deadline = loop.time() + limit
+    addresses = await _resolve(host, port, broker, limit)
+    failures: list[tuple[str, Exception]] = []
+    for index, address in enumerate(addresses):
+        share = max(0.0, deadline - loop.time()) / (len(addresses) - index)
+        try:
+            return await _connect(address, port, broker, config, share)
+        except (OSError, ProtocolError) as error:
+            failures.append((_join(address, port), error.with_traceback(None)))
+    raise _failed(broker, failures) from failures[-1][1]
+
+
+async def converse(connection: Connection, dialogue: Dialogue[T]) -> T:
+    """Ask the broker what the dialogue asks until it has come to its result."""
+    try:
+        question = next(dialogue)
+        while True:
+            # Whoever opens the connection limits the time of the whole dialogue.
+            answer = await connection.ask(question.message, question.version, timeout=math.inf)
+            question = dialogue.send(answer)
+    except StopIteration as done:
+        result: T = done.value
+        return result
+
+
+async def _resolve(host: str, port: int, broker: str, limit: float) -> list[str]:
+    """The host's addresses, in the order in which the resolver gives them."""
+    if _is_address(host):
+        return [host]
+    try:
+        with anyio.fail_after(limit):
+            found = await look_up(host, port)
+    except TimeoutError:
+        raise _unresolved(broker, f"the name server did not answer within {limit:g} s") from None
+    except (OSError, ValueError) as error:  # ValueError: not encodable as a name, or a null byte in it
+        raise _unresolved(broker, _reason(error)) from error.with_traceback(None)
+    families = (socket.AF_INET, socket.AF_INET6)
+    addresses = list(dict.fromkeys(str(place[0]) for family, _, _, _, place in found if family in families))
+    if not addresses:
+        raise _unresolved(broker, "it has no address")
+    return addresses
+
+
+async def look_up(host: str, port: int) -> list[Any]:
+    """Ask the resolver, in a thread that nobody else can take: asyncio's own look-up shares the default executor.
+
+    That may be full of the program's blocking jobs, or shut down; and so may be anyio's common share of threads.
+    """
+    ask = partial(socket.getaddrinfo, host, port, type=socket.SOCK_STREAM)
+    return await anyio.to_thread.run_sync(ask, abandon_on_cancel=True, limiter=anyio.CapacityLimiter(1))
+
+
+async def _connect(address: str, port: int, broker: str, config: ProducerConfig, limit: float) -> Connection:
+    loop = asyncio.get_running_loop()
+    state = "no connection"
+    with anyio.move_on_after(limit):
+        transport, connection = await loop.create_connection(
+            lambda: Connection(broker, config.client_id, loop), address, port
+        )
+        state = "connected, but no answer to the first request; its listener may want TLS, or is no Kafka"
+        with anyio.move_on_after(config.request_timeout_ms / 1000):
+            try:
+                _tune(transport, config)
+                dialogue = opening(broker, SOFTWARE_VERSION, connection.surplus)
+                connection.opened(await converse(connection, dialogue))
+            except BaseException:
+                connection.close()
+                raise
+            return connection
+        limit = config.request_timeout_ms / 1000
+    raise TimeoutError(f"{state} (within {limit:.3g} s)")
+
+
+def _tune(transport: asyncio.BaseTransport, config: ProducerConfig) -> None:
+    # None for a transport without a socket; OSError for an option that this kind of socket does not have.
+    sock = transport.get_extra_info("socket")
+    if sock is None:
+        return
+    for level, option, value in _socket_options(config):
+        with contextlib.suppress(OSError):
+            sock.setsockopt(level, option, value)
+
+
+def _socket_options(config: ProducerConfig) -> Iterator[tuple[int, int, int]]:
+    yield socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1
+    yield socket.IPPROTO_TCP, socket.TCP_NODELAY, 1
+    # Otherwise the kernel goes on for a quarter of an hour with bytes that a vanished peer does not acknowledge.
+    for name, value in (*_KEEPALIVE, ("TCP_USER_TIMEOUT", config.request_timeout_ms)):
+        option = getattr(socket, name, None)
+        if option is not None:
+            yield socket.IPPROTO_TCP, option, value
+    for option, size in (
+        (socket.SO_SNDBUF, config.send_buffer_bytes),
+        (socket.SO_RCVBUF, config.receive_buffer_bytes),
+    ):
+        if size > 0:  # -1: what the system thinks best
+            yield socket.SOL_SOCKET, option, size
+
+
+def _check_address(host: str, port: int, broker: str) -> None:
+    # What a broker advertises is as little to be trusted as anything else it says.
+    if not 1 <= port <= 65535:
+        raise ProtocolError(f"the broker's address cannot be used: port {port} is not 1-65535", broker=broker)
+    if not host or len(host) > _LONGEST_HOST:
+        length = f"{len(host)} characters, where 1-{_LONGEST_HOST} are possible"
+        raise ProtocolError(f"the broker's address cannot be used: its host name has {length}", broker=broker)
+
+
+def _is_address(host: str) -> bool:
+    try:
+        ipaddress.ip_address(host)
+    except ValueError:
+        return False
+    return "%" not in host  # a zone has to be looked up
+
+
+def name_of(host: str, port: int, node_id: int | None) -> str:
+    """What a broker is called in logs and errors."""
+    place = _join(printable(host, _LONGEST_HOST), port)
+    return place if node_id is None else f"{place} (id {node_id})"
+
+
+def _join(host: str, port: int) -> str:
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
+
+def _unresolved(broker: str, why: str) -> BrokerUnavailableError:
+    return BrokerUnavailableError(f"the broker's host name cannot be resolved: {why}", broker=broker)
+
+
+def _failed(broker: str, failures: list[tuple[str, Exception]]) -> BrokerUnavailableError | ProtocolError:
+    listed = "; ".join(f"{place}: {_reason(error)}" for place, error in failures)
+    kind = (
+        ProtocolError
+        if any(isinstance(error, ProtocolError) for _, error in failures)
+        else BrokerUnavailableError
+    )
+    return kind(f"cannot open a connection: {listed}", broker=broker)
+
+
+def _reason(error: Exception) -> str:
+    """The system's words without Python's; ours as they are."""
+    number = getattr(error, "errno", None)
+    if isinstance(error, socket.gaierror) or not isinstance(number, int):
+        return (getattr(error, "strerror", None) or str(error)) or type(error).__name__
+    return os.strerror(number)

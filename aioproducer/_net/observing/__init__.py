@@ -1,0 +1,1 @@
+"""What the log and snapshots tell of a running producer."""

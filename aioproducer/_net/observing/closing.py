@@ -1,0 +1,94 @@
+"""What a producer that closes still waits for, in one line: records, broker by broker, and coordinators."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING
+
+from aioproducer._net.connecting.dialing import name_of
+from aioproducer._net.observing.snapshot import trouble_with
+from aioproducer._state.batching.queues import NO_LEADER
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from aioproducer._net.accepting.intake import Intake
+    from aioproducer._net.runtime.engine import Engine
+    from aioproducer._state.batching.batches import QueuedBatch
+
+# So many brokers, topics and partitions are named.
+NAMED = 3
+
+
+def waits_for(engine: Engine, intake: Intake) -> str | None:
+    """Records without an outcome, with what each of them waits for, and unfinished calls of a transaction; None: nothing."""
+    left = [*_records(engine, intake), *_transaction_calls(engine)]
+    return "; ".join(left) or None
+
+
+def counted(number: int, thing: str) -> str:
+    """So many things, in words."""
+    return f"{number} {thing}{'' if number == 1 else 's'}"
+
+
+def _records(engine: Engine, intake: Intake) -> Iterator[str]:
+    count = engine.unresolved() + len(intake.queued)
+    if count:
+        places = [*_at_brokers(engine), *_of_unknown_topics(engine, intake)]
+        yield f"{counted(count, 'record')} without an outcome ({_listed(places)})"
+
+
+def _at_brokers(engine: Engine) -> Iterator[str]:
+    """Those that have their place in a batch, by the broker that has to take it or to answer."""
+    records: Counter[int] = Counter()
+    leaderless: dict[str, None] = {}
+    for batch in engine.accumulator.live:
+        broker = _broker_of(batch)
+        records[broker] += batch.pending
+        if broker == NO_LEADER:
+            leaderless[f"{batch.topic}-{batch.partition}"] = None
+    for broker, count in records.most_common():
+        if not count:
+            continue
+        if broker == NO_LEADER:
+            yield f"{count} without a leader, of {_listed(leaderless, ', ')}"
+        else:
+            yield f"{count} at {_named(engine, broker)}{_no_producer_id(engine)}{_because(engine.settlement.trouble_with(broker))}"
+
+
+def _broker_of(batch: QueuedBatch) -> int:
+    return batch.retry_leader if batch.in_flight else batch.queue.node.node_id
+
+
+def _named(engine: Engine, broker: int) -> str:
+    node = engine.view.node(broker)
+    return f"broker {broker}" if node is None else f"broker {name_of(node.host, node.port, broker)}"
+
+
+def _no_producer_id(engine: Engine) -> str:
+    missing = engine.config.enable_idempotence and engine.sequences.identity is None
+    return ", without a producer id" if missing else ""
+
+
+def _of_unknown_topics(engine: Engine, intake: Intake) -> Iterator[str]:
+    """Those that were accepted before the metadata of their topic was there."""
+    topics = Counter(stead.call.topic for stead in intake.queued.values() if stead.call is not None)
+    for topic, count in topics.most_common():
+        yield f"{count} without metadata of topic {topic}{_because(trouble_with(engine, topic))}"
+
+
+def _transaction_calls(engine: Engine) -> Iterator[str]:
+    transactions = engine.transactions
+    operation = None if transactions is None else transactions.operation
+    if transactions is not None and operation is not None and not operation.ended:
+        yield f"{operation.event.value}, by the coordinator of {transactions.coordinator.of}{_because(transactions.trouble())}"
+
+
+def _because(trouble: BaseException | None) -> str:
+    return "" if trouble is None else f": {trouble}"
+
+
+def _listed(names: Iterable[str], between: str = "; ") -> str:
+    known = list(names)
+    rest = f"{between}and {len(known) - NAMED} more" if len(known) > NAMED else ""
+    return f"{between.join(known[:NAMED])}{rest}"

@@ -1,0 +1,108 @@
+"""What can be told of a running producer at one moment: what it counts, what it holds, what is wrong."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from aioproducer._net.runtime.engine import root_of
+from aioproducer._state.admission.topic_errors import said_of_topic
+from aioproducer.stats import Stats
+
+if TYPE_CHECKING:
+    from aioproducer._net.accepting.intake import Intake
+    from aioproducer._net.runtime.engine import Engine
+    from aioproducer._state.batching.batches import QueuedBatch
+
+
+class Load:
+    """Records and bytes that are somewhere."""
+
+    def __init__(self) -> None:
+        self.records = 0
+        self.bytes = 0
+
+    def add(self, batch: QueuedBatch) -> None:
+        """Count what is left of a batch."""
+        self.records += batch.pending
+        self.bytes += batch.charged
+
+
+def loads(engine: Engine, intake: Intake) -> tuple[Load, Load]:
+    """What is buffered, with what is queued for its topic, and what is in flight."""
+    buffered, flying = Load(), Load()
+    buffered.records = len(intake.queued)
+    buffered.bytes = engine.admission.bytes_held
+    for batch in list(engine.accumulator.live):
+        (flying if batch.in_flight else buffered).add(batch)
+    return buffered, flying
+
+
+def connected_brokers(engine: Engine) -> int:
+    """How many brokers a connection is open to, whatever for."""
+    ids = {(node.host, node.port): node.id for node in engine.view.nodes}
+    addresses = engine.addresses.connected()
+    known = {ids[address] for address in addresses if address in ids}
+    # An address of bootstrap_servers may be another name of a broker that is counted.
+    return max(len(known), int(bool(addresses)))
+
+
+def seconds_since(now: float, moment: float | None) -> float | None:
+    """None where there is no such moment."""
+    return None if moment is None else now - moment
+
+
+def oldest_unacked(engine: Engine, intake: Intake, now: float) -> float | None:
+    """For how long the oldest record without an outcome has waited."""
+    since = [
+        moment for batch in list(engine.accumulator.live) if (moment := batch.waiting_since()) is not None
+    ]
+    since += [stead.asked_at for stead in list(intake.queued.values())[:1]]
+    return now - min(since) if since else None
+
+
+def out_of_reach(engine: Engine) -> BaseException | None:
+    """Why no broker tells what we ask; None where one does."""
+    control = engine.control.connection
+    reached = engine.cluster.known and control is not None and not control.closed
+    return None if reached else root_of(engine.present_trouble)
+
+
+def trouble_with(engine: Engine, topic: str) -> BaseException | None:
+    """Why a topic is not known: no broker answers, or what they answered; None where neither is the case."""
+    if engine.view.failing:
+        return root_of(engine.last_error)
+    code = engine.view.error_of(topic)
+    if code is not None:
+        return said_of_topic(code)
+    # A broker that did not help is left for another, and between them there is no connection.
+    return None if engine.view.topic(topic) is not None else out_of_reach(engine)
+
+
+def stats_of(engine: Engine, intake: Intake, accepted_records: int, accepted_bytes: int) -> Stats:
+    """What `Producer.stats()` returns; the fast path has counted what was accepted."""
+    tally = engine.tally
+    buffered, flying = loads(engine, intake)
+    return Stats(
+        records_accepted=accepted_records,
+        bytes_accepted=accepted_bytes,
+        records_acked=tally.acked,
+        bytes_acked=tally.acked_bytes,
+        records_failed=tally.not_written + tally.unknown,
+        records_retried=tally.retried,
+        failed_by_error=dict(tally.failed_by_error),
+        losses_by_topic=dict(tally.losses_by_topic),
+        suspected_data_losses=tally.suspected_losses,
+        batches=tally.batches,
+        requests=tally.requests,
+        records_buffered=buffered.records,
+        bytes_buffered=buffered.bytes,
+        records_in_flight=flying.records,
+        bytes_in_flight=flying.bytes,
+        waiting_calls=engine.admission.waiting,
+        oldest_unacked_seconds=oldest_unacked(engine, intake, engine.loop.time()),
+        queue_time=tally.queue_time.snapshot(),
+        request_time=tally.request_time.snapshot(),
+        batch_size=tally.batch_size.snapshot(),
+        compression_ratio=tally.compression_ratio.snapshot(),
+        connections=tuple(sender.stats() for sender in list(engine.senders.values())),
+    )

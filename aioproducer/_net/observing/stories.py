@@ -1,0 +1,163 @@
+"""What the log tells of faults: one line with the whole story when it is over, some while it lasts, none per record."""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING
+
+import attrs
+
+from aioproducer._state.batching.slowness import SLOW, phases
+from aioproducer.outcome import Outcome
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from aioproducer._net.log import Log
+    from aioproducer._state.batching.batches import QueuedBatch
+    from aioproducer._state.batching.slowness import Stall
+    from aioproducer.errors import KafkaError
+
+# A fault that lasts is told of so often, and so is a slow delivery.
+TELL_EVERY = 10.0
+# What is over sooner was noticed by nobody.
+WORTH_A_WARNING = 1.0
+NAMED = 3
+
+
+@attrs.define(eq=False)
+class Trouble:
+    """What a broker, or what it leads, has not taken since some moment."""
+
+    since: float
+    told_at: float
+    partitions: set[str] = attrs.Factory(set)
+    open: set[str] = attrs.Factory(set)
+    repeats: int = 0
+    written: int = 0
+    lost: dict[Outcome, int] = attrs.Factory(dict)
+    error: KafkaError | None = None
+
+
+class Stories:
+    """Follows the batches that had to be sent again, broker by broker, and tells what became of them."""
+
+    def __init__(self, stalls: Callable[[], Sequence[Stall]], log: Log) -> None:
+        self._log = log
+        self._stalls = stalls
+        self._troubles: dict[int, Trouble] = {}
+        self._slow_told_at = -TELL_EVERY
+        self._loss_told_at = -TELL_EVERY
+
+    # -- faults
+
+    @property
+    def unfinished(self) -> list[int]:
+        """The brokers of the faults that are not over."""
+        return list(self._troubles)
+
+    def retried(self, batch: QueuedBatch, error: KafkaError, now: float) -> None:
+        """A batch has to be sent again."""
+        broker = batch.retry_leader
+        trouble = self._troubles.get(broker)
+        if trouble is None:
+            trouble = self._troubles[broker] = Trouble(now, now)
+        name = _place(batch)
+        trouble.partitions.add(name)
+        trouble.open.add(name)
+        trouble.repeats += 1
+        trouble.error = error
+        if now >= trouble.told_at + TELL_EVERY:
+            trouble.told_at = now
+            self._log.warning("%s, and is tried again", self._beginning(broker, trouble, now))
+
+    def ended(self, batch: QueuedBatch, count: int, error: KafkaError | None, now: float) -> None:
+        """A batch that took long, or more than one attempt, has its outcome."""
+        if batch.last_error is not None or error is not None:
+            self._leave_troubles(batch, count, error, now)
+        if error is None and now - batch.opened_at >= SLOW:
+            self._tell_slow(batch, now)
+
+    def _leave_troubles(self, batch: QueuedBatch, count: int, error: KafkaError | None, now: float) -> None:
+        name, waits = _place(batch), _waits_for_a_retry(batch)
+        for broker, trouble in list(self._troubles.items()):
+            if name not in trouble.open:
+                continue
+            if error is None:
+                trouble.written += count
+            elif count:
+                trouble.lost[error.outcome] = trouble.lost.get(error.outcome, 0) + count
+            if not waits:
+                trouble.open.discard(name)
+            if not trouble.open:
+                del self._troubles[broker]
+                self._tell_the_end(broker, trouble, now)
+
+    def _tell_the_end(self, broker: int, trouble: Trouble, now: float) -> None:
+        short = now - trouble.since < WORTH_A_WARNING and not trouble.lost
+        self._log.log(
+            logging.INFO if short else logging.WARNING,
+            "%s; sent again %s, then %s",
+            self._beginning(broker, trouble, now),
+            _times(trouble.repeats),
+            _what_became_of_it(trouble),
+        )
+
+    def _beginning(self, broker: int, trouble: Trouble, now: float) -> str:
+        return f"broker {broker}: {_listed(trouble.partitions)} not written for {now - trouble.since:.2f} s ({trouble.error})"
+
+    # -- losses of the cluster
+
+    def offset_went_back(self, batch: QueuedBatch, offset: int, expected: int, now: float) -> None:
+        """A broker gave a place that it had given before: acknowledged records may be gone from its log."""
+        if now < self._loss_told_at + WORTH_A_WARNING:
+            return
+        self._loss_told_at = now
+        self._log.warning(
+            "suspected data loss in %s: a record was written at offset %d, though records up to %d were acknowledged "
+            "before; an unclean leader election does that (stats().suspected_data_losses counts)",
+            _place(batch),
+            offset,
+            expected - 1,
+        )
+
+    # -- slowness
+
+    def _tell_slow(self, batch: QueuedBatch, now: float) -> None:
+        if now < self._slow_told_at + TELL_EVERY:
+            return
+        self._slow_told_at = now
+        self._log.warning(
+            "a delivery took %.2f s (%s): %s",
+            now - batch.opened_at,
+            _place(batch),
+            ", ".join(phases(batch, self._stalls(), now)),
+        )
+
+
+def _place(batch: QueuedBatch) -> str:
+    return f"{batch.topic}-{batch.partition}"
+
+
+def _waits_for_a_retry(batch: QueuedBatch) -> bool:
+    queue = batch.queue
+    return any(
+        other is not batch and other.last_error is not None and not other.settled
+        for other in (*queue.queue, *queue.sent)
+    )
+
+
+def _listed(names: set[str]) -> str:
+    known = sorted(names)
+    rest = f" and {len(known) - NAMED} more" if len(known) > NAMED else ""
+    return f"{', '.join(known[:NAMED])}{rest}"
+
+
+def _times(count: int) -> str:
+    return "once" if count == 1 else f"{count} times"
+
+
+def _what_became_of_it(trouble: Trouble) -> str:
+    told = [f"written: {trouble.written}"] if trouble.written else []
+    told += [f"{outcome.value}: {count}" for outcome, count in trouble.lost.items()]
+    return f"records {', '.join(told)}" if told else "withdrawn"

@@ -1,0 +1,94 @@
+"""Compressing closed batches: small ones at once, large ones in a thread, so that the loop stays free."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import anyio.lowlevel
+import anyio.to_thread
+from anyio import CapacityLimiter
+
+from aioproducer._wire.compression import compress
+from aioproducer.errors import DeliveryError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from anyio.abc import TaskGroup
+
+    from aioproducer._state.batching.accumulator import Accumulator
+    from aioproducer._state.batching.batches import QueuedBatch
+    from aioproducer._state.delivery.settlement import Settlement
+
+# Even the slowest codec takes well below a millisecond for this much.
+INLINE_BYTES = 8 * 1024
+THREADS = 2
+
+
+class Compressor:
+    """Compresses batches of one producer with one codec. A batch leaves only when it is done, so order is kept."""
+
+    def __init__(
+        self,
+        accumulator: Accumulator,
+        settlement: Settlement,
+        tasks: TaskGroup,
+        *,
+        codec: int,
+        level: int | None,
+        now: Callable[[], float],
+    ) -> None:
+        self._accumulator = accumulator
+        self._settlement = settlement
+        self._tasks = tasks
+        self._codec = codec
+        self._level = level
+        self._now = now
+        self._limiter = CapacityLimiter(THREADS)
+
+    def take(self, batch: QueuedBatch) -> None:
+        """Compress this batch, now or in a thread."""
+        plain = batch.plain_records()
+        if len(plain) <= INLINE_BYTES:
+            made = self._attempt(plain)
+            if isinstance(made, bytes):
+                self._finish(batch, plain, made)
+            else:
+                self._tasks.start_soon(self._fail_soon, batch, plain, made)
+        else:
+            self._tasks.start_soon(self._in_thread, batch, plain)
+
+    async def _fail_soon(self, batch: QueuedBatch, plain: bytes, error: Exception) -> None:
+        # Not within the append that closed the batch: the room that its end gives back is handed to the first in line,
+        # whose record may be the one that is being appended.
+        await anyio.lowlevel.checkpoint()
+        self._finish(batch, plain, error)
+
+    async def _in_thread(self, batch: QueuedBatch, plain: bytes) -> None:
+        try:
+            made = await anyio.to_thread.run_sync(
+                self._attempt, plain, limiter=self._limiter, abandon_on_cancel=True
+            )
+        except RuntimeError:
+            # The system has no thread left: better a loop that is held up for a moment than a batch that is lost.
+            made = self._attempt(plain)
+        self._finish(batch, plain, made)
+
+    def _attempt(self, plain: bytes) -> bytes | Exception:
+        try:
+            return compress(plain, self._codec, self._level)
+        except Exception as error:  # noqa: BLE001  # one batch fails, whatever the codec raised; the producer lives
+            return error
+
+    def _finish(self, batch: QueuedBatch, plain: bytes, made: bytes | Exception) -> None:
+        if isinstance(made, bytes):
+            self._settlement.tally.compression_ratio.add(len(made) / len(plain))
+            helped = len(made) < len(plain)
+            self._accumulator.compressed(batch, made if helped else None, self._now())
+        elif not batch.settled:
+            failed = DeliveryError(
+                "compressing the batch failed", topic=batch.topic, partition=batch.partition, cause=made
+            )
+            self._settlement.fail(batch, failed, self._now())
+            # What is behind it waited for it.
+            self._accumulator.consider(batch.queue, self._now())

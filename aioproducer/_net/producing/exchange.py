@@ -1,0 +1,128 @@
+"""One Produce request and its answer: every batch in it is answered, or lost, exactly once."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from aioproducer._state.cluster.metadata import Node
+from aioproducer._state.delivery.settlement import PartitionAnswer
+from aioproducer._wire.codec import decode_response
+from aioproducer._wire.messages.produce import ProduceResponse
+from aioproducer.errors import ProtocolError
+
+if TYPE_CHECKING:
+    from aioproducer._net.connecting.link import Link
+    from aioproducer._net.runtime.engine import Engine
+    from aioproducer._state.batching.batches import QueuedBatch
+    from aioproducer._wire.messages.produce import PartitionProduceResponse
+    from aioproducer.errors import KafkaError
+
+
+class ProduceExchange:
+    """Waits for the answer to one request. Topics are matched by what was true when it was sent."""
+
+    __slots__ = ("_by_id", "_engine", "_link", "_version", "_waiting")
+
+    def __init__(
+        self,
+        engine: Engine,
+        link: Link,
+        version: int,
+        batches: list[QueuedBatch],
+        names_by_id: dict[bytes, str],
+    ) -> None:
+        self._engine = engine
+        self._link = link
+        self._version = version
+        self._waiting = {(batch.topic, batch.partition): batch for batch in batches}
+        self._by_id = names_by_id
+
+    def answered(self, frame: memoryview) -> None:
+        """The answer is here."""
+        try:
+            surplus = self._link.connection.surplus
+            _, response = decode_response(ProduceResponse, self._version, frame, surplus)
+        except ProtocolError as error:
+            # Raised on: the connection closes, and with it everything that is on its way.
+            self.failed(error, written=True)
+            raise
+        try:
+            strange = self._take(response)
+        except Exception as error:
+            # A batch is half settled now: nothing that is said of its partition later could be trusted.
+            self._engine.crash(error)
+            raise
+        self._link.permits.release()
+        if strange:
+            raise ProtocolError(
+                "its Produce answer has a partition twice, or one that was not asked for",
+                broker=self._link.connection.broker,
+            )
+
+    def _take(self, response: ProduceResponse) -> bool:
+        """Give every batch its answer; True: there were answers that nobody had asked for."""
+        now = self._engine.loop.time()
+        if response.throttle_time_ms > 0:
+            self._link.connection.mute(response.throttle_time_ms / 1000)
+        if self._engine.transactions is not None:
+            self._engine.transactions.respite.answered(now)
+        nodes = _nodes_of(response) if response.node_endpoints else {}
+        strange = False
+        for topic in response.responses:
+            name = self._by_id.get(topic.topic_id, topic.name) if self._by_id else topic.name
+            for partition in topic.partition_responses:
+                batch = self._waiting.pop((name, partition.index), None)
+                if batch is None:
+                    strange = True
+                    continue
+                leader = partition.current_leader
+                if leader.leader_id >= 0:
+                    node = nodes.get(leader.leader_id)
+                    self._engine.hint(batch, leader.leader_id, leader.leader_epoch, node)
+                self._engine.settlement.answered(batch, self._understood(partition), now)
+        self._omitted()
+        return strange
+
+    def _understood(self, partition: PartitionProduceResponse) -> PartitionAnswer:
+        return PartitionAnswer(
+            partition.error_code,
+            partition.base_offset,
+            partition.log_append_time_ms,
+            partition.error_message,
+            _errors_of(partition) if partition.record_errors else (),
+            self._link.connection.broker,
+        )
+
+    def _omitted(self) -> None:
+        if not self._waiting:
+            return
+        error = ProtocolError(
+            "its Produce answer leaves out a partition that was sent", broker=self._link.connection.broker
+        )
+        self._lose(error, written=True)
+
+    def failed(self, error: KafkaError, *, written: bool) -> None:
+        """No answer will come."""
+        self._lose(error, written=written)
+        self._link.permits.release()
+
+    def _lose(self, error: KafkaError, *, written: bool) -> None:
+        now = self._engine.loop.time()
+        waiting, self._waiting = self._waiting, {}
+        try:
+            # Last to first: each goes to the head of its queue.
+            for batch in reversed(list(waiting.values())):
+                self._engine.settlement.lost(batch, error, now, written=written)
+        except Exception as bug:
+            self._engine.crash(bug)
+            raise
+
+
+def _nodes_of(response: ProduceResponse) -> dict[int, Node]:
+    return {
+        node.node_id: Node(node.node_id, node.host, node.port, node.rack) for node in response.node_endpoints
+    }
+
+
+def _errors_of(partition: PartitionProduceResponse) -> tuple[tuple[int, str | None], ...]:
+    return tuple((error.batch_index, error.batch_index_error_message) for error in partition.record_errors)

@@ -1,0 +1,117 @@
+"""The identity task: asks for a producer id when one is wanted (InitProducerId)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import anyio
+
+from aioproducer._net.transactions.asker import require_identity
+from aioproducer._state.backoff import Backoff
+from aioproducer._state.delivery.verdicts import IdentityKind, identity_verdict
+from aioproducer._wire.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
+from aioproducer.errors import AuthorizationError, BrokerError, KafkaError, ProtocolError
+
+if TYPE_CHECKING:
+    from aioproducer._net.connecting.connection import Connection
+    from aioproducer._net.runtime.engine import Engine
+
+
+INIT_PRODUCER_ID = 22
+NETWORK_EXCEPTION = 13
+CLUSTER_AUTHORIZATION_FAILED = 31
+
+
+class IdentitySource:
+    """Keeps an idempotent producer supplied with a producer id and an epoch."""
+
+    def __init__(self, engine: Engine) -> None:
+        self.engine = engine
+        self.wanted = anyio.Event()
+
+    def want(self) -> None:
+        """A new identity is needed."""
+        self.wanted.set()
+
+    async def run(self) -> None:
+        """Ask whenever an identity is wanted, for ever; ends with the error if the brokers give none."""
+        failures = 0
+        backoff = Backoff(
+            self.engine.config.retry_backoff_ms / 1000, self.engine.config.retry_backoff_max_ms / 1000
+        )
+        while True:
+            if not self.engine.sequences.wanted:
+                await self.wanted.wait()
+            self.wanted = anyio.Event()
+            code = await self._ask()
+            if code:
+                self._consider(code)
+                await anyio.sleep(backoff.after(failures, self.engine.rng))
+            failures = failures + 1 if code else 0
+
+    async def _ask(self) -> int:
+        """One question; returns the error code of its answer."""
+        try:
+            connection = await self.engine.control.connected()
+        except KafkaError as error:
+            return self._no_answer(error)
+        try:
+            version = self._version(connection)
+        except ProtocolError as error:
+            self.engine.control.give_up_on_its_broker()
+            if self._nobody_can():
+                raise
+            return self._no_answer(error)
+        try:
+            answer = await connection.request(
+                InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=0x7FFFFFFF),
+                InitProducerIdResponse,
+                timeout=self.engine.config.request_timeout_ms / 1000,
+                version=version,
+            )
+            require_identity(connection, answer, "InitProducerId")
+        except KafkaError as error:
+            return self._no_answer(error)
+        if not answer.error_code:
+            self.engine.sequences.obtained(answer.producer_id, answer.producer_epoch)
+            self.engine.accumulator.consider_all(self.engine.loop.time())
+        return answer.error_code
+
+    def _no_answer(self, error: KafkaError) -> int:
+        # Whoever answered with nonsense may be no broker at all: others are asked, and it is asked again.
+        self.engine.last_error = error
+        self.engine.log.debug("no producer id: %s", error)
+        return NETWORK_EXCEPTION
+
+    def _nobody_can(self) -> bool:
+        """Whether no broker can give a producer id, as far as they are known; a single one may just be older."""
+        known = {(node.host, node.port) for node in self.engine.view.nodes}
+        return bool(known) and known <= self.engine.control.lacking
+
+    def _version(self, connection: Connection) -> int:
+        try:
+            return connection.versions.choose(INIT_PRODUCER_ID)
+        except ProtocolError as error:
+            raise ProtocolError(
+                "the broker cannot give a producer id, which an idempotent producer needs: use newer brokers, or set "
+                "enable_idempotence=False",
+                broker=connection.broker,
+                cause=error,
+            ) from None
+
+    def _consider(self, code: int) -> None:
+        if identity_verdict(code).kind is IdentityKind.FATAL:
+            raise refused(code)
+        if code != NETWORK_EXCEPTION:
+            self.engine.last_error = refused(code)
+            self.engine.log.debug("no producer id yet: %s", self.engine.last_error)
+
+
+def refused(code: int) -> KafkaError:
+    """The error that an answer without a producer id stands for."""
+    decided = identity_verdict(code)
+    if code == CLUSTER_AUTHORIZATION_FAILED:
+        return AuthorizationError(decided.advice)
+    return BrokerError(
+        decided.advice, code=code, name=decided.name, retriable=decided.kind is not IdentityKind.FATAL
+    )

@@ -1,0 +1,315 @@
+"""The sender of one broker: connects, waits for a permit, drains one batch per ready partition, writes the request."""
+
+from __future__ import annotations
+
+import contextlib
+from typing import TYPE_CHECKING
+
+import anyio
+
+from aioproducer._net.connecting.connection import Ending
+from aioproducer._net.connecting.contact import Contact
+from aioproducer._net.connecting.link import Link, is_busy, is_idle
+from aioproducer._net.producing.exchange import ProduceExchange
+from aioproducer._net.timers.wakeup import Wakeup
+from aioproducer._state.delivery.settlement import PartitionAnswer
+from aioproducer._state.transactions.versions import PRODUCE, version_for
+from aioproducer._wire.frames import FRAME_LIMIT
+from aioproducer._wire.produce import TOPIC_IDS_FROM, ZSTD_FROM, ProduceHead, TopicBatches, write_produce
+from aioproducer.errors import BrokerUnavailableError, KafkaError, ProtocolError
+from aioproducer.records import ConnectionStats
+
+if TYPE_CHECKING:
+    from aioproducer._net.connecting.connection import Connection
+    from aioproducer._net.runtime.engine import Engine
+    from aioproducer._state.batching.batches import QueuedBatch
+    from aioproducer._state.batching.queues import NodeQueue, TopicQueues
+    from aioproducer._state.cluster.metadata import Node
+
+
+BEFORE_TOPIC_IDS = TOPIC_IDS_FROM - 1
+UNSUPPORTED_COMPRESSION_TYPE = 76
+NO_ID = bytes(16)
+LEAST_ANSWER_LIMIT = 256 * 1024
+
+
+def answer_limit(request_size: int) -> int:
+    """The longest answer to a request of this size that can be meant: an error text for each record, and some."""
+    return min(LEAST_ANSWER_LIMIT + 32 * request_size, FRAME_LIMIT)
+
+
+class Sender:
+    """One per broker; its task lives until the broker has left the cluster, or as long as the producer."""
+
+    def __init__(self, engine: Engine, queue: NodeQueue) -> None:
+        self.engine = engine
+        self.config = engine.config
+        self.loop = engine.loop
+        self.queue = queue
+        self.node_id = queue.node_id
+        self.work = Wakeup(self.loop)
+        self.link: Link | None = None
+        self.contact = Contact(engine.log)
+        # Why there is no connection, if something is wrong.
+        self.trouble: KafkaError | None = None
+        self.state = "idle"
+        self.connects = 0
+        self.failures = 0
+        self.ended = False
+
+    # -- the task
+
+    async def run(self) -> None:
+        """Send whatever becomes ready for this broker."""
+        while not self.ended:
+            await self.work.wait()
+            while not self._is_early() and self.engine.accumulator.has_ready(self.queue, self.loop.time()):
+                await self._send_next()
+
+    def _is_early(self) -> bool:
+        """Whether the transaction before still has to settle; then look again when that is over."""
+        transactions = self.engine.transactions
+        if transactions is None or transactions.respite.until <= self.loop.time():
+            return False
+        transactions.after_respite.ring_at(transactions.respite.until, self.work.ring)
+        return True
+
+    async def _send_next(self) -> None:
+        link = self.link
+        if link is None:
+            await self._connect()
+            return
+        if link.moved:
+            await self._leave(link)
+            return
+        if await self._was_muted(link):
+            return
+        await link.permit()
+        try:
+            await link.connection.drained()
+        except KafkaError:
+            link.permits.release()
+            # It may have ended while it was opened, and say so only in the loop's next turn: that has to come.
+            await link.ended.wait()
+            return
+        # The answer that gave the permit back may have asked for a pause.
+        if link.connection.closed or self._pause(link) > 0 or not self._send(link):
+            link.permits.release()
+
+    def end_if_idle(self) -> bool:
+        """End the task, if it does nothing: the broker has left the cluster."""
+        if self.state == "connecting" or (self.link is not None and is_busy(self.link.connection)):
+            return False
+        self.close()
+        self.ended = True
+        self.work.ring()
+        return True
+
+    def look_at_address(self) -> None:
+        """Brokers may have moved: is this one still where the connection leads?"""
+        node = self.engine.view.node(self.node_id)
+        if node is not None and self.link is not None:
+            self.link.moved = (node.host, node.port) != self.link.address
+
+    async def _leave(self, link: Link) -> None:
+        """The broker is at another address now, and somebody else may be at this one: its answers are waited for."""
+        for _ in range(self.config.max_in_flight_requests_per_connection):
+            await link.permit()
+        await self.handed_over()
+        if self.link is link:
+            self.close()
+
+    async def handed_over(self) -> None:
+        """Wait until the socket has what was written: with acks=0 no answer tells so, and closing drops what it has not."""
+        if self.link is not None:
+            with contextlib.suppress(KafkaError):
+                await self.link.connection.handed_over()
+
+    def _pause(self, link: Link) -> float:
+        # KIP-219: the broker asked for a pause; other brokers go on.
+        return link.connection.muted_until - self.loop.time()
+
+    async def _was_muted(self, link: Link) -> bool:
+        """Wait out the pause that the broker asked for; a new connection to it would know nothing of it."""
+        pause = self._pause(link)
+        if pause <= 0:
+            return False
+        self.state = "throttled"
+        with anyio.move_on_after(pause):
+            await link.ended.wait()
+        self.state = "connected" if self.link is link else self.state
+        return True
+
+    # -- connecting
+
+    async def _connect(self) -> None:
+        self.state = "connecting"
+        try:
+            node = await self._node()
+            connection = await self.engine.addresses.dial(node.host, node.port, self.node_id)
+        except KafkaError as error:
+            self.state = "unreachable"
+            self.failures += 1
+            self.trouble = error
+            self.contact.failed()
+            self.engine.unreachable(self.node_id, error)
+        else:
+            self._connected(connection, node)
+
+    async def _node(self) -> Node:
+        node = self.engine.view.node(self.node_id)
+        if node is None:
+            # Its partitions will get another leader, or it comes back: metadata tells, and is asked for meanwhile.
+            await anyio.sleep(self.config.reconnect_backoff_max_ms / 1000)
+            raise BrokerUnavailableError("the broker is not in the metadata any more", broker=self.node_id)
+        return node
+
+    def _connected(self, connection: Connection, node: Node) -> None:
+        self.state = "connected"
+        self.trouble = None
+        self.connects += 1
+        self.contact.made(connection)
+        self.link = Link.over(
+            connection, self.config.max_in_flight_requests_per_connection, (node.host, node.port)
+        )
+        # While it was dialed, the broker may have moved again.
+        self.look_at_address()
+        connection.add_close_callback(self._closed)
+        self.engine.reachable(self.node_id)
+
+    def _closed(self, connection: Connection) -> None:
+        link = self.link
+        if link is None or link.connection is not connection:
+            return
+        self.link = None
+        self.state = "disconnected"
+        reason = self.trouble = connection.close_reason or BrokerUnavailableError(broker=self.node_id)
+        if connection.ending is Ending.GIVEN_UP:
+            self.failures += 1
+            self.engine.unreachable(self.node_id, reason)
+
+    def close(self) -> None:
+        """Close the connection, if there is one, without taking it for a fault of the broker."""
+        link, self.link = self.link, None
+        if link is not None:
+            link.connection.close()
+
+    def close_if_idle(self, now: float, limit: float) -> None:
+        """Close a connection that nothing was sent over for so many seconds."""
+        link = self.link
+        if link is not None and is_idle(link.connection, now, limit):
+            self.close()
+            self.state = "idle"
+
+    # -- one request: from here to the write there is no await
+
+    def _send(self, link: Link) -> bool:
+        now = self.loop.time()
+        batches = self.engine.accumulator.drain(self.queue, now)
+        if not batches:
+            return False
+        self.engine.tally.sent(batches)
+        for batch in batches:
+            batch.written_at = now
+        self._write(link, batches)
+        return True
+
+    def _write(self, link: Link, batches: list[QueuedBatch]) -> None:
+        connection = link.connection
+        topics = self._by_topic(batches)
+        try:
+            version = self._version(connection, topics)
+        except ProtocolError as error:
+            # A broker that wants topic ids, of which the one that gave the metadata knows nothing yet.
+            self._unsent(link, batches, error)
+            return
+        if version < ZSTD_FROM and self.config.compression_type == "zstd":
+            self._refuse_codec(link, batches)
+            return
+        correlation_id = connection.next_correlation_id()
+        timeout_ms = self.config.request_timeout_ms
+        transactions = self.engine.transactions
+        head = ProduceHead(
+            version,
+            correlation_id,
+            self.config.client_id,
+            self.engine.acks,
+            timeout_ms,
+            None if transactions is None else transactions.transactional_id,
+        )
+        parts = write_produce(head, topics)
+        if not self.engine.acks:
+            self._write_unasked(link, correlation_id, parts, batches)
+            return
+        by_id = version >= TOPIC_IDS_FROM
+        names = {topic.topic_id: topic.name for topic in topics} if by_id else {}
+        for batch in batches:
+            batch.sent_to = batch.queue.topic.topic_id if by_id else NO_ID  # type: ignore[attr-defined]  # a TopicQueues
+        if transactions is not None:
+            transactions.on_sent(batches[0].written_at)
+        exchange = ProduceExchange(self.engine, link, version, batches, names)
+        size = sum(map(len, parts))
+        limit = answer_limit(size)
+        connection.write_request(correlation_id, parts, exchange, timeout_ms / 1000, limit, size)
+
+    def _version(self, connection: Connection, topics: list[TopicBatches]) -> int:
+        by_name = any(topic.topic_id == NO_ID for topic in topics)
+        newest = BEFORE_TOPIC_IDS if by_name else None
+        transactions = self.engine.transactions
+        if transactions is None:
+            return connection.versions.choose(PRODUCE, newest)
+        return version_for(connection.versions, PRODUCE, transactions.parts.level, newest)
+
+    def _refuse_codec(self, link: Link, batches: list[QueuedBatch]) -> None:
+        # KIP-110: asked in an older version, a broker answers with an error that proves nothing.
+        now = self.loop.time()
+        for batch in batches:
+            answer = PartitionAnswer(UNSUPPORTED_COMPRESSION_TYPE, broker=link.connection.broker)
+            self.engine.settlement.answered(batch, answer, now)
+        link.permits.release()
+
+    def _by_topic(self, batches: list[QueuedBatch]) -> list[TopicBatches]:
+        topics: dict[str, TopicBatches] = {}
+        for batch in batches:
+            entry = topics.get(batch.topic)
+            if entry is None:
+                queues: TopicQueues = batch.queue.topic  # type: ignore[assignment]
+                entry = topics[batch.topic] = TopicBatches(batch.topic, queues.topic_id, [])
+            entry.batches.append((batch.partition, batch.view()))  # type: ignore[attr-defined]  # made above
+        return list(topics.values())
+
+    def _write_unasked(
+        self, link: Link, correlation_id: int, parts: list[bytes | memoryview], batches: list[QueuedBatch]
+    ) -> None:
+        # acks=0: the broker does not answer; handing the bytes to the socket is all there is.
+        now = self.loop.time()
+        try:
+            link.connection.write_request(correlation_id, parts, None, self.config.request_timeout_ms / 1000)
+        except KafkaError as error:
+            self._unsent(link, batches, error)
+            return
+        for batch in batches:
+            self.engine.settlement.answered(batch, PartitionAnswer(0), now)
+        link.permits.release()
+
+    def _unsent(self, link: Link, batches: list[QueuedBatch], error: KafkaError) -> None:
+        now = self.loop.time()
+        # Last to first: each goes to the head of its queue.
+        for batch in reversed(batches):
+            self.engine.settlement.lost(batch, error, now, written=False)
+        link.permits.release()
+
+    def stats(self) -> ConnectionStats:
+        """A snapshot of the connection."""
+        link = self.link
+        return ConnectionStats(
+            broker=str(self.node_id),
+            state=self.state,
+            requests_in_flight=0 if link is None else link.connection.in_flight,
+            bytes_in_flight=0 if link is None else link.connection.bytes_in_flight,
+            connects=self.connects,
+            failures=self.failures,
+        )
+
+    def __repr__(self) -> str:
+        return f"<Sender {self.node_id} {self.state}>"

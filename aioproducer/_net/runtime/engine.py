@@ -1,0 +1,549 @@
+"""The engine: the one supervised task of a producer, and the tasks it owns.
+
+`start()` and `close()` of the producer may be called from different tasks, but a task group must be left by the task
+that entered it; so one supervisor task owns the group, and everybody else only talks to it. If the supervisor dies,
+whoever did it, every delivery fails with the cause: no call ever waits on a dead task.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import copy
+from collections import deque
+from functools import partial
+from typing import TYPE_CHECKING
+
+import anyio
+
+from aioproducer._callers.threads import require_loop
+from aioproducer._core import Budget
+from aioproducer._net.cluster.control import Control
+from aioproducer._net.cluster.metadata_task import Cluster
+from aioproducer._net.connecting.addresses import Addresses
+from aioproducer._net.connecting.connection import Ending
+from aioproducer._net.connecting.contact import Contact
+from aioproducer._net.log import log_of
+from aioproducer._net.observing.stories import Stories
+from aioproducer._net.observing.unseen import UnseenFailures
+from aioproducer._net.producing.compression import Compressor
+from aioproducer._net.producing.producer_id import IdentitySource
+from aioproducer._net.producing.sender import Sender
+from aioproducer._net.runtime.preparing import Preparing
+from aioproducer._net.runtime.timekeeper import Timekeeper
+from aioproducer._net.timers.wakeup import Wakeup
+from aioproducer._net.transactions.transactions import Transactions
+from aioproducer._state.admission.lines import Admission
+from aioproducer._state.backoff import Backoff
+from aioproducer._state.batching.accumulator import Accumulator, Limits
+from aioproducer._state.batching.flushing import cover_call, uncover
+from aioproducer._state.cluster.metadata import MetadataView, Node
+from aioproducer._state.delivery.settlement import NUMBER, Settlement
+from aioproducer._state.delivery.tally import Tally
+from aioproducer._state.identity.choice import sequences_of
+from aioproducer._state.identity.coordinated import CoordinatedIdentity
+from aioproducer._state.identity.own import OwnIdentity
+from aioproducer._wire.compression import CODECS
+from aioproducer.errors import (
+    AuthenticationError,
+    AuthorizationError,
+    BufferFullError,
+    DeliveryError,
+    KafkaError,
+    MetadataTimeoutError,
+    StateError,
+    TransactionError,
+)
+from aioproducer.outcome import Outcome
+from aioproducer.partitioners import bind as bind_partitioner
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Iterable
+    from random import Random
+
+    from anyio.abc import TaskGroup
+
+    from aioproducer._net.connecting.connection import Connection
+    from aioproducer._state.admission.lines import Appender, Waiting
+    from aioproducer._state.batching.batches import QueuedBatch
+    from aioproducer._state.batching.flushing import Flush
+    from aioproducer._state.batching.queues import NodeQueue
+    from aioproducer._state.batching.slowness import Stall
+    from aioproducer.config import ProducerConfig
+
+
+UNKNOWN = NUMBER[Outcome.UNKNOWN]
+
+
+class Engine:
+    """What runs between `start()` and `close()`: the machines of `_state`, and the tasks that serve them."""
+
+    def __init__(
+        self,
+        config: ProducerConfig,
+        appender: Appender,
+        loop: asyncio.AbstractEventLoop,
+        rng: Random,
+        *,
+        wall_ms: Callable[[], int],
+    ) -> None:
+        self.config = config
+        self.log = log_of(config.client_id)
+        self.loop = loop
+        self.rng = rng
+        self.wall_ms = wall_ms
+        self.acks = config.acks
+        self.tally = Tally()
+        self.unseen = UnseenFailures(self.log)
+        self.stories = Stories(lambda: self.stalls, self.log)
+        # When the loop had no turn for a while, as the timekeeper noticed.
+        self.stalls: deque[Stall] = deque(maxlen=16)
+        self.sequences = sequences_of(
+            idempotent=config.enable_idempotence,
+            transactional=config.transactional_id is not None,
+            one_at_a_time=config.max_in_flight_requests_per_connection == 1,
+        )
+        self.accumulator = Accumulator(
+            limits_of(config),
+            Budget(config.buffer_memory),
+            self.sequences,
+            rng,
+            loop=loop,
+            unseen_log=self.unseen.batches,
+        )
+        self.settlement = Settlement(
+            self.accumulator,
+            self.tally,
+            retries=config.retries,
+            backoff=Backoff(config.retry_backoff_ms / 1000, config.retry_backoff_max_ms / 1000),
+            rng=rng,
+            gapless=config.gapless,
+        )
+        self.admission = Admission(self.accumulator, appender)
+        self.preparing = Preparing(loop, self.crash, self.log)
+        self.view = MetadataView(
+            max_age=config.metadata_max_age_ms / 1000,
+            max_idle=config.metadata_max_idle_ms / 1000,
+            backoff=Backoff(config.retry_backoff_ms / 1000, config.retry_backoff_max_ms / 1000),
+            rebootstrap_after=rebootstrap_after(config),
+        )
+        self.addresses = Addresses(config, loop, rng)
+        self.addresses.on_ended = self._connection_ended
+        self.control = Control(self, Contact(self.log))
+        self.cluster = Cluster(self)
+        self.identity = IdentitySource(self)
+        self.transactions = (
+            Transactions(self, self.sequences, config.transactional_id)
+            if isinstance(self.sequences, CoordinatedIdentity) and config.transactional_id is not None
+            else None
+        )
+        self.wakeup = Wakeup(loop)
+        self.senders: dict[int, Sender] = {}
+        self.tasks: TaskGroup | None = None
+        self.supervisor: asyncio.Task[None] | None = None
+        self.stopping = False
+        self.crashed: BaseException | None = None
+        self.over = asyncio.Event()
+        self.has_begun = asyncio.Event()
+        self.flushes: dict[Flush, asyncio.Future[None]] = {}
+        # Who waits until no call waits to be accepted.
+        self.onlookers: list[asyncio.Future[None]] = []
+        self.on_death: Callable[[BaseException], None] | None = None
+        self._connect_machines()
+
+    def _connect_machines(self) -> None:
+        """The effects of the machines, and what carries them out."""
+        self.accumulator.signal = self._has_work
+        self.accumulator.wake_by = self.wakeup.by
+        self.accumulator.withdraw = partial(_withdraw_here, self.loop, self.accumulator.withdraw)
+        self.settlement.on_room = self.accumulator.on_room = self.admission.room
+        self.settlement.on_flushed = self._flushed
+        self.admission.on_flush_without_memory = self._give_up_flush
+        self.settlement.on_stale_metadata = self.cluster.stale
+        self.settlement.on_refused_id = self.view.id_refused
+        self.settlement.trouble_with = self._trouble_with
+        self.admission.trouble_at = self.trouble_at
+        self.settlement.on_retried = self.stories.retried
+        self.settlement.on_ended = self.stories.ended
+        self.settlement.on_offset_went_back = self.stories.offset_went_back
+        self.admission.on_wanted = self.cluster.want
+        self.admission.confirmed_at = self.view.confirmed_at
+        if isinstance(self.sequences, OwnIdentity):
+            self.sequences.on_exhausted = self.identity.want
+        if self.transactions is not None:
+            self.admission.on_nobody_waits = self._nobody_waits
+            self.settlement.on_lost = self.transactions.on_lost
+            self.settlement.has_to_ask = self.transactions.has_to_ask
+            self.settlement.explanation_of = self.transactions.explanation_of
+            self.accumulator.on_opened = self.transactions.on_opened
+
+    # -- life
+
+    def start(self) -> None:
+        """Start the supervisor."""
+        self.supervisor = self.loop.create_task(self._supervise(), name="aioproducer supervisor")
+        self.supervisor.add_done_callback(self._never_ran)
+
+    def _never_ran(self, supervisor: asyncio.Task[None]) -> None:
+        # A task that is cancelled before its first step does not run at all, not even its `finally`.
+        if supervisor.cancelled() and not self.has_begun.is_set():
+            self._end(StateError("the producer's background task was cancelled before it began"))
+            self.has_begun.set()
+
+    async def begun(self) -> None:
+        """Wait until the tasks have taken their first step, so that nothing can end them without a word."""
+        await self.has_begun.wait()
+
+    async def _supervise(self) -> None:
+        cause: BaseException | None = None
+        try:
+            async with anyio.create_task_group() as tasks:
+                self.tasks = tasks
+                try:
+                    await self._look_on(tasks)
+                finally:
+                    if self.transactions is not None:
+                        self.transactions.renewal.let_go()
+                tasks.cancel_scope.cancel()
+        except BaseException as error:  # noqa: BLE001  # the last words of the producer: told to every delivery below
+            cause = error
+        else:
+            cause = self.crashed
+        finally:
+            self.tasks = None
+            self.has_begun.set()
+            self._end(first_of(cause))
+        await self.preparing.ended()
+
+    async def _look_on(self, tasks: TaskGroup) -> None:
+        self._set_up_compression(tasks)
+        self.look_after("accumulator", Timekeeper(self).run)
+        self.look_after("metadata", self.cluster.run)
+        if self.transactions is not None:
+            self.look_after("transactions", self.transactions.run)
+        elif self.config.enable_idempotence:
+            self.look_after("identity", self.identity.run)
+        await asyncio.sleep(0)
+        self.has_begun.set()
+        await self.over.wait()
+        if self.crashed is not None:
+            raise self.crashed
+
+    def look_after(self, name: str, run: Callable[[], Awaitable[None]]) -> None:
+        """Run one of the tasks that the producer cannot do without: they end with it, and it with them."""
+        if self.tasks is not None:
+            self.tasks.start_soon(self._vital, name, run, name=f"aioproducer {name}")
+
+    async def _vital(self, name: str, run: Callable[[], Awaitable[None]]) -> None:
+        try:
+            await run()
+        except asyncio.CancelledError:
+            if self.is_ending():
+                raise
+            # Not by us, and maybe only this one: the others would wait for it for ever. It ends as cancelled all the
+            # same, or asyncio.run() would print a traceback for each task that it cancels at its end.
+            self.crash(StateError(f"the {name} task of the producer was cancelled from outside"))
+            raise
+
+    def is_ending(self) -> bool:
+        """Are the tasks cancelled by the producer itself?"""
+        return self.tasks is None or self.tasks.cancel_scope.cancel_called
+
+    def _end(self, cause: BaseException | None) -> None:
+        if self.stopping:
+            self.give_up("the producer was closed", None)
+        else:
+            self._die(cause if cause is not None else StateError("the producer's tasks ended by themselves"))
+        self.accumulator.waker.finish()
+        self.unseen.report_all()
+        self.wakeup.silence()
+        self.cluster.close()
+        self._close_connections()
+
+    def _close_connections(self) -> None:
+        self.control.close()
+        for sender in self.senders.values():
+            sender.close()
+
+    def _die(self, cause: BaseException) -> None:
+        bug = cause if isinstance(cause, Exception) and not isinstance(cause, KafkaError) else None
+        self.log.error(
+            "the producer's background task was ended, all deliveries fail (records without an outcome: %d): %r",
+            self.unresolved(),
+            cause,
+            exc_info=bug,
+        )
+        self.last_error = cause
+        # First of all: whoever is told below, in a callback, may try to send the next record at once.
+        if self.on_death is not None:
+            self.on_death(cause)
+        self.give_up("the producer's background task was ended", cause)
+
+    def unresolved(self) -> int:
+        """How many records that were accepted have no outcome yet."""
+        return sum(batch.pending for batch in self.accumulator.live)
+
+    def crash(self, cause: BaseException) -> None:
+        """End the producer because of a bug that showed outside of its tasks."""
+        if self.crashed is None:
+            self.crashed = cause
+            self.over.set()
+
+    def refuse_callers(self) -> None:
+        """The producer closes: whoever still waits to be accepted is refused."""
+
+        def closing(call: Waiting) -> KafkaError:
+            return StateError("the producer was closed before the record was accepted", topic=call.topic)
+
+        self.admission.refuse_all(closing, but_queued=True)
+
+    def give_up(self, text: str, cause: BaseException | None) -> None:
+        """Every record and every waiting call gets its outcome now."""
+
+        def closed(call: Waiting) -> KafkaError:
+            return denied(cause) or StateError(
+                f"{text} before the record was accepted", topic=call.topic, cause=cause
+            )
+
+        if self.transactions is not None:
+            self.transactions.give_up(denied(cause) or StateError(text, cause=cause))
+        try:
+            self.admission.refuse_all(closed)
+            self.settlement.abandon(text, cause, self.loop.time())
+        except Exception as bug:
+            # What is broken may be what broke the producer. Nobody shall wait for ever because of it.
+            self.log.exception("the records that are left could not be settled in order")
+            for batch in self.accumulator.live:
+                if not batch.settled:
+                    batch.fail(
+                        DeliveryError(text, topic=batch.topic, outcome=Outcome.UNKNOWN, cause=bug), UNKNOWN
+                    )
+        for flush in list(self.flushes):
+            self._flushed(flush)
+
+    def settle_without_loop(self, cause: BaseException) -> None:
+        """The loop was closed first, so that no task can end any more; each record has its outcome all the same."""
+        # No alarm can be set, and a task that still waits cannot be woken: it was destroyed with the loop.
+        self.accumulator.wake_by = _no_alarm
+        with contextlib.suppress(RuntimeError):
+            self.give_up("the event loop was closed before the producer", cause)
+        # Deliveries that somebody keeps refer to the connections, whose sockets shall not live as long as they.
+        self._close_connections()
+
+    def stop(self) -> None:
+        """Ask the supervisor to end."""
+        self.stopping = True
+        self.over.set()
+
+    def _set_up_compression(self, tasks: TaskGroup) -> None:
+        codec = CODECS[self.config.compression_type]
+        if codec:
+            self.accumulator.compress = Compressor(
+                self.accumulator,
+                self.settlement,
+                tasks,
+                codec=codec,
+                level=self.config.compression_level,
+                now=self.loop.time,
+            ).take
+
+    # -- senders
+
+    def _trouble_with(self, node_id: int) -> BaseException | None:
+        """Why nothing can be sent to this broker, as far as that is known."""
+        sender = self.senders.get(node_id)
+        # Not the error of a record that waited for it too: each would have the one before it as its cause, without end.
+        return root_of(self.present_trouble if sender is None else sender.trouble)
+
+    def trouble_at(self, node_id: int) -> BaseException | None:
+        """Why no room comes for records of this broker: it cannot be reached, or others that hold the memory cannot."""
+        found = (self._trouble_with(each) for each in (node_id, *sorted(self.accumulator.dead)))
+        return next((trouble for trouble in found if trouble is not None), None)
+
+    def _has_work(self, queue: NodeQueue) -> None:
+        sender = self.senders.get(queue.node_id)
+        if sender is None:
+            if self.tasks is None:
+                return
+            sender = self.senders[queue.node_id] = Sender(self, queue)
+            self.look_after(f"sender {queue.node_id}", sender.run)
+        sender.work.ring()
+
+    def forget_unused(self, now: float) -> None:
+        """Brokers that have left the cluster, and addresses that are not called any more, leave nothing behind."""
+        for node_id in self.accumulator.unused_nodes({node.id for node in self.view.nodes}):
+            sender = self.senders.get(node_id)
+            if sender is None or sender.end_if_idle():
+                self.senders.pop(node_id, None)
+                self.accumulator.drop_node(node_id)
+        self.addresses.forget_unused(now)
+
+    def reachable(self, node_id: int) -> None:
+        """A connection to the broker is open."""
+        dead = self.accumulator.dead
+        if node_id in dead:
+            self.share_memory(dead - {node_id})
+
+    def unreachable(self, node_id: int, error: KafkaError) -> None:
+        """The broker cannot be connected to, or does not answer."""
+        dead = self.accumulator.dead
+        if node_id not in dead:
+            self.share_memory(dead | {node_id})
+        self.last_error = error
+        self.view.broker_failed(node_id)
+        self.cluster.stale(None)
+
+    def _connection_ended(self, connection: Connection) -> None:
+        """A broker hung up, or was given up, whatever the connection was for: metadata may know why, if any broker tells."""
+        if connection.ending is not Ending.IDLE and connection.close_reason is not None:
+            self.last_error = connection.close_reason
+        self.cluster.stale(None)
+
+    def share_memory(self, dead: set[int]) -> None:
+        """Brokers came, went, or changed their state: so do their shares; who waits for more gets it."""
+        self.accumulator.share_memory(dead)
+        self.admission.room()
+
+    def hint(self, batch: QueuedBatch, leader_id: int, leader_epoch: int, node: Node | None) -> None:
+        """A broker said who leads the partition of this batch now (KIP-951)."""
+        self.cluster.apply(
+            self.view.leader_hint(batch.topic, batch.partition, leader_id, leader_epoch, node, batch.sent_to)
+        )
+
+    @property
+    def last_error(self) -> BaseException | None:
+        """What went wrong last, with a record or with a broker."""
+        return self.tally.last_error
+
+    @last_error.setter
+    def last_error(self, error: BaseException) -> None:
+        self.tally.went_wrong(error, self.loop.time())
+
+    @property
+    def present_trouble(self) -> BaseException | None:
+        """What went wrong last, unless the cluster has answered something since."""
+        answered, failed = self.addresses.answered_at, self.tally.last_error_at
+        over = failed is None or (answered is not None and answered > failed)
+        return None if over else self.last_error
+
+    def refused(self, error: BaseException) -> None:
+        """A record was not accepted: what is a part of a transaction fails all of it."""
+        if self.transactions is not None:
+            self.transactions.on_refused(error)
+
+    # -- flush
+
+    def begin_flush(self, queued: Iterable[Waiting] = ()) -> tuple[Flush, asyncio.Future[None]]:
+        """Send what is buffered, and what is queued for its topic, without lingering.
+
+        The future is done when all of it has its outcome, and whoever waited for that before was woken.
+        """
+        done: asyncio.Future[None] = self.loop.create_future()
+        flush = self.accumulator.flush(self.loop.time())
+        flush.began = self.tally.told_now()
+        for call in queued:
+            cover_call(flush, call)
+        self.flushes[flush] = done
+        if not flush.waiting:
+            self._flushed(flush)
+        return flush, done
+
+    async def handed_over(self) -> None:
+        """Wait until the sockets have all that was written."""
+        for sender in list(self.senders.values()):
+            await sender.handed_over()
+
+    def leave_flush(self, flush: Flush, queued: Iterable[Waiting]) -> None:
+        """Who waited for it is gone. Records without an answer would keep each such flush until their deadlines."""
+        if self.flushes.pop(flush, None) is not None:
+            uncover(flush, self.accumulator.live, queued)
+
+    def flush(self) -> asyncio.Future[None]:
+        """Send what is buffered without lingering; done when all of it has its outcome."""
+        return self.begin_flush()[1]
+
+    async def nobody_waits(self) -> None:
+        """Wait until no call waits to be accepted."""
+        while self.admission.waiting:
+            done: asyncio.Future[None] = self.loop.create_future()
+            self.onlookers.append(done)
+            await done
+
+    def _nobody_waits(self) -> None:
+        onlookers, self.onlookers = self.onlookers, []
+        for done in onlookers:
+            if not done.done():
+                done.set_result(None)
+
+    def _flushed(self, flush: Flush) -> None:
+        # What has ended without memory at its begin, or later, has nobody who waits for it; batches may refer to it all the same.
+        done = self.flushes.get(flush)
+        if done is not None:
+            self.accumulator.waker.wake_after_all(done)
+            del self.flushes[flush]
+
+    def _give_up_flush(self, flush: Flush, error: BaseException) -> None:
+        done = self.flushes.pop(flush, None)
+        if done is not None and not done.done():
+            done.set_exception(error)
+
+
+def _withdraw_here(
+    loop: asyncio.AbstractEventLoop,
+    withdraw: Callable[[QueuedBatch, int], bool],
+    batch: QueuedBatch,
+    index: int,
+) -> bool:
+    """`try_cancel()` of a record that has its place: from the producer's own loop only."""
+    require_loop(loop)
+    return withdraw(batch, index)
+
+
+def _no_alarm(deadline: float) -> None:
+    """In place of an alarm, when there is no loop for it."""
+
+
+def first_of(error: BaseException | None) -> BaseException | None:
+    """The error itself, where a task group wrapped it; what was only cancelled because of it does not count."""
+    while isinstance(error, BaseExceptionGroup):
+        told = [each for each in error.exceptions if not isinstance(each, asyncio.CancelledError)]
+        error = (told or error.exceptions)[0]
+    return error
+
+
+def root_of(error: BaseException | None) -> BaseException | None:
+    """What was wrong with a broker, where the last error is that of a record which waited for it."""
+    while isinstance(error, (DeliveryError, BufferFullError, MetadataTimeoutError)):
+        error = error.cause
+    return error
+
+
+def denied(cause: BaseException | None) -> KafkaError | None:
+    """What is raised from every call of a producer that may not work at all; a copy, as raising adds a traceback."""
+    final = (AuthenticationError, AuthorizationError, TransactionError)
+    return copy.copy(cause) if isinstance(cause, final) else None
+
+
+def rebootstrap_after(config: ProducerConfig) -> float | None:
+    """After how many seconds without metadata the bootstrap addresses are used again (KIP-899, KIP-1102)."""
+    if config.metadata_recovery_strategy == "none":
+        return None
+    return config.metadata_recovery_rebootstrap_trigger_ms / 1000
+
+
+def limits_of(config: ProducerConfig) -> Limits:
+    """The settings that the accumulator follows."""
+    return Limits(
+        linger=config.linger_ms / 1000,
+        batch_size=max(config.batch_size, 1),
+        max_request_size=config.max_request_size,
+        delivery_timeout=config.delivery_timeout_ms / 1000,
+        codec=CODECS[config.compression_type],
+        adaptive=config.partitioner_adaptive_partitioning_enable,
+        ignore_keys=config.partitioner_ignore_keys,
+        custom_partitioner=bind_partitioner(config.partitioner) is not None,
+        linger_awaited=config.linger_awaited,
+        rack=config.client_rack if config.partitioner_rack_aware else None,
+        availability_timeout=config.partitioner_availability_timeout_ms / 1000,
+        topic_buffers=dict(config.topic_buffer_limits),
+    )

@@ -1,0 +1,112 @@
+"""The accumulator's task: whatever is due at a time, and fair to answers that have already arrived."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+from typing import TYPE_CHECKING
+
+from aioproducer._state.batching.slowness import PULSE, Stall
+
+if TYPE_CHECKING:
+    from aioproducer._net.runtime.engine import Engine
+
+LOOK_FOR_IDLE_EVERY = 30.0
+HELD_UP = 0.002
+# What has arrived is at most the kernel's receive buffer, of which each turn takes a part.
+MOST_CATCH_UP_TURNS = 128
+# ... and of a loop whose turns are slow, while answers keep coming for others, no deadline may wait for so many.
+FEWEST_CATCH_UP_TURNS = 8
+LONGEST_CATCH_UP = 0.1
+STALLED = 0.1
+
+
+class Timekeeper:
+    """Ends what is late: lingers, backoffs, records, waiting calls, idle connections."""
+
+    def __init__(self, engine: Engine) -> None:
+        self.engine = engine
+        self.loop = engine.loop
+        self.idle_limit = engine.config.connections_max_idle_ms / 1000
+        # -1: never; 0: as soon as somebody looks.
+        self.look_every = min(LOOK_FOR_IDLE_EVERY, self.idle_limit if self.idle_limit > 0 else math.inf)
+        self.next_idle_look = self.loop.time() + self.look_every
+
+    async def run(self) -> None:
+        """Sleep until something is due, for ever."""
+        engine = self.engine
+        while True:
+            now = self.loop.time()
+            self._notice_a_stall(now)
+            if self._somebody_is_late(now):
+                await self._let_answers_arrive()
+                now = self.loop.time()
+            engine.settlement.expire(now)
+            engine.admission.expire(now)
+            engine.unseen.report(now)
+            if now >= self.next_idle_look:
+                self.next_idle_look = now + self.look_every
+                self._close_idle(now)
+                engine.forget_unused(now)
+            self._set_alarm()
+            await engine.wakeup.wait()
+
+    def _notice_a_stall(self, now: float) -> None:
+        late = self.engine.wakeup.late_by()
+        if late >= STALLED:
+            self.engine.stalls.append(Stall(now, late))
+
+    def _set_alarm(self) -> None:
+        due = [
+            self.next_idle_look,
+            # While records are on their way, to know of a loop that was held up.
+            self.loop.time() + PULSE if self.engine.accumulator.live else None,
+            self.engine.accumulator.next_deadline(),
+            self.engine.admission.deadlines.earliest(),
+            self.engine.unseen.due(),
+        ]
+        self.engine.wakeup.by(min(moment for moment in due if moment is not None))
+
+    # -- after a loop that was held up
+
+    def _somebody_is_late(self, now: float) -> bool:
+        """True when a record or a call may be about to be given up."""
+        accumulator = self.engine.accumulator
+        oldest = next(iter(accumulator.aging), None)
+        if oldest is not None and oldest.opened_at + oldest.delivery_timeout <= now:
+            return True
+        alarm = accumulator.deadlines.earliest()
+        call = self.engine.admission.deadlines.earliest()
+        # Most alarms are lingers that are over: those only count when the loop was held up.
+        return (call is not None and call <= now) or (alarm is not None and alarm <= now - HELD_UP)
+
+    async def _let_answers_arrive(self) -> None:
+        """What has already arrived is handled before anything is judged late."""
+        reads = -1
+        until = self.loop.time() + LONGEST_CATCH_UP
+        for turn in range(MOST_CATCH_UP_TURNS):
+            before, reads = reads, self._reads()
+            if reads == before or (turn >= FEWEST_CATCH_UP_TURNS and self.loop.time() > until):
+                return
+            # Two turns, for the reasons of `Alarm`: the first may end before the selector was asked.
+            await asyncio.sleep(0)
+            await asyncio.sleep(0)
+
+    def _reads(self) -> int:
+        links = [sender.link for sender in self.engine.senders.values()]
+        connections = [
+            self.engine.control.connection,
+            *(link.connection for link in links if link is not None),
+        ]
+        return sum(connection.reads for connection in connections if connection is not None)
+
+    # -- idle connections
+
+    def _close_idle(self, now: float) -> None:
+        if self.idle_limit < 0:
+            return
+        for sender in self.engine.senders.values():
+            sender.close_if_idle(now, self.idle_limit)
+        self.engine.control.close_if_idle(now, self.idle_limit)
+        if self.engine.transactions is not None:
+            self.engine.transactions.close_idle(now, self.idle_limit)

@@ -1,0 +1,1 @@
+"""Transactions, performed: their coordinators, and calls that others may join."""

@@ -1,0 +1,221 @@
+"""The coordinator of one transactional id, or of one group: found, dialed, asked, and looked up again when it moves."""
+
+from __future__ import annotations
+
+import copy
+import enum
+import logging
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import anyio
+
+from aioproducer._net.connecting.contact import Contact
+from aioproducer._net.log import log_of
+from aioproducer._state.backoff import Backoff
+from aioproducer._state.transactions.coordinator_verdicts import Answer, Request, advice, judge, may_be_done
+from aioproducer._wire.error_codes import describe
+from aioproducer._wire.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
+from aioproducer.errors import (
+    AuthorizationError,
+    BrokerError,
+    KafkaError,
+    ProducerFencedError,
+    ProtocolError,
+    TransactionError,
+    printable,
+)
+from aioproducer.outcome import Outcome
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
+    from aioproducer._net.cluster.session import Session
+    from aioproducer._net.connecting.connection import Connection
+
+FIND_COORDINATOR = 10
+KEYS_IN_A_LIST_FROM = 4
+INVALID_TXN_STATE = 48
+NOT_ALLOWED = frozenset({29, 30, 31, 53})
+# The transaction before is being ended: that takes a few milliseconds, and nobody tells when it is over. Doubled each time,
+# short waits hardly cost requests: measured, 0.4 more for a transaction of level 1, whether the first is 1 ms or 20 ms.
+BUSY = Backoff(0.001, 1.0)
+
+
+class Key(enum.Enum):
+    """What a coordinator is found by."""
+
+    GROUP = 0
+    TRANSACTION = 1
+
+
+class Said(NamedTuple):
+    """How a question about `name` ended: what the answer means, and its code.
+
+    `lost`: how many attempts before it got no answer, and may still reach a broker. `undecided`: how many attempts, this one
+    included, may have been carried out although none was answered by success.
+    """
+
+    name: str
+    answer: Answer
+    request: Request
+    code: int
+    lost: int = 0
+    undecided: int = 0
+
+
+class _NotFound(Exception):  # noqa: N818  # a message to settle(), not an error
+    def __init__(self, code: int) -> None:
+        super().__init__(code)
+        self.code = code
+
+
+class Coordinator:
+    """The broker that keeps the state of one transactional id or group."""
+
+    def __init__(self, session: Session, kind: Key, name: str, contact: Contact | None = None) -> None:
+        self.session = session
+        self.kind = kind
+        self.name = name
+        self.connection: Connection | None = None
+        self.contact = contact or Contact(log_of(session.config.client_id), logging.DEBUG)
+        # What went wrong with the newest question, while it has no answer.
+        self.trouble: KafkaError | None = None
+
+    async def settle(self, request: Request, attempt: Callable[[Connection], Awaitable[int]]) -> Said:
+        """Ask until there is an answer that ends the matter; `attempt` gives the code of one.
+
+        Raises ProtocolError where the coordinator does not speak what is needed.
+        """
+        failures = busy = lost = undecided = 0
+        confirmed = False
+        while True:
+            asked, code = request, None
+            try:
+                connection = await self._connected()
+                lost, undecided = lost + 1, undecided + 1
+                code = await attempt(connection)
+                lost -= 1
+                if not may_be_done(request, code):
+                    undecided -= 1
+            except _NotFound as found:
+                asked, code = Request.FIND_COORDINATOR, found.code
+            except KafkaError as error:
+                # Not nonsense, which ends a connection: the broker does not speak the version that is needed, and was not asked.
+                unspoken = isinstance(error, ProtocolError) and self._is_connected()
+                if unspoken and confirmed:
+                    raise
+                # It is believed when it says so twice: a list of versions may have been incomplete once.
+                confirmed = unspoken
+                lost, undecided = lost - unspoken, undecided - unspoken
+                self.trouble = self.session.last_error = error
+                self.contact.failed()
+                self.forget()
+            answer = Answer.LOOK_UP if code is None else judge(asked, code)
+            if code:
+                self.trouble = error_of(Said(self.name, answer, asked, code, lost, undecided))
+            self._log_trouble(request)
+            if answer is Answer.BUSY:
+                await anyio.sleep(BUSY.after(busy, self.session.rng))
+                busy += 1
+            elif answer in (Answer.RETRY, Answer.LOOK_UP):
+                if answer is Answer.LOOK_UP:
+                    self.contact.failed()
+                    self.forget()
+                await anyio.sleep(self._backoff().after(failures, self.session.rng))
+                failures += 1
+            else:
+                assert code is not None  # noqa: S101  # without an answer it is asked again
+                self.trouble = None
+                return Said(self.name, answer, asked, code, lost, undecided)
+
+    def _is_connected(self) -> bool:
+        return self.connection is not None and not self.connection.closed
+
+    def _log_trouble(self, request: Request) -> None:
+        if self.trouble is not None:
+            log_of(self.session.config.client_id).debug("%s for %s: %s", request.value, self.of, self.trouble)
+
+    @property
+    def of(self) -> str:
+        """What it coordinates, in words."""
+        return f"{'group' if self.kind is Key.GROUP else 'transactional id'} {self.name!r}"
+
+    def _backoff(self) -> Backoff:
+        config = self.session.config
+        return Backoff(config.retry_backoff_ms / 1000, config.retry_backoff_max_ms / 1000)
+
+    # -- finding and dialing
+
+    async def _connected(self) -> Connection:
+        connection = self.connection
+        if connection is None or connection.closed:
+            node_id, host, port = await self._find()
+            connection = self.connection = await self.session.addresses.dial(host, port, node_id)
+            self.contact.made(connection, f", the coordinator of {self.of}")
+        pause = connection.muted_until - self.session.loop.time()
+        if pause > 0:
+            await anyio.sleep(pause)
+        return connection
+
+    async def _find(self) -> tuple[int, str, int]:
+        connection = await self.session.control.connected()
+        version = connection.versions.choose(FIND_COORDINATOR)
+        if version >= KEYS_IN_A_LIST_FROM:
+            question = FindCoordinatorRequest(key_type=self.kind.value, coordinator_keys=[self.name])
+        else:
+            question = FindCoordinatorRequest(self.name, self.kind.value)
+        answer = await connection.request(
+            question, FindCoordinatorResponse, timeout=self.timeout, version=version
+        )
+        if version < KEYS_IN_A_LIST_FROM:
+            found: Any = answer
+        else:
+            found = next((one for one in answer.coordinators if one.key == self.name), None)
+        if found is None:
+            raise leaves_out(connection, "FindCoordinator")
+        if found.error_code:
+            raise _NotFound(found.error_code)
+        return found.node_id, found.host, found.port
+
+    @property
+    def timeout(self) -> float:
+        """Seconds for one answer."""
+        return self.session.config.request_timeout_ms / 1000
+
+    def forget(self) -> None:
+        """It is somewhere else now, or does not answer."""
+        connection, self.connection = self.connection, None
+        if connection is not None:
+            connection.close()
+
+
+def error_of(said: Said) -> BrokerError:
+    """An answer, as an error."""
+    return BrokerError(
+        f"the answer to {said.request.value}: {advice(said.code)}",
+        code=said.code,
+        name=describe(said.code),
+        outcome=outcome_of(said),
+    )
+
+
+def outcome_of(said: Said) -> Outcome:
+    """Whether what was asked may have been done all the same."""
+    return Outcome.UNKNOWN if said.undecided else Outcome.NOT_WRITTEN
+
+
+def fatal_error(said: Said) -> KafkaError:
+    """What an answer means after which nothing can go on."""
+    if said.answer is Answer.SUPERSEDED and said.code != INVALID_TXN_STATE:
+        return ProducerFencedError(outcome=outcome_of(said), cause=error_of(said))
+    text = f"{said.request.value} for {printable(said.name)!r} was refused"
+    if said.answer is Answer.REFUSED or said.code in NOT_ALLOWED:
+        return AuthorizationError(text, outcome=outcome_of(said), cause=error_of(said))
+    return TransactionError(text, outcome=outcome_of(said), cause=error_of(said))
+
+
+def leaves_out(connection: Connection, api: str) -> ProtocolError:
+    """The error of an answer without what was asked for; as after any other nonsense, its connection ends."""
+    error = ProtocolError(f"its {api} answer leaves out what was asked for", broker=connection.broker)
+    connection.close(copy.copy(error))
+    return error

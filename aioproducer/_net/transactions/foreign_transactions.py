@@ -1,0 +1,226 @@
+"""Transactions of others: ended through a handle, fenced because their owners are gone, listed."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterable
+from typing import TYPE_CHECKING, TypeVar
+
+import anyio
+
+from aioproducer._net.transactions.asker import Asker, ask_identity
+from aioproducer._net.transactions.coordinator import Coordinator, Key, Said, error_of, fatal_error
+from aioproducer._net.transactions.standing import standing_of
+from aioproducer._state.cluster.metadata import unusable
+from aioproducer._state.identity.standing import ABORTED, ENDED, Standing
+from aioproducer._state.transactions.coordinator_verdicts import Answer, Request, judge
+from aioproducer._state.transactions.requests import pattern_of
+from aioproducer._wire.messages.list_transactions import ListTransactionsRequest, ListTransactionsResponse
+from aioproducer._wire.messages.metadata import MetadataRequest, MetadataResponse
+from aioproducer.config import checked_prefix, checked_transactional_ids
+from aioproducer.errors import (
+    BrokerUnavailableError,
+    CommitOutcomeUnknownError,
+    KafkaError,
+    ProducerFencedError,
+    TransactionAbortedError,
+    TransactionError,
+    TransactionTimeoutError,
+)
+from aioproducer.records import TransactionListing
+
+if TYPE_CHECKING:
+    from aioproducer._net.cluster.session import Session
+    from aioproducer._net.connecting.connection import Connection
+
+T = TypeVar("T")
+# Whoever is asked to fence many asks this many coordinators at once.
+AT_ONCE = 20
+LIST_TRANSACTIONS = 66
+PATTERNS_FROM = 2
+# Before that version a broker tells of all that it coordinates, in one answer, without a limit of its own. Two million ids are
+# about as long; the answer is read in place and kept as long as it is read.
+LONGEST_LISTING = 128 * 1024 * 1024
+SLICE = 5000
+
+
+async def end_foreign(
+    session: Session, facts: tuple[str, int, int, int], patience: float, *, committed: bool
+) -> None:
+    """Commit or abort the transaction of a handle, in the version that it was written in."""
+    coordinator = Coordinator(session, Key.TRANSACTION, facts[0])
+    asker = Asker(*facts, coordinator.timeout)
+
+    async def attempt(connection: Connection) -> int:
+        return (await asker.end(connection, committed=committed)).error_code
+
+    request = Request.COMMIT if committed else Request.ABORT
+    try:
+        async with asyncio.timeout(patience):
+            said = await coordinator.settle(request, attempt)
+            if said.answer is Answer.DONE:
+                return
+            await _explain(coordinator, said, facts, committed=committed)
+    except TimeoutError as error:
+        if isinstance(error, KafkaError):
+            raise
+        kind = CommitOutcomeUnknownError if committed else TransactionTimeoutError
+        text = f"no answer to the {'commit' if committed else 'abort'} came in time: repeat it with the same handle"
+        raise kind(text, waited=patience, cause=coordinator.trouble) from coordinator.trouble
+    finally:
+        coordinator.forget()
+
+
+async def _explain(
+    coordinator: Coordinator, said: Said, facts: tuple[str, int, int, int], *, committed: bool
+) -> None:
+    """What a refusal means: it has been ended the other way, its time was over, or another producer has taken over."""
+    standing = await standing_of(coordinator) if said.answer is Answer.SUPERSEDED else None
+    if standing is not None and _is_of(standing, facts):
+        if standing.state in ABORTED and not committed:
+            return
+        if standing.state in ABORTED:
+            raise TransactionAbortedError(
+                "the transaction was aborted before this commit: its time (transaction_timeout_ms) was over, or its "
+                "handle was aborted",
+                retriable=False,
+            )
+        if standing.state in ENDED and not committed:
+            raise TransactionError("the transaction was committed before this abort", cause=error_of(said))
+    error = fatal_error(said)
+    if isinstance(error, ProducerFencedError):
+        text = f"another producer took over {said.name!r}, and what this handle stood for was aborted"
+        raise ProducerFencedError(text, outcome=error.outcome, cause=error.cause)
+    raise error
+
+
+def _is_of(standing: Standing, facts: tuple[str, int, int, int]) -> bool:
+    """Whether it tells of the end of this very transaction; on level 1 only its time raises the epoch."""
+    _, producer_id, epoch, level = facts
+    identity = (producer_id, epoch)
+    as_it_was = level == 1 and (standing.producer_id, standing.epoch) == identity
+    return standing.follows(identity, ENDED) or (as_it_was and standing.state in ENDED)
+
+
+async def fence_all(session: Session, names: Iterable[str], patience: float) -> None:
+    """Get a new epoch for each of these ids."""
+    limiter = anyio.CapacityLimiter(AT_ONCE)
+    coordinators = [Coordinator(session, Key.TRANSACTION, name) for name in checked_transactional_ids(names)]
+
+    async def fence_one(coordinator: Coordinator) -> None:
+        async with limiter:
+            await _fence(session, coordinator)
+
+    async def fence() -> None:
+        # Whatever becomes of one, the others are fenced.
+        outcomes = await asyncio.gather(*map(fence_one, coordinators), return_exceptions=True)
+        for outcome in outcomes:
+            if isinstance(outcome, BaseException):
+                raise outcome
+
+    def trouble() -> KafkaError | None:
+        return next((each.trouble for each in coordinators if each.trouble is not None), None)
+
+    await _in_time(fence(), patience, trouble)
+
+
+async def _fence(session: Session, coordinator: Coordinator) -> None:
+    async def attempt(connection: Connection) -> int:
+        limit_ms = session.config.transaction_timeout_ms
+        return (await ask_identity(connection, coordinator.name, limit_ms, coordinator.timeout)).error_code
+
+    try:
+        said = await coordinator.settle(Request.INIT_PRODUCER_ID, attempt)
+        if said.answer is not Answer.DONE:
+            raise fatal_error(said)
+    finally:
+        coordinator.forget()
+
+
+async def list_all(session: Session, prefix: str, patience: float) -> list[TransactionListing]:
+    """Ask every broker: each knows of the transactional ids that it coordinates."""
+    prefix = checked_prefix(prefix)
+    trouble: KafkaError | None = None
+
+    async def ask() -> list[TransactionListing]:
+        nonlocal trouble
+        while True:
+            try:
+                return await _listed_by_all(session, prefix)
+            except BrokerUnavailableError as error:
+                trouble = error
+                await anyio.sleep(session.config.retry_backoff_ms / 1000)
+
+    listings = await _in_time(ask(), patience, lambda: trouble)
+    found = {one.transactional_id: one for one in listings}
+    return [found[name] for name in sorted(found)]
+
+
+async def _listed_by_all(session: Session, prefix: str) -> list[TransactionListing]:
+    metadata = await session.control.ask(MetadataRequest(topics=[]), MetadataResponse)
+    why = unusable(metadata)
+    if why is not None:
+        # An empty list would say that there are no orphans.
+        session.control.close()
+        raise BrokerUnavailableError(f"its metadata cannot be used: {why}")
+    # All of them end before an error is raised, or some would go on behind it.
+    answers = await asyncio.gather(
+        *(_listed(session, each.host, each.port, prefix) for each in metadata.brokers), return_exceptions=True
+    )
+    found: list[TransactionListing] = []
+    for answer in answers:
+        if isinstance(answer, BaseException):
+            raise answer
+        found += answer
+    return found
+
+
+async def _listed(session: Session, host: str, port: int, prefix: str) -> list[TransactionListing]:
+    connection = await session.addresses.dial(host, port)
+    timeout = session.config.request_timeout_ms / 1000
+    try:
+        version = connection.versions.choose(LIST_TRANSACTIONS)
+        question = ListTransactionsRequest(
+            transactional_id_pattern=pattern_of(prefix) if version >= PATTERNS_FROM else None
+        )
+        while True:
+            answer = await connection.request(
+                question,
+                ListTransactionsResponse,
+                timeout=timeout,
+                version=version,
+                answer_limit=LONGEST_LISTING,
+            )
+            meaning = judge(Request.LIST, answer.error_code)
+            if meaning not in (Answer.RETRY, Answer.LOOK_UP):
+                break
+            await anyio.sleep(session.config.retry_backoff_ms / 1000)
+    finally:
+        connection.close()
+    if meaning is not Answer.DONE:
+        raise fatal_error(Said(f"{host}:{port}", meaning, Request.LIST, answer.error_code))
+    return await _with_prefix(answer, prefix)
+
+
+async def _with_prefix(answer: ListTransactionsResponse, prefix: str) -> list[TransactionListing]:
+    """Of all that a broker has told, which may be a million ids, in slices that leave the loop free."""
+    found = []
+    for number, state in enumerate(answer.transaction_states):
+        if number % SLICE == SLICE - 1:
+            await asyncio.sleep(0)
+        if state.transactional_id.startswith(prefix):
+            found.append(TransactionListing(*state))
+    return found
+
+
+async def _in_time(work: Awaitable[T], patience: float, trouble: Callable[[], KafkaError | None]) -> T:
+    try:
+        async with asyncio.timeout(patience):
+            return await work
+    except TimeoutError as error:
+        if isinstance(error, KafkaError):
+            raise
+        cause = trouble()
+        raise TransactionTimeoutError(
+            "the brokers did not answer in time", waited=patience, cause=cause
+        ) from cause

@@ -1,0 +1,90 @@
+"""Work that a producer's own tasks do for callers, who may leave while it goes on, and join it again."""
+
+from __future__ import annotations
+
+import copy
+from typing import TYPE_CHECKING
+
+import anyio
+
+from aioproducer.errors import KafkaError, StateError
+
+if TYPE_CHECKING:
+    import asyncio
+    from collections.abc import Awaitable, Callable
+
+    from aioproducer._state.transactions.table import Event
+
+
+class Operation:
+    """One piece of work. Whoever waits for it only looks on: that one is cancelled, or out of patience, stops nothing."""
+
+    def __init__(
+        self, event: Event, loop: asyncio.AbstractEventLoop, on_end: Callable[[Operation], None]
+    ) -> None:
+        self.event = event
+        self.ended = False
+        self._loop = loop
+        self._on_end = on_end
+        # What it failed with.
+        self._error: KafkaError | None = None
+        # Woken in this order: what the first of them does then, the others find done.
+        self._waiters: list[asyncio.Future[None]] = []
+        self._scope = anyio.CancelScope()
+
+    @property
+    def is_watched(self) -> bool:
+        """Whether somebody waits for it."""
+        return bool(self._waiters)
+
+    async def run(self, work: Callable[[], Awaitable[None]]) -> None:
+        """Do it; a `KafkaError` is its result, whatever else goes wrong ends the producer."""
+        try:
+            with self._scope:
+                await work()
+                self.end(None)
+        except KafkaError as error:
+            # What the traceback refers to would live as long as whoever keeps the error.
+            self.end(error.with_traceback(None))
+        finally:
+            if not self.ended:
+                self.end(StateError(f"the producer ended before {self.event.value} did"))
+
+    def end(self, error: KafkaError | None) -> None:
+        """It has its result; only the first counts."""
+        if self.ended:
+            return
+        self.ended, self._error = True, error
+        for waiter in self._waiters:
+            _wake(waiter)
+        self._on_end(self)
+
+    def replace(self, error: KafkaError) -> None:
+        """Stop the work, and tell whoever waits why."""
+        self.end(error)
+        self._scope.cancel()
+
+    async def joined(self, patience: float) -> bool:
+        """Wait for it; False when there was no result in time. Raises what it failed with."""
+        if not self.ended:
+            await self._watch(patience)
+        if not self.ended:
+            return False
+        if self._error is not None:
+            raise copy.copy(self._error)
+        return True
+
+    async def _watch(self, patience: float) -> None:
+        waiter: asyncio.Future[None] = self._loop.create_future()
+        self._waiters.append(waiter)
+        timer = self._loop.call_later(patience, _wake, waiter)
+        try:
+            await waiter
+        finally:
+            timer.cancel()
+            self._waiters.remove(waiter)
+
+
+def _wake(waiter: asyncio.Future[None]) -> None:
+    if not waiter.done():
+        waiter.set_result(None)

@@ -1,0 +1,127 @@
+"""The next identity of a transactional producer, without harm to another that may have taken over.
+
+Kafka ends what is open under a producer id as soon as anybody asks for its next epoch with InitProducerId, also somebody whose
+own epoch is long over and who is refused afterwards. EndTxn is done for the right epoch only, and on level 2 its answer has
+the next one. So who knows itself is given that by EndTxn where it can, and looks before it asks where it cannot.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import anyio
+
+from aioproducer._net.transactions.asker import NOBODY, ask_identity
+from aioproducer._net.transactions.standing import look, tells_later
+from aioproducer._state.identity.standing import (
+    COMMITTED,
+    ONGOING,
+    PREPARING,
+    Identity,
+    Move,
+    following,
+    next_move,
+)
+from aioproducer._state.transactions.coordinator_verdicts import Answer, Request
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
+    from aioproducer._net.connecting.connection import Connection
+    from aioproducer._net.transactions.coordinator import Said
+    from aioproducer._net.transactions.transactions import Transactions
+
+INVALID_TXN_STATE = 48
+CONCURRENT_TRANSACTIONS = 51
+PRODUCER_FENCED = 90
+LEVEL_OF_EPOCHS = 2
+
+
+class Renewal:
+    """Asks for producer ids and epochs; those that come are given to `Transactions.obtained`."""
+
+    def __init__(self, transactions: Transactions) -> None:
+        self._transactions = transactions
+        # Asking for an identity, given up with the producer.
+        self._asking = anyio.CancelScope()
+        self._may_ask = True
+
+    def let_go(self) -> None:
+        """The producer ends: nobody needs a new epoch any more."""
+        self._may_ask = self._asking.shield = False
+
+    async def take_over(self) -> Said:
+        """Get the id from whomever has it: what is open under it is ended, and its producer fenced."""
+        return await self._settle(Request.INIT_PRODUCER_ID, lambda connection: self._ask(connection, NOBODY))
+
+    async def renew(self, identity: Identity) -> Said:
+        """Get the next epoch, which ends what is open; not that of another producer which has taken over."""
+        if self._transactions.parts.level >= LEVEL_OF_EPOCHS:
+            said = await self._renew_by_ending(identity)
+            if said.answer in (Answer.DONE, Answer.SUPERSEDED):
+                return said
+            # The coordinator has forgotten this producer, or does not let it end anything.
+        return await self._renew_by_asking(identity)
+
+    async def _renew_by_ending(self, identity: Identity) -> Said:
+        """On level 2 an end gives the next epoch, and is refused to whom it is not due."""
+        known = identity
+
+        async def attempt(connection: Connection) -> int:
+            nonlocal known
+            code = await self._transactions.ask_to_end(connection, known, committed=False)
+            if code != INVALID_TXN_STATE or known != identity or not self._was_open:
+                return code
+            # A commit that got no answer came first: it ended the transaction under the epoch that its answer had.
+            looked, standing = await look(connection, self._transactions.coordinator)
+            if tells_later(looked):
+                return looked
+            if not standing.follows(identity, COMMITTED):
+                return code
+            if standing.state not in PREPARING:
+                known = following(identity)
+            return CONCURRENT_TRANSACTIONS
+
+        return await self._settle(Request.ABORT, attempt)
+
+    async def _renew_by_asking(self, identity: Identity) -> Said:
+        """On level 1 nothing but InitProducerId gives an epoch. So each time look first, over the same connection."""
+        known = identity
+
+        async def attempt(connection: Connection) -> int:
+            nonlocal known
+            code, standing = await look(connection, self._transactions.coordinator)
+            if tells_later(code):
+                return code
+            move = Move.ASK if code else next_move(standing, known, was_open=self._was_open)
+            if move is Move.GIVE_WAY:
+                return PRODUCER_FENCED
+            if move is Move.WAIT:
+                return CONCURRENT_TRANSACTIONS
+            if move is Move.ASK_AS_FOLLOWING:
+                known = following(known)
+            elif not code and standing.state == ONGOING:
+                # An answer to what had opened it may have been lost, or given up with it.
+                self._transactions.parts.opened = True
+            return await self._ask(connection, known)
+
+        return await self._settle(Request.INIT_PRODUCER_ID, attempt)
+
+    @property
+    def _was_open(self) -> bool:
+        return self._transactions.was_opened() and not self._transactions.parts.ended
+
+    async def _ask(self, connection: Connection, identity: Identity) -> int:
+        transactions = self._transactions
+        limit_ms = transactions.engine.config.transaction_timeout_ms
+        coordinator = transactions.coordinator
+        answer = await ask_identity(connection, coordinator.name, limit_ms, coordinator.timeout, identity)
+        if not answer.error_code:
+            transactions.obtained(answer.producer_id, answer.producer_epoch)
+        return answer.error_code
+
+    async def _settle(self, request: Request, attempt: Callable[[Connection], Awaitable[int]]) -> Said:
+        # Who gave up here would leave nobody to hear of the new epoch, and it would be taken for another producer's.
+        with anyio.CancelScope(shield=self._may_ask) as self._asking:
+            said = await self._transactions.coordinator.settle(request, attempt)
+        return said  # noqa: RET504  # mypy takes a scope for what may swallow an error

@@ -1,0 +1,67 @@
+"""The offsets that a group has committed, once no transaction is open that may change them."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
+
+from aioproducer._callers.consumed import group_of, partitions_of
+from aioproducer._net.transactions.coordinator import Coordinator, Key, fatal_error
+from aioproducer._state.transactions.committed_offsets import committed_by, to_fetch_offsets
+from aioproducer._state.transactions.coordinator_verdicts import Answer, Request
+from aioproducer._wire.messages.offset_fetch import OffsetFetchResponse
+from aioproducer.errors import KafkaError, ProtocolError, TransactionTimeoutError
+from aioproducer.records import OffsetAndMetadata, TopicPartition
+
+if TYPE_CHECKING:
+    from aioproducer._net.cluster.session import Session
+    from aioproducer._net.connecting.connection import Connection
+
+OFFSET_FETCH = 9
+STABLE_FROM = 7
+BEFORE_TOPIC_IDS = 9
+
+
+async def fetch_committed(
+    session: Session, group: str, partitions: Iterable[Any], patience: float
+) -> dict[TopicPartition, OffsetAndMetadata]:
+    """Ask the group's coordinator, again as long as a transaction holds an offset back or an answer leaves something out."""
+    places = list(dict.fromkeys(partitions_of(partitions)))
+    group = group_of(group).group_id
+    coordinator = Coordinator(session, Key.GROUP, group)
+    found: dict[TopicPartition, OffsetAndMetadata] = {}
+
+    async def attempt(connection: Connection) -> int:
+        nonlocal found
+        version = connection.versions.choose(OFFSET_FETCH, BEFORE_TOPIC_IDS, at_least=STABLE_FROM)
+        answer = await connection.request(
+            to_fetch_offsets(group, places, version),
+            OffsetFetchResponse,
+            timeout=coordinator.timeout,
+            version=version,
+        )
+        try:
+            code, found = committed_by(answer, group, places, version)
+        except ProtocolError:
+            # As after an answer that cannot be read: another connection, or another coordinator, may answer better.
+            coordinator.forget()
+            raise
+        return code
+
+    try:
+        async with asyncio.timeout(patience):
+            said = await coordinator.settle(Request.FETCH_OFFSETS, attempt)
+    except TimeoutError as error:
+        if isinstance(error, KafkaError):
+            raise
+        raise TransactionTimeoutError(
+            "the group's offsets are not known in time; a transaction may be open that changes them",
+            waited=patience,
+            cause=coordinator.trouble,
+        ) from coordinator.trouble
+    finally:
+        coordinator.forget()
+    if said.answer is not Answer.DONE:
+        raise fatal_error(said)
+    return found

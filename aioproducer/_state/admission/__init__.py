@@ -1,0 +1,1 @@
+"""Which calls are accepted, in which order, and which are refused."""

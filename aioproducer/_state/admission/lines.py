@@ -1,0 +1,751 @@
+"""Admission: the calls that cannot be accepted at once, each keeping its place.
+
+A call waits in the line of its topic (for serializers, metadata, a partition to exist) and then, with its partition
+chosen, in the line of its broker's memory. Nobody passes a call that waits for the same topic, nor, for memory, one
+in the same lane. Room that comes back is handed to the first of the line directly.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import deque
+from typing import TYPE_CHECKING, Any, Protocol
+
+import attrs
+
+from aioproducer._core import (
+    APPENDED,
+    BATCH_OVERHEAD,
+    NO_ROOM_NOW,
+    PARTITION_UNKNOWN,
+    RECORD_TOO_LARGE,
+    Lane,
+    record_size,
+)
+from aioproducer._state.admission.topic_errors import no_such_partition, still_unknown
+from aioproducer._state.batching.flushing import placed
+from aioproducer._state.cluster.facts import OUT_OF_MEMORY
+from aioproducer._state.deadlines import Deadlines
+from aioproducer.errors import BufferFullError, MetadataTimeoutError, RecordError, RecordTooLargeError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from aioproducer._core import Delivery
+    from aioproducer._state.admission.bulk import BulkWaiting
+    from aioproducer._state.batching.accumulator import Accumulator
+    from aioproducer._state.batching.flushing import Flush
+    from aioproducer._state.batching.queues import PartitionQueue, TopicQueues
+    from aioproducer.errors import KafkaError
+
+    PlainHeaders = tuple[tuple[str, bytes | None], ...] | None
+
+# A partition that was added is known to all brokers within this time; an answer that is asked for sooner may lack it.
+PROPAGATION = 0.1
+# What lingers has no backoff, the one thing for which the time would matter.
+HOWEVER_LATE = 0.0
+
+
+class Appender(Protocol):
+    """The part of the send path that appends what was checked."""
+
+    def _append_checked(
+        self,
+        topic: TopicQueues,
+        key: bytes | None,
+        value: bytes | None,
+        headers: PlainHeaders,
+        timestamp: int | None,
+        partition: int,
+        deadline: float,
+        in_line: bool,
+    ) -> list[Any]: ...
+
+
+@attrs.frozen
+class ReadyRecord:
+    """A record in the form in which it is appended."""
+
+    key: bytes | None
+    value: bytes | None
+    headers: PlainHeaders
+    timestamp: int | None
+    partition: int | None
+
+
+@attrs.define(eq=False)
+class Waiting:
+    """One call that waits. `record` is None while serializers are at work on it.
+
+    It is first in the line of its topic until its partition is chosen (`queue`), then in the line for memory.
+    """
+
+    topic: str
+    record: ReadyRecord | None
+    asked_at: float
+    give_up_at: float
+    record_deadline: float
+    on_accepted: Callable[[Delivery], None]
+    on_refused: Callable[[KafkaError], None]
+    # The user's partitioner, asked when the topic is known; it may leave the choice to the default.
+    choose: Callable[[ReadyRecord, TopicQueues], int | None] | None = None
+    queue: PartitionQueue | None = None
+    lane: Lane | None = None
+    # What the user's partitioner chose.
+    chosen: int | None = None
+    # Its place among all calls, in the order in which they were made.
+    number: int = 0
+    held: int = 0
+    # Accepted already, as far as its caller is concerned: `send_nowait` gave out a delivery. Flushes wait for it.
+    queued: bool = False
+    flushes: tuple[Flush, ...] = ()
+    ended: bool = False
+    # A record of it is being appended, by code that a finalizer may have interrupted.
+    placing: bool = False
+    # Its caller has gone away: what was not accepted by then is nobody's any more.
+    left: bool = False
+    # In the heap of deadlines, which may hold it for a while after it has ended.
+    watched: bool = False
+    # Ends the coroutine serializers that still prepare its records.
+    stop_preparing: Callable[[], None] | None = None
+
+    def forget(self) -> None:
+        """Let go of what the user handed over."""
+        self.record = None
+        self.choose = None
+        self.on_accepted = _ignore
+        self.on_refused = _ignore
+
+    @property
+    def prepared(self) -> bool:
+        """True when the record can be appended as soon as there is a place for it."""
+        return self.record is not None
+
+    @property
+    def wanted_partition(self) -> int | None:
+        """The partition that the caller, or its partitioner, chose for what is placed next."""
+        explicit = None if self.record is None else self.record.partition
+        return self.chosen if explicit is None else explicit
+
+    def part_in_line(self) -> Waiting | None:
+        """The record of a bulk call that waits for memory on its own."""
+        return None
+
+    @property
+    def is_being_placed(self) -> bool:
+        """True in the middle of an append: nobody knows yet whether the record gets a place."""
+        part = self.part_in_line()
+        return self.placing or (part is not None and part.placing)
+
+    def not_placed(self, admission: Admission) -> bool:
+        """The record that was to be appended has no place; True: its caller went away meanwhile, and that ends the call."""
+        if self.left:
+            admission.leave(self)
+        return self.ended
+
+    def choose_again(self, admission: Admission) -> None:
+        """The partition that it waited for is gone: choose among those that the topic has now."""
+        admission.back_to_topic_line(self)
+
+    def expire(self, admission: Admission, error: KafkaError, now: float) -> None:
+        """It has waited for as long as it may."""
+        del now
+        admission.refuse(self, error)
+
+    def place(self, admission: Admission, queues: TopicQueues, now: float) -> bool:
+        """Append the record, or move it on to the line for memory; False: it stays the first of its topic."""
+        return admission.place(self, queues, now)
+
+
+class Line:
+    """Calls in order; those that ended are passed over."""
+
+    __slots__ = ("calls", "moving")
+
+    def __init__(self) -> None:
+        self.calls: deque[Waiting] = deque()
+        # Its first call is being placed. A partitioner, an interceptor or a finalizer may come back here meanwhile.
+        self.moving = False
+
+    def first(self) -> Waiting | None:
+        """The first call that still waits."""
+        while self.calls and self.calls[0].ended:
+            self.calls.popleft()
+        return self.calls[0] if self.calls else None
+
+
+class Admission:
+    """The lines of one producer."""
+
+    def __init__(self, accumulator: Accumulator, appender: Appender) -> None:
+        self.accumulator = accumulator
+        self.appender = appender
+        self.topic_lines: dict[str, Line] = {}
+        self.lane_lines: dict[Lane, Line] = {}
+        self.deadlines: Deadlines[Waiting] = Deadlines()
+        self.waiting = 0
+        self.joined = 0
+        # Memory that queued records of `send_nowait` hold before they have a partition.
+        self.antechamber = Lane(accumulator.budget)
+        self._own_antechambers = {name: Lane(own) for name, own in accumulator.topic_budgets.items()}
+        self.on_wanted: Callable[[str], None] = _ignore
+        self.on_nobody_waits: Callable[[], None] | None = None
+        # There is no memory to note that a flush waits for the place of a record: it cannot be told how that ends.
+        self.on_flush_without_memory: Callable[[Flush, BaseException], None] = _ignore_both
+        # Why a topic is not known: what the brokers said of it, or why they are out of reach.
+        self.trouble_with: Callable[[str], BaseException | None] = _no_trouble
+        # Why a broker gives no memory back, or another that holds it.
+        self.trouble_at: Callable[[int], BaseException | None] = _no_trouble
+        # When the brokers were last asked for the partitions of a topic, and had none that are not known here.
+        self.confirmed_at: Callable[[str], float] = _never_confirmed
+
+    # -- joining
+
+    def join(self, call: Waiting, now: float) -> None:
+        """Take the last place in the line of the topic.
+
+        Raises MemoryError where it has taken none; without memory for what comes then, the call is refused.
+        """
+        try:
+            self._take_place(call)
+        except OUT_OF_MEMORY:
+            self._let_go(call)
+            # There may be an empty line now.
+            self.advance(call.topic, now)
+            raise
+        try:
+            self.advance(call.topic, now)
+            if not call.ended:
+                self._watch(call)
+        except OUT_OF_MEMORY as error:
+            self.refuse(call, without_memory(call.topic, error))
+            self.advance(call.topic, now)
+
+    def _take_place(self, call: Waiting) -> None:
+        waiting, number = self.waiting + 1, self.joined + 1
+        line = self.topic_lines.setdefault(call.topic, Line())
+        line.calls.append(call)
+        try:
+            self._count(call.topic, 1)
+        except OUT_OF_MEMORY:
+            line.calls.pop()
+            raise
+        self.waiting, self.joined, call.number = waiting, number, number
+
+    def _watch(self, call: Waiting) -> None:
+        self.deadlines.add(call.give_up_at, call)
+        call.watched = True
+        self.accumulator.wake_by(call.give_up_at)
+
+    def hold_memory(self, call: Waiting) -> bool:
+        """Charge a record that waits without anybody waiting for it; False: there is no room."""
+        assert call.record is not None  # noqa: S101  # send_nowait refuses coroutine serializers
+        record = call.record
+        size = record_size(record.key, record.value, record.headers)
+        antechamber = self._antechamber_of(call.topic)
+        if not antechamber.room_for(size):
+            return False
+        antechamber.charge(size)
+        call.held = size
+        return True
+
+    def _antechamber_of(self, topic: str) -> Lane:
+        return self._own_antechambers.get(topic, self.antechamber)
+
+    @property
+    def bytes_held(self) -> int:
+        """What records hold that have no partition yet."""
+        return self.antechamber.used + sum(lane.used for lane in self._own_antechambers.values())
+
+    def join_for_memory(self, call: Waiting, queue: PartitionQueue, now: float) -> None:
+        """Take a place in a line for memory on behalf of a call that keeps its place in the line of its topic."""
+        waiting = self.waiting + 1
+        self._wait_for_memory(call, queue)
+        self.waiting = waiting
+        try:
+            self._watch(call)
+            self._hurry_for_first(queue.lane, now)
+        except OUT_OF_MEMORY:
+            self._end(call)
+            raise
+
+    def knows(self, topic: str) -> bool:
+        """True when the topic has partitions to send to."""
+        queues = self.accumulator.topics.get(topic)
+        return queues is not None and bool(queues.partitions)
+
+    def topics(self) -> set[str]:
+        """The topics that calls wait for, or for memory of whose leaders."""
+        lines = self.lane_lines.values()
+        return self.topic_lines.keys() | {
+            call.topic for line in lines for call in line.calls if not call.ended
+        }
+
+    def has_line(self, topic: str) -> bool:
+        """True when calls wait for this topic."""
+        line = self.topic_lines.get(topic)
+        return line is not None and line.first() is not None
+
+    # -- progress
+
+    def advance(self, topic: str, now: float) -> None:
+        """Something that the line of this topic waits for may have come: metadata, a serializer's result."""
+        line = self.topic_lines.get(topic)
+        if line is None or line.moving:
+            return
+        line.moving = True
+        try:
+            self._move(line, topic, now)
+        finally:
+            line.moving = False
+
+    def _move(self, line: Line, topic: str, now: float) -> None:
+        while True:
+            call = line.first()
+            if call is None:
+                # A callback may have come here before: then the topic may have another line by now.
+                if self.topic_lines.get(topic) is line:
+                    del self.topic_lines[topic]
+                    self._uncount(topic)
+                return
+            queues = self.accumulator.topics.get(topic)
+            if not call.prepared:
+                return
+            if queues is None or not queues.partitions:
+                self.on_wanted(topic)
+                return
+            if not self._placed(call, queues, now):
+                return
+
+    def _placed(self, call: Waiting, queues: TopicQueues, now: float) -> bool:
+        try:
+            return call.place(self, queues, now)
+        except OUT_OF_MEMORY as error:
+            # What has its place by then keeps it.
+            self.refuse(call, without_memory(call.topic, error))
+            return True
+
+    def place(self, call: Waiting, queues: TopicQueues, now: float) -> bool:
+        """Append the record of a call; False: its partition is not known."""
+        try:
+            record = self._with_partition(call, queues)
+        except RecordError as error:
+            self.refuse(call, error)
+            self.room()
+            return True
+        if call.ended:
+            # By what the partitioner did.
+            return True
+        held = call.held
+        status, delivery, queue = self._append(call, record, queues, in_line=False)
+        if status == APPENDED:
+            self._accept(call, delivery, queue)
+            return True
+        if call.not_placed(self):
+            self.room()
+            return True
+        if status == NO_ROOM_NOW:
+            self._wait_for_memory(call, queue)
+            self._leave_topic_line(call)
+            self._let_go(call)
+            self._hurry_for_first(queue.lane, now)
+            if held:
+                # Nobody who waits for memory holds any: those in front of it may need just that.
+                self.room(queue.lane)
+        elif status == RECORD_TOO_LARGE:
+            self.refuse(call, too_large(self.accumulator, call.topic, record))
+        elif status == PARTITION_UNKNOWN:
+            missing = self.missing_partition(call, queues, now)
+            if missing is None:
+                self.on_wanted(call.topic)
+                return False
+            self.refuse(call, missing)
+            self.room()
+        return True
+
+    def missing_partition(self, call: Waiting, queues: TopicQueues, now: float) -> KafkaError | None:
+        """The error for a partition that the brokers did not have when they were asked on behalf of this call."""
+        partition = call.wanted_partition
+        if partition is None or self.confirmed_at(call.topic) < call.asked_at + PROPAGATION:
+            return None
+        return no_such_partition(call.topic, partition, len(queues.partitions), now - call.asked_at)
+
+    def _with_partition(self, call: Waiting, queues: TopicQueues) -> ReadyRecord:
+        record = call.record
+        assert record is not None  # noqa: S101  # advance() passes prepared calls only
+        if record.partition is not None or call.choose is None:
+            return record
+        if call.chosen is None:
+            call.chosen = call.choose(record, queues)
+        return attrs.evolve(record, partition=call.chosen)
+
+    def _append(self, call: Waiting, record: ReadyRecord, queues: TopicQueues, *, in_line: bool) -> list[Any]:
+        held = call.held
+        self._let_go(call)
+        chosen = -1 if record.partition is None else record.partition
+        if call.queue is not None:
+            chosen = call.queue.index
+        call.placing = True
+        try:
+            answer = self.appender._append_checked(  # noqa: SLF001  # the send path is built for this
+                queues,
+                record.key,
+                record.value,
+                record.headers,
+                record.timestamp,
+                chosen,
+                call.record_deadline,
+                in_line,
+            )
+        except BaseException:
+            call.placing = False
+            raise
+        if answer[0] != APPENDED:
+            call.placing = False
+            self._antechamber_of(call.topic).charge(held)
+            call.held = held
+        elif call.record_deadline:
+            self.accumulator.watch(answer[2].open, call.record_deadline)
+        return answer
+
+    def _let_go(self, call: Waiting) -> None:
+        self._antechamber_of(call.topic).release(call.held)
+        call.held = 0
+
+    def _wait_for_memory(self, call: Waiting, queue: PartitionQueue) -> None:
+        """Take the last place in the line for memory of the broker that leads this partition."""
+        self.lane_lines.setdefault(queue.lane, Line()).calls.append(call)
+        call.queue, call.lane = queue, queue.lane
+        queue.waiting += 1
+        queue.lane.waiting += 1
+
+    def _hurry_for_first(self, lane: Lane, now: float) -> None:
+        if lane.waiting == 1:
+            self._hurry_for(lane, now)
+
+    def _hurry_for(self, lane: Lane, now: float) -> None:
+        """What holds the memory that the first call of this line waits for becomes sendable."""
+        line = self.lane_lines.get(lane)
+        first = None if line is None else line.first()
+        if first is not None and first.record is not None:
+            self.accumulator.hurry_for(lane, size_alone(first.record), now)
+
+    def room(self, lane: Lane | None = None) -> None:
+        """Memory came back (from this lane): hand it to the first of its line, then of the others."""
+        if lane is not None:
+            self._serve(lane)
+        for other in list(self.lane_lines):
+            if other is not lane:
+                self._serve(other)
+
+    def _serve(self, lane: Lane) -> None:
+        line = self.lane_lines.get(lane)
+        if line is None or line.moving:
+            return
+        line.moving = True
+        try:
+            self._serve_line(line, lane)
+        finally:
+            line.moving = False
+
+    def _serve_line(self, line: Line, lane: Lane) -> None:
+        while True:
+            call = line.first()
+            if call is None:
+                if self.lane_lines.get(lane) is line:
+                    del self.lane_lines[lane]
+                return
+            assert call.queue is not None  # noqa: S101  # set on joining this line
+            assert call.record is not None  # noqa: S101
+            topic: TopicQueues = call.queue.topic  # type: ignore[assignment]
+            try:
+                status, delivery, queue = self._append(call, call.record, topic, in_line=True)
+            except OUT_OF_MEMORY as error:
+                self.refuse(call, without_memory(call.topic, error))
+                continue
+            if status == APPENDED:
+                self._accept(call, delivery, queue)
+                continue
+            if not call.not_placed(self):
+                # What came meanwhile on its way to other brokers may linger, and hold what this call needs.
+                self._hurry_for(lane, HOWEVER_LATE)
+                return
+
+    def moved(self, queue: PartitionQueue) -> None:
+        """The partition has another leader: its waiting records go to that broker's line, in their order."""
+        if not queue.waiting:
+            if self.lane_lines:
+                # What it holds counts for another broker now: where it was, there may be room.
+                self.room(queue.lane)
+            return
+        for lane, line in list(self.lane_lines.items()):
+            moving = [call for call in line.calls if call.queue is queue and not call.ended]
+            if lane is queue.lane or not moving:
+                continue
+            line.calls = deque(call for call in line.calls if call.queue is not queue)
+            lane.waiting -= len(moving)
+            queue.lane.waiting += len(moving)
+            for call in moving:
+                call.lane = queue.lane
+            self.lane_lines.setdefault(queue.lane, Line()).calls.extend(moving)
+            self._serve(lane)
+        self._hurry_for(queue.lane, HOWEVER_LATE)
+        self.room(queue.lane)
+
+    def vanished(self, name: str, queues: list[PartitionQueue], now: float) -> None:
+        """The topic no longer has these partitions: calls that wait for memory there choose another, or wait for the partition."""
+        leaving: list[Waiting] = []
+        for line in self.lane_lines.values():
+            leaving += [call for call in line.calls if call.queue in queues and not call.ended]
+            line.calls = deque(call for call in line.calls if call.queue not in queues)
+        # Each goes to the head of the line, so that the first call is the last to go.
+        for call in sorted(leaving, key=lambda call: call.number, reverse=True):
+            call.choose_again(self)
+        # Calls that waited behind them are the first of their lines now.
+        self.room()
+        self.advance(name, now)
+
+    def back_to_topic_line(self, call: Waiting) -> None:
+        """A call that waited for memory waits for its topic again, before all calls that were made later."""
+        self._leave_lane(call)
+        call.queue = call.lane = call.chosen = None
+        self.topic_lines.setdefault(call.topic, Line()).calls.appendleft(call)
+        self._count(call.topic, 1)
+
+    def drop_part(self, part: Waiting) -> None:
+        """A record of a bulk call does not wait on its own any more; the call has kept its place."""
+        self._end(part)
+
+    # -- leaving
+
+    def _accept(self, call: Waiting, delivery: Delivery, queue: PartitionQueue) -> None:
+        # First of all: the record has its place, and nothing that fails from here on may say otherwise.
+        tell = call.on_accepted
+        self._end(call)
+        tell(delivery)
+        if call.flushes:
+            batch, index = self.accumulator.newest(queue)
+            try:
+                placed(call, batch, index)
+            except OUT_OF_MEMORY as error:
+                for flush in call.flushes:
+                    self.on_flush_without_memory(flush, error)
+            self.accumulator.hurry(batch)
+        if call.asked_at < queue.lost_at:
+            self.accumulator.fail_behind(*self.accumulator.newest(queue))
+
+    def done(self, call: BulkWaiting) -> None:
+        """A bulk call has placed all of its records."""
+        if not call.ended:
+            tell = call.on_done
+            self._end(call)
+            tell()
+
+    def refuse(self, call: Waiting, error: KafkaError) -> None:
+        """The record is not accepted."""
+        if not call.ended:
+            tell = call.on_refused
+            self._end(call)
+            tell(error)
+
+    def withdraw(self, call: Waiting, now: float) -> bool:
+        """The caller went away before acceptance; False: the record was accepted already, or has never had a place."""
+        if call.ended or not call.number or call.is_being_placed:
+            return False
+        part = call.part_in_line()
+        # Of a bulk call a record may stand in a line for memory; whoever is behind it may fit.
+        lane = call.lane if part is None else part.lane
+        held = call.held
+        in_topic_line = call.lane is None
+        self._end(call)
+        if in_topic_line:
+            self.advance(call.topic, now)
+        if lane is not None or held:
+            self.room(lane)
+        return True
+
+    def leave(self, call: Waiting) -> None:
+        """Let go of the call that its line has come to: the next of the line follows."""
+        if not call.ended:
+            self._end(call)
+
+    def _end(self, call: Waiting) -> None:
+        part = call.part_in_line()
+        if part is not None and not part.ended:
+            # What ended as a whole must not be appended in part later.
+            self._end(part)
+        call.ended = True
+        if call.stop_preparing is not None:
+            call.stop_preparing()
+            call.stop_preparing = None
+        call.forget()
+        if call.watched:
+            self.deadlines.over(_has_ended)
+        self.waiting -= 1
+        self._let_go(call)
+        if call.lane is None:
+            self._count(call.topic, -1)
+        else:
+            self._leave_lane(call)
+        if not self.waiting and self.on_nobody_waits is not None:
+            self.on_nobody_waits()
+
+    def _leave_lane(self, call: Waiting) -> None:
+        assert call.queue is not None  # noqa: S101  # set together with the lane
+        assert call.lane is not None  # noqa: S101  # asked for calls that wait for memory only
+        call.lane.waiting -= 1
+        call.queue.waiting -= 1
+
+    def _leave_topic_line(self, call: Waiting) -> None:
+        self.topic_lines[call.topic].calls.popleft()
+        self._count(call.topic, -1)
+
+    def _count(self, name: str, change: int) -> None:
+        topic = self.accumulator.topics.get(name)
+        if topic is not None:
+            topic.waiting += change
+
+    def _uncount(self, name: str) -> None:
+        topic = self.accumulator.topics.get(name)
+        if topic is not None:
+            topic.waiting = 0
+
+    def learned(self, name: str, now: float) -> None:
+        """The topic is known now: its line moves."""
+        line = self.topic_lines.get(name)
+        topic = self.accumulator.topics.get(name)
+        if line is not None and topic is not None:
+            topic.waiting = sum(not call.ended for call in line.calls)
+        self.advance(name, now)
+
+    def refuse_topic(self, name: str, error_for: Callable[[Waiting], KafkaError]) -> None:
+        """The topic cannot be used (no permission, no such name): all that wait for it are refused."""
+        line = self.topic_lines.pop(name, None)
+        for call in list(line.calls) if line is not None else ():
+            self.refuse(call, error_for(call))
+        self.room()
+
+    def refuse_all(self, error_for: Callable[[Waiting], KafkaError], *, but_queued: bool = False) -> None:
+        """The producer ends: nobody waits any longer, but for records that were accepted as they were queued."""
+        for line in [*self.topic_lines.values(), *self.lane_lines.values()]:
+            for call in list(line.calls):
+                if not (but_queued and call.queued):
+                    self.refuse(call, error_for(call))
+
+    # -- time
+
+    def expire(self, now: float) -> None:
+        """Whoever waited too long is refused."""
+        topics: dict[str, None] = {}
+        # What is watched anew for this very moment comes up with the next pass.
+        over: list[tuple[Waiting, KafkaError]] = []
+        for call in list(self.deadlines.pop_due(now)):
+            if call.give_up_at > now and not call.ended:
+                self._watch(call)
+            elif not call.ended:
+                # Before any of them is refused: what a call waited for may be one that is refused with it.
+                over.append((call, self._waited_too_long(call, now)))
+        for call, error in over:
+            if not call.ended:
+                topics[call.topic] = None
+                call.expire(self, error, now)
+                if not call.ended:
+                    self._watch(call)
+        if topics:
+            # What they held is free, and the next of a line may fit where the first did not.
+            self.room()
+        for topic in topics:
+            self.advance(topic, now)
+
+    def _waited_too_long(self, call: Waiting, now: float) -> KafkaError:
+        waited = now - call.asked_at
+        if call.lane is not None:
+            queue = call.queue
+            assert queue is not None  # noqa: S101  # set on joining the line
+            trouble = self.trouble_at(queue.node.node_id)
+            return BufferFullError(topic=call.topic, partition=queue.index, waited=waited, cause=trouble)
+        if not call.prepared:
+            return BufferFullError("the serializer did not finish in time", topic=call.topic, waited=waited)
+        partition, trouble = call.wanted_partition, self.trouble_with(call.topic)
+        queues = self.accumulator.topics.get(call.topic)
+        count = 0 if queues is None else len(queues.partitions)
+        if trouble is None and partition is not None and 0 < count <= partition:
+            confirmed = self.confirmed_at(call.topic) >= call.asked_at
+            return no_such_partition(call.topic, partition, count, waited, confirmed=confirmed)
+        if count and (partition is None or partition < count):
+            return self._held_up(call, waited, trouble)
+        return still_unknown(call.topic, waited, trouble, partition)
+
+    def _held_up(self, call: Waiting, waited: float, trouble: BaseException | None) -> KafkaError:
+        """The error of a call whose topic and partition are known: it waited for those in front of it."""
+        line = self.topic_lines.get(call.topic)
+        first = None if line is None else line.first()
+        if first is not None and first is not call and first.prepared and first.part_in_line() is None:
+            text = "a record before this one waits for its partition"
+            return MetadataTimeoutError(text, topic=call.topic, waited=waited, cause=trouble)
+        text = _held_by(None if first is call else first)
+        return BufferFullError(text, topic=call.topic, waited=waited, cause=trouble)
+
+
+def _held_by(first: Waiting | None) -> str:
+    if first is None:
+        return "the calls before this one took all of its time"
+    if first.part_in_line() is not None:
+        return "a send_batch() before this record waits for memory"
+    return "the serializer of a record before this one did not finish in time"
+
+
+def check_size(accumulator: Accumulator, topic: str, record: ReadyRecord) -> None:
+    """Raise for a record that can never fit; the core says the same, but only once the topic is known."""
+    if size_alone(record) > largest(accumulator, topic)[0]:
+        raise too_large(accumulator, topic, record)
+
+
+def size_alone(record: ReadyRecord) -> int:
+    """The bytes of a record in a batch of its own, which is what the limits are compared with."""
+    return BATCH_OVERHEAD + record_size(record.key, record.value, record.headers)
+
+
+def largest(accumulator: Accumulator, topic: str) -> tuple[int, str]:
+    """How large a record of the topic may be in a batch of its own, and the setting that says so."""
+    limits = [
+        (accumulator.limits.max_request_size, "max_request_size"),
+        (accumulator.budget.capacity, "buffer_memory"),
+    ]
+    if topic in accumulator.topic_budgets:
+        limits.append((accumulator.topic_budgets[topic].capacity, "topic_buffer_limits"))
+    return min(limits)
+
+
+def too_large(accumulator: Accumulator, topic: str, record: ReadyRecord) -> RecordTooLargeError:
+    """The error for a record that can never fit."""
+    size = size_alone(record)
+    limit, setting = largest(accumulator, topic)
+    return RecordTooLargeError(
+        topic=topic, partition=record.partition, size=size, limit=limit, setting=setting
+    )
+
+
+def without_memory(topic: str, cause: BaseException) -> BufferFullError:
+    """The error for a waiting record that the process had no memory for when its turn came."""
+    return BufferFullError("the process has no memory for the record", topic=topic, cause=cause)
+
+
+def _has_ended(call: Waiting) -> bool:
+    return call.ended
+
+
+def _ignore(_told: object) -> None:
+    pass
+
+
+def _ignore_both(_flush: Flush, _error: BaseException) -> None:
+    pass
+
+
+def _no_trouble(_where: object) -> None:
+    return None
+
+
+def _never_confirmed(_topic: str) -> float:
+    return -math.inf

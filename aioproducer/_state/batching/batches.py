@@ -1,0 +1,115 @@
+"""One batch with what is known of its attempts: the facts that decide what may be done with it next."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any, TypedDict
+
+from aioproducer._core import Batch
+from aioproducer._state.cluster.facts import NO_TOPIC_ID
+
+if TYPE_CHECKING:
+    from aioproducer._state.batching.flushing import Covered
+    from aioproducer._state.batching.gapless import Gap
+    from aioproducer._state.batching.queues import PartitionQueue
+    from aioproducer.errors import KafkaError
+
+SEQUENCE_MODULUS = 1 << 31
+
+
+class BatchFacts(TypedDict):
+    """What the error of a record tells of its batch."""
+
+    topic: str
+    partition: int
+    attempts: int
+    elapsed: float
+
+
+class QueuedBatch(Batch):
+    """A batch in the care of its partition's queue, from the first record to the last outcome.
+
+    *Clean*: every attempt so far was answered by an error that proves that nothing was appended. *Dirty*: an attempt
+    went unanswered, or was answered ambiguously. A dirty batch keeps its identity and its bytes to the end, and its
+    sequence numbers are never given to other records.
+    """
+
+    # The queue that it belongs to: what the core calls its owner, under a name of ours and without a call.
+    queue: PartitionQueue = Batch.owner
+
+    __slots__ = (
+        "alarms",
+        "attempts",
+        "dirty",
+        "first_written_at",
+        "flushes",
+        "gap",
+        "identity",
+        "in_flight",
+        "judged",
+        "last_error",
+        "linger_at",
+        "nth",
+        "order",
+        "plain_size",
+        "retry_at",
+        "retry_leader",
+        "sealed",
+        "sealing",
+        "sent_to",
+        "sequence",
+        "urgent",
+        "watched_until",
+    )
+
+    def __init__(self, topic: str, partition: int, limit: int, **settings: Any) -> None:
+        self.order: tuple[int, ...] = ()
+        self.linger_at = 0.0
+        self.urgent = False
+        # The earliest entry of this batch in the heap of deadlines.
+        self.watched_until = math.inf
+        # How many entries it has there.
+        self.alarms = 0
+        self.sealing = False
+        self.sealed = False
+        self.plain_size = 0
+        self.attempts = 0
+        self.dirty = False
+        self.in_flight = False
+        # False while what came back from an attempt is being dealt with: an exception there leaves its fate open.
+        self.judged = True
+        self.retry_at = 0.0
+        self.retry_leader = -1
+        self.last_error: KafkaError | None = None
+        self.identity: tuple[int, int] | None = None
+        self.sequence = -1
+        # It was the nth batch of its partition that was given numbers.
+        self.nth = 0
+        # The id of the topic that the newest attempt was for; none where requests name topics.
+        self.sent_to = NO_TOPIC_ID
+        self.flushes: list[Covered] = []
+        # In gapless mode: a record before these was lost, so that they end as soon as they are proven not written.
+        self.gap: Gap | None = None
+
+    @property
+    def settled(self) -> bool:
+        """True when the batch has ended, or lives on in others.
+
+        A part of a split batch whose records had all expired before has not: its numbers must reach the log, or be
+        given up, like any others.
+        """
+        return self.outcome != 0 or self.forwarded
+
+    def facts(self, now: float) -> BatchFacts:
+        """What the error of one of its records tells, at this moment."""
+        return {
+            "topic": self.topic,
+            "partition": self.partition,
+            "attempts": self.attempts,
+            "elapsed": now - self.opened_at,
+        }
+
+    @property
+    def next_sequence(self) -> int:
+        """The sequence number after this batch's last record; they wrap from 2**31 - 1 to 0."""
+        return (self.sequence + self.record_count) % SEQUENCE_MODULUS

@@ -1,0 +1,178 @@
+"""What a flush waits for: the records that were accepted before it, those of each batch up to some index."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from aioproducer._callers.owners import NOTHING
+from aioproducer.outcome import Outcome
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Sequence
+
+    from aioproducer._callers.owners import Told
+    from aioproducer._state.admission.lines import Waiting
+    from aioproducer._state.batching.batches import QueuedBatch
+    from aioproducer.errors import KafkaError
+
+FIRST_ERRORS = 10
+
+
+class Failure(NamedTuple):
+    """Records failed together, with this error; failures are numbered from 1."""
+
+    number: int
+    error: KafkaError
+
+
+class Flush:
+    """One `flush()`: what it waits for, and what became of that meanwhile.
+
+    A batch stays open for records that come later, or each of many flushes would leave a batch of its own behind.
+    """
+
+    __slots__ = ("acked", "began", "errors", "failures", "not_written", "unknown", "waiting")
+
+    def __init__(self) -> None:
+        # What had its outcome before.
+        self.began: Told = NOTHING
+        self.waiting = 0
+        self.acked = 0
+        self.not_written = 0
+        self.unknown = 0
+        # The first errors, and the numbers of all failures: true for those that concern nothing that came later.
+        self.errors: list[KafkaError] = []
+        self.failures: dict[int, bool] = {}
+
+    @property
+    def done(self) -> bool:
+        """True when everything that it waits for has its outcome."""
+        return self.waiting == 0
+
+    def failed(self, failure: Failure, records: int, *, wholly: bool) -> None:
+        """So many records of it failed; `wholly`: and no others did by the same failure."""
+        if failure.error.outcome is Outcome.UNKNOWN:
+            self.unknown += records
+        else:
+            self.not_written += records
+        self.failures[failure.number] = wholly
+        if len(self.errors) < FIRST_ERRORS:
+            self.errors.append(failure.error)
+
+    def knows_of(self, failure: int) -> bool:
+        """Whether its report tells of the failure with this number."""
+        return failure <= self.began.failures or failure in self.failures
+
+
+class Covered:
+    """The part of a batch that a flush waits for: the records from `first` to before `until`, `left` of them pending."""
+
+    __slots__ = ("first", "flush", "left", "until")
+
+    def __init__(self, flush: Flush, first: int, until: int, left: int) -> None:
+        self.flush = flush
+        self.first = first
+        self.until = until
+        self.left = left
+        flush.waiting += 1
+
+
+def cover(flush: Flush, batches: Iterable[QueuedBatch]) -> None:
+    """The flush waits for all records that the batches hold now."""
+    for batch in batches:
+        if batch.pending:
+            batch.flushes.append(Covered(flush, 0, batch.record_count, batch.pending))
+
+
+def cover_call(flush: Flush, call: Waiting) -> None:
+    """The flush waits for a record that was accepted and has no place yet."""
+    flush.waiting += 1
+    call.flushes = (*call.flushes, flush)
+
+
+def uncover(flush: Flush, batches: Iterable[QueuedBatch], calls: Iterable[Waiting]) -> None:
+    """Nobody waits for the flush any more: nothing of these keeps it."""
+    for batch in batches:
+        batch.flushes = [covered for covered in batch.flushes if covered.flush is not flush]
+    for call in calls:
+        call.flushes = tuple(one for one in call.flushes if one is not flush)
+
+
+def placed(call: Waiting, batch: QueuedBatch, index: int) -> None:
+    """A record that flushes wait for has its place.
+
+    Where that raises MemoryError, none of them is done by it: they are given up.
+    """
+    for flush in call.flushes:
+        last = batch.flushes[-1] if batch.flushes else None
+        if last is not None and last.flush is flush and last.until == index:
+            last.until, last.left = last.until + 1, last.left + 1
+        else:
+            batch.flushes.append(Covered(flush, index, index + 1, 1))
+        flush.waiting -= 1
+
+
+def not_placed(call: Waiting, failure: Failure) -> list[Flush]:
+    """A record that flushes wait for ended without a place; returns the flushes that wait for nothing more."""
+    for flush in call.flushes:
+        flush.failed(failure, 1, wholly=True)
+        flush.waiting -= 1
+    return [flush for flush in call.flushes if flush.done]
+
+
+def batch_written(batch: QueuedBatch) -> list[Flush]:
+    """All pending records of the batch are acknowledged; returns the flushes that wait for nothing more."""
+    done: list[Flush] = []
+    all_covered, batch.flushes = batch.flushes, []
+    for covered in all_covered:
+        flush = covered.flush
+        flush.acked += covered.left
+        flush.waiting -= 1
+        if not flush.waiting:
+            done.append(flush)
+    return done
+
+
+def records_failed(
+    batch: QueuedBatch, failure: Failure, count: int, indexes: Collection[int] | None = None
+) -> list[Flush]:
+    """So many pending records of the batch (those at `indexes`, or all) failed.
+
+    Returns the flushes that wait for nothing more.
+    """
+    done: list[Flush] = []
+    for covered in batch.flushes:
+        flush = covered.flush
+        own = (
+            covered.left
+            if indexes is None
+            else sum(covered.first <= index < covered.until for index in indexes)
+        )
+        if not own:
+            continue
+        flush.failed(failure, own, wholly=own == count)
+        covered.left -= own
+        if not covered.left:
+            flush.waiting -= 1
+            if flush.done:
+                done.append(flush)
+    batch.flushes = [covered for covered in batch.flushes if covered.left]
+    return done
+
+
+def pass_on(batch: QueuedBatch, heirs: Sequence[QueuedBatch]) -> None:
+    """The records of the batch live on in others, in order: all of them, or those that were pending."""
+    all_covered, batch.flushes = batch.flushes, []
+    if not all_covered:
+        return
+    moved_all = sum(heir.record_count for heir in heirs) == batch.record_count
+    moved = [moved_all or not batch.fate(index)[0] for index in range(batch.record_count)]
+    for covered in all_covered:
+        first, until = sum(moved[: covered.first]), sum(moved[: covered.until])
+        for heir in heirs:
+            begin, end = min(first, heir.record_count), min(until, heir.record_count)
+            left = sum(not heir.fate(index)[0] for index in range(begin, end))
+            if left:
+                heir.flushes.append(Covered(covered.flush, begin, end, left))
+            first, until = first - begin, until - end
+        covered.flush.waiting -= 1

@@ -1,0 +1,183 @@
+"""The queues: per partition a deque of batches whose last is open, per broker the partitions that are ready."""
+
+from __future__ import annotations
+
+import math
+from collections import deque
+from typing import TYPE_CHECKING
+
+from aioproducer._core import Lane, Partition, Topic
+
+if TYPE_CHECKING:
+    from aioproducer._state.batching.accumulator import Accumulator
+    from aioproducer._state.batching.batches import QueuedBatch
+    from aioproducer._state.batching.gapless import Gap
+    from aioproducer._state.batching.sticky import LoadTable
+
+NO_LEADER = -1
+NO_LOSS = -math.inf
+NEVER = -math.inf
+
+
+class NodeQueue:
+    """What is ready for one broker, and that broker's share of the memory."""
+
+    __slots__ = ("lane", "node_id", "own_lanes", "ready", "waiting_since")
+
+    def __init__(self, node_id: int, lane: Lane) -> None:
+        self.node_id = node_id
+        self.lane = lane
+        # Its shares of the budgets that topics of their own limit have.
+        self.own_lanes: dict[str, Lane] = {}
+        self.ready: deque[PartitionQueue] = deque()
+        # Since when something is ready without a request leaving.
+        self.waiting_since = 0.0
+
+    def lanes(self) -> list[Lane]:
+        """All lanes that lead to this broker."""
+        return [self.lane, *self.own_lanes.values()]
+
+    @property
+    def is_idle(self) -> bool:
+        """True when nothing is ready, buffered or waited for."""
+        return not self.ready and not any(lane.used or lane.waiting for lane in self.lanes())
+
+    def __repr__(self) -> str:
+        return f"<NodeQueue {self.node_id}: {len(self.ready)} partitions ready>"
+
+
+class PartitionQueue(Partition):
+    """One partition: its batches in order, those that were sent and have no outcome yet, and its sequence numbers.
+
+    `queue` holds what is still to be sent; retried batches are at its head, in order. `sent` holds every batch that
+    was given a sequence number and has no outcome, in that order; a batch that waits for its retry is in both.
+    """
+
+    __slots__ = (
+        "__weakref__",
+        "accumulator",
+        "ahead",
+        "broken",
+        "confirmed_at",
+        "end_offset",
+        "gap",
+        "has_alarm",
+        "identity",
+        "in_flight",
+        "is_ready",
+        "lost_at",
+        "newest_acked",
+        "next_sequence",
+        "node",
+        "numbered",
+        "numbered_before",
+        "queue",
+        "sent",
+    )
+
+    def __init__(self, topic: TopicQueues, index: int, node: NodeQueue, accumulator: Accumulator) -> None:
+        super().__init__(topic, index, accumulator.lane_of(topic.name, node))
+        self.accumulator = accumulator
+        self.node = node
+        self.queue: deque[QueuedBatch] = deque()
+        self.sent: list[QueuedBatch] = []
+        self.in_flight = 0
+        self.is_ready = False
+        self.has_alarm = False
+        self.identity: tuple[int, int] | None = None
+        self.next_sequence = 0
+        # How many batches were ever given numbers.
+        self.numbered = 0
+        # ... and how many of those when the topic was made anew.
+        self.numbered_before = 0
+        # When a batch of this producer id was last acknowledged: the leader knew then which number comes next.
+        self.confirmed_at = NEVER
+        # The sequence has a gap that no batch will fill: only a new epoch goes on from here.
+        self.broken = False
+        # The offset after the last record that was acknowledged.
+        self.end_offset = 0
+        self.newest_acked: tuple[int, ...] = ()
+        # Asked for before those that were sent before it, see Sequences.newer_in_doubt().
+        self.ahead: QueuedBatch | None = None
+        # In gapless mode: the loss that nobody has looked at yet, and when a record was last lost.
+        self.gap: Gap | None = None
+        self.lost_at = NO_LOSS
+
+    def roll(self, now: float, awaited: bool) -> None:
+        """Close the open batch and open the next; called by the fast path when a record does not fit."""
+        self.accumulator.roll(self, now, awaited=awaited)
+
+    def unroll(self) -> None:
+        """Take back the open batch, which has no record; called by the fast path when the first cannot be appended."""
+        self.accumulator.unroll(self)
+
+    def on_awaited(self, batch: QueuedBatch) -> None:
+        """Somebody waits for a record of this batch; called once by the core."""
+        self.accumulator.hurry(batch)
+
+    def withdraw(self, batch: QueuedBatch, index: int) -> bool:
+        """Take one record out of a batch that was not drained; called by `Delivery.try_cancel`."""
+        return self.accumulator.withdraw(batch, index)
+
+    def put_back(self, batch: QueuedBatch) -> None:
+        """Return a batch to the head of the deque, in order among those that were put back before it."""
+        behind: list[QueuedBatch] = []
+        while self.queue and self.queue[0].order < batch.order:
+            behind.append(self.queue.popleft())
+        self.queue.appendleft(batch)
+        self.queue.extendleft(reversed(behind))
+
+    def ask_ahead(self, batch: QueuedBatch) -> None:
+        """Send this batch, which waits to be repeated, before those that were sent before it."""
+        self.ahead = batch
+        self.queue.remove(batch)
+        self.queue.insert(0, batch)
+        batch.retry_at = 0.0
+
+    def in_order_again(self) -> None:
+        """Nothing is asked for ahead of others any more."""
+        batch, self.ahead = self.ahead, None
+        if batch is not None and batch in self.queue:
+            self.queue.remove(batch)
+            self.put_back(batch)
+
+    def __repr__(self) -> str:
+        return (
+            f"<PartitionQueue {self.topic.name}-{self.index} on {self.node.node_id}: {len(self.queue)} queued, "
+            f"{self.in_flight} in flight>"
+        )
+
+
+class TopicQueues(Topic):
+    """One topic: its partitions, and the choice of the sticky one."""
+
+    __slots__ = ("accumulator", "gone", "leaders", "load", "load_until", "more", "topic_id", "used_at")
+
+    def __init__(self, name: str, accumulator: Accumulator) -> None:
+        super().__init__(name)
+        self.accumulator = accumulator
+        self.topic_id = bytes(16)
+        self.leaders: tuple[int, ...] = ()
+        # Queues of partitions that are about to be known.
+        self.more: list[PartitionQueue] = []
+        # Partitions of the former topic of this name that the present one does not have. They keep their batches and counts: if
+        # the partition comes back, it is the same queue, or two would count for one partition.
+        self.gone: dict[int, PartitionQueue] = {}
+        self.load: LoadTable | None = None
+        self.load_until = 0.0
+        self.used_at = 0.0
+
+    def switch(self, now: float) -> None:
+        """Choose the next sticky partition; called by the fast path."""
+        self.accumulator.switch_sticky(self, now)
+
+    def queues(self) -> list[PartitionQueue]:
+        """The partitions, in order of their index."""
+        return self.partitions  # type: ignore[return-value]  # the list is filled with PartitionQueue only
+
+    def all_queues(self) -> list[PartitionQueue]:
+        """The partitions, and those that are gone."""
+        return [*self.queues(), *self.gone.values()]
+
+    def __repr__(self) -> str:
+        return f"<TopicQueues {self.name}: {len(self.partitions)} partitions>"

@@ -1,0 +1,43 @@
+"""Why a delivery was slow: how long it was in which phase."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from aioproducer._state.batching.batches import QueuedBatch
+
+# Seconds from acceptance to acknowledgement after which somebody wants to know why.
+SLOW = 2.0
+WORTH_MENTIONING = 0.01
+# While records are on their way the loop's pulse is felt so often, to know whether it was held up.
+PULSE = 0.25
+
+
+class Stall(NamedTuple):
+    """The event loop had no turn for so many seconds, until `ended_at`."""
+
+    ended_at: float
+    seconds: float
+
+
+def phases(batch: QueuedBatch, stalls: Sequence[Stall], now: float) -> Iterator[str]:
+    """The phases that took time, in their order, and what the loop had to do with it."""
+    lingered_until = min(max(batch.linger_at, batch.opened_at), batch.drained_at)
+    parts = (
+        ("lingering", lingered_until - batch.opened_at),
+        ("queued", batch.drained_at - lingered_until),
+        (_attempts(batch), batch.written_at - batch.drained_at),
+        ("network and broker", now - batch.written_at),
+    )
+    for name, seconds in parts:
+        if seconds >= WORTH_MENTIONING:
+            yield f"{name} {seconds:.2f} s"
+    blocked = sum(stall.seconds for stall in stalls if stall.ended_at > batch.opened_at)
+    if blocked >= WORTH_MENTIONING:
+        yield f"your code blocked the event loop for {blocked * 1000:.0f} ms of it"
+
+
+def _attempts(batch: QueuedBatch) -> str:
+    return f"attempts that failed ({batch.attempts - 1}, the last with {batch.last_error})"

@@ -1,0 +1,369 @@
+"""The metadata view: what is known of the cluster, kept through bad answers, and what to ask next."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Generator, Iterable, Mapping
+
+import attrs
+
+from aioproducer._state.backoff import Backoff, Uniform
+from aioproducer._state.cluster.facts import NO_TOPIC_ID, Changes, Node, TopicFacts, Update, is_recreated
+from aioproducer._state.cluster.partitions import PartitionFacts
+from aioproducer._state.cluster.questions import Interest, MetadataQuestion, Questions
+from aioproducer._state.cluster.topic_reading import SLICE, TopicReading, read_topic
+from aioproducer._wire.error_codes import ERRORS, describe
+from aioproducer._wire.messages.metadata import (
+    MetadataResponse,
+    MetadataResponseBroker,
+    MetadataResponseTopic,
+)
+
+__all__ = ["MetadataQuestion", "MetadataView", "Node", "PartitionFacts", "TopicFacts", "Update"]
+
+UNKNOWN_TOPIC_OR_PARTITION = 3
+REBOOTSTRAP_REQUIRED = 129
+REBOOTSTRAP_AFTER = 300.0
+# Brokers that the newest answer leaves out but that may still lead something; bounded, for answers that make ids up.
+MOST_PAST_NODES = 100
+# An error of a topic that went away and came back is worth another line in the log after so long: brokers may disagree.
+QUIET_FOR = 60.0
+
+
+class MetadataView:
+    """Knows the cluster as well as its last answers did, and never forgets what it knows because of a bad one.
+
+    One question is under way at a time: `due()` hands it out, `answered()` or `failed()` ends it. While it is under way,
+    and when it fails, what was known stays usable.
+    """
+
+    def __init__(
+        self,
+        *,
+        max_age: float,
+        max_idle: float,
+        backoff: Backoff,
+        rebootstrap_after: float | None = REBOOTSTRAP_AFTER,
+    ) -> None:
+        """All times in seconds; without `rebootstrap_after` the bootstrap addresses are never used again."""
+        self._questions = Questions(
+            max_age=max_age, max_idle=max_idle, backoff=backoff, rebootstrap_after=rebootstrap_after
+        )
+        self._facts: dict[str, TopicFacts] = {}
+        self._nodes: dict[int, Node] = {}
+        self._past_nodes: dict[int, Node] = {}
+        # Hints that came while a question was under way, whose answer may be older than they are.
+        self._hints: list[tuple[str, int, int, int]] = []
+
+    def __repr__(self) -> str:
+        question = self._questions.under_way
+        state = f"asking about {len(question.topics)} topics" if question else "not asking"
+        known = f"{len(self._facts)} of {len(self._questions.interests)} topics, {len(self._nodes)} brokers"
+        return f"<MetadataView {known}, {state}>"
+
+    # -- what is known
+
+    @property
+    def nodes(self) -> tuple[Node, ...]:
+        """The brokers of the newest answer."""
+        return tuple(self._nodes.values())
+
+    def node(self, node_id: int) -> Node | None:
+        """Where a broker listens; one that the newest answer leaves out is still known if it was before."""
+        return self._nodes.get(node_id) or self._past_nodes.get(node_id)
+
+    def topic(self, name: str) -> TopicFacts | None:
+        """What is known of a topic, however old."""
+        return self._facts.get(name)
+
+    def error_of(self, name: str) -> int | None:
+        """The error of the last answer about a topic; None after a good one, and before the first."""
+        interest = self._questions.interests.get(name)
+        return interest.error if interest else None
+
+    @property
+    def failing(self) -> bool:
+        """Whether no broker answered the newest question that ended."""
+        return self._questions.failing
+
+    def confirmed_at(self, name: str) -> float:
+        """When a broker was last asked about a topic and had no partitions that were not known; -inf for never."""
+        interest = self._questions.interests.get(name)
+        return interest.confirmed_at if interest else -math.inf
+
+    # -- what is wanted
+
+    def want(self, topic: str, now: float) -> None:
+        """Somebody needs this topic: it is asked for at once if it is new, after the backoff if that failed before."""
+        self._questions.want(topic, now)
+        if topic not in self._facts:
+            self._questions.ask_for(topic, now)
+
+    def touch(self, topic: str, now: float) -> None:
+        """The topic was used at `now` (times may come out of order)."""
+        self._questions.touch(topic, now)
+
+    def leader_failed(self, topic: str) -> None:
+        """Records did not get to the leader of a partition: its epoch may be that of a former topic of this name."""
+        interest = self._questions.interests.get(topic)
+        if interest is not None:
+            interest.leader_failed = True
+
+    def broker_failed(self, node_id: int) -> None:
+        """The same of all that this broker leads: it cannot be reached."""
+        for name, facts in self._facts.items():
+            if node_id in facts.partitions.leaders:
+                self.leader_failed(name)
+
+    def id_refused(self, topic: str, topic_id: bytes) -> None:
+        """A leader does not know the topic by this id: if it is the present one, it may have come from a broker that lags behind."""
+        known, interest = self._facts.get(topic), self._questions.interests.get(topic)
+        if known is not None and interest is not None and known.topic_id == topic_id:
+            interest.id_refused = True
+
+    def topic_unused(self, topic: str) -> bool:
+        """Nobody waits for the topic and nothing is buffered for it: drop it now if it never became known."""
+        if topic not in self._questions.interests or topic in self._facts:
+            return False
+        self._questions.drop(topic)
+        return True
+
+    def expire(self, now: float, in_use: Collection[str] = ()) -> tuple[str, ...]:
+        """Drop the topics that were not used for `max_idle` and are not `in_use` now; returns their names."""
+        dropped = self._questions.expire(now, in_use)
+        for topic in dropped:
+            self._facts.pop(topic, None)
+        return dropped
+
+    # -- asking
+
+    def refresh_needed(self, topics: Iterable[str] | None, now: float) -> None:
+        """An error showed that the view is old. `topics` (if named) are wanted, also if they had been dropped."""
+        for topic in topics or ():
+            self.want(topic, now)
+        self._questions.all_stale()
+
+    def next_deadline(self) -> float | None:
+        """When `due()` or `expire()` may have something to say; a time in the past means now."""
+        return self._questions.next_deadline()
+
+    def due(self, now: float) -> MetadataQuestion | None:
+        """The question to ask now, if there is one; from here on it is under way."""
+        return self._questions.due(now)
+
+    def failed(self, now: float, rng: Uniform) -> None:
+        """No usable answer came: the question will be asked again after the backoff."""
+        self._hints.clear()
+        self._questions.failed(now, rng)
+
+    def rebootstrap_due(self, now: float) -> bool:
+        """Whether no known broker is worth asking any more (KIP-899, KIP-1102)."""
+        return self._questions.rebootstrap_due(now)
+
+    def rebootstrapped(self) -> None:
+        """The next question goes to the bootstrap addresses. Topics stay known, the brokers are forgotten."""
+        self._nodes = {}
+        self._past_nodes = {}
+        self._questions.rebootstrapped()
+
+    # -- answers
+
+    def answered(self, response: MetadataResponse, now: float) -> Update:
+        """Take in a whole answer at once."""
+        reading = self.answering(response, now)
+        while True:
+            try:
+                next(reading)
+            except StopIteration as end:
+                update: Update = end.value
+                return update
+
+    def answering(self, response: MetadataResponse, now: float) -> Generator[None, None, Update]:
+        """Take in an answer, with a pause after every few thousand partitions; the `Update` is its return value.
+
+        Each topic changes as a whole. Whoever stops in between says `failed()`.
+        """
+        reason = unusable(response)
+        if reason is not None:
+            return self._refuse(response, reason, now)
+        changes = Changes()
+        self._take_nodes(response.brokers, changes)
+        answered = yield from self._take_topics(response, changes, now)
+        question = self._questions.under_way
+        for name in question.topics if question else ():
+            if name not in answered and name in self._questions.interests:
+                self._topic_failed(name, UNKNOWN_TOPIC_OR_PARTITION, changes, now)
+        update = changes.update()
+        self._hints.clear()
+        self._questions.answered(now, changed=update.changed)
+        return update
+
+    def _refuse(self, response: MetadataResponse, reason: str, now: float) -> Update:
+        self._hints.clear()
+        self._questions.failed(now, None)
+        rebootstrap = (
+            response.error_code == REBOOTSTRAP_REQUIRED and self._questions.rebootstrap_after is not None
+        )
+        self._questions.rebootstrap_required |= rebootstrap
+        return Update(unusable=reason, rebootstrap=rebootstrap)
+
+    def _take_nodes(self, brokers: Iterable[MetadataResponseBroker], changes: Changes) -> None:
+        listed = {
+            broker.node_id: Node(broker.node_id, broker.host, broker.port, broker.rack)
+            for broker in brokers
+            if broker.node_id >= 0
+        }
+        changes.nodes = listed != self._nodes
+        before = {**self._past_nodes, **self._nodes}
+        past = [(id_, node) for id_, node in before.items() if id_ not in listed]
+        if past:
+            leading = {leader for topic in self._facts.values() for leader in topic.partitions.leaders}
+            past = [(id_, node) for id_, node in past if id_ in leading]
+        self._nodes, self._past_nodes = listed, dict(past[-MOST_PAST_NODES:])
+
+    def _take_topics(
+        self, response: MetadataResponse, changes: Changes, now: float
+    ) -> Generator[None, None, set[str]]:
+        brokers: Mapping[int, Node] = {**self._past_nodes, **self._nodes}
+        answered = set()
+        since_pause = 0
+        for topic in response.topics:
+            interest = self._questions.interests.get(topic.name or "")
+            if topic.name is None or interest is None:
+                continue
+            answered.add(topic.name)
+            yield from self._take_topic(topic, topic.name, interest, brokers, changes, now)
+            since_pause += len(topic.partitions)
+            if since_pause >= SLICE:
+                since_pause = 0
+                yield
+        return answered
+
+    def _take_topic(
+        self,
+        answer: MetadataResponseTopic,
+        name: str,
+        interest: Interest,
+        brokers: Mapping[int, Node],
+        changes: Changes,
+        now: float,
+    ) -> Generator[None, None, None]:
+        if answer.error_code:
+            self._topic_failed(name, answer.error_code, changes, now)
+        elif interest.rejects(answer.topic_id, now):
+            changes.rejected.append((name, "it has the id of a topic that was deleted before"))
+            self._questions.unsettled(name, now, again=True)
+        else:
+            known = self._facts.get(name)
+            trusted = not interest.may_lower_epochs(now)
+            reading = TopicReading(answer, known, brokers, trust_epochs=trusted)
+            yield from read_topic(answer, reading)
+            if self._questions.interests.get(name) is interest:
+                self._take_reading(reading, interest, changes, now)
+
+    def _take_reading(self, reading: TopicReading, interest: Interest, changes: Changes, now: float) -> None:
+        name, problem = reading.name, reading.contradiction or reading.strange
+        if problem:
+            changes.rejected.append((name, problem))
+        if not reading.contradiction:
+            interest.error = None
+            if interest.told_at is not None and interest.told_at + QUIET_FOR <= now:
+                interest.told_at = None
+            interest.vanished = False
+            interest.leaders_told(now, others=reading.names_others)
+            interest.confirmed_at = self._questions.asked_at if reading.confirms else -math.inf
+            self._replace(reading, interest, changes, now)
+        if reading.contradiction or reading.unsettled:
+            self._questions.unsettled(name, now, again=True)
+        else:
+            self._questions.settled(name, now)
+
+    def _replace(self, reading: TopicReading, interest: Interest, changes: Changes, now: float) -> None:
+        known, facts = reading.known, reading.facts()
+        self._facts[facts.name] = facts
+        if known is not None and is_recreated(known, facts.topic_id):
+            changes.recreated.append(facts.name)
+            interest.id_replaced(known.topic_id, now)
+            return
+        interest.id_confirmed()
+        if known is None:
+            changes.learned.append(facts.name)
+            return
+        changes.leaders.extend(reading.leaders_changed)
+        if len(facts.partitions) != len(known.partitions):
+            changes.added.append((facts.name, len(known.partitions), len(facts.partitions)))
+        for hint in self._hints:
+            if hint[0] == facts.name:
+                self._lead(*hint, changes)
+
+    def _topic_failed(self, name: str, code: int, changes: Changes, now: float) -> None:
+        interest = self._questions.interests[name]
+        # Brokers that create the topic answer so once, too.
+        if interest.error is not None and interest.told_at is None and _may_pass(code):
+            interest.told_at = now
+            changes.failing.append((name, code))
+        interest.error = code
+        known = self._facts.get(name)
+        if code == UNKNOWN_TOPIC_OR_PARTITION and known is not None and known.topic_id == NO_TOPIC_ID:
+            interest.vanished = True
+        changes.errors.append((name, code))
+        # Not allowed, or no valid name: only somebody who wants it again makes it worth a question.
+        self._questions.unsettled(name, now, again=_may_pass(code))
+
+    # -- hints
+
+    def leader_hint(
+        self,
+        topic: str,
+        partition: int,
+        leader_id: int,
+        leader_epoch: int,
+        endpoint: Node | None,
+        topic_id: bytes = NO_TOPIC_ID,
+    ) -> Update:
+        """A Produce answer named the leader (KIP-951): believed if its epoch is newer and its address is known.
+
+        `topic_id` is what was asked for; a topic that was deleted since then says nothing about the present one.
+        """
+        changes = Changes()
+        known = self._facts.get(topic)
+        if known is None or leader_id < 0 or not 0 <= partition < len(known.partitions):
+            return Update()
+        if is_recreated(known, topic_id):
+            return Update()
+        if leader_epoch <= known.partitions.leader_epochs[partition]:
+            return Update()
+        if endpoint is not None and endpoint.id == leader_id and endpoint != self._nodes.get(leader_id):
+            self._nodes[leader_id] = endpoint
+            changes.nodes = True
+        if self.node(leader_id) is None:
+            return Update()
+        if self._questions.under_way is not None:
+            self._hints.append((topic, partition, leader_id, leader_epoch))
+        self._lead(topic, partition, leader_id, leader_epoch, changes)
+        return changes.update()
+
+    def _lead(self, topic: str, partition: int, leader: int, leader_epoch: int, changes: Changes) -> None:
+        known = self._facts[topic]
+        before = known.partitions[partition]
+        if leader_epoch <= before.leader_epoch:
+            return
+        self._facts[topic] = attrs.evolve(
+            known, partitions=known.partitions.led(partition, leader, leader_epoch)
+        )
+        if before.leader != leader:
+            changes.leaders.append((topic, partition, leader))
+
+
+def unusable(response: MetadataResponse) -> str | None:
+    """Why nothing can be learned from an answer, if so."""
+    if response.error_code:
+        return f"the broker answered {describe(response.error_code)}"
+    if not any(broker.node_id >= 0 for broker in response.brokers):
+        return "the broker names no broker at all, not even itself"
+    return None
+
+
+def _may_pass(code: int) -> bool:
+    known = ERRORS.get(code)
+    return known is None or known.retriable or code == -1

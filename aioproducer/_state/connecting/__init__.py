@@ -1,0 +1,1 @@
+"""How a connection is opened."""

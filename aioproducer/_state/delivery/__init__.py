@@ -1,0 +1,1 @@
+"""What becomes of a batch, and what its records are told."""

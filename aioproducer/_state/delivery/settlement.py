@@ -1,0 +1,662 @@
+"""Settlement: the one place where the fate of a batch is decided, and where its memory is given back."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from aioproducer._state.backoff import Backoff
+from aioproducer._state.batching import rewriting
+from aioproducer._state.batching.batches import QueuedBatch
+from aioproducer._state.batching.flushing import batch_written, records_failed
+from aioproducer._state.batching.gapless import Gap, gap_of
+from aioproducer._state.batching.queues import PartitionQueue
+from aioproducer._state.batching.sequences import OUT_OF_ORDER_SEQUENCE
+from aioproducer._state.batching.slowness import SLOW
+from aioproducer._state.cluster.facts import NO_TOPIC_ID
+from aioproducer._state.delivery.verdicts import Kind, verdict
+from aioproducer._wire.error_codes import ERRORS, describe
+from aioproducer.errors import BrokerError, DeliveryError, DeliveryTimeoutError, RefusedAsTooLargeError
+from aioproducer.outcome import Outcome
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Iterable
+
+    from aioproducer._core import Lane
+    from aioproducer._state.batching.accumulator import Accumulator
+    from aioproducer._state.batching.flushing import Flush
+    from aioproducer._state.batching.queues import TopicQueues
+    from aioproducer._state.batching.sticky import Random
+    from aioproducer._state.delivery.tally import Tally
+    from aioproducer._state.delivery.verdicts import Verdict
+    from aioproducer.errors import KafkaError
+
+CONCURRENT_TRANSACTIONS = 51
+# UNKNOWN_TOPIC_ID, INCONSISTENT_TOPIC_ID
+REFUSED_IDS = (100, 103)
+# What keeps a batch of one record from being appended, and which settings help; message.max.bytes is the default of the first.
+SIZE_LIMITS = {
+    10: ("max.message.bytes", "of the topic (or message.max.bytes of the brokers)"),
+    18: ("segment.bytes", "of the topic (or log.segment.bytes of the brokers)"),
+}
+NUMBER = {Outcome.ACKED: 1, Outcome.NOT_WRITTEN: 2, Outcome.UNKNOWN: 3}
+
+
+class PartitionAnswer(NamedTuple):
+    """What a broker said of one batch."""
+
+    code: int
+    base_offset: int = -1
+    log_append_time: int = -1
+    message: str | None = None
+    record_errors: tuple[tuple[int, str | None], ...] = ()
+    broker: str | int | None = None
+
+
+# The end of the transaction before takes milliseconds.
+BUSY = Backoff(0.02, 1.0)
+
+
+def _nothing(*_facts: object) -> None:
+    pass
+
+
+def _no_trouble(_node_id: int) -> None:
+    return None
+
+
+def _explains_itself(_code: int) -> bool:
+    return False
+
+
+def _no_explanation(_code: int) -> None:
+    return None
+
+
+class Settlement:
+    """Decides what an answer, a lost connection or a deadline means for a batch, and carries it out."""
+
+    def __init__(
+        self,
+        accumulator: Accumulator,
+        tally: Tally,
+        *,
+        retries: int,
+        backoff: Backoff,
+        rng: Random,
+        gapless: bool = False,
+    ) -> None:
+        self.accumulator = accumulator
+        self.sequences = accumulator.sequences
+        self.tally = tally
+        self.retries = retries
+        self.backoff = backoff
+        self.rng = rng
+        # Effects, set by the network side: room came back, a flush is complete, metadata is stale.
+        self.on_room: Callable[[Lane], None] = _nothing
+        self.on_flushed: Callable[[Flush], None] = _nothing
+        self.on_stale_metadata: Callable[[str], None] = _nothing
+        # A leader does not know a topic by the id that the request named.
+        self.on_refused_id: Callable[[str, bytes], None] = _nothing
+        # What is worth a line in the log: a batch is sent again; it ended after that, or late; an offset went back.
+        self.on_retried: Callable[[QueuedBatch, KafkaError, float], None] = _nothing
+        self.on_ended: Callable[[QueuedBatch, int, KafkaError | None, float], None] = _nothing
+        self.on_offset_went_back: Callable[[QueuedBatch, int, int, float], None] = _nothing
+        # A record that was accepted will not be written, or nobody knows, and its sender did not withdraw it.
+        self.on_lost: Callable[[KafkaError], None] = _nothing
+        # A question to the network side: does only the coordinator know what this code means? Batches that were refused so keep
+        # their outcome to themselves until `explain()`.
+        self.has_to_ask: Callable[[int], bool] = _explains_itself
+        # ... and another: what is the reason behind this code, as far as it is known already?
+        self.explanation_of: Callable[[int], KafkaError | None] = _no_explanation
+        self.unexplained: list[tuple[QueuedBatch, PartitionAnswer]] = []
+        # While a transaction is given up: what ends a batch that is not on its way, or came back.
+        self.ending: Callable[[QueuedBatch], KafkaError] | None = None
+        # A question to the network side: what keeps records from this broker?
+        self.trouble_with: Callable[[int], BaseException | None] = _no_trouble
+        accumulator.withdraw = self._try_cancel
+        self.gapless = gapless
+        self.gaps: list[Gap] = []
+        accumulator.fail_behind = self._fail_late_comer
+
+    # -- facts
+
+    def answered(self, batch: QueuedBatch, answer: PartitionAnswer, now: float) -> None:
+        """The broker answered for this batch."""
+        ahead = batch.queue.ahead is batch
+        queue = self._landed(batch, now)
+        if not batch.settled:
+            if ahead and verdict(answer.code).kind is Kind.ACK:
+                self._acknowledge_older(queue, batch, answer.base_offset, now)
+            self._judge(queue, batch, answer, now)
+        batch.judged = True
+        self._look_again(queue, now)
+
+    def _judge(self, queue: PartitionQueue, batch: QueuedBatch, answer: PartitionAnswer, now: float) -> None:
+        decided = verdict(answer.code, answer.base_offset)
+        if answer.code in REFUSED_IDS:
+            self.on_refused_id(batch.topic, batch.sent_to)
+        if decided.refresh_metadata:
+            self.on_stale_metadata(batch.topic)
+        if decided.kind is Kind.ACK:
+            self.acknowledge(batch, answer.base_offset, append_time(batch, answer), now)
+        elif batch.gap is not None and decided.proves_not_appended and not batch.dirty:
+            self._conclude(batch, batch.gap.error(batch, now), now)
+        elif decided.kind is Kind.SPLIT and batch.record_count > 1:
+            self._split(batch, now)
+        elif decided.kind is Kind.NEW_IDENTITY and self.sequences.ends_with(queue, batch, answer.code):
+            self._refuse(batch, answer, decided, now)
+        elif decided.kind in (Kind.RETRY, Kind.NEW_IDENTITY):
+            if decided.kind is Kind.NEW_IDENTITY and not batch.dirty:
+                self.sequences.refused(queue, batch)
+            self._retry(
+                batch,
+                self._broker_error(batch, answer, decided, now),
+                now,
+                proven=decided.proves_not_appended,
+                backoff=BUSY if answer.code == CONCURRENT_TRANSACTIONS else self.backoff,
+            )
+            if answer.code == OUT_OF_ORDER_SEQUENCE and batch.dirty:
+                self._ask_for_newer(queue, batch)
+        else:
+            self._refuse(batch, answer, decided, now)
+
+    def lost(self, batch: QueuedBatch, error: KafkaError, now: float, *, written: bool) -> None:
+        """The connection ended, or the request timed out, before an answer came."""
+        queue = self._landed(batch, now)
+        if not batch.settled:
+            self.on_stale_metadata(batch.topic)
+            self._retry(batch, error, now, proven=not written)
+        batch.judged = True
+        self._look_again(queue, now)
+
+    def remade(self, topic: TopicQueues, now: float) -> None:
+        """The topic was deleted and created again: what may be in the former one is not sent to the present one."""
+        for queue in topic.all_queues():
+            # Without idempotence what waits to be repeated has no number, and is in the queue only.
+            for batch in dict.fromkeys((*queue.sent, *queue.queue)):
+                if not batch.in_flight and _may_be_in_the_former_topic(batch):
+                    self.fail(batch, self._lost_with_its_topic(batch, now), now)
+            self._look_again(queue, now)
+
+    def _lost_with_its_topic(self, batch: QueuedBatch, now: float) -> DeliveryError:
+        return DeliveryError(
+            "the topic was deleted and created again after an attempt that got no clear answer; the record may be in the former "
+            "topic, and was not written to the present one",
+            outcome=Outcome.UNKNOWN,
+            cause=batch.last_error,
+            **batch.facts(now),
+        )
+
+    def _landed(self, batch: QueuedBatch, now: float) -> PartitionQueue:
+        queue = batch.queue
+        batch.judged = False
+        batch.in_flight = False
+        batch.answered_at = now
+        queue.in_flight -= 1
+        if queue.ahead is batch:
+            queue.ahead = None
+        return queue
+
+    def _look_again(self, queue: PartitionQueue, now: float) -> None:
+        self.accumulator.consider(queue, now)
+
+    # -- decisions
+
+    def acknowledge(self, batch: QueuedBatch, base_offset: int, log_append_time: int, now: float) -> None:
+        """Every record of the batch that has no outcome yet is written."""
+        size = batch.size
+        count = batch.acknowledge(base_offset, log_append_time)
+        self.sequences.acknowledged(batch.queue, batch, now)
+        self.tally.acknowledged(batch, count, size, now)
+        flushed = batch_written(batch) if batch.flushes else ()
+        self._note_offset(batch, base_offset, now)
+        self._end(batch, None)
+        self._finish(flushed)
+        if batch.last_error is not None or now - batch.opened_at >= SLOW:
+            self.on_ended(batch, count, None, now)
+
+    def _note_offset(self, batch: QueuedBatch, base_offset: int, now: float) -> None:
+        queue = batch.queue
+        if _was_sent_to_the_former_topic(batch):
+            return
+        # A batch that is acknowledged late may have been written before those that were acknowledged before it.
+        if batch.order > queue.newest_acked:
+            queue.newest_acked = batch.order
+            expected = queue.end_offset
+            if 0 <= base_offset < expected:
+                self.tally.suspected_losses += 1
+                queue.end_offset = base_offset
+                self.on_offset_went_back(batch, base_offset, expected, now)
+        end = base_offset + batch.record_count
+        if end > queue.end_offset and base_offset >= 0:
+            queue.end_offset = end
+
+    def _ask_for_newer(self, queue: PartitionQueue, batch: QueuedBatch) -> None:
+        newer = self.sequences.newer_in_doubt(queue, batch)
+        if newer is not None and not queue.in_flight and batch.gap is None:
+            queue.ask_ahead(newer)
+
+    def _acknowledge_older(
+        self, queue: PartitionQueue, batch: QueuedBatch, base_offset: int, now: float
+    ) -> None:
+        """The leader has this batch, and takes all in order: what was sent before it is in the log too, nobody says where.
+
+        Unless there is no room for it: then this is another log, whose first batch of this producer may have had any number.
+        """
+        before = queue.sent[: queue.sent.index(batch)]
+        if 0 <= base_offset < queue.end_offset + sum(older.record_count for older in before):
+            return
+        for older in before:
+            self._leave_queue(older)
+            self.acknowledge(older, -1, -1, now)
+
+    def fail(self, batch: QueuedBatch, error: KafkaError, now: float) -> None:
+        """The records of the batch that have no outcome yet are lost."""
+        lost = batch.pending
+        self._conclude(batch, error, now)
+        number = self.tally.failures
+        if lost:
+            self.on_lost(error)
+        if self.gapless:
+            self._open_gap(batch, error, now, number)
+
+    def _conclude(self, batch: QueuedBatch, error: KafkaError, now: float) -> None:
+        """Every record of the batch that has no outcome yet ends with this error."""
+        self._leave_queue(batch)
+        count = batch.fail(error, NUMBER[error.outcome])
+        if error.outcome is Outcome.UNKNOWN:
+            self.sequences.unknown(batch.queue, batch)
+        else:
+            self.sequences.not_appended(batch.queue, batch)
+        flushed = self._failed(batch, error, count, now)
+        self._end(batch, error)
+        self._finish(flushed)
+        if batch.attempts:
+            self.on_ended(batch, count, error, now)
+
+    def _failed(
+        self,
+        batch: QueuedBatch,
+        error: KafkaError,
+        count: int,
+        now: float,
+        indexes: Collection[int] | None = None,
+    ) -> list[Flush]:
+        """So many records of the batch (those at `indexes`, or all) failed; returns the flushes that are done by this."""
+        failure = self.tally.failed(batch.topic, count, error, now)
+        return [] if failure is None else records_failed(batch, failure, count, indexes)
+
+    def _refuse(self, batch: QueuedBatch, answer: PartitionAnswer, decided: Verdict, now: float) -> None:
+        error = self._broker_error(batch, answer, decided, now)
+        if self.has_to_ask(answer.code):
+            batch.last_error = error
+            self.unexplained.append((batch, answer))
+            return
+        error.__cause__ = self.explanation_of(answer.code)
+        if decided.kind is Kind.SPLIT and error.outcome is Outcome.NOT_WRITTEN:
+            # Of unknown fate it stays a mere BrokerError: whoever catches one that is too large takes it for not written.
+            error = refused_as_too_large(error, batch.plain_size or batch.size)
+        self._refuse_for_good(batch, answer, error, now)
+
+    def explain(self, cause: BaseException | None, now: float) -> None:
+        """It is known by now why batches were refused."""
+        unexplained, self.unexplained = self.unexplained, []
+        for batch, answer in unexplained:
+            if not batch.settled:
+                decided = verdict(answer.code, answer.base_offset)
+                error = self._broker_error(batch, answer, decided, now)
+                error.__cause__ = cause
+                self._refuse_for_good(batch, answer, error, now)
+                self._look_again(batch.queue, now)
+
+    def _refuse_for_good(
+        self, batch: QueuedBatch, answer: PartitionAnswer, error: KafkaError, now: float
+    ) -> None:
+        named = {index: text for index, text in answer.record_errors if 0 <= index < batch.record_count}
+        if named:
+            self._refuse_named(batch, answer, named, error, now)
+        self.fail(batch, error if not named else self._bystander(batch, answer, error, now), now)
+
+    def _refuse_named(
+        self,
+        batch: QueuedBatch,
+        answer: PartitionAnswer,
+        named: dict[int, str | None],
+        error: KafkaError,
+        now: float,
+    ) -> None:
+        # KIP-467: the records at fault get their own message; the others may be sent again by the user.
+        for index, text in named.items():
+            own = self._code_error(batch, answer, error.outcome, now, message=text or answer.message)
+            count = batch.fail_some([index], own, NUMBER[own.outcome])
+            self._finish(self._failed(batch, own, count, now, [index]))
+            self.on_lost(own)
+
+    def _bystander(
+        self, batch: QueuedBatch, answer: PartitionAnswer, error: KafkaError, now: float
+    ) -> KafkaError:
+        text = "this record was part of a batch with invalid records; it may be sent again"
+        return self._code_error(batch, answer, error.outcome, now, message=text, retriable=True)
+
+    def _broker_error(
+        self, batch: QueuedBatch, answer: PartitionAnswer, decided: Verdict, now: float
+    ) -> BrokerError:
+        clean = decided.proves_not_appended and not batch.dirty
+        outcome = Outcome.NOT_WRITTEN if clean else Outcome.UNKNOWN
+        return self._code_error(batch, answer, outcome, now, message=answer.message or decided.advice)
+
+    def _code_error(
+        self,
+        batch: QueuedBatch,
+        answer: PartitionAnswer,
+        outcome: Outcome,
+        now: float,
+        *,
+        message: str | None,
+        retriable: bool | None = None,
+    ) -> BrokerError:
+        known = ERRORS.get(answer.code)
+        return BrokerError(
+            message,
+            code=answer.code,
+            name=describe(answer.code),
+            broker=answer.broker,
+            outcome=outcome,
+            retriable=(known is not None and known.retriable) if retriable is None else retriable,
+            **batch.facts(now),
+        )
+
+    # -- retries
+
+    def _retry(
+        self,
+        batch: QueuedBatch,
+        error: KafkaError,
+        now: float,
+        *,
+        proven: bool,
+        backoff: Backoff | None = None,
+    ) -> None:
+        if not proven:
+            batch.dirty = True
+        batch.last_error = error
+        if self.ending is not None:
+            self._conclude(batch, self.ending(batch), now)
+            return
+        if batch.gap is not None and not batch.dirty:
+            self._conclude(batch, batch.gap.error(batch, now), now)
+            return
+        if _may_be_in_the_former_topic(batch):
+            self.fail(batch, self._lost_with_its_topic(batch, now), now)
+            return
+        if batch.attempts > self.retries:
+            self.fail(batch, self._given_up(batch, now), now)
+            return
+        self.tally.retried += batch.pending
+        self.on_retried(batch, error, now)
+        batch.retry_at = now + (backoff or self.backoff).after(batch.attempts - 1, self.rng)
+        batch.queue.put_back(batch)
+        self.accumulator.deadlines.add(batch.retry_at, batch.queue)
+        self.accumulator.wake_by(batch.retry_at)
+
+    def _given_up(self, batch: QueuedBatch, now: float) -> DeliveryError:
+        return DeliveryError(
+            "all attempts failed and `retries` allows no more",
+            outcome=Outcome.UNKNOWN if batch.dirty else Outcome.NOT_WRITTEN,
+            cause=batch.last_error,
+            retriable=True,
+            **batch.facts(now),
+        )
+
+    # -- splitting
+
+    def _split(self, batch: QueuedBatch, now: float) -> None:
+        """MESSAGE_TOO_LARGE: go on with smaller batches, in the same place and the same range of numbers."""
+        if self.ending is not None:
+            self._conclude(batch, self.ending(batch), now)
+            return
+        if _may_be_in_the_former_topic(batch):
+            # An earlier attempt got no clear answer: the parts would be sent to the present one.
+            self.fail(batch, self._lost_with_its_topic(batch, now), now)
+            return
+        limit = self.accumulator.limits.batch_size
+        if len(batch.order) > 1 or batch.plain_size <= limit:
+            # A part that is still too large is halved, or a batch_size above the broker's limit would loop.
+            limit = max(rewriting.largest_record(batch), rewriting.half_of(batch))
+        self.accumulator.ratios.split(batch.topic, self.accumulator.limits.codec)
+        children = rewriting.split(batch, self.accumulator.heir, limit)
+        queue = batch.queue
+        for child in children:
+            child.sealed = True
+            child.plain_size = child.size
+            self.accumulator.watch_rest(child)
+        self.sequences.replace(queue, batch, children)
+        self.accumulator.retire(batch, to=children)
+        self.on_room(batch.lane)
+        for child in reversed(children):
+            queue.put_back(child)
+
+    # -- the end of a batch
+
+    def _leave_queue(self, batch: QueuedBatch) -> None:
+        queue = batch.queue
+        if not batch.in_flight and batch in queue.queue:
+            queue.queue.remove(batch)
+            if queue.ahead is batch:
+                queue.ahead = None
+        if queue.open is batch:
+            queue.open = None
+            self.accumulator.lingering.pop(queue, None)
+
+    def _end(self, batch: QueuedBatch, error: KafkaError | None) -> None:
+        if error is not None:
+            # Whoever reports failures that nobody looked at is woken.
+            self.accumulator.wake_by(batch.opened_at)
+        self.accumulator.retire(batch)
+        self.on_room(batch.lane)
+
+    def _finish(self, flushed: Iterable[Flush]) -> None:
+        for flush in flushed:
+            self.on_flushed(flush)
+
+    # -- time
+
+    def expire(self, now: float) -> None:
+        """Whatever is due by now: lingers, ends of backoffs, deadlines of records."""
+        self.accumulator.watch_again()
+        for due in self.accumulator.deadlines.pop_due(now):
+            if isinstance(due, PartitionQueue):
+                self.accumulator.look_again(due, now)
+                continue
+            due.alarms -= 1
+            if due.watched_until <= now and not due.settled:
+                self._expire(due, now)
+        for batch in self.accumulator.old(now):
+            # In gapless mode one that was lost before it ends it.
+            if not batch.settled:
+                self._expire(batch, now)
+
+    def _expire(self, batch: QueuedBatch, now: float) -> None:
+        if batch.gap is not None and not batch.attempts:
+            self._conclude(batch, batch.gap.error(batch, now), now)
+            self._look_again(batch.queue, now)
+            return
+        indexes = batch.overdue(now)
+        spent = not batch.pending and batch.opened_at + batch.delivery_timeout <= now
+        if indexes or spent:
+            self._end_overdue(batch, indexes, now)
+        if not batch.settled:
+            self.accumulator.watch_rest(batch)
+            if batch.queue.open is batch:
+                # A record that is accepted from now on may be due before all that are left.
+                self.accumulator.watch(batch, now + batch.delivery_timeout)
+
+    def _end_overdue(self, batch: QueuedBatch, indexes: list[int], now: float) -> None:
+        whole = len(indexes) == batch.pending
+        written = batch.in_flight or batch.dirty or (batch.attempts > 0 and not whole)
+        error = self._too_late(batch, now, written=written)
+        if whole:
+            self.fail(batch, error, now)
+            self._look_again(batch.queue, now)
+            return
+        self._end_some(batch, indexes, error, now)
+        number = self.tally.failures
+        self.on_lost(error)
+        # What was written once goes on as a whole, with the records that are lost to their senders.
+        if self.gapless and not batch.attempts:
+            self._open_gap(batch, error, now, number, after=indexes[0])
+
+    def _too_late(self, batch: QueuedBatch, now: float, *, written: bool) -> DeliveryTimeoutError:
+        return DeliveryTimeoutError(
+            outcome=Outcome.UNKNOWN if written else Outcome.NOT_WRITTEN,
+            cause=self._hindrance(batch),
+            **batch.facts(now),
+        )
+
+    def _hindrance(self, batch: QueuedBatch) -> BaseException | None:
+        """Why the batch was not written, as far as that is known."""
+        return batch.last_error or self.trouble_with(batch.queue.node.node_id)
+
+    def _end_some(self, batch: QueuedBatch, indexes: list[int], error: KafkaError, now: float) -> int:
+        """These records end alone; with the last one the batch ends."""
+        if len(indexes) == batch.pending:
+            count = batch.pending
+            self._conclude(batch, error, now)
+        else:
+            count = batch.fail_some(indexes, error, NUMBER[error.outcome])
+            self._finish(self._failed(batch, error, count, now, indexes))
+        self._look_again(batch.queue, now)
+        return count
+
+    # -- withdrawing
+
+    def withdraw(self, batch: QueuedBatch, indexes: list[int], text: str, now: float) -> int:
+        """Take records out of a batch that was never drained; returns how many."""
+        if self.accumulator.is_draining or not indexes or batch.attempts or batch.settled:
+            return 0
+        error = DeliveryError(text, topic=batch.topic, partition=batch.partition)
+        return self._end_some(batch, indexes, error, now)
+
+    def _try_cancel(self, batch: QueuedBatch, index: int) -> bool:
+        # An undrained batch has no backoff: the moment it was opened is late enough to look again.
+        return self.withdraw(batch, [index], "withdrawn by try_cancel()", batch.opened_at) == 1
+
+    def purge(self, topic: str | None, now: float) -> int:
+        """Withdraw everything that was never drained (of one topic)."""
+        count = 0
+        for batch in list(self.accumulator.live):
+            if not batch.attempts and not batch.settled and topic in (None, batch.topic):
+                count += self.withdraw(batch, batch.pending_indexes(), "withdrawn by purge()", now)
+        return count
+
+    def end_all(self, ending: Callable[[QueuedBatch], KafkaError], now: float) -> None:
+        """A transaction is given up: nothing more is sent, and what comes back unwritten is not sent again."""
+        self.ending = ending
+        self.explain(None, now)
+        for batch in self._in_order():
+            if not batch.settled and not batch.in_flight:
+                self._conclude(batch, ending(batch), now)
+                self._look_again(batch.queue, now)
+
+    def abandon(self, text: str, cause: BaseException | None, now: float) -> None:
+        """The end of the producer: every record gets its outcome now."""
+        self.explain(cause, now)
+        for batch in self._in_order():
+            if batch.settled:
+                # Ctrl-C can end the producer between two lines of what settled it.
+                continue
+            written = batch.in_flight or batch.dirty or not batch.judged
+            error = DeliveryError(
+                text,
+                outcome=Outcome.UNKNOWN if written else Outcome.NOT_WRITTEN,
+                cause=cause or self._hindrance(batch),
+                **batch.facts(now),
+            )
+            self._conclude(batch, error, now)
+
+    def _in_order(self) -> list[QueuedBatch]:
+        # That of the records, and so of their callbacks: the parts of a split batch joined `live` late.
+        return sorted(self.accumulator.live, key=lambda batch: batch.order)
+
+    # -- gapless mode
+
+    def _open_gap(
+        self, batch: QueuedBatch, error: KafkaError, now: float, number: int, after: int = -1
+    ) -> None:
+        """A record was lost: what was sent behind it and is not written yet ends now, the rest as soon as it is known."""
+        queue = batch.queue
+        gap = gap_of(queue)
+        if gap is None:
+            gap = queue.gap = Gap(error, now, number)
+            self.gaps = [*(known for known in self.gaps if known.open), gap]
+        queue.lost_at = self.accumulator.lost_at = now
+        gap.batches.append(batch)
+        if not batch.settled:
+            rest = [index for index in batch.pending_indexes() if index > after]
+            if rest:
+                self._end_some(batch, rest, gap.error(batch, now), now)
+        if not batch.settled and queue.open is batch:
+            # What is accepted from now on is behind the loss.
+            self.accumulator.shut(batch, now)
+        behind = {other for other in (*queue.sent, *queue.queue) if other.order > batch.order}
+        for other in sorted(behind, key=lambda other: other.order):
+            self._end_behind(other, gap, now)
+
+    def _end_behind(self, batch: QueuedBatch, gap: Gap, now: float) -> None:
+        batch.gap = gap
+        gap.batches.append(batch)
+        if not batch.in_flight and not batch.dirty:
+            self._conclude(batch, gap.error(batch, now), now)
+
+    def _fail_late_comer(self, batch: QueuedBatch, index: int) -> None:
+        """A call that had to wait was made before its partition lost a record, and its record was placed after."""
+        gap = batch.queue.gap
+        if gap is not None and batch.gap is None:
+            self._end_some(batch, [index], gap.error(batch, batch.opened_at), batch.opened_at)
+
+    def gaps_seen(self, flush: Flush | None = None) -> None:
+        """Somebody was told of all losses so far, or of those that this flush knows of."""
+        if not self.gaps:
+            return
+        for gap in self.gaps:
+            gap.seen = gap.seen or flush is None or flush.knows_of(gap.failure)
+        self.gaps = [gap for gap in self.gaps if not gap.seen]
+
+
+def refused_as_too_large(error: BrokerError, size: int) -> RefusedAsTooLargeError:
+    """The same for a batch that cannot be split any more: one record."""
+    setting, where = SIZE_LIMITS[error.code]
+    return RefusedAsTooLargeError(
+        f"raise {setting} {where}, compress the record, or split it",
+        size=size,
+        setting=setting,
+        code=error.code,
+        name=error.name,
+        broker=error.broker,
+        topic=error.topic,
+        partition=error.partition,
+        outcome=error.outcome,
+        attempts=error.attempts,
+        elapsed=error.elapsed,
+        retriable=False,
+    )
+
+
+def _was_sent_to_the_former_topic(batch: QueuedBatch) -> bool:
+    """Whether the newest attempt named a topic id that was replaced since; requests by name reach the present topic."""
+    topic: TopicQueues = batch.queue.topic  # type: ignore[assignment]
+    return batch.sent_to != topic.topic_id and NO_TOPIC_ID not in (batch.sent_to, topic.topic_id)
+
+
+def _may_be_in_the_former_topic(batch: QueuedBatch) -> bool:
+    return batch.dirty and _was_sent_to_the_former_topic(batch)
+
+
+def append_time(batch: QueuedBatch, answer: PartitionAnswer) -> int:
+    """The broker's time of the append, -1 where the records keep their own.
+
+    Asked for a batch that it has already, Kafka 4.3.1 answers with the batch's latest timestamp in this field, also
+    for a topic with CreateTime.
+    """
+    repeated = batch.attempts > 1 and answer.log_append_time == batch.max_timestamp
+    return -1 if repeated else answer.log_append_time

@@ -1,0 +1,191 @@
+"""Counting: what was accepted, written and lost, for reports and statistics."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections import Counter, deque
+from copy import copy
+from itertools import islice
+from typing import TYPE_CHECKING
+
+import attrs
+
+from aioproducer._callers.owners import Told
+from aioproducer._state.batching.flushing import FIRST_ERRORS, Failure
+from aioproducer.outcome import Outcome
+from aioproducer.records import FlushReport
+from aioproducer.stats import BYTES_BOUNDS, RATIO_BOUNDS, SECONDS_BOUNDS, Histogram
+
+if TYPE_CHECKING:
+    from collections.abc import Collection
+
+    from aioproducer._state.batching.batches import QueuedBatch
+    from aioproducer._state.batching.flushing import Flush
+    from aioproducer.errors import KafkaError
+
+# Errors that are kept for owners of reports that were not told of them yet.
+KEPT_FAILURES = 100
+# Topics that are counted by name, and the name under which the others are.
+MOST_TOPICS = 1000
+OTHER_TOPICS = "_other"
+
+
+def listed(topic: str, counted: Collection[str]) -> str:
+    """The name under which a topic is counted: its own, or that of all others where there are too many."""
+    return topic if topic in counted or len(counted) < MOST_TOPICS else OTHER_TOPICS
+
+
+class Buckets:
+    """A histogram while it grows."""
+
+    __slots__ = ("bounds", "counts", "total")
+
+    def __init__(self, bounds: tuple[float, ...]) -> None:
+        self.bounds = bounds
+        self.counts = [0] * (len(bounds) + 1)
+        self.total = 0.0
+
+    def add(self, value: float) -> None:
+        """Count one value."""
+        self.counts[bisect_left(self.bounds, value)] += 1
+        self.total += value
+
+    def snapshot(self) -> Histogram:
+        """What was counted so far."""
+        return Histogram(self.bounds, tuple(self.counts), self.total)
+
+
+@attrs.frozen
+class Totals:
+    """How many records ended in each outcome."""
+
+    acked: int = 0
+    not_written: int = 0
+    unknown: int = 0
+
+
+@attrs.define
+class Tally:
+    """Everything one producer has counted."""
+
+    acked: int = 0
+    acked_bytes: int = 0
+    not_written: int = 0
+    unknown: int = 0
+    retried: int = 0
+    batches: int = 0
+    requests: int = 0
+    suspected_losses: int = 0
+    last_ack: float | None = None
+    last_error: BaseException | None = None
+    last_error_at: float | None = None
+    failed_by_error: Counter[str] = attrs.Factory(Counter)
+    losses_by_topic: Counter[str] = attrs.Factory(Counter)
+    queue_time: Buckets = attrs.Factory(lambda: Buckets(SECONDS_BOUNDS))
+    request_time: Buckets = attrs.Factory(lambda: Buckets(SECONDS_BOUNDS))
+    batch_size: Buckets = attrs.Factory(lambda: Buckets(BYTES_BOUNDS))
+    compression_ratio: Buckets = attrs.Factory(lambda: Buckets(RATIO_BOUNDS))
+    failures: int = 0
+    _kept: deque[Failure] = attrs.Factory(lambda: deque(maxlen=KEPT_FAILURES))
+
+    @property
+    def totals(self) -> Totals:
+        """The outcomes so far."""
+        return Totals(self.acked, self.not_written, self.unknown)
+
+    def sent(self, batches: list[QueuedBatch]) -> None:
+        """A request with these batches leaves."""
+        self.requests += 1
+        self.batches += len(batches)
+        for batch in batches:
+            self.batch_size.add(batch.size)
+
+    def acknowledged(self, batch: QueuedBatch, count: int, size: int, now: float) -> None:
+        """A batch was written."""
+        self.acked += count
+        self.acked_bytes += size
+        self.last_ack = now
+        self.queue_time.add(batch.drained_at - batch.opened_at)
+        self.request_time.add(now - batch.written_at)
+
+    def failed(self, topic: str, count: int, error: KafkaError, now: float) -> Failure | None:
+        """So many records ended with this error."""
+        if not count:
+            return None
+        if error.outcome is Outcome.UNKNOWN:
+            self.unknown += count
+        else:
+            self.not_written += count
+        self.went_wrong(error, now)
+        self.failed_by_error[error_name(error)] += count
+        self.losses_by_topic[listed(topic, self.losses_by_topic)] += count
+        self.failures += 1
+        failure = Failure(self.failures, error)
+        self._kept.append(failure)
+        return failure
+
+    def went_wrong(self, error: BaseException, now: float) -> None:
+        """Something did, with a record or with a broker."""
+        self.last_error = error
+        self.last_error_at = now
+
+    # -- reports
+
+    def told_now(self) -> Told:
+        """What somebody knows who is told of everything up to now."""
+        return Told(self.acked, self.not_written, self.unknown, self.failures)
+
+    def report(self, flush: Flush, told: Told) -> tuple[FlushReport, Told]:
+        """What an owner of reports is told at the end of a flush, and what it is told of by then."""
+        began = flush.began
+        now = Told(
+            began.acked + flush.acked,
+            began.not_written + flush.not_written,
+            began.unknown + flush.unknown,
+            began.failures,
+            _told_ahead(flush, told) if flush.failures or told.ahead else told.ahead,
+        )
+        acked, not_written = now.acked - told.acked, now.not_written - told.not_written
+        unknown = now.unknown - told.unknown
+        if acked + not_written + unknown < 0:
+            # Two flushes of one scope ended in the other order than they began, and the later one has told all of this.
+            return FlushReport(), told
+        lost = not_written + unknown > 0
+        report = FlushReport(
+            acked,
+            not_written,
+            unknown,
+            self._first_errors(flush, told) if lost else (),
+            first_errors_dropped=lost and self._some_dropped(told, began.failures),
+        )
+        return report, now
+
+    def _first_errors(self, flush: Flush, told: Told) -> tuple[KafkaError, ...]:
+        before = self._failures_between(told, flush.began.failures)
+        # Copies: what a batch refers to shall not collect the frames of those who raise it.
+        return tuple(copy(error) for error in (*before, *flush.errors)[:FIRST_ERRORS])
+
+    def _failures_between(self, told: Told, until: int) -> list[KafkaError]:
+        """The first errors up to a number that an owner was not told of, as far as they are kept."""
+        found = (
+            failure.error
+            for failure in self._kept
+            if told.failures < failure.number <= until and failure.number not in told.ahead
+        )
+        return list(islice(found, FIRST_ERRORS))
+
+    def _some_dropped(self, told: Told, until: int) -> bool:
+        """Whether there were errors up to a number that an owner was not told of, and that are not kept any more."""
+        dropped = min(until, self.failures - len(self._kept))
+        return dropped - told.failures > sum(number <= dropped for number in told.ahead)
+
+
+def _told_ahead(flush: Flush, told: Told) -> frozenset[int]:
+    """The failures after the begin of a flush that its owner is told of by its end."""
+    wholly = {number for number, is_whole in flush.failures.items() if is_whole}
+    return frozenset(number for number in told.ahead | wholly if number > flush.began.failures)
+
+
+def error_name(error: BaseException) -> str:
+    """How statistics call an error: Kafka's own name where the broker gave one."""
+    return str(getattr(error, "name", type(error).__name__))

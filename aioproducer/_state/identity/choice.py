@@ -1,0 +1,19 @@
+"""Which rules of identity a producer follows."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from aioproducer._state.batching.sequences import Unnumbered
+from aioproducer._state.identity.coordinated import CoordinatedIdentity
+from aioproducer._state.identity.own import OwnIdentity
+
+if TYPE_CHECKING:
+    from aioproducer._state.batching.sequences import Sequences
+
+
+def sequences_of(*, idempotent: bool, transactional: bool, one_at_a_time: bool) -> Sequences:
+    """The rules for a producer with these settings."""
+    if transactional:
+        return CoordinatedIdentity()
+    return OwnIdentity() if idempotent else Unnumbered(one_at_a_time=one_at_a_time)

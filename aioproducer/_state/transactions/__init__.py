@@ -1,0 +1,1 @@
+"""The states of a transaction, its parts, and the requests and answers about it."""

@@ -1,0 +1,65 @@
+"""What one transaction consists of so far, and what is known of it at its coordinator."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+import attrs
+
+from aioproducer.records import GroupMetadata, OffsetAndMetadata, TopicPartition
+
+if TYPE_CHECKING:
+    from aioproducer._state.batching.queues import PartitionQueue
+
+Place = tuple[str, int]
+"""A partition: its topic's name, and its number."""
+
+
+@attrs.define(eq=False)
+class TransactionParts:
+    """Facts about the transaction that is open, or was the last. `level` is the version of the protocol, 1 or 2."""
+
+    level: int
+    partitions: set[Place] = attrs.Factory(set)
+    """On level 1: those that the coordinator knows to be part of it; to others nothing may be sent."""
+    wanted: dict[Place, PartitionQueue] = attrs.Factory(dict)
+    """On level 1: those that records wait for."""
+    groups: set[str] = attrs.Factory(set)
+    """Groups whose offsets are part of it."""
+    recorded: dict[str, tuple[GroupMetadata, dict[TopicPartition, OffsetAndMetadata]]] = attrs.Factory(dict)
+    """Offsets that were not sent yet, by group."""
+    records_sent: bool = False
+    opened: bool = False
+    """The coordinator is known to have it open."""
+    in_doubt: bool = False
+    """Something was asked of the coordinator, and there was no answer."""
+    forgotten: bool = False
+    """The coordinator does not know the producer under its transactional id: the next transaction needs a new identity."""
+    failed: bool = False
+    """Something that was sent failed, or its fate is unknown."""
+    asked_to_commit: bool = False
+    """The coordinator may have committed it."""
+    doubtful_ends: int = 0
+    """Calls for its end that were answered without a meaning: it may have ended."""
+    ended: bool = False
+    """The coordinator has ended it already."""
+
+    @property
+    def is_empty(self) -> bool:
+        """True when there is nothing to end, here or at the coordinator."""
+        if self.level == 1:
+            return not (self.partitions or self.groups or self.in_doubt or self.forgotten)
+        return not (self.records_sent or self.groups)
+
+    @property
+    def is_clean(self) -> bool:
+        """Nothing of it can arrive later than its end."""
+        return not (self.failed or self.in_doubt or self.forgotten)
+
+    def record(self, group: GroupMetadata, offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> None:
+        """Keep offsets until they are sent; the newest of a partition counts, and so does the newest of a group's facts."""
+        if not offsets:
+            return
+        _, known = self.recorded.get(group.group_id, (group, {}))
+        self.recorded[group.group_id] = group, known | dict(offsets)

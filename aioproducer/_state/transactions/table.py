@@ -1,0 +1,177 @@
+"""A transaction as a table: which call is allowed in which state, and what follows from what happened.
+
+Calls and facts come in as events. A call that is not in the table is refused with an error that names state and event;
+the network side (`_net/transactions/transactions.py`) carries out what the states ask for, and tells what came of it.
+"""
+
+from __future__ import annotations
+
+import copy
+import enum
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Final
+
+import attrs
+
+from aioproducer.errors import BrokerError, KafkaError, StateError, TransactionAbortedError
+
+
+class State(enum.Enum):
+    """Where a transactional producer stands. The value goes on from "the producer ..." and says what to do."""
+
+    UNINITIALIZED = "has no producer id yet: await producer.init_transactions()"
+    INITIALIZING = "is asking for its producer id: await producer.init_transactions() again to join that"
+    READY = "has no open transaction: await producer.begin_transaction()"
+    IN_TRANSACTION = "has an open transaction: commit or abort it first"
+    COMMITTING = "is committing: await producer.commit_transaction() again to join that"
+    UNCERTAIN = (
+        "has not heard what became of its commit: await producer.commit_transaction() again, or settle it by "
+        "producer.init_transactions()"
+    )
+    ABORTING = "is aborting: await producer.abort_transaction() again to join that"
+    ABORTABLE = "has a transaction that can only be aborted: await producer.abort_transaction()"
+    DETACHING = "is about to hand its transaction over: await tx.detach() again to join that"
+    DETACHED = "gave its transaction to a handle: await producer.init_transactions() before the next"
+    FATAL = "cannot go on: close it"
+
+
+class Event(enum.Enum):
+    """What is asked for, and what happened. The value is what it is called in an error."""
+
+    INIT = "init_transactions()"
+    BEGIN = "begin_transaction()"
+    SEND = "send()"
+    SEND_OFFSETS = "send_offsets_to_transaction()"
+    COMMIT = "commit_transaction()"
+    ABORT = "abort_transaction()"
+    DETACH = "detach()"
+
+    INITIALIZED = "the coordinator gave a producer id"
+    NOT_INITIALIZED = "no producer id was given"
+    ENDED = "the coordinator ended the transaction"
+    FAILED = "a part of the transaction failed"
+    LEFT_ALONE = "nobody waits for the commit any more"
+    HANDED_OVER = "a handle was given out"
+    REFUSED = "this producer may not go on"
+
+
+CALLS: Final = frozenset(
+    {Event.INIT, Event.BEGIN, Event.SEND, Event.SEND_OFFSETS, Event.COMMIT, Event.ABORT, Event.DETACH}
+)
+
+# The producer, its sequence or its transaction were not what the broker expects.
+_OVER_WITH_THE_EPOCH: Final = frozenset({45, 47, 48, 49, 59, 120})
+_S, _E = State, Event
+# While a transaction is there or ends, nobody begins another: a task that tries has its own, and nothing to join.
+UNDER_WAY = frozenset({_S.IN_TRANSACTION, _S.COMMITTING, _S.ABORTING, _S.DETACHING})
+ONE_AT_A_TIME = (
+    "has one transaction at a time, and another one is open or about to end: begin behind its end (an asyncio.Lock around "
+    "transaction() does that), or give each task a producer with a transactional_id of its own"
+)
+MOVES: Mapping[tuple[State, Event], State] = MappingProxyType(
+    {
+        (_S.UNINITIALIZED, _E.INIT): _S.INITIALIZING,
+        (_S.READY, _E.INIT): _S.INITIALIZING,
+        (_S.DETACHED, _E.INIT): _S.INITIALIZING,
+        (_S.INITIALIZING, _E.INIT): _S.INITIALIZING,
+        # The coordinator ends what is open before it gives the id again: that settles what nobody knows.
+        (_S.UNCERTAIN, _E.INIT): _S.INITIALIZING,
+        (_S.ABORTABLE, _E.INIT): _S.INITIALIZING,
+        (_S.ABORTING, _E.INIT): _S.INITIALIZING,
+        (_S.INITIALIZING, _E.INITIALIZED): _S.READY,
+        (_S.INITIALIZING, _E.NOT_INITIALIZED): _S.UNINITIALIZED,
+        (_S.READY, _E.BEGIN): _S.IN_TRANSACTION,
+        (_S.IN_TRANSACTION, _E.SEND): _S.IN_TRANSACTION,
+        (_S.IN_TRANSACTION, _E.SEND_OFFSETS): _S.IN_TRANSACTION,
+        (_S.IN_TRANSACTION, _E.FAILED): _S.ABORTABLE,
+        (_S.IN_TRANSACTION, _E.COMMIT): _S.COMMITTING,
+        (_S.COMMITTING, _E.COMMIT): _S.COMMITTING,
+        (_S.COMMITTING, _E.ENDED): _S.READY,
+        (_S.COMMITTING, _E.LEFT_ALONE): _S.UNCERTAIN,
+        (_S.UNCERTAIN, _E.COMMIT): _S.COMMITTING,
+        # A commit waits for records first, and the coordinator may refuse it.
+        (_S.COMMITTING, _E.FAILED): _S.ABORTABLE,
+        (_S.UNCERTAIN, _E.FAILED): _S.ABORTABLE,
+        (_S.IN_TRANSACTION, _E.ABORT): _S.ABORTING,
+        (_S.ABORTABLE, _E.ABORT): _S.ABORTING,
+        (_S.ABORTING, _E.ABORT): _S.ABORTING,
+        (_S.ABORTING, _E.ENDED): _S.READY,
+        (_S.IN_TRANSACTION, _E.DETACH): _S.DETACHING,
+        (_S.DETACHING, _E.DETACH): _S.DETACHING,
+        (_S.DETACHING, _E.FAILED): _S.ABORTABLE,
+        # Nobody has the handle yet.
+        (_S.DETACHING, _E.ABORT): _S.ABORTING,
+        (_S.DETACHING, _E.HANDED_OVER): _S.DETACHED,
+        **{(state, _E.REFUSED): _S.FATAL for state in _S},
+    }
+)
+
+
+@attrs.define(eq=False)
+class TransactionTable:
+    """Where one producer stands, and why, when it cannot go on."""
+
+    state: State = State.UNINITIALIZED
+    cause: KafkaError | None = None
+    """What failed first in the transaction that can only be aborted; what ended the producer."""
+
+    @property
+    def is_open(self) -> bool:
+        """Whether records and offsets may be added."""
+        return self.state is State.IN_TRANSACTION
+
+    def check(self, event: Event) -> None:
+        """Raise the error of a call that is not possible now."""
+        if (self.state, event) in MOVES:
+            return
+        if self.state is State.FATAL and self.cause is not None:
+            # A copy: what is raised collects a traceback.
+            raise copy.copy(self.cause)
+        if self.state is State.ABORTABLE and event in (_E.SEND, _E.SEND_OFFSETS, _E.COMMIT, _E.DETACH):
+            raise self.aborted(f"{event.value} is not possible")
+        what = ONE_AT_A_TIME if event is _E.BEGIN and self.state in UNDER_WAY else self.state.value
+        raise StateError(f"{event.value} is not possible now ({self.state.name}): the producer {what}")
+
+    def move(self, event: Event) -> State:
+        """What follows; a call that is not possible raises, and so does a fact that cannot be."""
+        self.check(event)
+        self.state = MOVES[self.state, event]
+        if self.state is State.IN_TRANSACTION and event is Event.BEGIN:
+            self.cause = None
+        return self.state
+
+    def failed(self, error: KafkaError) -> bool:
+        """A part of the transaction failed; True when that is news."""
+        if (self.state, Event.FAILED) not in MOVES:
+            return False
+        self.cause = error
+        self.move(Event.FAILED)
+        return True
+
+    def refused(self, error: KafkaError) -> None:
+        """This producer may not go on."""
+        if self.state is not State.FATAL:
+            self.cause = error
+            self.move(Event.REFUSED)
+
+    def failure(self) -> TransactionAbortedError | None:
+        """Why the transaction can only be aborted, if that is so."""
+        return self.aborted("it cannot be committed") if self.state is State.ABORTABLE else None
+
+    def passes(self) -> bool:
+        """Whether what failed may succeed in another transaction."""
+        return self.cause is None or _may_pass(self.cause)
+
+    def aborted(self, text: str) -> TransactionAbortedError:
+        """The error of everything that the failed transaction makes impossible."""
+        return TransactionAbortedError(
+            f"{text}: a part of the transaction failed, so that it can only be aborted",
+            cause=self.cause,
+            retriable=self.passes(),
+        )
+
+
+def _may_pass(error: KafkaError) -> bool:
+    """Whether what failed may succeed in another transaction, which has an epoch of its own."""
+    return error.retriable or (isinstance(error, BrokerError) and error.code in _OVER_WITH_THE_EPOCH)

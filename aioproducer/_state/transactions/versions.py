@@ -1,0 +1,38 @@
+"""Which version of a request belongs to which of the two protocols of transactions.
+
+Level 1 names the partitions of a transaction beforehand. On level 2 (KIP-890) a request adds what it names by itself, and
+each transaction has an epoch of its own. They must not be mixed within one: what was produced on level 2 and ended on
+level 1 leaves a door open through which late records begin another transaction.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from aioproducer._state.connecting.opening import BrokerVersions
+
+PRODUCE: Final = 0
+INIT_PRODUCER_ID: Final = 22
+ADD_PARTITIONS: Final = 24
+ADD_OFFSETS: Final = 25
+END_TXN: Final = 26
+COMMIT_OFFSETS: Final = 28
+
+FEATURE: Final = "transaction.version"
+_FIRST_OF_LEVEL_2: Mapping[int, int] = {PRODUCE: 12, END_TXN: 5, COMMIT_OFFSETS: 5}
+
+
+def level_of(features: Mapping[str, int]) -> int:
+    """The protocol that a cluster with these finalized features wants."""
+    return 2 if features.get(FEATURE, 0) >= 2 else 1
+
+
+def version_for(versions: BrokerVersions, api_key: int, level: int, at_most: int | None = None) -> int:
+    """The version to use with a broker in a transaction of this level; or `ProtocolError`."""
+    first = _FIRST_OF_LEVEL_2.get(api_key)
+    if first is None:
+        return versions.choose(api_key, at_most)
+    if level == 1:
+        return versions.choose(api_key, first - 1)
+    return versions.choose(api_key, at_most, at_least=first)

@@ -1,0 +1,31 @@
+"""Numbers on the command line, with complaints in plain words."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import click
+
+# Kafka's own largest int and long.
+MOST_INT = 2**31 - 1
+MOST_LONG = 2**63 - 1
+
+
+class Whole(click.IntRange):
+    """A whole number within bounds."""
+
+    name = "whole number"
+
+
+class Real(click.FloatRange):
+    """A finite number within bounds."""
+
+    name = "number"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        """Refuse `nan` as well, which is within all bounds, and infinity."""
+        number = float(super().convert(value, param, ctx))
+        if not math.isfinite(number):
+            self.fail(f"{value!r} is not a finite number.", param, ctx)
+        return number

@@ -1,0 +1,85 @@
+"""Tasks that an earlier run of an epoch had, and the run that repeats it has not: others have their rows now.
+
+Nobody repeats such a task, so that nobody finds its mark. How many tasks there are is known to the driver alone, and only
+when they have ended: Spark does not tell its tasks in Python.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+import anyio
+
+from aioproducer import ProducerConfig, ProtocolError, fence, list_transactions
+from aioproducer.spark.exactly_once.jobs import LOOKS, SECONDS_BETWEEN_LOOKS
+from aioproducer.spark.exactly_once.markers import OtherRowsError, Place, marks_at, transactional_name
+from aioproducer.spark.options import SinkOptions, settings_of
+from aioproducer.spark.shipping.summary import log
+
+__all__ = ["may_be_repeated", "require_no_absent_tasks"]
+
+# By name, what this process has last seen of it: the run of the query, and the epoch.
+_last: Final[dict[str, tuple[str | None, int]]] = {}
+
+
+def may_be_repeated(name: str, run: str | None, epoch: int) -> bool:
+    """Whether this epoch may have been begun before: in a run of the query, each but the first follows one that was done."""
+    last = _last.get(name)
+    _last[name] = (run, epoch)
+    # Without the name of its run, an epoch may as well have been begun by another process.
+    return run is None or last is None or last[0] != run or epoch <= last[1]
+
+
+async def require_no_absent_tasks(options: SinkOptions, name: str, epoch: int, tasks: int) -> None:
+    """Raise if a task with a higher number than those of this run has committed rows of this epoch, or of a later one.
+
+    Such tasks are fenced first: none of them commits afterwards.
+    """
+    assert options.marker_topic is not None  # noqa: S101  # the options were checked
+    config, prefix = options.producer, f"{transactional_name(name)}-"
+    try:
+        numbers = await _tasks_listed(config, prefix, epoch, tasks)
+    except ProtocolError as error:
+        log.warning(
+            "an epoch that is repeated with fewer tasks than before is not noticed: the brokers do not list transactional ids "
+            "(Kafka 3.0 and later do): %s",
+            error,
+        )
+        return
+    names = [f"{prefix}{number}" for number in sorted(numbers) if number >= tasks]
+    if not names:
+        return
+    await fence(names, config.bootstrap_servers, **settings_of(config))
+    marks = await marks_at([Place(each, options.marker_topic) for each in names], config)
+    late = [place.name for place, mark in marks if mark.epoch >= epoch]
+    if late:
+        raise OtherRowsError(
+            f"epoch {epoch} was repeated with {tasks} tasks, and {late[0]!r}, which is none of them, has committed rows of it "
+            "in an earlier run: they may be there twice now. The source or the plan has fewer partitions than before. See "
+            "'other rows' in docs/spark.md"
+        )
+
+
+async def _tasks_listed(config: ProducerConfig, prefix: str, epoch: int, tasks: int) -> set[int]:
+    """The numbers of all tasks that brokers know of; a listing without those that have just ended is not whole."""
+    numbers: set[int] = set()
+    for look in range(LOOKS):
+        if look:
+            await anyio.sleep(SECONDS_BETWEEN_LOOKS)
+        listings = await list_transactions(prefix, config.bootstrap_servers, **settings_of(config))
+        numbers |= {_number(one.transactional_id, prefix) for one in listings}
+        if numbers.issuperset(range(tasks)):
+            return numbers
+    log.warning(
+        "brokers did not list all transactional ids of epoch %d: whether it was repeated with fewer tasks than before is not "
+        "certain",
+        epoch,
+    )
+    return numbers
+
+
+def _number(transactional_id: str, prefix: str) -> int:
+    """Of the task that has this id; -1 if it is of no task."""
+    found = re.fullmatch(r"\d+", transactional_id.removeprefix(prefix))
+    return -1 if found is None else int(found[0])

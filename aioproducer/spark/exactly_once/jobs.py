@@ -1,0 +1,444 @@
+"""Exactly once, in a batch: tasks write and leave their transactions open, and the driver commits all of them, or none.
+
+Each attempt of a task has a transactional id of its own. An attempt that Spark has given up may start after its successor
+has ended: under the same id it would abort what the driver is about to commit.
+
+Before it commits the first of them the driver asks for all: one whose time is over cannot be committed any more, and then
+none is. A job that can be repeated has a mark of its own besides those of its tasks, which says how many they are.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+import uuid
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import AsyncExitStack
+from typing import Any, Final, Self
+
+import anyio
+import attrs
+
+from aioproducer import (
+    CommitOutcomeUnknownError,
+    KafkaError,
+    OffsetAndMetadata,
+    Outcome,
+    Producer,
+    ProducerConfig,
+    TopicPartition,
+    Transaction,
+    TransactionAbortedError,
+    TransactionError,
+    TransactionHandle,
+    TransactionListing,
+    fence,
+    list_transactions,
+)
+from aioproducer.spark.exactly_once.epochs import counted
+from aioproducer.spark.exactly_once.fingerprint import Fingerprint
+from aioproducer.spark.exactly_once.markers import Mark, OtherRowsError, Place, marks_at, transactional_name
+from aioproducer.spark.exactly_once.rounds import write_in_rounds
+from aioproducer.spark.facts import TaskFacts
+from aioproducer.spark.options import SinkOptions, settings_of, with_time_for_a_job
+from aioproducer.spark.shipping.columns import Layout
+from aioproducer.spark.shipping.shipment import Shipment, Written
+from aioproducer.spark.shipping.summary import log
+from aioproducer.spark.shipping.worker import this_worker
+
+__all__ = ["Job", "LeftOpen", "write_and_leave_open"]
+
+# A job that can be repeated is one epoch, the first and the last.
+THE_ONLY: Final = 0
+AT_ONCE: Final = 20
+# So many notes of the driver are in one transaction.
+IN_ONE: Final = 100
+# Commits that nobody answers are repeated, as long as a cluster may take to come back.
+COMMIT_ATTEMPTS: Final = 3
+# Of the name of a run.
+DIGITS: Final = 12
+# A coordinator that moves is asked by nobody for a moment.
+LOOKS: Final = 4
+SECONDS_BETWEEN_LOOKS: Final = 0.5
+OPEN: Final = "Ongoing"
+# The coordinator ends what is too old as 'CompleteAbort': only who takes the id over leaves it empty.
+FENCED: Final = "Empty"
+TASKS: Final = "tasks"
+RUN: Final = "run"
+# An attempt that sets rows aside aborts its transaction, and writes in another. Once one is committed, it does nothing any more.
+MAY_WRITE: Final = frozenset({"Empty", OPEN, "PrepareAbort", "CompleteAbort"})
+
+
+@attrs.define
+class LeftOpen:
+    """What a task has written, and what ends its transaction; nothing, if it was committed by an earlier run."""
+
+    written: Written
+    handle: TransactionHandle | None = None
+
+    def as_text(self) -> str:
+        """For the way to the driver, where it is a row like others."""
+        written = attrs.asdict(self.written) | {
+            "places": [[*at, rows] for at, rows in self.written.places.items()]
+        }
+        handle = None if self.handle is None else attrs.asdict(self.handle)
+        return json.dumps({"written": written, "handle": handle})
+
+    @classmethod
+    def of_text(cls, text: str) -> Self:
+        """What `as_text` has made a text of."""
+        facts = json.loads(text)
+        places = Counter(
+            {(topic, partition): rows for topic, partition, rows in facts["written"].pop("places")}
+        )
+        handle = facts["handle"]
+        return cls(
+            Written(**facts["written"], places=places),
+            None if handle is None else TransactionHandle(**handle),
+        )
+
+
+def write_and_leave_open(batches: Iterable[Any], layout: Layout, job: Job, task: TaskFacts) -> LeftOpen:
+    """Write the rows of a task into a transaction that the driver ends."""
+    worker = this_worker()
+    place, options = job.place(task.partition), job.options
+    stack = AsyncExitStack()
+    transaction: Transaction
+    seen = Fingerprint()
+
+    async def prepared() -> tuple[Producer[Any, Any], Mark | None]:
+        producer = await worker.producer(options.producer)
+        await producer.init_transactions(job.transactional_id(task.partition, task.attempt))
+        await job.require_going_on(producer)
+        if not options.write_id:
+            return producer, None
+        # A mark that one of them has left open would be waited for.
+        await job.end_attempts(producer, task.partition, before=task.attempt)
+        return producer, await place.read(producer)
+
+    async def begin(refused: Mapping[int, KafkaError]) -> Shipment:
+        nonlocal transaction
+        transaction = await stack.enter_async_context(producer.transaction())
+        return Shipment(producer, layout, options, refused)
+
+    async def undo(refusal: KafkaError) -> None:
+        await stack.__aexit__(type(refusal), refusal, refusal.__traceback__)
+
+    async def leave_open(written: Written) -> LeftOpen:
+        if options.write_id:
+            transaction.send_offsets(place.offsets(Mark(THE_ONLY, str(seen), options.topic)), place.name)
+        return LeftOpen(written, await transaction.detach())
+
+    try:
+        producer, mark = worker.run(prepared())
+        if mark is not None:
+            for _ in counted(batches, layout, seen):
+                pass
+            mark.require_same(seen, options.topic, place)
+            return LeftOpen(Written(skipped=seen.rows))
+        rows = counted(batches, layout, seen) if options.write_id else batches
+        written = write_in_rounds(worker, rows, begin, undo, sets_aside=options.dead_letters is not None)
+        return worker.run(leave_open(written))
+    except BaseException:
+        worker.run(worker.forget(options.producer))
+        raise
+
+
+@attrs.frozen
+class Job:
+    """All transactions of one batch write, as the driver sees them."""
+
+    name: str
+    options: SinkOptions
+    # Tells this run of the job from others of the same name.
+    run: str
+    # The note of another run that was there when this one began.
+    note_before: str | None = None
+
+    @classmethod
+    def of(cls, options: SinkOptions) -> Self:
+        """A job that is about to begin."""
+        name = options.write_id or uuid.uuid4().hex
+        return cls(transactional_name(name), with_time_for_a_job(options), uuid.uuid4().hex[:DIGITS])
+
+    def place(self, partition: int) -> Place:
+        """Where the marks of a task are."""
+        assert self.options.marker_topic is not None  # noqa: S101  # the options were checked
+        return Place(f"{self.name}-{partition}", self.options.marker_topic)
+
+    def transactional_id(self, partition: int, attempt: int | str) -> str:
+        """What an attempt of a task writes under."""
+        return f"{self.name}-{partition}-{self.run}.{attempt}"
+
+    def begin(self) -> Self:
+        """Before any task: whatever an earlier run has left open is aborted, and its tasks can do nothing any more.
+
+        Returns the job that its tasks and its commit are of.
+        """
+        return this_worker().run(self._begin())
+
+    def commit(self, handles: Sequence[TransactionHandle | None]) -> None:
+        """Commit what the tasks have left open: one handle of each, or None of one that an earlier run has committed.
+
+        Raises if one of them is not certainly committed; none is, if one of them cannot be.
+        """
+        this_worker().run(self._commit(handles))
+
+    def abort(self) -> None:
+        """Abort everything, also of tasks that have told nothing: what stays open would hide all that is written behind it."""
+        this_worker().run(self._abort())
+
+    @property
+    def _tasks(self) -> Place:
+        """Where it is written down how many tasks the job has that may be committed by halves."""
+        return attrs.evolve(self.place(0), name=f"{self.name}-job")
+
+    async def require_going_on(self, producer: Producer[Any, Any]) -> None:
+        """Raise in a task that begins behind the driver's abort; it has its transactional id now, and does nothing with it."""
+        place = self._driver
+        where = TopicPartition(place.topic, 0)
+        found = (await producer.committed_offsets(place.name, [where])).get(where)
+        if found is not None and found.metadata == self.run:
+            raise TransactionAbortedError(
+                "the driver has aborted the job that this task belongs to", retriable=False
+            )
+
+    async def end_attempts(self, producer: Producer[Any, Any], partition: int, *, before: int) -> None:
+        """Abort what attempts of a task that came before this one have left open."""
+        prefix = self.transactional_id(partition, "")
+        names = _may_write(await producer.list_transactions(prefix))
+        await producer.fence([name for name in names if int(name.removeprefix(prefix)) < before])
+
+    @property
+    def _driver(self) -> Place:
+        """Where the driver's verdict is; also the driver's transactional id, which only the driver of another run fences."""
+        return attrs.evolve(self.place(0), name=f"{self.name}-driver")
+
+    async def _abort(self) -> None:
+        # In this order: a task that takes its id after the fence finds the verdict, and one that has it already is fenced.
+        await self._write_down([(self._driver, OffsetAndMetadata(THE_ONLY, self.run))])
+        await self._end_attempts()
+
+    async def _write_down(
+        self, notes: Sequence[tuple[Place, OffsetAndMetadata]], *, if_only_run: bool = False
+    ) -> None:
+        """As offsets with metadata, by a transactional id of the driver's own."""
+        config = self.options.producer.evolve(transactional_id=self._driver.name)
+        async with Producer.from_config(config) as producer:
+            await producer.init_transactions()
+            if if_only_run:
+                # Behind the fence: of two drivers, one finds the note of the other or is fenced before it commits its own.
+                await self._require_no_other_note(producer)
+            for first in range(0, len(notes), IN_ONE):
+                async with producer.transaction() as transaction:
+                    for place, note in notes[first : first + IN_ONE]:
+                        transaction.send_offsets({TopicPartition(place.topic, 0): note}, place.name)
+
+    async def _require_no_other_note(self, producer: Producer[Any, Any]) -> None:
+        where = TopicPartition(self._tasks.topic, 0)
+        found = (await producer.committed_offsets(self._tasks.name, [where])).get(where)
+        if found is not None and found.metadata != self.note_before:
+            raise _taken_over("nothing of this run was committed", self.options)
+
+    async def _begin(self) -> Self:
+        # The driver's, in any case: a broker that does not allow it, or so long a time, says so before there are tasks. And what
+        # a driver that died has left open would be waited for.
+        await self._fence([self._driver.name, *await self._attempts()])
+        if not self.options.write_id:
+            return self
+        note = await self._tasks.look_up(self.options.producer)
+        return attrs.evolve(self, note_before=None if note is None else note.metadata)
+
+    async def _end_attempts(self) -> None:
+        """Of this run: another run has a driver of its own."""
+        await self._fence([name for name in await self._attempts() if self._is_of_this_run(name)])
+
+    async def _attempts(self) -> list[str]:
+        return _may_write(await self._listed())
+
+    def _is_of_this_run(self, name: str) -> bool:
+        return name.rpartition(".")[0].endswith(f"-{self.run}")
+
+    async def _listed(self) -> list[TransactionListing]:
+        """All attempts of this job, of every run."""
+        config = self.options.producer
+        listings = await list_transactions(f"{self.name}-", config.bootstrap_servers, **settings_of(config))
+        # There may be other jobs whose names begin with this one's.
+        return [one for one in listings if self._attempt.fullmatch(one.transactional_id)]
+
+    @property
+    def _attempt(self) -> re.Pattern[str]:
+        return re.compile(rf"{re.escape(self.name)}-(\d+)-[0-9a-f]{{{DIGITS}}}\.\d+")
+
+    async def _fence(self, names: Sequence[str]) -> None:
+        config = self.options.producer
+        await fence(names, config.bootstrap_servers, **settings_of(config))
+
+    async def _commit(self, left: Sequence[TransactionHandle | None]) -> None:
+        handles = [handle for handle in left if handle is not None]
+        try:
+            await self._require_open(handles)
+            if self.options.write_id:
+                await self._require_the_only_run(left, handles)
+            await self._commit_all(handles)
+        except KafkaError as error:
+            await self._abort_after(error)
+            raise
+        try:
+            await self._end_attempts()
+        except KafkaError:
+            log.warning(
+                "a task that was repeated may have left a transaction open, which could not be aborted: readers of committed "
+                "records wait until its time is over",
+                exc_info=True,
+            )
+
+    async def _abort_after(self, error: KafkaError) -> None:
+        """The user has to see why the job has failed, also where what is open could not be aborted."""
+        try:
+            await self._abort()
+        except KafkaError as failure:
+            log.warning("a job failed (%s), and what it has left open was not aborted: %s", error, failure)
+
+    async def _require_the_only_run(
+        self, left: Sequence[TransactionHandle | None], handles: Sequence[TransactionHandle]
+    ) -> None:
+        """Raise unless no other run of this job can commit its tasks as well.
+
+        Two runs at once do not see each other's marks until one is committed. Each fences the other before it looks whether its
+        own transactions are open. Brokers do not list the transactions of a coordinator that is being elected: a run that was not
+        fenced for that reason finds the note of the other.
+        """
+        await self._fence([name for name in await self._attempts() if not self._is_of_this_run(name)])
+        await self._require_same_tasks(len(left), found=len(handles) < len(left))
+        await self._require_open(handles)
+        note = OffsetAndMetadata(THE_ONLY, json.dumps({TASKS: len(left), RUN: self.run}))
+        await self._write_down(
+            [(self._tasks, note), *await self._marks_found(left)], if_only_run=bool(handles)
+        )
+
+    async def _marks_found(
+        self, left: Sequence[TransactionHandle | None]
+    ) -> list[tuple[Place, OffsetAndMetadata]]:
+        """The marks of tasks that an earlier run has committed: written again, brokers forget none of them before the others."""
+        written = {one.transactional_id.rpartition("-")[0] for one in left if one is not None}
+        places = [place for place in map(self.place, range(len(left))) if place.name not in written]
+        return [(place, mark.as_offset()) for place, mark in await marks_at(places, self.options.producer)]
+
+    async def _require_same_tasks(self, tasks: int, *, found: bool) -> None:
+        """Raise if an earlier run has committed some of its tasks, and had another number of them; `found`: some of these."""
+        place = self._tasks
+        earlier = _tasks_of(await place.look_up(self.options.producer))
+        if earlier == tasks:
+            return
+        others = range(tasks, earlier) if earlier is not None else await self._numbers_from(tasks)
+        marks = await marks_at(map(self.place, others), self.options.producer)
+        # One of an older version does not say how many there were: more than now, if one of the others has a mark.
+        if marks or (found and earlier is not None):
+            was = f"{earlier} tasks" if earlier is not None else "more tasks"
+            raise OtherRowsError(
+                f"write.id {self.options.write_id!r} was committed by {was}, at least in part, and is repeated with {tasks}: "
+                "rows would be lost or doubled. Nothing of this run is visible. Repeat it with as many partitions as before, or "
+                "with another write.id"
+            )
+
+    async def _numbers_from(self, tasks: int) -> set[int]:
+        """Of the tasks that any run has had, those that this one has not."""
+        names = [self._attempt.fullmatch(one.transactional_id) for one in await self._listed()]
+        return {number for name in names if name is not None and (number := int(name[1])) >= tasks}
+
+    async def _require_open(self, handles: Sequence[TransactionHandle]) -> None:
+        """Raise if one of them can not be committed any more."""
+        left = {one.transactional_id: one.producer_id for one in handles if not one.is_empty}
+        for look in range(LOOKS):
+            if look:
+                await anyio.sleep(SECONDS_BETWEEN_LOOKS)
+            listed = {one.transactional_id: one for one in await self._listed()} if left else {}
+            for name, one in listed.items():
+                if left.get(name) == one.producer_id and one.state == OPEN:
+                    del left[name]
+            if not left:
+                return
+            if gone := [name for name in left if name in listed]:
+                raise _not_open(gone[0], listed[gone[0]].state, self.options)
+        raise _not_open(next(iter(left)), "unknown", self.options)
+
+    async def _commit_all(self, handles: Sequence[TransactionHandle]) -> None:
+        limiter = anyio.CapacityLimiter(AT_ONCE)
+
+        async def commit_one(handle: TransactionHandle) -> None:
+            async with limiter:
+                await _committed(handle, self.options.producer)
+
+        outcomes = await asyncio.gather(*map(commit_one, handles), return_exceptions=True)
+        failed = {
+            handle.transactional_id: outcome
+            for handle, outcome in zip(handles, outcomes, strict=True)
+            if isinstance(outcome, BaseException)
+        }
+        if failed:
+            name, error = next(iter(failed.items()))
+            are_out = all(map(_is_not_written, failed.values()))
+            raise TransactionError(
+                f"{len(failed)} of {len(handles)} tasks {'were not' if are_out else 'are not certainly'} committed, {name!r} for "
+                f"one; {self._remedy()}",
+                # Of the whole job: rows of the others are visible.
+                outcome=Outcome.NOT_WRITTEN if are_out and len(failed) == len(handles) else Outcome.UNKNOWN,
+                cause=error if isinstance(error, KafkaError) else None,
+            ) from error
+
+    def _remedy(self) -> str:
+        if self.options.write_id:
+            return (
+                "run the job again with the same write.id within offsets.retention.minutes (7 days unless set on the brokers): what "
+                "is committed is not written again"
+            )
+        return "the others are committed: with a write.id the job could be run again without doubling them"
+
+
+async def _committed(handle: TransactionHandle, config: ProducerConfig) -> None:
+    for attempt in range(1, COMMIT_ATTEMPTS + 1):
+        try:
+            await handle.commit(config.bootstrap_servers, **settings_of(config))
+        except CommitOutcomeUnknownError:
+            if attempt == COMMIT_ATTEMPTS:
+                raise
+        else:
+            return
+
+
+def _is_not_written(error: BaseException) -> bool:
+    return isinstance(error, KafkaError) and error.outcome is Outcome.NOT_WRITTEN
+
+
+def _tasks_of(found: OffsetAndMetadata | None) -> int | None:
+    try:
+        return None if found is None else int(json.loads(found.metadata)[TASKS])
+    except (ValueError, KeyError, TypeError):
+        return None
+
+
+def _not_open(name: str, state: str, options: SinkOptions) -> TransactionAbortedError:
+    if state == FENCED and options.write_id:
+        return _taken_over(f"the transaction {name!r} is not open any more", options)
+    seconds = options.producer.transaction_timeout_ms / 1000
+    return TransactionAbortedError(
+        f"the transaction {name!r} is not open any more (its state is {state!r}), most likely because the job took longer than "
+        f"transactions may: kafka.transaction.timeout.ms is {seconds:g} s. Nothing of this run is visible: all of it was "
+        "aborted. Raise the time, which brokers limit by transaction.max.timeout.ms, or write in smaller jobs",
+        retriable=True,
+    )
+
+
+def _taken_over(what: str, options: SinkOptions) -> TransactionAbortedError:
+    return TransactionAbortedError(
+        f"{what}: another run of the job with write.id {options.write_id!r} has taken over. Nothing of this run is "
+        "visible: all of it was aborted. Run one job of this name at a time",
+        retriable=False,
+    )
+
+
+def _may_write(listings: Iterable[TransactionListing]) -> list[str]:
+    return [listing.transactional_id for listing in listings if listing.state in MAY_WRITE]

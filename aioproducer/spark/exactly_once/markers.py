@@ -1,0 +1,124 @@
+"""The mark that a transaction leaves behind: which rows of a task were committed by it, as an offset of a group of its own.
+
+It is committed with the rows, so that it is there if and only if they are. Whoever repeats the task fences whoever had its
+transactional id before, and reads the mark then: in the other order, a zombie could commit in between.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Iterable
+from typing import Any, Final, Self
+
+import anyio
+import attrs
+
+from aioproducer import (
+    KafkaError,
+    OffsetAndMetadata,
+    Producer,
+    ProducerConfig,
+    TopicPartition,
+    committed_offsets,
+)
+from aioproducer.spark.exactly_once.fingerprint import Fingerprint
+from aioproducer.spark.options import settings_of
+
+__all__ = ["Mark", "OtherRowsError", "Place", "marks_at", "transactional_name"]
+
+# What brokers take at most is 4,095 bytes.
+PRINT: Final = "fingerprint"
+TOPIC: Final = "topic"
+# No topic has this name: the mark is of a version that did not write down where the rows went.
+NOT_SAID: Final = ""
+AT_ONCE: Final = 20
+
+
+class OtherRowsError(KafkaError):
+    """A task was repeated with other rows than it has committed: they would be lost or doubled, so that nothing is written."""
+
+    summary = "the task was repeated with other rows than those it has committed"
+
+
+def transactional_name(name: str) -> str:
+    """What the transactional ids of all tasks begin with; ACLs can be granted for the prefix."""
+    return f"aioproducer-spark-{name}"
+
+
+@attrs.frozen
+class Place:
+    """Where the marks of one task are: a group, whose name is the task's transactional id as well if it is one of a stream."""
+
+    name: str
+    topic: str
+
+    async def read(self, producer: Producer[Any, Any]) -> Mark | None:
+        """The last mark; to be asked for when nobody is left who could make another one."""
+        where = TopicPartition(self.topic, 0)
+        found = (await producer.committed_offsets(self.name, [where])).get(where)
+        return None if found is None else Mark.of(found)
+
+    async def look_up(self, config: ProducerConfig) -> OffsetAndMetadata | None:
+        """What is committed there, for who has no producer."""
+        where = TopicPartition(self.topic, 0)
+        asking = committed_offsets(self.name, [where], config.bootstrap_servers, **settings_of(config))
+        return (await asking).get(where)
+
+    def offsets(self, mark: Mark) -> dict[TopicPartition, OffsetAndMetadata]:
+        """For `send_offsets`."""
+        return {TopicPartition(self.topic, 0): mark.as_offset()}
+
+
+@attrs.frozen
+class Mark:
+    """What was committed last: which epoch it was, the fingerprint of its rows, and the option `topic`."""
+
+    epoch: int
+    fingerprint: str
+    # None: each row names its own, and the fingerprint has it.
+    topic: str | None
+
+    @classmethod
+    def of(cls, found: OffsetAndMetadata) -> Self:
+        """As it was read."""
+        try:
+            facts = json.loads(found.metadata)
+            return cls(found.offset - 1, str(facts[PRINT]), facts.get(TOPIC, NOT_SAID))
+        except (ValueError, KeyError, TypeError):
+            return cls(found.offset - 1, f"unreadable: {found.metadata[:80]}", NOT_SAID)
+
+    def as_offset(self) -> OffsetAndMetadata:
+        """As it is written: the epoch that comes next, and the rest as JSON."""
+        return OffsetAndMetadata(self.epoch + 1, json.dumps({PRINT: self.fingerprint, TOPIC: self.topic}))
+
+    def require_same(self, found: Fingerprint, topic: str | None, place: Place) -> None:
+        """Raise unless these are the rows that were committed, and go where those went."""
+        if self.topic not in (topic, NOT_SAID):
+            raise OtherRowsError(
+                f"epoch {self.epoch} of {place.name!r} was committed to {_named(self.topic)}, and was repeated for "
+                f"{_named(topic)}: writes of one epoch that share marker.topic need a name (sink.id, write.id or epoch) each. "
+                "What is committed stays"
+            )
+        if str(found) != self.fingerprint:
+            raise OtherRowsError(
+                f"epoch {self.epoch} of {place.name!r} has committed rows with the fingerprint {self.fingerprint}, "
+                f"and was repeated with {found}: the source or the plan is not deterministic, or was changed (its partitions, a "
+                "column like rand() or current_timestamp()). What is committed stays. See 'other rows' in docs/spark.md"
+            )
+
+
+async def marks_at(places: Iterable[Place], config: ProducerConfig) -> list[tuple[Place, Mark]]:
+    """Which of these places have a mark, and which mark."""
+    limiter = anyio.CapacityLimiter(AT_ONCE)
+
+    async def one(place: Place) -> tuple[Place, OffsetAndMetadata | None]:
+        async with limiter:
+            return place, await place.look_up(config)
+
+    found = await asyncio.gather(*map(one, places))
+    return [(place, Mark.of(offset)) for place, offset in found if offset is not None]
+
+
+def _named(topic: str | None) -> str:
+    return "the topics that the rows name" if topic is None else f"topic {topic!r}"

@@ -1,0 +1,71 @@
+"""A transaction that is written again without the rows that a broker has refused in it.
+
+The rows of a task come once. Where some of them may be set aside, all are kept until the transaction is written: in memory,
+as this library writes nothing to disks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping
+from typing import Any, Final
+
+from aioproducer import DeliveryError, KafkaError
+from aioproducer.spark.shipping.shipment import RowsRefusedError, Shipment, Written
+from aioproducer.spark.shipping.tasks import feed
+from aioproducer.spark.shipping.worker import Worker
+
+__all__ = ["KeptRows", "write_in_rounds"]
+
+# Each round writes all of the task, and finds at least one row that is refused.
+MOST_ROUNDS: Final = 50
+
+
+class KeptRows:
+    """The Arrow batches of a task, from the first, each time that they are asked for."""
+
+    def __init__(self, batches: Iterable[Any]) -> None:
+        self._rest = iter(batches)
+        self._kept: list[Any] = []
+
+    def __iter__(self) -> Iterator[Any]:
+        yield from self._kept
+        for batch in self._rest:
+            self._kept.append(batch)
+            yield batch
+
+
+def write_in_rounds(
+    worker: Worker,
+    batches: Iterable[Any],
+    begin: Callable[[Mapping[int, KafkaError]], Coroutine[Any, Any, Shipment]],
+    undo: Callable[[RowsRefusedError], Coroutine[Any, Any, object]],
+    *,
+    sets_aside: bool,
+) -> Written:
+    """Write all rows in a transaction, which is left open; `begin` and `undo` are called for each round."""
+    if not sets_aside:
+        return _write(worker, batches, begin, {})
+    refused: dict[int, KafkaError] = {}
+    rows = KeptRows(batches)
+    for _ in range(MOST_ROUNDS):
+        try:
+            return _write(worker, rows, begin, refused)
+        except RowsRefusedError as error:
+            refused |= error.rows
+            worker.run(undo(error))
+    raise DeliveryError(
+        f"brokers have refused {len(refused)} rows one after the other, and there may be more: with kafka.max.request.size no "
+        "larger than the topic's max.message.bytes, those that are too large are known before they are sent",
+        cause=next(iter(refused.values())),
+    )
+
+
+def _write(
+    worker: Worker,
+    batches: Iterable[Any],
+    begin: Callable[[Mapping[int, KafkaError]], Coroutine[Any, Any, Shipment]],
+    refused: Mapping[int, KafkaError],
+) -> Written:
+    shipment = worker.run(begin(refused))
+    feed(worker, shipment, batches)
+    return worker.run(shipment.finish())

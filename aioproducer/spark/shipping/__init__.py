@@ -1,0 +1,1 @@
+"""The rows of one task on their way to Kafka."""

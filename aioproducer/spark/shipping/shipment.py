@@ -1,0 +1,221 @@
+"""The rows of one task on their way: sent batch by batch, and nothing is told as written before all of them are."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter, deque
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Any
+
+import attrs
+import pyarrow.compute as pc
+
+from aioproducer import BatchDelivery, BrokerError, DeliveryError, KafkaError, Outcome, Producer, RecordError
+from aioproducer.spark.options import SinkOptions
+from aioproducer.spark.shipping.columns import Layout, Parcel
+from aioproducer.spark.shipping.dead_letters import dead_letter
+from aioproducer.spark.shipping.inspection import NO_TOPIC, Inspection
+
+__all__ = ["RowsRefusedError", "Shipment", "Written"]
+
+# A broker's refusals that are about what is in the record: too large, invalid timestamp, invalid record.
+OF_THE_RECORD = frozenset({10, 32, 87})
+
+
+@attrs.define
+class Written:
+    """What one task has written: it travels to the driver, which adds them up."""
+
+    rows: int = 0
+    bytes: int = 0
+    dead_letters: int = 0
+    # Found written already, by an earlier attempt.
+    skipped: int = 0
+    retried: int = 0
+    seconds: float = 0.0
+    # Rows by topic and partition.
+    places: Counter[tuple[str, int]] = attrs.Factory(Counter)
+
+    def add(self, other: Written) -> None:
+        """Both together; the seconds are those of the slowest."""
+        self.rows += other.rows
+        self.bytes += other.bytes
+        self.dead_letters += other.dead_letters
+        self.skipped += other.skipped
+        self.retried += other.retried
+        self.seconds = max(self.seconds, other.seconds)
+        self.places.update(other.places)
+
+
+class RowsRefusedError(KafkaError):
+    """Rows that a broker has refused, by their numbers in the task: the transaction is lost, and has to be written without them."""
+
+    summary = "rows were refused"
+
+    def __init__(self, message: str | None = None, *, rows: Mapping[int, KafkaError]) -> None:
+        self.rows = rows
+        super().__init__(message)
+
+
+class Shipment:
+    """Sends the Arrow batches of one task through a producer that others may have used before, one task at a time.
+
+    `refused`: rows that were refused before, by their numbers in the task. They are set aside, as are those of which it is
+    known before they are sent that they would be: in a transaction, one refusal is the end of all.
+    """
+
+    def __init__(
+        self,
+        producer: Producer[Any, Any],
+        layout: Layout,
+        options: SinkOptions,
+        refused: Mapping[int, KafkaError] = MappingProxyType({}),
+    ) -> None:
+        self._producer = producer
+        self._layout = layout
+        self._options = options
+        self._refused = refused
+        self._inspection = None if options.dead_letters is None else Inspection(producer, options)
+        # With the number of the first row of its Arrow batch.
+        self._open: deque[tuple[BatchDelivery, Parcel, int]] = deque()
+        self._rows = 0
+        self._written = Written()
+        self._began = time.monotonic()
+        self._retried_before = producer.stats().records_retried
+
+    async def take(self, batch: Any) -> None:
+        """Accept all rows of a batch: waits while the producer has no room for them."""
+        first, self._rows = self._rows, self._rows + len(batch)
+        try:
+            for parcel in self._layout.parcels(batch):
+                await self._send(await self._inspected(parcel, first), first)
+            while self._open and self._open[0][0].done():
+                await self._settle_one()
+        except KafkaError as error:
+            await self._tell_refused(error)
+            raise
+
+    async def finish(self) -> Written:
+        """Wait until every row has its outcome; raise if one of them was not written."""
+        try:
+            await self._producer.flush()
+            while self._open:
+                await self._settle_one()
+        except KafkaError as error:
+            await self._tell_refused(error)
+            raise
+        self._written.seconds = time.monotonic() - self._began
+        self._written.retried = self._producer.stats().records_retried - self._retried_before
+        return self._written
+
+    async def _inspected(self, parcel: Parcel, first: int) -> Parcel:
+        """What is left of it without the rows that would be refused."""
+        if self._inspection is None:
+            if not parcel.topic:
+                raise _failed(parcel, dict.fromkeys(range(len(parcel.rows)), RecordError(NO_TOPIC)))
+            return parcel
+        wrong = await self._inspection.of(parcel)
+        if self._refused:
+            numbers = enumerate(parcel.numbers)
+            wrong |= {at: self._refused[first + row] for at, row in numbers if first + row in self._refused}
+        if not wrong:
+            return parcel
+        await self._set_aside(parcel, wrong)
+        return self._layout.without(parcel, wrong)
+
+    async def _send(self, parcel: Parcel, first: int) -> None:
+        if not len(parcel.rows):
+            return
+        sending = self._producer.send_batch(
+            parcel.topic,
+            parcel.values,
+            keys=parcel.keys,
+            partition=parcel.partition,
+            timestamps=parcel.timestamps,
+            headers=parcel.headers,
+        )
+        self._open.append((await sending, parcel, first))
+
+    async def _settle_one(self) -> None:
+        """The oldest; it stays in its place while it is a failure."""
+        delivery, parcel, _ = self._open[0]
+        result = await delivery
+        if result.errors:
+            await self._undeliverable(parcel, dict(result.errors))
+        self._open.popleft()
+        written = self._written
+        written.rows += result.acked
+        written.bytes += _size(parcel.values) + (0 if parcel.keys is None else _size(parcel.keys))
+        places = Counter(result.partitions)
+        # Of those that were not written.
+        places.pop(-1, None)
+        written.places.update({(parcel.topic, partition): rows for partition, rows in places.items()})
+
+    async def _undeliverable(self, parcel: Parcel, errors: Mapping[int, KafkaError]) -> None:
+        """Set rows aside that can never be written as they are, if the user wants that; anything else fails the task."""
+        can_go_on = self._inspection is not None and not self._options.is_exactly_once
+        if not can_go_on or not all(map(_is_hopeless, errors.values())):
+            raise _failed(parcel, errors, self._too_slow())
+        await self._set_aside(parcel, errors)
+
+    def _too_slow(self) -> str:
+        """Why brokers refuse a transaction that is too old: they say only that its producer was fenced."""
+        limit = self._options.producer.transaction_timeout_ms / 1000
+        if not self._options.is_exactly_once or time.monotonic() - self._began < limit:
+            return ""
+        return (
+            f"; the task has been writing for longer than its transaction may be open (kafka.transaction.timeout.ms is {limit:g} s): "
+            "raise it, or give the task fewer rows"
+        )
+
+    async def _tell_refused(self, failure: KafkaError) -> None:
+        """Of a transaction that has failed: RowsRefusedError, if that was because of rows that can be set aside."""
+        if self._inspection is None or not self._options.is_exactly_once:
+            return
+        refused: dict[int, KafkaError] = {}
+        # Nothing more of it is sent, so that all of them end.
+        for delivery, parcel, first in self._open:
+            errors = (await delivery).errors
+            refused |= {first + parcel.numbers[at]: each for at, each in errors.items() if _is_hopeless(each)}
+        if refused:
+            raise RowsRefusedError(f"{len(refused)} rows were refused", rows=refused) from failure
+
+    async def _set_aside(self, parcel: Parcel, errors: Mapping[int, KafkaError]) -> None:
+        topic = self._options.dead_letters
+        assert topic is not None  # noqa: S101  # else nothing is set aside
+        limit = self._options.producer.max_request_size
+        letters = [dead_letter(parcel, at, error, limit) for at, error in sorted(errors.items())]
+        sending = self._producer.send_batch(
+            topic,
+            [letter.value for letter in letters],
+            keys=[letter.key for letter in letters],
+            headers=[letter.headers for letter in letters],
+        )
+        (await (await sending)).raise_for_errors()
+        self._written.dead_letters += len(letters)
+
+
+def _failed(parcel: Parcel, errors: Mapping[int, KafkaError], hint: str = "") -> DeliveryError:
+    """What fails a task: the first error for which no row can be blamed, if there is one."""
+    others = [at for at, error in errors.items() if not _is_hopeless(error)]
+    first = errors[min(others or errors)]
+    return DeliveryError(
+        f"{len(errors)} of {len(parcel.rows)} rows of an Arrow batch were not written{hint}",
+        topic=parcel.topic or None,
+        outcome=Outcome.UNKNOWN if first.outcome is Outcome.UNKNOWN else Outcome.NOT_WRITTEN,
+        retriable=first.retriable,
+        cause=first,
+    )
+
+
+def _is_hopeless(error: KafkaError) -> bool:
+    """Whether the same record would be refused again, whenever it is sent; certainly not written, in any case."""
+    refused = isinstance(error, RecordError) or (
+        isinstance(error, BrokerError) and error.code in OF_THE_RECORD
+    )
+    return refused and error.outcome is Outcome.NOT_WRITTEN
+
+
+def _size(column: Any) -> int:
+    return pc.sum(pc.binary_length(column)).as_py() or 0

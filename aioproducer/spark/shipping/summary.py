@@ -1,0 +1,39 @@
+"""The one line that the driver logs of a write."""
+
+from __future__ import annotations
+
+import logging
+import sys
+from typing import Final
+
+from aioproducer.spark.shipping.shipment import Written
+
+__all__ = ["tell"]
+
+log: Final = logging.getLogger("aioproducer.spark")
+
+
+def tell(what: str, written: Written, tasks: int) -> None:
+    """Say what was written; in the processes that Spark asks, nobody has set logging up, so it goes to stderr there."""
+    if not log.hasHandlers():
+        handler = logging.StreamHandler(sys.stderr)
+        handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(name)s: %(message)s"))
+        log.addHandler(handler)
+        log.setLevel(logging.INFO)
+    log.info("%s %s", what, _described(written, tasks))
+
+
+def _described(written: Written, tasks: int) -> str:
+    rate = written.rows / written.seconds if written.seconds else 0.0
+    facts = [
+        f"{written.rows:,} rows ({written.bytes:,} bytes) to {len(written.places)} partitions by {tasks} tasks",
+        f"slowest task {written.seconds:.3f} s",
+        f"{rate:,.0f} rows/s",
+    ]
+    if written.retried:
+        facts.append(f"{written.retried:,} records sent again")
+    if written.dead_letters:
+        facts.append(f"{written.dead_letters:,} dead letters")
+    if written.skipped:
+        facts.append(f"{written.skipped:,} rows were there already")
+    return ", ".join(facts)

@@ -1,0 +1,152 @@
+"""One broker without sockets: a request frame in, effects out, with every fault that happens on the way."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import attrs
+
+from aioproducer._wire.apis import API_VERSIONS
+from aioproducer._wire.codec import RequestHeader, encode_response
+from aioproducer.errors import ProtocolError
+from aioproducer.testing.broker.call import Call, Handler, Later, Message, NoAnswer
+from aioproducer.testing.broker.cluster.cluster import Cluster, Node
+from aioproducer.testing.broker.codes import Code
+from aioproducer.testing.broker.effects import Close, Dialogue, HalfClose, Wait, Write, never
+from aioproducer.testing.broker.faults import FaultRules
+from aioproducer.testing.broker.handlers import HANDLERS
+from aioproducer.testing.broker.handlers.api_versions import refusal
+from aioproducer.testing.broker.history import SeenRequest
+from aioproducer.testing.broker.requests import read_request
+from aioproducer.testing.broker.rules import (
+    Alter,
+    Asked,
+    Cut,
+    CutAnswer,
+    DropAnswer,
+    EndWriting,
+    Plan,
+    Rewrite,
+    Silence,
+    Throttle,
+)
+
+
+@attrs.define(eq=False)
+class Broker:
+    """What one node of the cluster does with what it is sent."""
+
+    cluster: Cluster
+    node: Node
+    rules: FaultRules
+
+    def handle(self, frame: bytes) -> Dialogue:
+        """Do what one request asks; the effects are for the connection it came on, in order."""
+        try:
+            header, request = read_request(frame)
+        except ProtocolError:
+            yield Close()  # Kafka too closes the connection on what it cannot parse.
+            return
+        handler = HANDLERS.get(header.api_key)
+        if handler is None or not self._speaks(handler, header):
+            yield self._refuse(header)
+            return
+        subjects = handler.subjects(request, self.cluster)
+        seen = SeenRequest(
+            self.node.id,
+            handler.name,
+            header.api_version,
+            header.client_id,
+            header.correlation_id,
+            subjects or (),
+            transactional_id=_transactional_id(request),
+        )
+        self.cluster.requests.append(seen)
+        plan = self.rules.plan(Asked(self.node.id, header.api_key, header.client_id, subjects))
+        yield from self._go_through(handler, Call(self.cluster, self.node, header, request, plan, seen))
+
+    def _speaks(self, handler: Handler, header: RequestHeader) -> bool:
+        low, high = self.cluster.versions(handler)
+        return low <= header.api_version <= high
+
+    def _refuse(self, header: RequestHeader) -> Write | Close:
+        if header.api_key != API_VERSIONS:
+            return Close()
+        return Write(
+            _framed(encode_response(refusal(self.cluster, HANDLERS[API_VERSIONS]), 0, header.correlation_id))
+        )
+
+    def _go_through(self, handler: Handler, call: Call) -> Dialogue:
+        plan = call.plan
+        if plan.first(Silence) is not None:
+            return
+        yield from self._held(plan, before=True)
+        for cut in plan.all_of(Cut):
+            if cut.before:
+                yield Close(cut.reset)
+                return
+        self.cluster.transactions.tick()
+        answer = handler.answer(call)
+        if isinstance(answer, Later):
+            yield Wait(answer.ready, answer.deadline)
+            answer = answer.finish()
+        yield from self._held(plan, before=False)
+        if isinstance(answer, NoAnswer):
+            if answer.hang_up:
+                yield Close()
+            return
+        yield from self._send(call, answer)
+
+    def _held(self, plan: Plan, *, before: bool) -> Dialogue:
+        for fault, hold in plan.holds(before=before):
+            until = None if hold.seconds is None else self.cluster.clock() + hold.seconds
+            yield Wait(fault.is_released, until)
+
+    def _send(self, call: Call, message: Message) -> Dialogue:
+        plan = call.plan
+        for cut in plan.all_of(Cut):
+            yield Close(cut.reset)
+            return
+        if plan.first(DropAnswer) is not None:
+            return
+        throttle: Throttle | None = plan.first(Throttle)
+        message = _changed(message, plan, throttle)
+        frame = _framed(encode_response(message, _version_of(call, message), call.header.correlation_id))
+        for rewrite in plan.all_of(Rewrite):
+            frame = rewrite.change(frame)
+        for part in plan.all_of(CutAnswer):
+            yield Write(frame[: part.at_byte])
+            yield Close(part.reset)
+            return
+        yield Write(frame)
+        if plan.first(EndWriting) is not None:
+            yield HalfClose()
+        if throttle is not None and throttle.mute:
+            yield Wait(never, self.cluster.clock() + throttle.milliseconds / 1000)
+
+
+def _changed(message: Any, plan: Plan, throttle: Throttle | None) -> Any:
+    if throttle is not None:
+        message = message._replace(throttle_time_ms=throttle.milliseconds)
+    for alter in plan.all_of(Alter):
+        message = alter.change(message)
+    return message
+
+
+def _transactional_id(request: Any) -> str | None:
+    """Requests about one transaction say which in one of these fields."""
+    for field in ("transactional_id", "v3_and_below_transactional_id"):
+        named: str | None = getattr(request, field, None)
+        if named:
+            return named
+    return None
+
+
+def _version_of(call: Call, message: Any) -> int:
+    """An ApiVersions answer that refuses the version is always written in version 0 (KIP-511)."""
+    refused = call.header.api_key == API_VERSIONS and message.error_code == Code.UNSUPPORTED_VERSION
+    return 0 if refused else call.version
+
+
+def _framed(answer: bytes) -> bytes:
+    return len(answer).to_bytes(4, "big") + answer

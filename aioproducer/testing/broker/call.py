@@ -1,0 +1,98 @@
+"""One request on its way through a handler, and what a handler may answer with."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeAlias
+
+import attrs
+
+from aioproducer._wire.apis import APIS
+from aioproducer._wire.codec import RequestHeader
+from aioproducer.testing.broker.cluster.cluster import Cluster, Node
+from aioproducer.testing.broker.cluster.transactions import MarkerWait
+from aioproducer.testing.broker.codes import Code
+from aioproducer.testing.broker.history import SeenRequest
+from aioproducer.testing.broker.rules import Plan, Subject
+
+Message: TypeAlias = tuple[Any, ...]
+
+
+@attrs.frozen(eq=False)
+class Call:
+    """A request, who got it, and the faults that happen to it."""
+
+    cluster: Cluster
+    node: Node
+    header: RequestHeader
+    request: Any
+    plan: Plan
+    seen: SeenRequest
+
+    @property
+    def version(self) -> int:
+        """The version the request came in."""
+        return self.header.api_version
+
+    def coordinator_error(self, key: str) -> int:
+        """The error of a fault, or that of asking the wrong broker for a group or a transactional id; 0 for neither."""
+        injected = self.plan.error()
+        return self.cluster.coordinator_error(key, self.node.id) if injected is None else injected.code
+
+    def partition_error(self, topic: str, partition: int) -> int:
+        """The error of a fault for one partition, or that of one which does not exist; 0 for neither."""
+        injected = self.plan.error(topic, partition)
+        if injected is not None:
+            return injected.code
+        known = self.cluster.topics.get(topic)
+        exists = known is not None and known.partition(partition) is not None
+        return Code.NONE if exists else Code.UNKNOWN_TOPIC_OR_PARTITION
+
+    def marker_wait(self) -> MarkerWait | None:
+        """How long a fault keeps back the markers of the transaction that this request ends."""
+        found = self.plan.marker_hold()
+        if found is None:
+            return None
+        fault, hold = found
+        deadline = None if hold.seconds is None else self.cluster.clock() + hold.seconds
+        return MarkerWait(fault.is_released, deadline)
+
+
+@attrs.frozen
+class Later:
+    """The answer is not ready: ask `finish()` when `ready()`, at the latest at `deadline`."""
+
+    ready: Callable[[], bool]
+    deadline: float
+    finish: Callable[[], Message]
+
+
+@attrs.frozen
+class NoAnswer:
+    """The client expects none (acks=0); `hang_up` is how it then learns of an error."""
+
+    hang_up: bool = False
+
+
+Answer: TypeAlias = Message | Later | NoAnswer
+
+
+def _no_subjects(_request: Any, _cluster: Cluster) -> tuple[Subject, ...] | None:
+    return ()
+
+
+@attrs.frozen
+class Handler:
+    """What a broker does with one API."""
+
+    key: int
+    min_version: int
+    max_version: int
+    answer: Callable[[Call], Answer]
+    subjects: Callable[[Any, Cluster], tuple[Subject, ...] | None] = _no_subjects
+    """The topics that a request is about, so that faults can be aimed; None: all of them."""
+
+    @property
+    def name(self) -> str:
+        """Kafka's name of the API."""
+        return APIS[self.key].name

@@ -1,0 +1,1 @@
+"""What all brokers agree on: topics, leaders, groups and transactions."""

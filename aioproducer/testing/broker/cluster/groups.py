@@ -1,0 +1,131 @@
+"""How far groups have read: offsets that are committed, and those that wait for the end of a transaction.
+
+Groups do not balance anything here: a test says who their members are. The checks are those of Kafka's `ClassicGroup`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+import attrs
+
+from aioproducer.testing.broker.codes import Code
+
+OFFSETS_TOPIC: Final = "__consumer_offsets"
+_OFFSETS_PARTITIONS: Final = 50
+MAX_METADATA: Final = 4096
+
+TopicPartition = tuple[str, int]
+
+
+@attrs.frozen
+class CommittedOffset:
+    """What a group noted for a partition."""
+
+    offset: int
+    leader_epoch: int
+    metadata: str | None
+    number: int = 0
+    """Counts the notes of the cluster: of two, the later one is in force, also if it was committed first."""
+
+
+@attrs.define
+class PendingOffsets:
+    """What one producer noted for a group in a transaction that is not at its end."""
+
+    epoch: int
+    offsets: dict[TopicPartition, CommittedOffset] = attrs.field(factory=dict)
+
+
+@attrs.define
+class Group:
+    """One group."""
+
+    committed: dict[TopicPartition, CommittedOffset] = attrs.field(factory=dict)
+    pending: dict[int, PendingOffsets] = attrs.field(factory=dict)
+    generation: int = -1
+    members: dict[str, str | None] = attrs.field(factory=dict)
+    """The members' ids, and the instance ids of those that are static."""
+
+    def is_unstable(self, partition: TopicPartition) -> bool:
+        """Is an offset of a transaction still open?"""
+        return any(partition in one.offsets for one in self.pending.values())
+
+    def has_open(self, producer_id: int, epoch: int) -> bool:
+        """Has this producer noted something here in the transaction that it has open?"""
+        known = self.pending.get(producer_id)
+        return known is not None and known.epoch == epoch
+
+    def member_error(self, generation: int, member_id: str, instance_id: str | None) -> Code:
+        """May who says to be this member commit in a transaction (KIP-447)? Who names nobody may."""
+        if generation < 0 and not self.members:
+            return Code.NONE
+        if generation < 0 and not member_id and instance_id is None:
+            return Code.NONE
+        if instance_id is not None:
+            owner = next((one for one, instance in self.members.items() if instance == instance_id), None)
+            if owner != member_id:
+                return Code.UNKNOWN_MEMBER_ID if owner is None else Code.FENCED_INSTANCE_ID
+        if member_id not in self.members:
+            return Code.UNKNOWN_MEMBER_ID
+        return Code.NONE if generation == self.generation else Code.ILLEGAL_GENERATION
+
+    def note(self, producer_id: int, epoch: int, partition: TopicPartition, noted: CommittedOffset) -> None:
+        """Keep an offset until the transaction ends."""
+        if not self.has_open(producer_id, epoch):
+            self.pending[producer_id] = PendingOffsets(epoch)
+        self.pending[producer_id].offsets[partition] = noted
+
+    def end(self, producer_id: int, *, commit: bool) -> None:
+        """The transaction ended: what it noted is in force, or forgotten."""
+        pending = self.pending.pop(producer_id, None)
+        if pending is None or not commit:
+            return
+        for partition, noted in pending.offsets.items():
+            known = self.committed.get(partition)
+            if known is None or known.number < noted.number:
+                self.committed[partition] = noted
+
+
+@attrs.define
+class Groups:
+    """All groups of the cluster, by name."""
+
+    _known: dict[str, Group] = attrs.field(factory=dict, init=False)
+    _noted: int = attrs.field(default=0, init=False)
+
+    def get(self, name: str) -> Group | None:
+        """The group, if anybody has ever committed in it or set it."""
+        return self._known.get(name)
+
+    def make(self, name: str) -> Group:
+        """The group, made if there is none."""
+        return self._known.setdefault(name, Group())
+
+    def set(self, name: str, generation: int, members: Mapping[str, str | None]) -> None:
+        """Say who is in a group."""
+        group = self.make(name)
+        group.generation, group.members = generation, dict(members)
+
+    def noted(self, offset: int, leader_epoch: int, metadata: str | None) -> CommittedOffset:
+        """The next note."""
+        self._noted += 1
+        return CommittedOffset(offset, leader_epoch, metadata, self._noted)
+
+    def end(self, producer_id: int, *, commit: bool) -> None:
+        """A producer's transaction ended, in all groups."""
+        for group in self._known.values():
+            group.end(producer_id, commit=commit)
+
+
+def offsets_partition(group: str) -> TopicPartition:
+    """Where Kafka keeps a group's offsets, as the partition that a transaction with such offsets writes to.
+
+    By the hash that Java has for strings, so that DescribeTransactions says what a real cluster says.
+    """
+    number = 0
+    units = group.encode("utf-16-be")
+    for at in range(0, len(units), 2):
+        number = (number * 31 + int.from_bytes(units[at : at + 2], "big")) % 2**32
+    return OFFSETS_TOPIC, number % 2**31 % _OFFSETS_PARTITIONS

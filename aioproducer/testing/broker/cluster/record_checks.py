@@ -1,0 +1,65 @@
+"""What a topic's settings demand of a batch: its time, and for some topics each single record."""
+
+from __future__ import annotations
+
+import cramjam
+
+from aioproducer.testing.broker.cluster.topics import Topic
+from aioproducer.testing.broker.codes import Code
+from aioproducer.testing.broker.logs.batches import BatchHeader, RefusedRecords
+from aioproducer.testing.broker.logs.records import (
+    MalformedRecordsError,
+    StoredRecord,
+    parse_batch,
+)
+
+_NO_KEY = "Compacted topic cannot accept message without key in topic partition {}-{}"
+_OUT_OF_RANGE = (
+    "Timestamp {} of message with offset {} is out of range. The timestamp should be within [{}, {}]"
+)
+_SHOWN = 3
+
+
+def check_timestamps(topic: Topic, index: int, header: BatchHeader, batch: bytes, wall: int) -> None:
+    """Refuse records from too far in the past or the future, unless the broker dates them.
+
+    The header tells whether any record can be meant; only then are the records looked at.
+    """
+    oldest, newest = wall - topic.timestamp_before_max_ms, wall + topic.timestamp_after_max_ms
+    if topic.log_append_time or (header.max_timestamp <= newest and header.base_timestamp >= oldest):
+        return
+    errors = tuple(
+        (i, _OUT_OF_RANGE.format(record.timestamp, i, oldest, newest))
+        for i, record in enumerate(_parsed(topic, index, batch))
+        if not oldest <= record.timestamp <= newest
+    )
+    told = "One or more records have been rejected due to invalid timestamp"
+    raise RefusedRecords(Code.INVALID_TIMESTAMP, told, told=told, record_errors=errors, by_log=True)
+
+
+def check_records(topic: Topic, index: int, batch: bytes, *, always: bool) -> None:
+    """Look at each record where the topic needs it (compaction needs keys) or `always`."""
+    compacted = "compact" in topic.config("cleanup.policy")
+    if not (compacted or always):
+        return
+    parsed = _parsed(topic, index, batch)
+    text = _NO_KEY.format(topic.name, index)
+    errors = tuple((i, text) for i, record in enumerate(parsed) if compacted and record.key is None)
+    if errors:
+        told = _many(errors)
+        raise RefusedRecords(Code.INVALID_RECORD, told, told=told, record_errors=errors, by_log=True)
+
+
+def _many(errors: tuple[tuple[int, str], ...]) -> str:
+    shown = ", ".join(f"RecordError(batchIndex={i}, message='{text}')" for i, text in errors[:_SHOWN])
+    return (
+        f"One or more records have been rejected due to {len(errors)} record errors in total, "
+        f"and only showing the first three errors at most: [{shown}]"
+    )
+
+
+def _parsed(topic: Topic, index: int, batch: bytes) -> list[StoredRecord]:
+    try:
+        return parse_batch(topic.name, index, batch)
+    except (MalformedRecordsError, cramjam.DecompressionError) as error:
+        raise RefusedRecords(Code.INVALID_RECORD, str(error), by_log=True) from error

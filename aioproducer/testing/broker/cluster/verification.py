@@ -1,0 +1,49 @@
+"""What a broker asks the transaction's coordinator before it takes the first transactional write to a partition.
+
+The rules are those of Kafka's `AddPartitionsToTxnManager` (KIP-890): newer requests add the partition to the transaction
+by being made; for older ones it must have been added. A partition with records of the transaction is not asked about
+again, so that a late write can still get into one whose markers are not written.
+"""
+
+from __future__ import annotations
+
+from aioproducer.testing.broker.cluster.cluster import Cluster
+from aioproducer.testing.broker.cluster.transactions import (
+    Identity,
+    TopicPartition,
+    TransactionRefusal,
+)
+from aioproducer.testing.broker.codes import Code
+
+
+def verify_write(
+    cluster: Cluster,
+    transactional_id: str,
+    who: Identity,
+    partition: TopicPartition,
+    *,
+    adds: bool,
+    knows_abortable: bool,
+) -> None:
+    """`TransactionRefusal` with the error that the writer is given, if it may not write."""
+    coordinator = cluster.coordinator(transactional_id)
+    if coordinator is None:
+        raise TransactionRefusal(Code.COORDINATOR_NOT_AVAILABLE)
+    unready = cluster.coordinator_error(transactional_id, coordinator.id)
+    if unready != Code.NONE:
+        raise TransactionRefusal(unready)
+    try:
+        if adds:
+            cluster.transactions.add_partitions(transactional_id, who, [partition])
+        else:
+            cluster.transactions.verify(transactional_id, who, partition)
+    except TransactionRefusal as refused:
+        raise TransactionRefusal(_as_told(refused.error, knows_abortable=knows_abortable)) from None
+
+
+def _as_told(error: Code, *, knows_abortable: bool) -> Code:
+    if error == Code.PRODUCER_FENCED:
+        return Code.INVALID_PRODUCER_EPOCH
+    if error == Code.TRANSACTION_ABORTABLE and not knows_abortable:
+        return Code.INVALID_TXN_STATE
+    return error

@@ -1,0 +1,313 @@
+"""What can go wrong on demand: every fault that a test can ask the embedded Kafka for.
+
+A rule (`error`, `delay`, `drop_answer`, `cut`, ...) is for the requests that its keywords name: `api` (Kafka's name, such
+as "Produce"), `broker` (id), `topic`, `partition`, `client_id`. It passes over the first `skip` of them, happens to the
+next `times` (None: to all), and is then spent. Rules compose: all that fit a request happen to it. Each returns its
+`Fault`: `hits`, `await reached()`, `release()`, `heal()`; as a context manager it is healed at the end of the block.
+
+Cluster life (leaders, brokers, topics) is changed at once and stays so until changed back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, Protocol, TypedDict, Unpack
+
+import attrs
+
+from aioproducer.testing.broker.cluster.cluster import Cluster, key_of
+from aioproducer.testing.broker.codes import Code, code_of
+from aioproducer.testing.broker.rules import (
+    NO_FAULTS,
+    Action,
+    Alter,
+    Asked,
+    Cut,
+    CutAnswer,
+    CutRequest,
+    DropAnswer,
+    EndWriting,
+    Fault,
+    GiveError,
+    HangUp,
+    Hold,
+    HoldMarkers,
+    Plan,
+    Rewrite,
+    Silence,
+    StopReading,
+    Target,
+    Throttle,
+)
+
+_BEFORE_THE_REQUEST = (CutRequest, StopReading, HangUp)
+
+
+class Where(TypedDict, total=False):
+    """The keywords that every rule takes."""
+
+    api: str | None
+    broker: int | None
+    topic: str | None
+    partition: int | None
+    client_id: str | None
+    skip: int
+    times: int | None
+
+
+class Doors(Protocol):
+    """The ways into the brokers: sockets, or whatever stands in for them."""
+
+    async def open(self, broker_id: int, port: int | None = None) -> None:
+        """Let connections in."""
+
+    async def close(self, broker_id: int) -> None:
+        """Let no new connection in."""
+
+    def drop_connections(self, broker_id: int, *, reset: bool) -> None:
+        """End those that are open."""
+
+
+@attrs.define(eq=False)
+class FaultRules:
+    """The rules in force, as the brokers ask for them."""
+
+    _faults: list[Fault] = attrs.field(factory=list)
+
+    def add(self, fault: Fault) -> None:
+        """Put a rule in force."""
+        self._faults.append(fault)
+
+    def heal_all(self) -> None:
+        """Take all of them away."""
+        for fault in self._faults:
+            fault.heal()
+        self._faults.clear()
+
+    def __bool__(self) -> bool:
+        return bool(self._faults)
+
+    def plan(self, asked: Asked) -> Plan:
+        """What happens to this request; the rules count it."""
+        return (
+            Plan(tuple(self._strike(asked, _BEFORE_THE_REQUEST, wanted=False))) if self._faults else NO_FAULTS
+        )
+
+    def before_request(self, asked: Asked, kind: type[Any]) -> Any:
+        """The action of a kind that acts before a request is read, if there is one for it now."""
+        return next((fault.action for fault in self._strike(asked, (kind,), wanted=True)), None)
+
+    def stopped_reading(self, asked: Asked) -> bool:
+        """Is what this broker is sent to stay unread? Not counted: it is asked again and again."""
+        return any(
+            isinstance(fault.action, StopReading) and fault.active and fault.target.covers(asked)
+            for fault in self._faults
+        )
+
+    def _strike(self, asked: Asked, kinds: tuple[type[Any], ...], *, wanted: bool) -> list[Fault]:
+        fitting = [
+            fault
+            for fault in self._faults
+            if isinstance(fault.action, kinds) is wanted and fault.active and fault.target.covers(asked)
+        ]
+        struck = [fault for fault in fitting if fault.strike()]
+        if struck:
+            self._faults[:] = [fault for fault in self._faults if fault.active]
+        return struck
+
+
+@attrs.define(eq=False)
+class Faults:
+    """What tests call; `kafka.faults`."""
+
+    _cluster: Cluster
+    _doors: Doors
+    _rules: FaultRules
+
+    # ----- answers that say no
+
+    def error(
+        self,
+        error: int | str,
+        *,
+        append: bool | None = None,
+        message: str | None = None,
+        **where: Unpack[Where],
+    ) -> Fault:
+        """Answer with an error (Kafka's name or any number), on Produce unless `api` says otherwise.
+
+        The records are not appended, but for NOT_ENOUGH_REPLICAS_AFTER_APPEND; `append` decides it for any error.
+        """
+        code = code_of(error)
+        appends = code == Code.NOT_ENOUGH_REPLICAS_AFTER_APPEND if append is None else append
+        return self._add(GiveError(code, appends, message), where)
+
+    def record_errors(
+        self, errors: Mapping[int, str], *, error: int | str = "INVALID_RECORD", message: str | None = None,
+        **where: Unpack[Where],
+    ) -> Fault:  # fmt: skip
+        """Refuse a batch because of some of its records, named by their index in it (KIP-467)."""
+        return self._add(GiveError(code_of(error), False, message, tuple(errors.items())), where)
+
+    def throttle(self, milliseconds: int, *, mute: bool = True, **where: Unpack[Where]) -> Fault:
+        """Say `throttle_time_ms`; with `mute` the connection is not read for that time (KIP-219)."""
+        return self._add(Throttle(milliseconds, mute), where)
+
+    # ----- answers that come late, or never
+
+    def delay(self, seconds: float | None = None, *, before: bool = False, **where: Unpack[Where]) -> Fault:
+        """Hold the answer until `release()`, at most `seconds`; `before` holds back the handling itself."""
+        return self._add(Hold(seconds, before), where)
+
+    def delay_markers(self, seconds: float | None = None, **where: Unpack[Where]) -> Fault:
+        """Write the markers of the next transaction that ends after `release()`, at most `seconds` later.
+
+        Until then the transactional id answers CONCURRENT_TRANSACTIONS. `api="InitProducerId"` is for the aborts that
+        fencing makes.
+        """
+        return self._add(HoldMarkers(seconds), {"api": "EndTxn", **where})
+
+    def drop_answer(self, **where: Unpack[Where]) -> Fault:
+        """Do what is asked, answer nothing, keep the connection."""
+        return self._add(DropAnswer(), where)
+
+    def silence(self, **where: Unpack[Where]) -> Fault:
+        """A black hole: requests (of every API unless named, for ever unless `times` is given) are read and lost."""
+        return self._add(Silence(), {"api": None, "times": None, **where})
+
+    def stop_reading(self, **where: Unpack[Where]) -> Fault:
+        """Leave requests unread, so that the window closes; by `broker` only; until healed."""
+        fault = self._add(StopReading(), {"api": None, "times": None, **where})
+        self._cluster.changes.notify()
+        return fault
+
+    # ----- connections that end
+
+    def cut(self, *, before: bool = False, reset: bool = True, **where: Unpack[Where]) -> Fault:
+        """End the connection in place of the answer; `before` the request is handled, or after (default)."""
+        return self._add(Cut(before, reset), where)
+
+    def cut_request(self, at_byte: int, *, reset: bool = True, **where: Unpack[Where]) -> Fault:
+        """End the connection when so many bytes of a request came (its length counts); topics cannot be named."""
+        return self._add(CutRequest(at_byte, reset), where)
+
+    def cut_answer(self, at_byte: int, *, reset: bool = False, **where: Unpack[Where]) -> Fault:
+        """Send only so many bytes of the answer (its length counts), and end the connection."""
+        return self._add(CutAnswer(at_byte, reset), where)
+
+    def half_close(self, **where: Unpack[Where]) -> Fault:
+        """Answer, then close the broker's own direction only."""
+        return self._add(EndWriting(), where)
+
+    def hang_up(self, *, reset: bool = False, **where: Unpack[Where]) -> Fault:
+        """Accept a connection and close it at once; by `broker` only."""
+        return self._add(HangUp(reset), {"api": None, **where})
+
+    def drop_connections(self, broker: int, *, reset: bool = True) -> None:
+        """End all connections of a broker now."""
+        self._doors.drop_connections(broker, reset=reset)
+
+    async def refuse_connections(self, broker: int) -> None:
+        """Close the broker's port; the connections that are open live on."""
+        await self._doors.close(broker)
+
+    async def accept_connections(self, broker: int) -> None:
+        """Open the port again."""
+        await self._doors.open(broker, self._cluster.node(broker).port)
+
+    # ----- answers that are wrong
+
+    def alter(self, change: Callable[[Any], Any], **where: Unpack[Where]) -> Fault:
+        """Send `change(answer)`: the answer is the message as the codec knows it, `_replace` what you like."""
+        return self._add(Alter(change), where)
+
+    def rewrite(self, change: Callable[[bytes], bytes], **where: Unpack[Where]) -> Fault:
+        """Send `change(frame)`: the frame is what would be sent, with the four bytes of its length."""
+        return self._add(Rewrite(change), where)
+
+    def garbage(self, data: bytes = b"HTTP/1.1 400 Bad Request\r\n\r\n", **where: Unpack[Where]) -> Fault:
+        """Send these bytes in place of the answer."""
+        return self.rewrite(lambda _: data, **where)
+
+    def wrong_correlation_id(self, by: int = 1, **where: Unpack[Where]) -> Fault:
+        """Answer with another correlation id."""
+        return self.rewrite(lambda frame: frame[:4] + _added(frame[4:8], by) + frame[8:], **where)
+
+    def wrong_length(self, length: int, **where: Unpack[Where]) -> Fault:
+        """Claim that the answer has this length, which may be negative or huge."""
+        return self.rewrite(lambda frame: length.to_bytes(4, "big", signed=True) + frame[4:], **where)
+
+    def answer_twice(self, **where: Unpack[Where]) -> Fault:
+        """Send the answer two times."""
+        return self.rewrite(lambda frame: frame * 2, **where)
+
+    # ----- the life of a cluster
+
+    def move_leader(self, topic: str, partition: int, broker: int) -> None:
+        """Make another broker the leader, with a new leader epoch; -1 leaves the partition without one."""
+        self._cluster.move_leader(topic, partition, broker)
+
+    def move_coordinator(self, key: str, broker: int, *, loading: float = 0.0) -> None:
+        """Let another broker look after a group or a transactional id; it is loading for so many seconds first."""
+        self._cluster.move_coordinator(key, broker, loading)
+
+    def shrink_isr(self, topic: str, partition: int, *in_sync: int) -> None:
+        """Set the in-sync replicas; fewer than min.insync.replicas refuse writes with acks=all."""
+        self._cluster.partition(topic, partition).isr = in_sync
+
+    async def stop_broker(self, broker: int, *, reset: bool = True) -> None:
+        """A broker goes down: port closed, connections ended, its leaders moved to replicas where there are any."""
+        self._cluster.broker_down(broker)
+        await self._doors.close(broker)
+        self._doors.drop_connections(broker, reset=reset)
+
+    async def start_broker(self, broker: int, *, port: int | None = None) -> None:
+        """It comes back, at its old port unless another is given (0: any free one)."""
+        await self._doors.open(broker, self._cluster.node(broker).port if port is None else port)
+        self._cluster.broker_up(broker)
+
+    def hide_topic(self, topic: str, *, broker: int | None = None) -> None:
+        """Leave a topic out of the metadata that one broker, or all, give; it takes records as before."""
+        self._cluster.hidden.add((topic, broker))
+
+    def show_topic(self, topic: str, *, broker: int | None = None) -> None:
+        """Take `hide_topic` back."""
+        self._cluster.hidden.discard((topic, broker))
+
+    def truncate(self, topic: str, partition: int, end_offset: int) -> None:
+        """Lose acknowledged records, as an unclean leader election does; the leader epoch goes up."""
+        self._cluster.truncate(topic, partition, end_offset)
+
+    def delete_records(self, topic: str, partition: int, before_offset: int) -> None:
+        """Let retention take what is before an offset."""
+        self._cluster.partition(topic, partition).log.delete_before(before_offset)
+
+    def forget_producers(self, topic: str, partition: int, producer_id: int | None = None) -> None:
+        """Drop producer state, as expiry does."""
+        self._cluster.partition(topic, partition).log.producers.forget(producer_id)
+
+    # ----- all of them
+
+    def heal(self) -> None:
+        """Take all rules away; what they held goes on. Cluster life stays as it is."""
+        self._rules.heal_all()
+        self._cluster.changes.notify()
+
+    def _add(self, action: Action, where: Where) -> Fault:
+        api = where.get("api", "Produce")
+        target = Target(
+            None if api is None else key_of(api),
+            where.get("broker"),
+            where.get("topic"),
+            where.get("partition"),
+            where.get("client_id"),
+        )
+        fault = Fault(
+            target, action, where.get("skip", 0), where.get("times", 1), changes=self._cluster.changes
+        )
+        self._rules.add(fault)
+        return fault
+
+
+def _added(number: bytes, by: int) -> bytes:
+    return ((int.from_bytes(number, "big") + by) % 2**32).to_bytes(4, "big")

@@ -1,0 +1,267 @@
+"""What a fault is: which requests it is for, how often, and what then happens to them."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterable
+from types import TracebackType
+from typing import Any, Self, TypeVar
+
+import attrs
+
+from aioproducer.testing.broker.effects import Changes
+
+Subject = tuple[str, int | None]
+"""A topic that a request is about, and the partition if it names one."""
+
+
+@attrs.frozen
+class Asked:
+    """What a fault may look at in a request."""
+
+    broker: int
+    api_key: int
+    client_id: str | None = None
+    subjects: tuple[Subject, ...] | None = ()
+    """None: all topics."""
+
+
+@attrs.frozen
+class Target:
+    """Which requests a fault is for; what is None does not matter."""
+
+    api_key: int | None = None
+    broker: int | None = None
+    topic: str | None = None
+    partition: int | None = None
+    client_id: str | None = None
+
+    def covers(self, asked: Asked) -> bool:
+        """Is the request among them?"""
+        return (
+            self.api_key in (None, asked.api_key)
+            and self.broker in (None, asked.broker)
+            and self.client_id in (None, asked.client_id)
+            and (
+                self.topic is None
+                or asked.subjects is None
+                or any(self.names(*one) for one in asked.subjects)
+            )
+        )
+
+    def names(self, topic: str, partition: int | None) -> bool:
+        """Is it for this topic and partition?"""
+        return self.topic in (None, topic) and (partition is None or self.partition in (None, partition))
+
+
+@attrs.frozen
+class GiveError:
+    """Answer with an error; `append` says that the records are written all the same."""
+
+    code: int
+    append: bool = False
+    message: str | None = None
+    record_errors: tuple[tuple[int, str], ...] = ()
+
+
+@attrs.frozen
+class Hold:
+    """Wait until the fault is released, or so many seconds; `before` the request is handled or after."""
+
+    seconds: float | None
+    before: bool
+
+
+@attrs.frozen
+class HoldMarkers:
+    """Write the markers of the transaction that this request ends when the fault is released, or so many seconds later."""
+
+    seconds: float | None
+
+
+@attrs.frozen
+class Throttle:
+    """Say `throttle_time_ms`, and read nothing more from the connection for that time."""
+
+    milliseconds: int
+    mute: bool
+
+
+@attrs.frozen
+class DropAnswer:
+    """Do what is asked and say nothing."""
+
+
+@attrs.frozen
+class Silence:
+    """Read the request and do nothing at all."""
+
+
+@attrs.frozen
+class Cut:
+    """End the connection: before the request is handled, or after it, in place of the answer."""
+
+    before: bool
+    reset: bool
+
+
+@attrs.frozen
+class CutAnswer:
+    """Send so many bytes of the answer, its length included, and end the connection."""
+
+    at_byte: int
+    reset: bool
+
+
+@attrs.frozen
+class CutRequest:
+    """End the connection when so many bytes of the request came; it is never looked at."""
+
+    at_byte: int
+    reset: bool
+
+
+@attrs.frozen
+class EndWriting:
+    """Answer, then close the broker's own direction of the connection only."""
+
+
+@attrs.frozen
+class Alter:
+    """Change the answer before it is encoded."""
+
+    change: Callable[[Any], Any]
+
+
+@attrs.frozen
+class Rewrite:
+    """Change the bytes of the answer, its length included."""
+
+    change: Callable[[bytes], bytes]
+
+
+@attrs.frozen
+class StopReading:
+    """Leave what comes in the socket's buffers."""
+
+
+@attrs.frozen
+class HangUp:
+    """Accept a connection and close it."""
+
+    reset: bool
+
+
+Action = (
+    GiveError | Hold | Throttle | DropAnswer | Silence | Cut | CutAnswer | CutRequest | EndWriting | Alter | Rewrite
+    | StopReading | HangUp | HoldMarkers
+)  # fmt: skip
+A = TypeVar("A", bound=Action)
+
+
+@attrs.define(eq=False)
+class Fault:
+    """One fault in force: healed by hand, by its count, or at the end of a `with` block."""
+
+    target: Target
+    action: Action
+    skip: int = 0
+    times: int | None = 1
+    hits: int = 0
+    healed: bool = False
+    released: bool = False
+    _changes: Changes = attrs.field(factory=Changes, repr=False)
+    _waiting: list[asyncio.Future[None]] = attrs.field(factory=list, init=False, repr=False)
+
+    @property
+    def active(self) -> bool:
+        """Can it still happen?"""
+        return not self.healed and (self.times is None or self.hits < self.times)
+
+    def heal(self) -> None:
+        """Take the fault away; whoever it held goes on."""
+        self.healed = True
+        self.release()
+
+    def release(self) -> None:
+        """Let go those who are held, now and later; the fault is not counted as healed by that."""
+        self.released = True
+        self._changes.notify()
+
+    def is_released(self) -> bool:
+        """May who is held go on?"""
+        return self.released
+
+    async def reached(self, hits: int = 1) -> None:
+        """Wait until the fault has happened so many times."""
+        while self.hits < hits:
+            waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+            self._waiting.append(waiter)
+            await waiter
+
+    def strike(self) -> bool:
+        """A request that it is for is here: does it happen to this one?"""
+        if self.skip:
+            self.skip -= 1
+            return False
+        self.hits += 1
+        self._wake_waiting()
+        return True
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.heal()
+
+    def _wake_waiting(self) -> None:
+        waiting, self._waiting = self._waiting, []
+        for waiter in waiting:
+            if not waiter.done():
+                waiter.set_result(None)
+
+
+@attrs.frozen
+class Plan:
+    """The faults that happen to one request."""
+
+    faults: tuple[Fault, ...] = ()
+
+    def all_of(self, kind: type[A]) -> Iterable[A]:
+        """The actions of a kind, oldest first."""
+        return (fault.action for fault in self.faults if isinstance(fault.action, kind))
+
+    def first(self, kind: type[A]) -> A | None:
+        """The oldest action of a kind, or None."""
+        return next(iter(self.all_of(kind)), None)
+
+    def error(self, topic: str | None = None, partition: int | None = None) -> GiveError | None:
+        """The error to give, for the whole request or for one of its topics or partitions."""
+        for fault in self.faults:
+            if isinstance(fault.action, GiveError) and _is_for(fault.target, topic, partition):
+                return fault.action
+        return None
+
+    def marker_hold(self) -> tuple[Fault, HoldMarkers] | None:
+        """The fault that keeps markers back."""
+        for fault in self.faults:
+            if isinstance(fault.action, HoldMarkers):
+                return fault, fault.action
+        return None
+
+    def holds(self, *, before: bool) -> Iterable[tuple[Fault, Hold]]:
+        """The faults that hold the request back."""
+        for fault in self.faults:
+            if isinstance(fault.action, Hold) and fault.action.before is before:
+                yield fault, fault.action
+
+
+def _is_for(target: Target, topic: str | None, partition: int | None) -> bool:
+    if topic is None:
+        return target.topic is None
+    return target.topic in (None, topic) and target.partition in (None, partition)
+
+
+NO_FAULTS = Plan()

@@ -1,0 +1,223 @@
+"""The brokers' sockets: the only file of the embedded Kafka that knows transports."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import socket
+import struct
+from typing import Any, Final, cast
+
+import attrs
+
+from aioproducer.testing.broker.broker import Broker
+from aioproducer.testing.broker.conversation import Conversation
+from aioproducer.testing.broker.effects import Close, Effect, HalfClose, Write
+from aioproducer.testing.broker.rules import Asked, HangUp
+
+_RESET_ON_CLOSE: Final = struct.pack("ii", 1, 0)
+
+
+class BrokerProtocol(asyncio.Protocol):
+    """Does on a transport what a `Conversation` says."""
+
+    def __init__(self, broker: Broker, open_ones: dict[BrokerProtocol, None]) -> None:
+        self._broker = broker
+        self._open_ones = open_ones
+        self._conversation = Conversation(broker)
+        self._loop = asyncio.get_running_loop()
+        self._lost: asyncio.Future[None] = self._loop.create_future()
+        self._transport: asyncio.Transport
+        self._timer: asyncio.TimerHandle | None = None
+        self._woken = False
+        self._reading = True
+        self._writable = True
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """A client came."""
+        self._transport = cast("asyncio.Transport", transport)
+        self._open_ones[self] = None
+        self._broker.cluster.changes.subscribe(self._changed)
+        hang_up = self._broker.rules.before_request(Asked(self._broker.node.id, -1), HangUp)
+        if hang_up is not None:
+            self._end(reset=hang_up.reset)
+        self._follow()
+
+    def data_received(self, data: bytes) -> None:
+        """Bytes of requests came."""
+        self._do(self._conversation.receive(data))
+
+    def pause_writing(self) -> None:
+        """The client does not read: take no more requests."""
+        self._writable = False
+        self._follow()
+
+    def resume_writing(self) -> None:
+        """It reads again."""
+        self._writable = True
+        self._follow()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """The connection is over."""
+        self._open_ones.pop(self, None)
+        self._broker.cluster.changes.unsubscribe(self._changed)
+        self._stop_timer()
+        if not self._lost.done():
+            self._lost.set_result(None)
+
+    @property
+    def peer(self) -> Any:
+        """The client's address."""
+        return self._transport.get_extra_info("peername")
+
+    def drop(self, *, reset: bool) -> None:
+        """End the connection, whatever it is doing."""
+        self._end(reset=reset)
+
+    async def lost(self) -> None:
+        """Wait until the connection is over; what a client does not read is not waited for."""
+        if self._transport.get_write_buffer_size():
+            self._transport.abort()
+        await asyncio.shield(self._lost)
+
+    def _changed(self) -> None:
+        if not self._woken and not (self._reading and self._conversation.idles):
+            self._woken = True
+            self._loop.call_soon(self._wake)
+
+    def _wake(self) -> None:
+        self._woken = False
+        if not self._transport.is_closing():
+            self._do(self._conversation.wake())
+
+    def _do(self, effects: list[Effect]) -> None:
+        for effect in effects:
+            match effect:
+                case Write(data):
+                    self._transport.write(data)
+                case Close(reset):
+                    self._end(reset=reset)
+                case HalfClose():
+                    self._transport.write_eof()
+        self._follow()
+
+    def _follow(self) -> None:
+        """Set timer and reading as the conversation now needs them."""
+        self._stop_timer()
+        if self._transport.is_closing():
+            return
+        deadline = self._conversation.deadline
+        if deadline is not None:
+            delay = max(0.0, deadline - self._broker.cluster.clock())
+            self._timer = self._loop.call_later(delay, self._wake)
+        self._read(self._writable and self._conversation.reads)
+
+    def _read(self, wanted: bool) -> None:
+        if wanted is not self._reading:
+            self._reading = wanted
+            (self._transport.resume_reading if wanted else self._transport.pause_reading)()
+
+    def _stop_timer(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def _end(self, *, reset: bool) -> None:
+        if not reset:
+            self._transport.close()
+            return
+        raw = self._transport.get_extra_info("socket")
+        if raw is not None:
+            raw.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET_ON_CLOSE)
+        self._transport.abort()
+
+
+@attrs.define(eq=False)
+class Sockets:
+    """One listening socket for each broker that is up, and the connections they accepted."""
+
+    _brokers: dict[int, Broker]
+    _servers: dict[int, asyncio.Server] = attrs.field(factory=dict, init=False)
+    # The port of each broker, bound a second time and never listened at: nobody else gets it while the broker is down.
+    _kept_ports: dict[int, asyncio.Server] = attrs.field(factory=dict, init=False)
+    # In the order in which they came: a set would be gone through by address, and a seed would not replay that.
+    _connections: dict[int, dict[BrokerProtocol, None]] = attrs.field(init=False)
+
+    def __attrs_post_init__(self) -> None:
+        self._connections = {broker_id: {} for broker_id in self._brokers}
+
+    async def open(self, broker_id: int, port: int | None = None) -> None:
+        """Listen, at any free port unless one is given; opening twice changes nothing."""
+        if broker_id in self._servers:
+            return
+        broker, connections = self._brokers[broker_id], self._connections[broker_id]
+        loop = asyncio.get_running_loop()
+        # Two steps: cancelled while it starts to serve, asyncio would leave the socket open and tell nobody of it.
+        server = await loop.create_server(
+            lambda: BrokerProtocol(broker, connections),
+            broker.node.host,
+            port or 0,
+            backlog=1024,
+            start_serving=False,
+        )
+        self._servers[broker_id] = server
+        taken = server.sockets[0].getsockname()[1]
+        if taken != broker.node.port:
+            self._leave_port(broker_id)
+        broker.node.port = taken
+        await self._keep_port(broker_id)
+        await server.start_serving()
+
+    async def close(self, broker_id: int) -> None:
+        """Listen no more; what was accepted stays."""
+        server = self._servers.pop(broker_id, None)
+        if server is not None:
+            _accept_no_more(server)
+            # What was accepted in this turn gets its transport in the next one; from a server that is closed by then, it
+            # would get none, and nobody would close its socket.
+            await asyncio.sleep(0)
+            server.close()
+            # asyncio takes a listening socket out of its selector at once and closes it in the loop's next turn.
+            await asyncio.sleep(0)
+
+    async def _keep_port(self, broker_id: int) -> None:
+        """Bind the port of a broker once more, where the system lets two sockets have it, as Linux does before either listens."""
+        if broker_id in self._kept_ports:
+            return
+        node = self._brokers[broker_id].node
+        with contextlib.suppress(OSError):
+            self._kept_ports[broker_id] = await asyncio.get_running_loop().create_server(
+                asyncio.Protocol, node.host, node.port, start_serving=False
+            )
+
+    def _leave_port(self, broker_id: int) -> None:
+        kept = self._kept_ports.pop(broker_id, None)
+        if kept is not None:
+            kept.close()
+
+    def drop_connections(self, broker_id: int, *, reset: bool) -> None:
+        """End all connections of a broker."""
+        for connection in tuple(self._connections[broker_id]):
+            connection.drop(reset=reset)
+
+    def connections(self, broker_id: int) -> tuple[BrokerProtocol, ...]:
+        """The connections of a broker."""
+        return tuple(self._connections[broker_id])
+
+    async def close_all(self) -> None:
+        """Nothing is left afterwards: no socket, no timer."""
+        for broker_id in self._brokers:
+            await self.close(broker_id)
+            self._leave_port(broker_id)
+            self.drop_connections(broker_id, reset=False)
+        for connections in self._connections.values():
+            for connection in tuple(connections):
+                await connection.lost()
+
+
+def _accept_no_more(server: asyncio.Server) -> None:
+    loop = asyncio.get_running_loop()
+    for listening in server.sockets:
+        # Loops without readers (Windows) have not got the gap between accepting and making a transport either.
+        with contextlib.suppress(NotImplementedError):
+            loop.remove_reader(listening.fileno())

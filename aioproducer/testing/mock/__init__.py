@@ -1,0 +1,1 @@
+"""The mock of a producer, which needs no broker."""

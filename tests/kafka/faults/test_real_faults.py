@@ -1,0 +1,234 @@
+"""Three nodes of a real Kafka are killed, paused, stopped and robbed of their leaders while 40 tasks send.
+
+Two producers suffer the same faults: a patient one, of which every record must be acknowledged, and a hasty one whose
+deadlines pass during the longer faults. All that was sent is read back by a foreign client and judged. Once in
+`make test`; ten times, and with pauses of up to 45 seconds, with `AIOPRODUCER_EFFORT=proof`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Callable, Iterator
+from typing import Final
+
+import pytest
+
+from aioproducer import Outcome
+from tests.effort import PROOF
+from tests.kafka.faults.gate import Gate
+from tests.kafka.faults.load import PARTITIONS, Load
+from tests.kafka.faults.report import Report
+from tests.kafka.faults.run import REQUEST_TIMEOUT, Run
+from tests.seeds import seed_of
+from tools.kafka_cluster import KafkaCluster
+
+ROUNDS: Final = range(10 if PROOF else 1)
+NODES: Final = (1, 2, 3)
+_SEED: Final = seed_of(__name__)
+
+pytestmark = [pytest.mark.kafka, pytest.mark.timeout(600)]
+rounds = pytest.mark.parametrize("round_", ROUNDS)
+
+Start = Callable[..., Run]
+Place = tuple[Load, int]
+"""A partition of one of the two topics."""
+
+
+@pytest.fixture(scope="module")
+def report(request: pytest.FixtureRequest) -> Iterator[Report]:
+    """What all runs together have shown; printed when the last has ended."""
+    report = Report(_SEED)
+    yield report
+    capture = request.config.pluginmanager.get_plugin("capturemanager")
+    assert capture is not None
+    with capture.global_and_fixture_disabled():
+        print(f"\nfaults on a real Kafka of three nodes:\n{report.write()}")
+
+
+@pytest.fixture
+def run(faulty_nodes: KafkaCluster, report: Report) -> Start:
+    """Begins a run by its name, and its round's number."""
+    return lambda name, round_, **options: Run(
+        faulty_nodes, f"{name}-{round_}", _SEED + round_, report, **options
+    )
+
+
+@rounds
+async def test_d01_leaders_killed_with_five_requests_in_flight(
+    run: Start, round_: int, report: Report
+) -> None:
+    """D01: SIGKILL and a restart: nothing lost, doubled or out of order; acked in 3 s, and at least 60 % of the speed."""
+    async with run("D01", round_) as faults:
+        for victim in faults.rng.sample(NODES, 3 if PROOF else 1):
+            normal = await _full_speed(faults)
+            await faults.kill_in_full_flight(victim)
+            await faults.recovered("SIGKILL, others take over")
+            reduced = await _full_speed(faults)
+            faults.restart(victim)
+            await faults.recovered("SIGKILL, back again")
+            await faults.until_whole()
+            report.rates[f"round {round_}, node {victim} down"] = round(reduced / normal, 3)
+            assert reduced >= 0.6 * normal, (reduced, normal)
+    faults.check()
+
+
+@rounds
+async def test_d02_a_clean_stop_and_leader_moves_fail_nothing(run: Start, round_: int) -> None:
+    """D02: while leaders are moved and a node is shut down by its operator, not one record fails."""
+    async with run("D02", round_) as faults:
+        moved = 0
+        for _ in range(4):
+            moved += await faults.move_leaders()
+            await faults.recovered("leader moves")
+        victim = faults.rng.choice(NODES)
+        await faults.stop(victim)
+        await faults.recovered("clean stop")
+        faults.restart(victim)
+        assert moved > 0
+    faults.check()
+    faults.check_hasty_too()
+
+
+@rounds
+async def test_d03_a_rolling_restart_fails_nothing(run: Start, round_: int) -> None:
+    """D03: all nodes are stopped cleanly and started again, one after the other, and not one record fails."""
+    async with run("D03", round_) as faults:
+        for node in NODES:
+            await faults.stop(node)
+            faults.restart(node)
+            await faults.recovered("rolling restart")
+            await faults.until_whole()
+    faults.check()
+    faults.check_hasty_too()
+
+
+@rounds
+async def test_d04_two_of_three_nodes_paused_beyond_the_deadlines(run: Start, round_: int) -> None:
+    """D04: SIGSTOP of two nodes (librdkafka 4134), longer than the hasty deadlines: UNKNOWN only beyond them."""
+    async with run("D04", round_) as faults:
+        for seconds in (45.0, 3.0, 45.0) if PROOF else (12.0,):
+            await faults.pause(seconds, *faults.rng.sample(NODES, 2))
+            await faults.recovered(f"SIGSTOP of two for {seconds:g} s", REQUEST_TIMEOUT)
+    faults.check()
+    assert set(faults.hasty.outcomes) > {Outcome.ACKED}, "the pauses were not longer than the deadlines"
+
+
+@rounds
+async def test_d04_one_node_paused_beyond_the_request_timeout(run: Start, round_: int) -> None:
+    """D04: SIGSTOP of one node: others lead while its requests still wait for an answer, which comes late."""
+    async with run("D04-one", round_) as faults:
+        victim = faults.rng.choice(NODES)
+        pause = asyncio.create_task(faults.pause(faults.rng.uniform(5, 8) * (4 if PROOF else 1), victim))
+        await faults.until(lambda: faults.kafka.node(victim).paused)
+        await faults.recovered("SIGSTOP of one, others take over", REQUEST_TIMEOUT)
+        await pause
+        await faults.recovered("SIGSTOP of one, back again", REQUEST_TIMEOUT)
+    faults.check()
+
+
+@rounds
+async def test_d11_too_few_in_sync_copies_for_a_while(run: Start, round_: int) -> None:
+    """D11: with a node gone, partitions that want three copies in sync refuse; then they heal by themselves."""
+    async with run("D11", round_, min_in_sync=3) as faults:
+        victim = faults.rng.choice(NODES)
+        faults.kill(victim)
+        acked = sum(faults.patient.acked.values())
+        await faults.until(lambda: faults.patient.producer.stats().waiting_calls)
+        faults.restart(victim)
+        await faults.recovered("in-sync copies below their minimum")
+        assert sum(faults.patient.acked.values()) > acked
+    faults.check()
+
+
+@rounds
+async def test_d13_all_nodes_gone_and_back(run: Start, round_: int) -> None:
+    """D13: with no broker left, records end at their deadlines; once they are back, sending works again."""
+    async with run("D13", round_) as faults:
+        faults.kill(*NODES)
+        failed = faults.hasty.outcomes
+        await faults.until(lambda: failed.total() > failed[Outcome.ACKED])
+        faults.restart(*NODES)
+        await faults.recovered("all nodes killed and restarted")
+    faults.check()
+
+
+@rounds
+async def test_d14_a_network_partition_between_us_and_one_broker(
+    run: Start, round_: int, faulty_nodes: KafkaCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """D14: partitions of the other brokers lose at most a tenth of their throughput while one cannot be reached."""
+    cut_off = random.Random(_SEED + round_).choice(NODES)
+    async with Gate(faulty_nodes.node(cut_off).ports.broker) as gate:
+        gate.stand_in(monkeypatch)
+        async with run("D14", round_, roaming=False) as faults:
+            live = await _led_by_others(faults, cut_off)
+            normal = await _rate(live, 4.0)
+            gate.shut()
+            await _full_speed(faults)  # what cannot be sent takes all the memory that it may have
+            dark = await _rate(live, 2 * REQUEST_TIMEOUT)
+            gate.open()
+            await faults.noticed("network partition", REQUEST_TIMEOUT)
+            assert dark >= 0.9 * normal, (dark, normal)
+        faults.check()
+
+
+async def _led_by_others(faults: Run, node_id: int) -> list[Place]:
+    """The partitions of both topics that another node leads."""
+    places = []
+    for load in faults.loads:
+        leaders = await asyncio.to_thread(faults.kafka.leaders, load.plan.topic)
+        places += [(load, index) for index, leader in enumerate(leaders) if leader != node_id]
+    return places
+
+
+async def _full_speed(faults: Run) -> float:
+    """Records acknowledged in a second without a pace: the best of three looks, as the machine has other work too."""
+    everywhere = [(load, index) for load in faults.loads for index in range(PARTITIONS)]
+    faults.flood(True)
+    looks = [await _rate(everywhere, 1.5) for _ in range(3)]
+    faults.flood(False)
+    return max(looks)
+
+
+async def _rate(places: list[Place], seconds: float) -> float:
+    """Records of these partitions acknowledged in a second, measured over so many."""
+    loop = asyncio.get_running_loop()
+    before, began = _acked(places), loop.time()
+    # How long the rate is measured.
+    await asyncio.sleep(seconds)
+    return (_acked(places) - before) / (loop.time() - began)
+
+
+def _acked(places: list[Place]) -> int:
+    return sum(load.acked[index] for load, index in places)
+
+
+@rounds
+async def test_faults_drawn_from_a_seed(run: Start, round_: int) -> None:
+    """Kills, pauses, clean stops and leader moves in an order that nobody chose: the promise holds."""
+    async with run("drawn", round_) as faults:
+        for _ in range(12 if PROOF else 1):
+            await _some_fault(faults)
+    faults.check()
+
+
+async def _some_fault(faults: Run) -> None:
+    rng = faults.rng
+    victim = rng.choice(NODES)
+    match rng.choice(["kill", "kill", "pause", "pause two", "stop", "move"]):
+        case "kill":
+            await faults.kill_in_full_flight(victim)
+            await faults.recovered("SIGKILL, others take over")
+            faults.restart(victim)
+        case "pause":
+            await faults.pause(rng.uniform(3, 45 if PROOF else 6), victim)
+        case "pause two":
+            await faults.pause(rng.uniform(3, 45 if PROOF else 6), *rng.sample(NODES, 2))
+        case "stop":
+            await faults.stop(victim)
+            faults.restart(victim)
+        case _:
+            await faults.move_leaders()
+    await faults.recovered("drawn from the seed", REQUEST_TIMEOUT)
+    await faults.until_whole()

@@ -1,0 +1,118 @@
+"""The mutants of metadata: brokers that lag behind are believed."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from tests.mutants.mutant import Kind
+
+_METADATA: Final = "tests/state/cluster/test_metadata.py"
+
+_mutant = Kind("metadata")
+
+METADATA: Final = (
+    _mutant(
+        "leader-epoch-goes-back",
+        "_state/cluster/topic_reading.py",
+        "if 0 <= epoch < self._epochs[index]:",
+        "if False:",
+        "A broker that lags behind brings the old leader back (KIP-320).",
+        _METADATA,
+    ),
+    _mutant(
+        "older-hint-is-believed",
+        "_state/cluster/metadata.py",
+        "        if leader_epoch <= before.leader_epoch:",
+        "        if leader_epoch < -1:",
+        "A leader hint (KIP-951) that waited for an answer wins over it, though it is older.",
+        "tests/state/cluster/test_late_hints.py",
+    ),
+    _mutant(
+        "older-hint-changes-an-address",
+        "_state/cluster/metadata.py",
+        "        if leader_epoch <= known.partitions.leader_epochs[partition]:",
+        "        if leader_epoch < -1:",
+        "A leader hint of an older epoch replaces the address of a broker.",
+        _METADATA,
+    ),
+    _mutant(
+        "hint-about-a-deleted-topic",
+        "_state/cluster/metadata.py",
+        "        if is_recreated(known, topic_id):",
+        "        if False:",
+        "A leader hint about a topic that was made anew since then keeps all records from the leaders of the present one.",
+        "tests/state/cluster/test_late_hints.py",
+    ),
+    _mutant(
+        "epoch-of-a-former-topic",
+        "_state/cluster/metadata.py",
+        "trusted = not interest.may_lower_epochs(now)",
+        "trusted = not interest.vanished",
+        "A topic that was made anew, on a cluster without topic ids, gets no record (KAFKA-12257).",
+        _METADATA,
+    ),
+    _mutant(
+        "older-epochs-though-the-id-is-the-same",
+        "_state/cluster/topic_reading.py",
+        "            if self.topic_id == NO_TOPIC_ID:\n                self.names_others |=",
+        "            if True:\n                self.names_others |=",
+        "Brokers that lag behind for three seconds bring the old leader of a topic with an id back.",
+        _METADATA,
+    ),
+    _mutant(
+        "older-epochs-though-the-leader-is-well",
+        "_state/cluster/questions.py",
+        "elif self.leader_failed and self.others_lead_since is None:",
+        "elif self.others_lead_since is None:",
+        "A broker that lags behind for three seconds brings the old leader back.",
+        _METADATA,
+    ),
+    _mutant(
+        "dead-leader-of-a-former-topic",
+        "_net/runtime/engine.py",
+        "        self.view.broker_failed(node_id)",
+        "        pass",
+        "A topic that was made anew gets no record while the leader of the former one is down.",
+        "tests/simulation/lives/test_leaders_of_former_topics.py",
+    ),
+    _mutant(
+        "hint-lost-under-a-question",
+        "_state/cluster/metadata.py",
+        "            self._hints.append((topic, partition, leader_id, leader_epoch))",
+        "            pass",
+        "An answer that was under way undoes a newer leader hint.",
+        _METADATA,
+    ),
+    _mutant(
+        "deleted-topic-comes-back",
+        "_state/cluster/metadata.py",
+        "elif interest.rejects(answer.topic_id, now):",
+        "elif False:",
+        "A broker that lags behind brings a deleted topic's id back.",
+        _METADATA,
+    ),
+    _mutant(
+        "leader-that-nobody-knows",
+        "_state/cluster/topic_reading.py",
+        "if leader >= 0 and leader not in self._brokers:",
+        "if False:",
+        "A leader that is not among the brokers is taken over, and its records wait for an address that never comes.",
+        _METADATA,
+    ),
+    _mutant(
+        "partition-listed-twice",
+        "_state/cluster/topic_reading.py",
+        "        elif self._listed[index]:",
+        "        elif False:",
+        "A partition that is listed twice in one answer has the leader that came last.",
+        _METADATA,
+    ),
+    _mutant(
+        "broker-looked-for-where-it-was",
+        "_net/producing/sender.py",
+        "self.link.moved = (node.host, node.port) != self.link.address",
+        "pass",
+        "A broker has moved to another address, and its records go to whoever is at the old one now (D12).",
+        "tests/scenarios/test_d_cluster.py::test_d12_two_brokers_swap_their_addresses",
+    ),
+)

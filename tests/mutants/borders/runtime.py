@@ -1,0 +1,79 @@
+"""The mutants of the program around a producer: forks, threads, loops, and what a closed producer leaves behind."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from tests.mutants.mutant import Kind
+
+_NO_TIMERS: Final = "tests/net/runtime/test_no_timers.py"
+_WHO_MAY_SEND: Final = "tests/core/test_who_may_send.py"
+
+_mutant = Kind("runtime")
+
+RUNTIME: Final = (
+    _mutant(
+        "forked-child-may-send",
+        "producer.py",
+        "os.register_at_fork(after_in_child=_core.forked) if hasattr",
+        "os.register_at_fork(after_in_child=bool) if hasattr",
+        "A forked child sends over its parent's connections.",
+        "tests/runtime/processes/test_forks.py::test_f09_every_use_in_a_forked_child",
+    ),
+    _mutant(
+        "other-thread-may-send",
+        "_core/accept.pyx",
+        "return (self._accepting and PyThread_get_thread_ident() == self._thread",
+        "return (self._accepting",
+        "A send from another thread changes queues while the loop does.",
+        _WHO_MAY_SEND,
+    ),
+    _mutant(
+        "other-loop-may-send",
+        "_core/accept.pyx",
+        "            if not self._in_its_loop():",
+        "            if False:",
+        "A send from another loop of the thread is accepted, and wakes the wrong loop.",
+        _WHO_MAY_SEND,
+    ),
+    _mutant(
+        "sends-starve-the-loop",
+        "_core/accept.pyx",
+        "return now - self._turn >= TURN and self._must_yield(now)",
+        "return False",
+        "A loop of accepted sends never lets another task run.",
+        "tests/api/sending/test_fairness.py::test_a_loop_of_sends_lets_others_run",
+    ),
+    _mutant(
+        "ten-thousand-are-woken-at-once",
+        "_core/records_waiting.pxi",
+        "    AT_ONCE = 256",
+        "    AT_ONCE = 1000000",
+        "All who wait for one batch are woken in one turn, and nobody else has one meanwhile.",
+        "tests/core/test_delivery.py::test_many_are_woken_in_slices_and_in_order",
+    ),
+    _mutant(
+        "timer-left-after-close",
+        "_net/runtime/engine.py",
+        "        self.wakeup.silence()",
+        "        pass",
+        "A closed producer leaves a timer in the loop.",
+        _NO_TIMERS,
+    ),
+    _mutant(
+        "connections-left-after-close",
+        "_net/runtime/engine.py",
+        "            sender.close()",
+        "            pass",
+        "A closed producer leaves its sockets open.",
+        "tests/net/runtime/test_closing.py::test_many_producers_leave_nothing",
+    ),
+    _mutant(
+        "alarm-of-a-closed-connection-left",
+        "_net/connecting/connection.py",
+        "        self._alarm.stop()",
+        "        pass",
+        "A connection that has ended leaves its timer in the loop.",
+        _NO_TIMERS,
+    ),
+)

@@ -1,0 +1,125 @@
+"""The mutants of bytes: batches, frames and keys that are written or read wrongly."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from tests.mutants.mutant import Kind
+
+_KEYED_SENDS: Final = "tests/golden/test_keyed_sends.py"
+_RECORDS: Final = "tests/core/test_records.py"
+_REWRITING: Final = "tests/state/batching/test_rewriting.py"
+
+_mutant = Kind("wire")
+
+WIRE: Final = (
+    _mutant(
+        "buffer-reused-while-in-flight",
+        "_core/records.pyx",
+        "        if octets.exports:\n",
+        "        if octets.exports < 0:\n",
+        "The bytes of a batch are stamped anew while a transport still refers to them (CVE-2026-35554, KAFKA-19012).",
+        f"{_RECORDS}::test_stamping_again_moves_away_from_lent_bytes",
+    ),
+    _mutant(
+        "buffer-moves-while-in-flight",
+        "_core/records_octets.pxi",
+        "        if self.exports:\n",
+        "        if self.exports < 0:\n",
+        "The memory of a batch is moved while somebody refers to it.",
+        f"{_RECORDS}::test_lent_bytes_do_not_grow",
+    ),
+    _mutant(
+        "checksum-before-the-sequence",
+        "_core/records.pyx",
+        "        put_int(data + 53, base_sequence, 4)\n"
+        "        put_int(data + 57, self.record_count, 4)\n"
+        "        put_int(data + 17, <unsigned int>checksum(self.view()[CRC_START:]), 4)\n",
+        "        put_int(data + 17, <unsigned int>checksum(self.view()[CRC_START:]), 4)\n"
+        "        put_int(data + 53, base_sequence, 4)\n"
+        "        put_int(data + 57, self.record_count, 4)\n",
+        "The checksum is computed before the sequence number is written.",
+        _RECORDS,
+    ),
+    _mutant(
+        "split-loses-headers",
+        "_state/batching/rewriting.py",
+        "child.append(key, value, headers, timestamp,",
+        "child.append(key, value, None, timestamp,",
+        "Records whose batch is split lose their headers.",
+        _REWRITING,
+    ),
+    _mutant(
+        "split-loses-timestamps",
+        "_state/batching/rewriting.py",
+        "child.append(key, value, headers, timestamp,",
+        "child.append(key, value, headers, batch.max_timestamp,",
+        "Records whose batch is split all get the time of its last (aiokafka rebinds a timestamp in a loop).",
+        _REWRITING,
+    ),
+    _mutant(
+        "split-turns-headers-round",
+        "_core/records_encoding.pxi",
+        "        pairs.append((name, take_bytes(data, at)))",
+        "        pairs.insert(0, (name, take_bytes(data, at)))",
+        "Records whose batch is split have their headers in another order.",
+        _RECORDS,
+    ),
+    _mutant(
+        "frame-length-unchecked",
+        "_wire/frames.py",
+        "if not _SHORTEST <= length <= self.limit:",
+        "if length < _SHORTEST:",
+        "The length that a peer announces is allocated as it is (CVE-2026-111108 and its kind).",
+        "tests/connection/test_frames.py::test_bad_length_is_told_the_same_wherever_the_stream_is_cut",
+    ),
+    _mutant(
+        "correlation-id-unchecked",
+        "_net/connecting/connection.py",
+        "        if waiting and waiting[0].correlation_id == correlation_id:",
+        "        if waiting:",
+        "Each answer is taken for that of the oldest request, whatever its id says.",
+        "tests/connection/test_pairing.py::test_wrong_correlation_id_ends_the_connection",
+    ),
+    _mutant(
+        "half-close-ignored",
+        "_net/connecting/connection.py",
+        "        self._end(self._unavailable(self._how_it_left()))\n        return False",
+        "        return True",
+        "A peer that closes its side is waited for until the request times out.",
+        "tests/connection/test_dialing.py::test_broker_that_hangs_up_is_told_apart",
+    ),
+    _mutant(
+        "sent-before-it-is-compressed",
+        "_state/batching/accumulator.py",
+        "        if batch.sealing or (",
+        "        if (",
+        "A batch leaves while a thread compresses it.",
+        "tests/net/producing/test_compressing.py::test_small_and_large_batches_keep_their_order",
+    ),
+    _mutant(
+        "key-hash-with-its-sign",
+        "_core/accept.pyx",
+        "(murmur2_of(key.data, key.size) & 0x7fffffff) % <unsigned int>len(",
+        "murmur2_of(key.data, key.size) % <unsigned int>len(",
+        "Keys with a negative murmur2 go to other partitions than with the Java client.",
+        _KEYED_SENDS,
+    ),
+    _mutant(
+        "empty-key-taken-for-none",
+        "_core/accept.pyx",
+        "if key.size >= 0 and not topic.ignore_keys:",
+        "if key.size > 0 and not topic.ignore_keys:",
+        "An empty key is taken for none (librdkafka's consistent_random does so).",
+        _KEYED_SENDS,
+    ),
+    _mutant(
+        "hash-of-what-is-decoded-is-always-zero",
+        "_core/messages.h",
+        "    made->ob_hash = -1;",
+        "    made->ob_hash = 0;",
+        "Tuples that the codec makes have the hash 0: sets and dictionaries do not find what is equal to them.",
+        "tests/wire/test_codec.py::test_what_is_decoded_has_the_hash_of_what_it_equals",
+        since="3.14",
+    ),
+)

@@ -1,0 +1,62 @@
+"""Mutants of what has to end: whatever came and went is kept for ever."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from tests.mutants.mutant import Kind
+
+_EVERYTHING_ENDS: Final = "tests/simulation/lives/test_everything_ends.py"
+
+_mutant = Kind("memory")
+
+ENDS: Final = (
+    _mutant(
+        "compression-ratios-kept-for-ever",
+        "_state/batching/accumulator.py",
+        "            self.ratios.forget(name)\n",
+        "",
+        "What is known of the compression of a topic is kept when the topic is not used any more.",
+        _EVERYTHING_ENDS,
+    ),
+    _mutant(
+        "brokers-kept-for-ever",
+        "_net/runtime/timekeeper.py",
+        "                engine.forget_unused(now)\n",
+        "",
+        "Each broker that was ever met keeps a task and a share of the memory, though it has left the cluster.",
+        _EVERYTHING_ENDS,
+    ),
+    _mutant(
+        "addresses-kept-for-ever",
+        "_net/connecting/addresses.py",
+        "                del self._known[place]\n",
+        "                pass\n",
+        "Each address that was ever called is remembered.",
+        _EVERYTHING_ENDS,
+    ),
+    _mutant(
+        "former-brokers-kept-for-ever",
+        "_state/cluster/metadata.py",
+        "            past = [(id_, node) for id_, node in past if id_ in leading]\n",
+        "",
+        "Brokers that the metadata leaves out and that lead nothing are kept.",
+        _EVERYTHING_ENDS,
+    ),
+    _mutant(
+        "losses-of-each-topic-kept-for-ever",
+        "_state/delivery/tally.py",
+        "        self.losses_by_topic[listed(topic, self.losses_by_topic)] += count",
+        "        self.losses_by_topic[topic] += count",
+        "Each topic that ever lost a record is counted by its name.",
+        "tests/state/delivery/test_tally.py",
+    ),
+    _mutant(
+        "former-brokers-count-as-alive",
+        "_state/batching/accumulator.py",
+        "        del self.nodes[node_id]\n        self.share_memory(self.dead - {node_id})",
+        "        del self.nodes[node_id]",
+        "A broker that has left the cluster counts as one that answers: those that do not may only hold half of the memory.",
+        "tests/state/batching/test_accumulator.py",
+    ),
+)

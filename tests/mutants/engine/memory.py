@@ -1,0 +1,79 @@
+"""The mutants of memory that fails: what was counted before it was there, and records that were refused and written."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from tests.mutants.mutant import Kind
+
+_STARVATION: Final = "tests/runtime/starvation/test_starvation.py"
+
+_mutant = Kind("memory")
+
+MEMORY: Final = (
+    _mutant(
+        "marks-counted-before-they-are-there",
+        "_core/records.pyx",
+        "            capacity = max(2, self._mark_capacity * 2)\n",
+        "            capacity = self._mark_capacity = max(2, self._mark_capacity * 2)\n",
+        "The block of marks could not grow, and the next ones are written behind its end.",
+        _STARVATION,
+    ),
+    _mutant(
+        "places-looked-at-before-they-are-there",
+        "_core/delivery_many.pxi",
+        "        self._loop = loop\n        self._batches = []\n",
+        "        self._loop = loop\n        self.total = total\n        self._batches = []\n",
+        "A bulk send without memory for its places reads them while it is dropped.",
+        _STARVATION,
+    ),
+    _mutant(
+        "refused-and-written",
+        "_core/accept.pyx",
+        "            fill(delivery, self._chosen.open, k.size, v.size, stamp)\n            return True\n",
+        "            Delivery.__new__(Delivery)\n"
+        "            fill(delivery, self._chosen.open, k.size, v.size, stamp)\n            return True\n",
+        "The record is in its batch when there is no memory for its delivery: the caller is told MemoryError, and it is written.",
+        _STARVATION,
+    ),
+    _mutant(
+        "refused-and-in-the-line",
+        "_state/admission/lines.py",
+        "            self.refuse(call, without_memory(call.topic, error))\n            self.advance(call.topic, now)\n",
+        "            raise error\n",
+        "A call that joins a line finds no memory: it is told so and keeps its place, and those behind it wait.",
+        _STARVATION,
+    ),
+    _mutant(
+        "alarm-that-is-not-there",
+        "_net/timers/wakeup.py",
+        "            timer = self._loop.call_at(deadline, self._due)\n            if self._at <= deadline:\n",
+        "            self._at = deadline\n            timer = self._loop.call_at(deadline, self._due)\n            if self._at < deadline:\n",
+        "Without memory for a timer the next alarms are taken for later than it, and the task never wakes.",
+        "tests/net/timers/test_wakeup.py",
+    ),
+    _mutant(
+        "deadline-forgotten-without-memory",
+        "_state/batching/accumulator.py",
+        "        except OUT_OF_MEMORY:\n            self.unwatched = True\n",
+        "        except OUT_OF_MEMORY:\n            self.unwatched = False\n",
+        "A record whose own deadline found no memory is waited for until the common one.",
+        "tests/state/batching/test_own_deadlines.py",
+    ),
+    _mutant(
+        "place-without-memory-for-it",
+        "_core/delivery_many.pxi",
+        "        self._batches.append(None)\n        self._has_room = True\n",
+        "        self._batches.append(None)\n        self._batches.pop()\n",
+        "A record of a bulk send is appended and finds no place in its list: it is refused, and written.",
+        _STARVATION,
+    ),
+    _mutant(
+        "batch-without-a-record",
+        "_core/accept.pyx",
+        "                partition.unroll()\n                raise\n",
+        "                raise\n",
+        "A batch is opened, its first record finds no memory, and the empty batch is sent.",
+        "tests/state/batching/test_opening.py",
+    ),
+)

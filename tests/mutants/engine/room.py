@@ -1,0 +1,153 @@
+"""The mutants of buffer_memory: room that is not counted, not given back, or taken by one from all."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from tests.mutants.mutant import Kind
+
+_ACCUMULATOR: Final = "tests/state/batching/test_accumulator.py"
+_ADMISSION: Final = "tests/state/admission/test_admission.py"
+_SETTLEMENT: Final = "tests/state/delivery/test_settlement.py"
+_TOPIC_LIMITS: Final = "tests/state/admission/test_topic_limits.py"
+
+_mutant = Kind("memory")
+
+ROOM: Final = (
+    _mutant(
+        "memory-not-given-back",
+        "_state/batching/accumulator.py",
+        "batch.lane.release(charged)",
+        "batch.lane.release(charged // 2)",
+        "Memory leaks with each batch until no send is accepted any more.",
+        _SETTLEMENT,
+    ),
+    _mutant(
+        "parts-of-a-split-are-not-charged",
+        "_state/batching/accumulator.py",
+        "heir.charged = min(heir.size, charged)",
+        "heir.charged = 0",
+        "What a split batch holds is given back while its parts hold it still.",
+        "tests/state/admission/test_split_memory.py",
+    ),
+    _mutant(
+        "moved-batch-is-charged-to-nobody",
+        "_state/batching/accumulator.py",
+        "        lane.charge(batch.charged)",
+        "        pass",
+        "A partition moves to another broker, and what it holds is no longer counted.",
+        _ACCUMULATOR,
+    ),
+    _mutant(
+        "nobody-told-of-free-memory",
+        "_state/delivery/settlement.py",
+        "        self.accumulator.retire(batch)\n        self.on_room(batch.lane)",
+        "        self.accumulator.retire(batch)",
+        "Memory comes back and whoever waits for it is not woken.",
+        _SETTLEMENT,
+    ),
+    _mutant(
+        "wake-up-lost-on-cancel",
+        "_state/admission/lines.py",
+        "if lane is not None or held:",
+        "if held:",
+        "The first of the line is cancelled when there is room for the second, and nobody wakes that one (as asyncio.Semaphore once did).",
+        _ADMISSION,
+    ),
+    _mutant(
+        "cancelled-waiter-keeps-its-memory",
+        "_state/admission/lines.py",
+        "        self.waiting -= 1\n        self._let_go(call)",
+        "        self.waiting -= 1",
+        "A queued record that is withdrawn keeps what it held.",
+        _ADMISSION,
+    ),
+    _mutant(
+        "ended-call-blocks-its-line",
+        "_state/admission/lines.py",
+        "while self.calls and self.calls[0].ended:",
+        "while self.calls and False:",
+        "A cancelled call stays the first of its line and is appended, or holds up all behind it.",
+        _ADMISSION,
+    ),
+    _mutant(
+        "topic-limit-not-charged",
+        "_state/batching/accumulator.py",
+        "if topic not in self.topic_budgets:",
+        "if True:",
+        "topic_buffer_limits is read and never charged.",
+        _TOPIC_LIMITS,
+    ),
+    _mutant(
+        "topic-limit-not-counted-in-the-whole",
+        "_core/accept_places.pxi",
+        "            self._whole.add(size, self._stuck)",
+        "            pass",
+        "Records of a topic with a limit of its own do not count in buffer_memory.",
+        _TOPIC_LIMITS,
+    ),
+    _mutant(
+        "dead-broker-may-take-all-memory",
+        "_state/batching/accumulator.py",
+        "budget.stuck_limit = budget.capacity if all_slow else budget.capacity // 2",
+        "budget.stuck_limit = budget.capacity",
+        "Records for one broker that is down fill the memory, and all topics stand still.",
+        _ACCUMULATOR,
+    ),
+    _mutant(
+        "a-frozen-broker-takes-all-memory",
+        "_state/batching/accumulator.py",
+        "budget.kept = budget.capacity // 8 if brokers > 1 else 0",
+        "budget.kept = 0",
+        "A broker that froze a moment ago takes all of the memory before its silence is noticed, and the others starve until its records expire.",
+        _ADMISSION,
+    ),
+    _mutant(
+        "what-came-later-lingers-before-waiters",
+        "_state/admission/lines.py",
+        "                self._hurry_for(lane, HOWEVER_LATE)\n                return\n",
+        "                return\n",
+        "A call waits for memory while batches that were opened after it linger on their way to other brokers.",
+        "tests/state/admission/test_hurried_waiting.py",
+    ),
+    _mutant(
+        "waiters-do-not-hurry-half-full-batches",
+        "_state/admission/lines.py",
+        "if lane.waiting == 1:",
+        "if False:",
+        "Calls wait for memory that half-full batches hold for the length of their linger.",
+        "tests/state/admission/test_hurried_waiting.py",
+    ),
+    _mutant(
+        "too-large-a-request",
+        "_state/batching/accumulator.py",
+        "if batch is not None and taken and size + batch.size > self.limits.max_request_size:",
+        "if batch is not None and taken and size < 0:",
+        "One request takes all ready batches, however large that makes it, and the broker closes the connection.",
+        _ACCUMULATOR,
+    ),
+    _mutant(
+        "too-large-a-batch-never-leaves",
+        "_state/batching/accumulator.py",
+        "if batch is not None and taken and size + batch.size > self.limits.max_request_size:",
+        "if batch is not None and size + batch.size > self.limits.max_request_size:",
+        "A batch above max_request_size is not even sent alone, and holds up its broker for ever.",
+        _ACCUMULATOR,
+    ),
+    _mutant(
+        "errors-chain-without-end",
+        "_net/runtime/engine.py",
+        "return root_of(self.present_trouble if sender is None else sender.trouble)",
+        "return self.last_error",
+        "Each expired record has the error of the one before as its cause: a list of errors without a bound.",
+        "tests/proxy/test_silence.py::test_a04_errors_do_not_refer_to_each_other",
+    ),
+    _mutant(
+        "room-of-a-limited-topic-is-not-noticed",
+        "_state/batching/accumulator.py",
+        "        used = self.budget.used\n        self.is_draining = True\n",
+        "        used = 0\n        self.is_draining = True\n",
+        "What is withdrawn from a batch makes room when that leaves, and nobody who waits is served before the answer.",
+        "tests/state/admission/test_topic_limits.py",
+    ),
+)

@@ -1,0 +1,128 @@
+"""The mutants of time: limits that are not kept, pauses that are too short, clocks that are confused."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from tests.mutants.mutant import Kind
+
+_BROKERS_DOWN: Final = "tests/net/cluster/test_brokers_down.py"
+_SETTLEMENT: Final = "tests/state/delivery/test_settlement.py"
+_TIME_LIMITS: Final = "tests/connection/test_time_limits.py"
+
+_mutant = Kind("time")
+
+TIMING: Final = (
+    _mutant(
+        "wall-clock-for-a-deadline",
+        "_net/accepting/intake.py",
+        "min(patience, timeout), now + timeout\n",
+        'min(patience, timeout), __import__("time").time() + timeout\n',
+        "The deadline of a record is set by the wall clock and judged by the monotonic one (confluent's _buffer_timeout_manager uses the wall clock for durations).",
+        "tests/api/deliveries/test_failures.py::test_timeout_of_one_record",
+    ),
+    _mutant(
+        "delivery-time-begins-again-with-each-retry",
+        "_state/delivery/settlement.py",
+        "indexes = batch.overdue(now)",
+        "indexes = batch.overdue(now - max(0.0, batch.retry_at - batch.opened_at))",
+        "Each retry gives a record its whole delivery time again.",
+        _SETTLEMENT,
+    ),
+    _mutant(
+        "request-never-times-out",
+        "_net/connecting/connection.py",
+        "            self._alarm.expect(now + timeout)\n",
+        "            pass\n",
+        "A broker that takes requests and says nothing is waited for without an end.",
+        f"{_TIME_LIMITS}::test_request_without_an_answer_ends_the_connection",
+    ),
+    _mutant(
+        "request-time-begins-again-with-each-byte",
+        "_net/connecting/connection.py",
+        "        self.reads += 1\n",
+        "        self.reads += 1; self._waiting = deque(a._replace(deadline=self._loop.time() + a.timeout) for a in self._waiting)\n",
+        "A broker that sends one byte now and then is never overdue.",
+        f"{_TIME_LIMITS}::test_trickled_bytes_do_not_buy_time",
+    ),
+    _mutant(
+        "connection-kept-after-a-timeout",
+        "_net/connecting/connection.py",
+        "        self._end(reason, Ending.GIVEN_UP, overdue_at=now)",
+        "        self._waiting.popleft().handler.failed(self._timed_out(0.0), written=True)",
+        "A request times out, its connection is used on, and its late answer is paired with another request.",
+        f"{_TIME_LIMITS}::test_request_without_an_answer_ends_the_connection",
+    ),
+    _mutant(
+        "answers-that-have-arrived-come-too-late",
+        "_net/timers/alarm.py",
+        "            self._let_arrive(_CATCH_UP_TURNS)\n",
+        "            self._watched.overdue(self._loop.time())\n",
+        "After a loop that was held up, requests time out whose answers are there to be read.",
+        f"{_TIME_LIMITS}::test_answers_that_arrived_during_a_stall_come_before_the_timeout",
+    ),
+    _mutant(
+        "records-expire-before-their-answers-are-read",
+        "_net/runtime/timekeeper.py",
+        "                await self._let_answers_arrive()",
+        "                pass",
+        "After a loop that was held up, records expire whose acknowledgement is there to be read.",
+        "tests/net/runtime/test_stalls.py::test_waiting_for_memory",
+    ),
+    _mutant(
+        "no-backoff-between-retries",
+        "_state/delivery/settlement.py",
+        "batch.retry_at = now + (backoff or self.backoff).after(batch.attempts - 1, self.rng)",
+        "batch.retry_at = now",
+        "A batch that is refused is sent again at once, for as long as its delivery time lasts.",
+        _SETTLEMENT,
+    ),
+    _mutant(
+        "no-backoff-between-connects",
+        "_net/connecting/addresses.py",
+        "            if pause > 0:",
+        "            if pause > 1e9:",
+        "A broker that is down is called as fast as it refuses.",
+        f"{_BROKERS_DOWN}::test_calls_to_a_dead_broker_are_bounded",
+    ),
+    _mutant(
+        "backoff-between-connects-does-not-grow",
+        "_net/connecting/addresses.py",
+        "        address.failures += 1",
+        "        pass",
+        "A broker that is down for an hour is called twenty times a second for an hour.",
+        f"{_BROKERS_DOWN}::test_calls_to_a_dead_broker_are_bounded",
+    ),
+    _mutant(
+        "half-an-answer-ends-the-backoff",
+        "_net/connecting/addresses.py",
+        "if connection.answers > answers_at_opening and not",
+        "if connection.reads > answers_at_opening and not",
+        "A peer that cuts every answer in its middle is called without backoff.",
+        "tests/proxy/test_cuts.py::test_a06_a09_reconnects_follow_the_backoff_when_many_partitions_wait",
+    ),
+    _mutant(
+        "throttling-ignored",
+        "_net/connecting/connection.py",
+        "self.muted_until = max(self.muted_until, self._loop.time() + seconds)",
+        "self.muted_until = max(self.muted_until, self._loop.time() - seconds)",
+        "The pause that a broker asks for (KIP-219) is not kept.",
+        "tests/net/producing/test_answers.py::test_throttled_broker_is_left_alone",
+    ),
+    _mutant(
+        "throttling-seen-too-late",
+        "_net/producing/sender.py",
+        "if link.connection.closed or self._pause(link) > 0 or not self._send(link):",
+        "if link.connection.closed or not self._send(link):",
+        "A request that waited for a permit leaves although the answer that gave it asked for a pause.",
+        "tests/net/producing/test_throttled_permits.py",
+    ),
+    _mutant(
+        "written-while-the-socket-is-full",
+        "_net/producing/sender.py",
+        "            await link.connection.drained()\n",
+        "            pass\n",
+        "Requests pile up in the transport of a peer that does not read.",
+        "tests/net/producing/test_time_limits.py::test_peer_that_stops_reading",
+    ),
+)

@@ -1,0 +1,144 @@
+"""The mutants of waking: what waits, and is not told that it can go on."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from tests.mutants.mutant import Kind
+
+_ACCUMULATOR: Final = "tests/state/batching/test_accumulator.py"
+_END_OF_THE_SUPERVISOR: Final = "tests/net/runtime/test_end_of_the_supervisor.py"
+_SETTLEMENT: Final = "tests/state/delivery/test_settlement.py"
+
+_mutant = Kind("waking")
+
+WAKING: Final = (
+    _mutant(
+        "death-of-the-supervisor-unnoticed",
+        "_net/runtime/engine.py",
+        "            self._end(first_of(cause))",
+        "            pass",
+        "The background task dies and every call waits for ever (aiokafka #1039).",
+        f"{_END_OF_THE_SUPERVISOR}::test_everything_resolves",
+    ),
+    _mutant(
+        "memory-lingers-on-its-way-to-another-broker",
+        "_state/batching/accumulator.py",
+        "            elif not is_enough and short in (queue.lane.budget, queue.lane.budget.whole):",
+        "            elif own.whole is not None and queue.lane.budget is own:",
+        "A call waits for memory until batches for other brokers have lingered, or its time is over.",
+        "tests/state/admission/test_hurried_waiting.py",
+    ),
+    _mutant(
+        "a-limited-topic-takes-its-own-limit-for-what-is-short",
+        "_state/batching/accumulator.py",
+        "short = own if own.whole is None or own.used + size > own.capacity - own.kept else own.whole",
+        "short = own",
+        "A topic below its limit waits for memory that lingers in other topics.",
+        "tests/state/admission/test_topic_limits.py",
+    ),
+    _mutant(
+        "death-of-one-task-unnoticed",
+        "_net/runtime/engine.py",
+        '            self.crash(StateError(f"the {name} task of the producer was cancelled from outside"))\n            raise',
+        "            return",
+        "One of the inner tasks is cancelled from outside, and the rest waits for it for ever (aiokafka #1039).",
+        f"{_END_OF_THE_SUPERVISOR}::test_everything_resolves",
+    ),
+    _mutant(
+        "dead-producer-goes-on-accepting",
+        "_net/runtime/engine.py",
+        "        if self.on_death is not None:",
+        "        if False:",
+        "After its tasks have died a producer accepts records that nobody will send.",
+        f"{_END_OF_THE_SUPERVISOR}::test_everything_resolves",
+    ),
+    _mutant(
+        "no-alarm-for-the-end-of-a-backoff",
+        "_state/delivery/settlement.py",
+        "self.accumulator.deadlines.add(batch.retry_at, batch.queue)",
+        "pass",
+        "A batch that waits for its retry is sent only when something else happens to its partition.",
+        "tests/state/delivery/test_backoff_alarms.py",
+    ),
+    _mutant(
+        "no-alarm-for-the-end-of-a-linger",
+        "_state/batching/accumulator.py",
+        "self.deadlines.add(batch.linger_at, queue)",
+        "pass",
+        "A half-full batch is sent only when something else happens to its partition.",
+        _ACCUMULATOR,
+    ),
+    _mutant(
+        "nobody-looks-again-after-an-answer",
+        "_state/delivery/settlement.py",
+        "        self.accumulator.consider(queue, now)",
+        "        pass",
+        "What waited for the answer of the batch before it is not sent until something else happens.",
+        _SETTLEMENT,
+    ),
+    _mutant(
+        "no-metadata-after-a-refusal",
+        "_state/delivery/settlement.py",
+        "        if decided.refresh_metadata:",
+        "        if False:",
+        "NOT_LEADER does not make anybody ask who the leader is.",
+        _SETTLEMENT,
+    ),
+    _mutant(
+        "new-leader-not-told-of-its-batches",
+        "_state/batching/accumulator.py",
+        "queue.node))\n        self.consider(queue, now)",
+        "queue.node))",
+        "What waits for a partition whose leader has changed is not offered to the new one.",
+        _ACCUMULATOR,
+    ),
+    _mutant(
+        "waiting-calls-stay-with-the-old-leader",
+        "_net/cluster/metadata_task.py",
+        "self.engine.admission.moved(queue)",
+        "pass",
+        "Calls that wait for memory go on waiting for a broker that does not lead their partition any more.",
+        "tests/net/accepting/test_moving_calls.py",
+    ),
+    _mutant(
+        "omitted-partition-hangs",
+        "_net/producing/exchange.py",
+        "        self._omitted()\n",
+        "        pass\n",
+        "A Produce answer leaves a partition out, and its batch waits for ever.",
+        "tests/scenarios/test_b_answers.py::test_b08_an_answer_leaves_partitions_out",
+    ),
+    _mutant(
+        "permit-lost-with-an-error",
+        "_net/producing/exchange.py",
+        "        self._lose(error, written=written)\n        self._link.permits.release()",
+        "        self._lose(error, written=written)",
+        "A request that failed keeps its place among those in flight; after five of them the broker is not written to again.",
+        "tests/net/producing/test_lost_permits.py",
+    ),
+    _mutant(
+        "single-record-too-large-is-split-for-ever",
+        "_state/delivery/settlement.py",
+        "elif decided.kind is Kind.SPLIT and batch.record_count > 1:",
+        "elif decided.kind is Kind.SPLIT:",
+        "MESSAGE_TOO_LARGE for one record is answered by splitting it again and again.",
+        _SETTLEMENT,
+    ),
+    _mutant(
+        "part-of-a-split-is-not-halved",
+        "_state/delivery/settlement.py",
+        "if len(batch.order) > 1 or batch.plain_size <= limit:",
+        "if False:",
+        "With batch_size above the broker's limit a batch is split into itself, again and again.",
+        _SETTLEMENT,
+    ),
+    _mutant(
+        "cancelled-send-is-written-all-the-same",
+        "_net/accepting/pending.py",
+        "                self.withdraw()\n",
+        "                pass\n",
+        "A send() that is cancelled before acceptance is written later.",
+        "tests/api/sending/test_cancelling_send.py::test_cancelled_while_waiting_for_metadata_is_not_sent",
+    ),
+)

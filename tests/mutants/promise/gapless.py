@@ -1,0 +1,86 @@
+"""The mutants of gapless mode: records are written past one that was lost."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from tests.mutants.mutant import Kind
+
+_GAPLESS: Final = "tests/state/batching/test_gapless.py"
+
+_mutant = Kind("gapless")
+
+GAPLESS: Final = (
+    _mutant(
+        "loss-opens-no-gap",
+        "_state/delivery/settlement.py",
+        "        if self.gapless:\n            self._open_gap(batch, error, now, number)",
+        "        if False:\n            self._open_gap(batch, error, now, number)",
+        "What was sent behind a lost record is written past it.",
+        _GAPLESS,
+    ),
+    _mutant(
+        "late-comer-is-written-past-the-gap",
+        "_state/admission/lines.py",
+        "if call.asked_at < queue.lost_at:",
+        "if False:",
+        "A call that was made before a loss and found its place after it is written past the gap.",
+        _GAPLESS,
+    ),
+    _mutant(
+        "dirty-batch-behind-a-gap-says-not-written",
+        "_state/delivery/settlement.py",
+        "        if not batch.in_flight and not batch.dirty:\n            self._conclude(batch, gap.error(batch, now), now)",
+        "        if not batch.in_flight:\n            self._conclude(batch, gap.error(batch, now), now)",
+        "A batch behind a gap that may be in the log is told as not written.",
+        _GAPLESS,
+    ),
+    _mutant(
+        "gap-is-closed-unseen",
+        "_state/batching/gapless.py",
+        "return not (self.seen or any(batch.noticed for batch in self.batches))",
+        "return not self.seen and not self.batches",
+        "The gap is taken for seen as soon as it has a victim, and records are written past it.",
+        _GAPLESS,
+    ),
+    _mutant(
+        "what-stood-between-two-losses-is-written",
+        "_state/delivery/settlement.py",
+        "self._open_gap(batch, error, now, number, after=indexes[0])",
+        "self._open_gap(batch, error, now, number, after=indexes[-1])",
+        "Two records of a batch expire, and the one between them is written past the first.",
+        _GAPLESS,
+    ),
+    _mutant(
+        "joins-the-batch-that-has-lost-a-record",
+        "_state/delivery/settlement.py",
+        "        if not batch.settled and queue.open is batch:",
+        "        if False:",
+        "A record expires in an open batch, which goes on taking records: those are written past it.",
+        _GAPLESS,
+    ),
+    _mutant(
+        "ended-twice-by-its-time-and-by-a-gap",
+        "_state/delivery/settlement.py",
+        "            if not batch.settled:\n                self._expire(batch, now)",
+        "            self._expire(batch, now)",
+        "Two batches are due at once, the first ends the second by the gap that it opens, and the producer dies of that.",
+        _GAPLESS,
+    ),
+    _mutant(
+        "gap-outlives-its-transaction",
+        "_net/transactions/transactions.py",
+        "        self.engine.settlement.gaps_seen()\n",
+        "",
+        "A record was lost in a transaction that was aborted; the next one is committed without its records.",
+        "tests/net/transactions/test_transactions.py::test_a_gap_is_over_with_its_transaction",
+    ),
+    _mutant(
+        "left-out-of-the-second-attempt",
+        "_state/batching/accumulator.py",
+        "        if batch.has_individual and not batch.attempts:\n",
+        "        if batch.has_individual and batch.sequence < 0:\n",
+        "Without numbers, a record that expires between two attempts is left out of the second, and those behind it are written.",
+        _GAPLESS,
+    ),
+)

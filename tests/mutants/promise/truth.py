@@ -1,0 +1,169 @@
+"""The mutants of truth: outcomes that say what nobody knows, or the wrong thing."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from tests.mutants.mutant import Kind
+
+_SETTLEMENT: Final = "tests/state/delivery/test_settlement.py"
+_VERDICTS: Final = "tests/state/delivery/test_verdicts.py"
+
+_mutant = Kind("truth")
+
+TRUTH: Final = (
+    _mutant(
+        "older-ones-forgotten",
+        "_state/delivery/settlement.py",
+        "        for older in before:\n            self._leave_queue(older)",
+        "        for older in []:\n            self._leave_queue(older)",
+        "A restarted leader knows the newest batch of a producer alone; those before it are in the log, and wait for their deadline all the same.",
+        "tests/state/batching/test_sequences.py",
+    ),
+    _mutant(
+        "lost-connection-says-not-written",
+        "_state/delivery/settlement.py",
+        "self._retry(batch, error, now, proven=not written)",
+        "self._retry(batch, error, now, proven=True)",
+        "A request whose connection broke is taken for not written.",
+        _SETTLEMENT,
+    ),
+    _mutant(
+        "request-timed-out-says-not-written",
+        "_state/delivery/verdicts.py",
+        "proof=code in REFUSED_BEFORE_APPEND)",
+        "proof=code in REFUSED_BEFORE_APPEND or code == 7)",
+        "REQUEST_TIMED_OUT is taken for not written, although the leader has the batch (M13).",
+        _VERDICTS,
+    ),
+    _mutant(
+        "appended-but-not-replicated-says-not-written",
+        "_state/delivery/verdicts.py",
+        "proof=code in REFUSED_BEFORE_APPEND)",
+        "proof=code in REFUSED_BEFORE_APPEND or code == 20)",
+        "NOT_ENOUGH_REPLICAS_AFTER_APPEND is taken for not written (M13).",
+        _VERDICTS,
+    ),
+    _mutant(
+        "deposed-leader-proves-nothing-written",
+        "_state/delivery/verdicts.py",
+        "if code in _REFUSED_AT_LOOK_UP and base_offset is not None and base_offset < 0:",
+        "if code in _REFUSED_AT_LOOK_UP:",
+        "NOT_LEADER after the append (DelayedProduce) is taken for a refusal before it.",
+        _VERDICTS,
+    ),
+    _mutant(
+        "final-error-forgets-the-unanswered-attempt",
+        "_state/delivery/settlement.py",
+        "clean = decided.proves_not_appended and not batch.dirty",
+        "clean = decided.proves_not_appended",
+        "An error that proves this attempt not written is told as NOT_WRITTEN, though nobody answered the one before.",
+        _SETTLEMENT,
+    ),
+    _mutant(
+        "expired-in-flight-says-not-written",
+        "_state/delivery/settlement.py",
+        "written = batch.in_flight or batch.dirty or (",
+        "written = batch.dirty or (",
+        "A record whose deadline passes while its request is unanswered is told as NOT_WRITTEN.",
+        _SETTLEMENT,
+    ),
+    _mutant(
+        "expired-while-dirty-says-not-written",
+        "_state/delivery/settlement.py",
+        "written = batch.in_flight or batch.dirty or (",
+        "written = batch.in_flight or (",
+        "A record whose deadline passes between two attempts is told as NOT_WRITTEN, though the first was not answered.",
+        _SETTLEMENT,
+    ),
+    _mutant(
+        "close-says-not-written-of-what-is-dirty",
+        "_state/delivery/settlement.py",
+        "written = batch.in_flight or batch.dirty or not batch.judged",
+        "written = batch.in_flight or not batch.judged",
+        "Closing tells NOT_WRITTEN of a batch that waits for its retry after an unanswered attempt.",
+        "tests/state/delivery/test_closing_dirty.py",
+    ),
+    _mutant(
+        "close-says-not-written-of-what-is-in-flight",
+        "_state/delivery/settlement.py",
+        "written = batch.in_flight or batch.dirty or not batch.judged",
+        "written = batch.dirty or not batch.judged",
+        "Closing tells NOT_WRITTEN of what is in flight (librdkafka's purge tells such records apart).",
+        _SETTLEMENT,
+    ),
+    _mutant(
+        "attempts-used-up-say-not-written",
+        "_state/delivery/settlement.py",
+        "outcome=Outcome.UNKNOWN if batch.dirty else Outcome.NOT_WRITTEN,",
+        "outcome=Outcome.NOT_WRITTEN,",
+        "When `retries` is used up, a batch that may be in the log is told as NOT_WRITTEN.",
+        _SETTLEMENT,
+    ),
+    _mutant(
+        "repetition-taken-for-a-failure",
+        "_state/delivery/verdicts.py",
+        "    46: Kind.ACK,",
+        "    46: Kind.FAIL,",
+        "DUPLICATE_SEQUENCE_NUMBER, the proof that the batch is in the log, is raised as an error.",
+        _VERDICTS,
+    ),
+    _mutant(
+        "withdrawn-though-drained",
+        "_state/delivery/settlement.py",
+        " or batch.attempts or batch.settled:",
+        " or batch.settled:",
+        "try_cancel() says that a record is withdrawn which is on the wire.",
+        _SETTLEMENT,
+    ),
+    _mutant(
+        "offset-of-a-forgotten-repetition",
+        "_core/delivery.pyx",
+        "batch.base_offset + delivery._index if batch.base_offset >= 0 else -1)",
+        "batch.base_offset + delivery._index)",
+        "An answer without an offset gives the n-th record offset -1 + n.",
+        "tests/state/delivery/test_unknown_offsets.py",
+    ),
+    _mutant(
+        "hash-is-always-zero",
+        "_core/delivery.pyx",
+        "            ((PyTupleObject *)made)->ob_hash = -1;",
+        "            ((PyTupleObject *)made)->ob_hash = 0;",
+        "Metadata that the core makes without the constructor has the hash 0: sets do not find what is equal to it.",
+        "tests/core/test_delivery.py::test_metadata_is_the_tuple_that_it_equals",
+        since="3.14",
+    ),
+    _mutant(
+        "append-time-lost",
+        "_state/delivery/settlement.py",
+        "count = batch.acknowledge(base_offset, log_append_time)",
+        "count = batch.acknowledge(base_offset)",
+        "On a topic with LogAppendTime the metadata has the producer's timestamp.",
+        _SETTLEMENT,
+    ),
+    _mutant(
+        "repetition-answered-with-its-own-time",
+        "_state/delivery/settlement.py",
+        "return -1 if repeated else answer.log_append_time",
+        "return answer.log_append_time",
+        "The latest timestamp of the batch, with which Kafka answers a repetition, is told as every record's own time.",
+        "tests/state/delivery/test_repeated_append_times.py",
+    ),
+    _mutant(
+        "rewritten-in-two-and-one-of-them-lost",
+        "_state/batching/rewriting.py",
+        "return _rewrite(batch, make, math.inf, set(batch.pending_indexes()))[0]",
+        "return _rewrite(batch, make, batch.size + BATCH_OVERHEAD, set(batch.pending_indexes()))[0]",
+        "Timestamps are distances from the first one, so that a batch without its first record takes more bytes; what does not fit "
+        "into the old size comes into a second batch, which nobody sends.",
+        "tests/state/batching/test_rewriting.py",
+    ),
+    _mutant(
+        "one-attempt-more-than-retries",
+        "_state/delivery/settlement.py",
+        "        if batch.attempts > self.retries:",
+        "        if batch.attempts > self.retries + 1:",
+        "With retries=0 and no idempotence a batch is sent twice, and its records are doubled.",
+        "tests/simulation/wide",
+    ),
+)

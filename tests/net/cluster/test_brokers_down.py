@@ -1,0 +1,366 @@
+"""Brokers that are not there, or not brokers at all: bounded attempts, clear words, and recovery without help."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import socket
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+
+from aioproducer import (
+    BrokerError,
+    BrokerUnavailableError,
+    DeliveryTimeoutError,
+    KafkaError,
+    MetadataTimeoutError,
+    Outcome,
+    Producer,
+)
+from aioproducer._net.connecting.connection import Connection
+from aioproducer._net.connecting.dialing import dial
+from aioproducer._net.observing.snapshot import trouble_with
+from aioproducer.testing import EmbeddedKafka
+from tests.net.support import (
+    LIMIT,
+    Make,
+    all_acked,
+    engine,
+    memory_in_use,
+    numbers,
+    outcomes,
+    permits_are_all_back,
+    send_all,
+    turns,
+    until,
+    warm,
+)
+from tests.net.transactional import MovableClock
+from tests.ports import unused_port
+
+SKIPPED = 20.0
+"""Seconds that a call has, and that are skipped when a broker has answered: less than the request timeout."""
+
+Talk = Callable[[asyncio.StreamReader, asyncio.StreamWriter], "asyncio.Future[None]"]
+
+
+@pytest.fixture
+def dead() -> Iterator[int]:
+    """A port where nobody listens."""
+    with unused_port() as port:
+        yield port
+
+
+class Stranger:
+    """Somebody who listens where a broker should, and answers everything in the same way."""
+
+    def __init__(self, says: bytes, *, stays: bool) -> None:
+        self.says = says
+        self.stays = stays
+        self.calls = 0
+        self.port = 0
+
+    async def take(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.calls += 1
+        try:
+            if self.stays:
+                await reader.read(1)
+            if self.says:
+                writer.write(self.says)
+                await writer.drain()
+            if self.stays:
+                await reader.read()
+        except ConnectionError:
+            pass
+        finally:
+            writer.close()
+
+
+@asynccontextmanager
+async def stranger(says: bytes, *, stays: bool = True) -> AsyncIterator[Stranger]:
+    one = Stranger(says, stays=stays)
+    server = await asyncio.start_server(one.take, "127.0.0.1", 0)
+    one.port = server.sockets[0].getsockname()[1]
+    try:
+        yield one
+    finally:
+        server.close()
+        await server.wait_closed()
+        current = asyncio.current_task()
+        takers = [t for t in asyncio.all_tasks() if t is not current and "Stranger.take" in repr(t)]
+        for task in takers:
+            task.cancel()
+        await asyncio.gather(*takers, return_exceptions=True)
+
+
+STRANGERS = {
+    "http": (b"HTTP/1.1 400 Bad Request\r\nConnection: close\r\n\r\n", True, "HTTP"),
+    "tls": (bytes.fromhex("15030300020232"), True, "TLS"),
+    "garbage": (bytes(range(200, 256)) * 4, True, ""),
+    "hangs up": (b"", False, ""),
+    "silent": (b"", True, "no answer"),
+    "short frames": (b"\0\0\0\2\0\0" * 3, True, ""),
+}
+
+
+@pytest.mark.parametrize("kind", STRANGERS)
+async def test_wrong_port(kind: str, make: Make, nothing_left: None) -> None:
+    """Whoever is there instead of a broker: `ready()` and `send()` fail in time, and say what was found."""
+    says, stays, hint = STRANGERS[kind]
+    async with stranger(says, stays=stays) as one:
+        producer = make(f"127.0.0.1:{one.port}", socket_connection_setup_timeout_ms=40)
+        await producer.start()
+        with pytest.raises(MetadataTimeoutError) as failure:
+            await producer.ready(timeout=0.3)
+        assert isinstance(failure.value.cause, KafkaError)
+        assert f"127.0.0.1:{one.port}" in str(failure.value)
+        assert hint in str(failure.value.cause)
+        with pytest.raises(MetadataTimeoutError, match="somewhere"):
+            await producer.send("somewhere", b"v", max_block=0.1)
+        assert producer.health().state == "running"
+        waiting = asyncio.ensure_future(producer.ready(timeout=LIMIT))
+        await until(lambda: one.calls > 2)
+        waiting.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await waiting
+        await producer.close()
+
+
+async def test_wrong_port_that_becomes_right(make: Make, kafka: EmbeddedKafka) -> None:
+    """After nonsense from its first address the producer goes on with the next, and starts to work."""
+    async with stranger(b"HTTP/1.1 400 Bad Request\r\n\r\n") as one:
+        producer = make(f"127.0.0.1:{one.port},{kafka.bootstrap_servers}")
+        await producer.start()
+        assert (await producer.send_and_wait("one", b"0", max_block=5)).offset == 0
+        await producer.close()
+
+
+@pytest.mark.parametrize("start", [None, 5.0], ids=["start", "start and wait"])
+async def test_first_address_is_dead(
+    start: float | None, make: Make, kafka: EmbeddedKafka, dead: int
+) -> None:
+    """A dead first address does not keep the producer from the second."""
+    producer = make(f"127.0.0.1:{dead},{kafka.bootstrap_servers}")
+    await producer.start(wait_ready=start)
+    assert (await producer.send_and_wait("one", b"0")).offset == 0
+    await producer.close()
+
+
+async def test_broker_that_comes_later(make: Make, nothing_left: None) -> None:
+    """A producer may be started before its broker: a send waits for it."""
+    with unused_port() as port:
+        producer = make(f"127.0.0.1:{port}")
+        await producer.start()
+        sending = asyncio.ensure_future(producer.send_and_wait("one", b"0", max_block=10))
+        await until(lambda: producer.health().last_error is not None)
+    async with EmbeddedKafka(port=port):
+        assert (await sending).offset == 0
+        await producer.close()
+
+
+async def test_start_that_waits_for_a_broker_that_is_not_there(make: Make, nothing_left: None) -> None:
+    """`start(wait_ready=...)` fails in time with the cause, leaves nothing behind, and can be called again."""
+    with unused_port() as port:
+        producer = make(f"127.0.0.1:{port}")
+        with pytest.raises(MetadataTimeoutError, match=str(port)) as failure:
+            await producer.start(wait_ready=0.1)
+    assert "refused" in str(failure.value.cause)
+    assert producer.health().state == "new"
+    async with EmbeddedKafka(port=port):
+        await producer.start(wait_ready=5)
+        assert (await producer.send_and_wait("one", b"0")).offset == 0
+        await producer.close()
+
+
+async def failure_in_bulk(producer: Producer[Any, Any]) -> None:
+    raise (await (await producer.send_batch("t", [b"v"]))).errors[0]
+
+
+ASKING: dict[str, Callable[[Producer[Any, Any]], Awaitable[object]]] = {
+    "send": lambda producer: producer.send("t", b"v"),
+    "send_and_wait": lambda producer: producer.send_and_wait("t", b"v"),
+    "send_batch": failure_in_bulk,
+    "partitions_for": lambda producer: producer.partitions_for("t"),
+    "ready": lambda producer: producer.ready(0.05),
+}
+
+
+@pytest.mark.parametrize("asking", ASKING)
+async def test_no_metadata_names_why(asking: str, make: Make, dead: int) -> None:
+    """Without any broker, every call that waits for metadata ends with the reason, as `cause` and in its text."""
+    producer = make(f"127.0.0.1:{dead}", max_block_ms=50)
+    await producer.start()
+    await until(lambda: producer.health().last_error is not None)
+    with pytest.raises(MetadataTimeoutError, match="Connection refused") as failure:
+        await ASKING[asking](producer)
+    assert isinstance(failure.value.cause, BrokerUnavailableError)
+
+
+async def test_queued_records_whose_time_runs_out(make: Make, dead: int) -> None:
+    """Records of `send_nowait()` that meet no broker in their time have timed out, not written, and say why."""
+    producer = make(f"127.0.0.1:{dead}", delivery_timeout_ms=60, request_timeout_ms=50, linger_ms=0)
+    await producer.start()
+    await until(lambda: producer.health().last_error is not None)
+    deliveries = [producer.send_nowait("t", b"v") for _ in range(3)]
+    assert await outcomes(deliveries) == [Outcome.NOT_WRITTEN] * 3
+    for delivery in deliveries:
+        error = delivery.exception()
+        assert isinstance(error, DeliveryTimeoutError)
+        assert isinstance(error.cause, BrokerUnavailableError)
+        assert str(error).count("Connection refused") == 1
+
+
+async def test_missing_topic_is_not_blamed_on_a_broker(
+    loop_clock: MovableClock, make: Make, dead: int
+) -> None:
+    """Where a broker says that there is no such topic, that is the cause, and not an address that failed before."""
+    async with EmbeddedKafka(brokers=2, auto_create_topics=False) as kafka:
+        producer = make(f"127.0.0.1:{dead},{kafka.bootstrap_servers}")
+        await producer.start(wait_ready=5)
+        engine(producer).last_error = BrokerUnavailableError("Connection refused")
+        for _ in range(2):
+            sending = asyncio.ensure_future(producer.send("missing", b"v", max_block=SKIPPED))
+            await until(lambda: isinstance(trouble_with(engine(producer), "missing"), BrokerError))
+            loop_clock.skip(SKIPPED)
+            with pytest.raises(MetadataTimeoutError) as failure:
+                await sending
+            assert isinstance(failure.value.cause, BrokerError)
+            assert failure.value.cause.name == "UNKNOWN_TOPIC_OR_PARTITION"
+        await producer.close()
+
+
+async def test_broker_restarts(producer: Producer, kafka: EmbeddedKafka) -> None:
+    """A broker that goes down with five requests in flight and comes back: all records once, in order."""
+    await producer.send_and_wait("one", b"0")
+    for round_ in range(3):
+        hold = kafka.faults.delay(times=None)
+        deliveries = await send_all(producer, range(round_ * 10 + 1, round_ * 10 + 11))
+        await hold.reached()
+        await kafka.faults.stop_broker(1)
+        hold.heal()
+        await until(lambda: producer.health().connected_brokers == 0)
+        await kafka.faults.start_broker(1)
+        assert await all_acked(deliveries)
+    assert numbers(kafka) == list(range(31))
+    assert permits_are_all_back(producer)
+    assert memory_in_use(producer) == 0
+
+
+async def test_calls_to_a_dead_broker_are_bounded(make: Make, nothing_left: None) -> None:
+    """Senders, metadata and identity together call a broker no more often than the reconnect backoff allows."""
+    async with stranger(b"", stays=False) as one, EmbeddedKafka() as kafka:
+        kafka.create_topic("one", 1)
+        producer = await warm(
+            make(kafka, reconnect_backoff_ms=20, reconnect_backoff_max_ms=100, retry_backoff_ms=1), "one"
+        )
+        await producer.send_and_wait("one", b"0")
+        await kafka.faults.stop_broker(1)
+        # The address leads to somebody who takes every call, hangs up, and counts.
+        server = await asyncio.start_server(one.take, "127.0.0.1", kafka.brokers[0].port)
+        delivery = await producer.send("one", b"1", timeout=1.0)
+        await delivery.wait(5)
+        # 20 + 40 + 80 + 100 ms each, 20 % shorter at most: 14 in a second; every caller on its own would make 40.
+        assert 4 <= one.calls <= 16
+        await producer.close()
+        server.close()
+        await server.wait_closed()
+
+
+async def test_broker_that_hangs_up_after_each_request(make: Make, kafka: EmbeddedKafka) -> None:
+    """A broker that can be connected to, but answers nothing, is called with a growing pause as well."""
+    producer = await warm(
+        make(kafka, batch_size=1, reconnect_backoff_ms=20, reconnect_backoff_max_ms=100, retry_backoff_ms=1,
+             retry_backoff_max_ms=1), "four",
+    )  # fmt: skip
+    cut = kafka.faults.cut(before=True, times=None)
+    deliveries = [
+        *await send_all(producer, range(5), "four", partition=0, timeout=1.0),
+        *await send_all(producer, range(5), "four", partition=1, timeout=1.0),
+    ]
+    await outcomes(deliveries)
+    (connection,) = producer.stats().connections
+    assert 3 <= connection.connects <= 16
+    cut.heal()
+    assert await all_acked(await send_all(producer, range(4), "four"))
+
+
+async def test_a_connection_that_ends_while_it_is_opened(
+    make: Make, kafka: EmbeddedKafka, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whoever dialed gets a connection that is closed already: the loop turns all the same, and it is dialed again."""
+    ended: list[str] = []
+
+    async def dial_and_lose(*arguments: Any, **options: Any) -> Connection:
+        connection = await dial(*arguments, **options)
+        if options["node_id"] is not None and len(ended) < 3:
+            connection.close()
+            ended.append(connection.broker)
+        return connection
+
+    monkeypatch.setattr("aioproducer._net.connecting.addresses.dial", dial_and_lose)
+    producer = make(kafka)
+    await producer.start()
+    assert await all_acked(await send_all(producer, range(3)))
+    assert len(ended) == 3
+    assert numbers(kafka) == [0, 1, 2]
+
+
+async def test_warnings_are_few(make: Make, kafka: EmbeddedKafka, caplog: pytest.LogCaptureFixture) -> None:
+    """A broker that is down for a while is warned of once, not at each attempt; nobody warns of a clean close."""
+    caplog.set_level(logging.INFO, "aioproducer")
+    producer = await warm(make(kafka), "one")
+    await producer.send_and_wait("one", b"0")
+    await kafka.faults.stop_broker(1)
+    delivery = await producer.send("one", b"1", timeout=1.6)
+    assert await delivery.wait(5) in (Outcome.NOT_WRITTEN, Outcome.UNKNOWN)
+    assert isinstance(delivery.exception(), KafkaError)
+    assert producer.stats().connections[0].failures > 3
+    warnings = [record for record in caplog.records if record.levelno >= logging.WARNING]
+    # One for the broker, and one with the story of what was to be sent to it, if that had left before.
+    assert len([record for record in warnings if "cannot connect" in record.getMessage()]) == 1
+    assert len(warnings) == 1 + (delivery.outcome is Outcome.UNKNOWN)
+    caplog.clear()
+    await kafka.faults.start_broker(1)
+    await producer.send_and_wait("one", b"2")
+    await producer.close()
+    assert [record for record in caplog.records if record.levelno >= logging.WARNING] == []
+
+
+async def test_idle_disconnect_is_no_warning(
+    producer: Producer, kafka: EmbeddedKafka, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A broker that closes a connection is nothing to be warned of, when the next one works."""
+    await producer.send_and_wait("one", b"0")
+    kafka.faults.cut(before=True)
+    await producer.send_and_wait("one", b"1")
+    kafka.faults.drop_connections(1)
+    await producer.send_and_wait("one", b"2")
+    assert [record for record in caplog.records if record.levelno >= logging.WARNING] == []
+
+
+async def test_last_error_tells_what_is_wrong(make: Make, kafka: EmbeddedKafka) -> None:
+    """`health()` names the broker that cannot be reached."""
+    producer = await warm(make(kafka), "one")
+    await kafka.faults.stop_broker(1)
+    await producer.send("one", b"0", timeout=5)
+    await until(lambda: 1 in engine(producer).accumulator.dead)
+    assert str(kafka.brokers[0].port) in str(producer.health().last_error)
+    await kafka.faults.start_broker(1)
+    await producer.flush()
+
+
+@pytest.mark.parametrize("turns_before", range(5))
+async def test_a_client_that_comes_while_its_broker_goes(turns_before: int, nothing_left: None) -> None:
+    """What was accepted when the broker goes down is hung up on: no socket is left open with nobody to close it."""
+    async with EmbeddedKafka() as kafka:
+        host, port = kafka.bootstrap_servers.split(":")
+        with socket.create_connection((host, int(port))) as client:
+            await turns(turns_before)
+            await kafka.faults.stop_broker(1)
+            client.settimeout(5)
+            with contextlib.suppress(ConnectionResetError):
+                assert await asyncio.to_thread(client.recv, 1) == b""

@@ -1,0 +1,157 @@
+"""`flush()` waits for what was accepted before it, through whatever happens to it, and for nothing else."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from aioproducer import Outcome
+from aioproducer._state.batching.accumulator import Accumulator
+from aioproducer.testing import EmbeddedKafka
+from tests.net.support import LIMIT, Make, engine, in_flight, numbers, send_all, turns, until, warm
+
+
+async def test_through_retries(make: Make, kafka: EmbeddedKafka) -> None:
+    """It waits while records are sent again, on connections that break too."""
+    producer = await warm(make(kafka, linger_ms=60_000, batch_size=1), "four")
+    kafka.faults.cut(skip=1)
+    kafka.faults.error("NOT_ENOUGH_REPLICAS_AFTER_APPEND", skip=3, times=2)
+    kafka.faults.cut(before=True, skip=7)
+    deliveries = await send_all(producer, range(50), "four")
+    report = await producer.flush()
+    assert (report.acked, report.not_written, report.unknown) == (50, 0, 0)
+    assert [one.outcome for one in deliveries] == [Outcome.ACKED] * 50
+
+
+async def test_through_a_split(make: Make, kafka: EmbeddedKafka) -> None:
+    """A batch that was split is done when all of its parts are."""
+    kafka.create_topic("small", max_message_bytes=300)
+    producer = await warm(make(kafka, linger_ms=60_000), "small")
+    hold = kafka.faults.delay(before=True, skip=3)
+    deliveries = await send_all(producer, range(100), "small")
+    flushing = asyncio.ensure_future(producer.flush())
+    await hold.reached()
+    await turns(10)
+    assert not flushing.done()
+    hold.release()
+    assert (await flushing).acked == 100
+    assert [one.outcome for one in deliveries] == [Outcome.ACKED] * 100
+    assert numbers(kafka, "small") == list(range(100))
+
+
+async def test_later_sends_do_not_keep_it(make: Make, kafka: EmbeddedKafka) -> None:
+    """Sends that go on all the time do not keep a flush from returning."""
+    producer = await warm(make(kafka, batch_size=200), "four")
+    stop = False
+
+    async def go_on() -> None:
+        while not stop:
+            await producer.send("four", b"0")
+            await asyncio.sleep(0)
+
+    sender = asyncio.ensure_future(go_on())
+    async with asyncio.timeout(LIMIT):
+        for _ in range(10):
+            delivery = await producer.send("four", b"1")
+            await producer.flush()
+            assert delivery.outcome is Outcome.ACKED
+    stop = True
+    await sender
+
+
+async def test_does_not_wait_for_what_came_later(make: Make, kafka: EmbeddedKafka) -> None:
+    """A record that was accepted after the call is not waited for."""
+    producer = await warm(make(kafka, batch_size=1), "one", "four")
+    first = kafka.faults.delay(topic="one")
+    await send_all(producer, [0])
+    flushing = asyncio.ensure_future(producer.flush())
+    await first.reached()
+    stuck = kafka.faults.error("NOT_ENOUGH_REPLICAS", topic="four", times=None)
+    later = await send_all(producer, [1], "four")
+    first.release()
+    assert (await flushing).acked == 1
+    assert later[0].outcome is Outcome.PENDING
+    stuck.heal()
+
+
+async def test_bounded_by_the_delivery_timeout(make: Make, kafka: EmbeddedKafka) -> None:
+    """With a broker that never answers it returns when the records are given up, and says so."""
+    producer = await warm(make(kafka, delivery_timeout_ms=200, request_timeout_ms=200), "one")
+    kafka.faults.silence(api="Produce")
+    await send_all(producer, range(3))
+    async with asyncio.timeout(0.6):
+        report = await producer.flush()
+    assert report.unknown == 3
+    assert report.first_errors
+
+
+async def test_own_timeout_loses_nothing(make: Make, kafka: EmbeddedKafka) -> None:
+    """A flush that runs out of time raises; the records go on, and the next flush reports them."""
+    producer = await warm(make(kafka), "one")
+    hold = kafka.faults.delay()
+    await send_all(producer, range(3))
+    with pytest.raises(TimeoutError):
+        await producer.flush(timeout=0.05)
+    hold.release()
+    assert (await producer.flush()).acked == 3
+
+
+async def test_many_at_once(make: Make, kafka: EmbeddedKafka) -> None:
+    """Flushes that overlap each return when theirs is done; cancelled ones leave nothing behind."""
+    producer = await warm(make(kafka, batch_size=1), "one")
+    hold = kafka.faults.delay(before=True, times=None)
+    flushes = []
+    for number in range(20):
+        await send_all(producer, [number])
+        flushes.append(asyncio.ensure_future(producer.flush()))
+    await until(lambda: in_flight(producer) >= 1)
+    for flush in flushes[::2]:
+        flush.cancel()
+    hold.heal()
+    async with asyncio.timeout(LIMIT):
+        await asyncio.gather(*flushes, return_exceptions=True)
+    await until(lambda: not engine(producer).flushes)
+    assert numbers(kafka) == list(range(20))
+
+
+def no_memory(*_: object) -> None:
+    """In place of what asks for memory."""
+    raise MemoryError
+
+
+async def test_without_memory_at_its_begin(
+    make: Make, kafka: EmbeddedKafka, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The caller is told, and the producer goes on, though batches refer to the flush already."""
+    producer = await warm(make(kafka, linger_ms=60_000), "one")
+    await send_all(producer, range(3))
+    with monkeypatch.context() as patch:
+        patch.setattr(Accumulator, "hurry_all", no_memory)
+        with pytest.raises(MemoryError):
+            await producer.flush()
+    assert (await producer.flush()).acked == 3
+    await send_all(producer, range(3, 6))
+    assert (await producer.flush()).acked == 3
+    assert numbers(kafka) == list(range(6))
+    assert not engine(producer).flushes
+
+
+async def test_without_memory_for_the_place_of_a_record(
+    make: Make, kafka: EmbeddedKafka, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What becomes of a record that waited for its topic cannot be noted for the flush: it says so, and waits no longer."""
+    producer = await warm(make(kafka, linger_ms=60_000))
+    metadata = kafka.faults.silence(api="Metadata", times=None)
+    delivery = producer.send_nowait("one", b"0")
+    flushing = asyncio.ensure_future(producer.flush())
+    await turns()
+    with monkeypatch.context() as patch:
+        patch.setattr("aioproducer._state.batching.flushing.Covered", no_memory)
+        metadata.heal()
+        async with asyncio.timeout(LIMIT):
+            assert await delivery.wait() is Outcome.ACKED
+            with pytest.raises(MemoryError):
+                await flushing
+    assert (await producer.flush()).acked == 1
+    assert not engine(producer).flushes

@@ -1,0 +1,58 @@
+"""One timer and one bell: when it rings, and by how much the loop was late."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from typing import Any
+
+import pytest
+
+from aioproducer._net.timers.wakeup import Wakeup
+
+
+async def rung(wakeup: Wakeup, deadline: float, stall: float = 0.0) -> float:
+    """By how many seconds it rang late, with a loop that was held up for so long."""
+    wakeup.by(deadline)
+    time.sleep(stall)  # noqa: ASYNC251  # a loop that is held up is what this is about
+    await wakeup.wait()
+    return wakeup.late_by()
+
+
+async def test_a_loop_that_was_held_up_rings_late() -> None:
+    """From the deadline to the ring, and told once."""
+    wakeup = Wakeup(asyncio.get_running_loop())
+    assert await rung(wakeup, asyncio.get_running_loop().time() + 0.05, stall=0.2) >= 0.15
+    assert wakeup.late_by() == 0.0
+
+
+async def test_what_was_over_when_it_was_asked_for_is_not_late() -> None:
+    """Nobody held the loop up when something is due that was due long ago."""
+    loop = asyncio.get_running_loop()
+    assert await rung(Wakeup(loop), loop.time() - 10.0) < 1.0
+
+
+async def test_without_memory_for_an_earlier_alarm_the_one_before_rings(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """... and what is asked for next is not taken for later than an alarm that is not there."""
+    loop = asyncio.get_running_loop()
+    wakeup = Wakeup(loop)
+    wakeup.by(loop.time() + 0.05)
+
+    def no_memory(*_: Any) -> None:
+        raise MemoryError
+
+    with monkeypatch.context() as patch:
+        patch.setattr(loop, "call_at", no_memory)
+        with pytest.raises(MemoryError):
+            wakeup.by(loop.time())
+    await asyncio.wait_for(wakeup.wait(), 5)
+    wakeup.by(loop.time() + 60)
+    with monkeypatch.context() as patch:
+        patch.setattr(loop, "call_at", no_memory)
+        with pytest.raises(MemoryError):
+            wakeup.by(loop.time())
+    wakeup.by(loop.time())
+    await asyncio.wait_for(wakeup.wait(), 5)
+    wakeup.silence()

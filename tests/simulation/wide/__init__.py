@@ -1,0 +1,1 @@
+"""Lives under settings that no other world draws, from one integer each."""

@@ -1,0 +1,71 @@
+"""Attempts of tasks without a Spark: what runs in a worker, called by a test, against an embedded Kafka."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from typing import Final
+
+import pyarrow as pa
+from pyspark.sql.types import BinaryType, StructField, StructType
+
+from aioproducer import TransactionHandle, list_transactions
+from aioproducer.spark.exactly_once.epochs import write_epoch
+from aioproducer.spark.exactly_once.jobs import Job, LeftOpen, write_and_leave_open
+from aioproducer.spark.facts import TaskFacts
+from aioproducer.spark.options import SinkOptions, read_options
+from aioproducer.spark.shipping.columns import Layout
+from aioproducer.spark.shipping.shipment import Written
+from aioproducer.spark.shipping.worker import this_worker
+from aioproducer.testing import EmbeddedKafka
+
+SCHEMA: Final = StructType([StructField("value", BinaryType())])
+TOPIC: Final = "orders"
+
+
+def options_for(kafka: EmbeddedKafka, **more: str) -> SinkOptions:
+    return read_options(
+        {
+            "kafka.bootstrap.servers": kafka.bootstrap_servers,
+            "topic": TOPIC,
+            "delivery": "exactly-once",
+            **more,
+        }
+    )
+
+
+def rows(*values: bytes) -> Iterator[pa.RecordBatch]:
+    return iter([pa.RecordBatch.from_pydict({"value": pa.array(values, pa.binary())})])
+
+
+async def written(job: Job, attempt: int, *values: bytes, partition: int = 0) -> LeftOpen:
+    """What an attempt leaves open."""
+    task = TaskFacts(partition, attempt, None, None, is_speculative=False)
+    layout = Layout.of(SCHEMA, job.options)
+    return await asyncio.to_thread(write_and_leave_open, rows(*values), layout, job, task)
+
+
+def handles(*left: LeftOpen) -> list[TransactionHandle | None]:
+    """What the driver gets."""
+    return [one.handle for one in left]
+
+
+async def forgotten(options: SinkOptions) -> None:
+    """The worker of this process has nothing to do with what comes next."""
+    await asyncio.to_thread(lambda: this_worker().run(this_worker().forget(options.producer)))
+
+
+def seen(kafka: EmbeddedKafka) -> list[bytes | None]:
+    return [record.value for record in kafka.records(TOPIC)]
+
+
+async def epoch_written(
+    options: SinkOptions, epoch: int, *values: bytes, partition: int = 0, name: str = "query"
+) -> Written:
+    """What a task of a stream commits."""
+    layout = Layout.of(SCHEMA, options)
+    return await asyncio.to_thread(write_epoch, rows(*values), layout, options, (name, partition), epoch)
+
+
+async def states(kafka: EmbeddedKafka) -> set[str]:
+    return {one.state for one in await list_transactions("aioproducer-spark-", kafka.bootstrap_servers)}

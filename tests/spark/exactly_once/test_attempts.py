@@ -1,0 +1,112 @@
+"""Attempts of tasks that Spark has given up, and that start or go on all the same: none of them harms its successor."""
+
+from __future__ import annotations
+
+import asyncio
+from types import SimpleNamespace
+
+import pyarrow as pa
+import pytest
+
+from aioproducer import DeliveryError, TransactionAbortedError
+from aioproducer.spark.exactly_once.epochs import write_epoch
+from aioproducer.spark.exactly_once.jobs import Job
+from aioproducer.spark.shipping import shipment
+from aioproducer.spark.shipping.columns import Layout
+from aioproducer.testing import EmbeddedKafka
+from tests.spark.exactly_once.attempts import (
+    SCHEMA,
+    forgotten,
+    handles,
+    options_for,
+    rows,
+    seen,
+    states,
+    written,
+)
+
+
+@pytest.mark.parametrize("name", [{}, {"write.id": "nightly"}], ids=["nameless", "with an id"])
+async def test_an_attempt_that_starts_behind_its_successors_end(
+    kafka: EmbeddedKafka, name: dict[str, str]
+) -> None:
+    """Spark is told of one of them: its rows are there, once, and nothing stays open of the other."""
+    job = await asyncio.to_thread(Job.of(options_for(kafka, **name)).begin)
+    left = await written(job, 8, b"a")
+    late = asyncio.create_task(written(job, 7, b"a"))
+    if name:
+        # It waits to know what is committed.
+        await asyncio.to_thread(job.commit, handles(left))
+        assert (await late).written.skipped == 1
+    else:
+        await late
+        await asyncio.to_thread(job.commit, handles(left))
+    assert seen(kafka) == [b"a"]
+    assert "Ongoing" not in await states(kafka)
+    await forgotten(job.options)
+
+
+async def test_what_an_earlier_attempt_left_open_is_not_waited_for(kafka: EmbeddedKafka) -> None:
+    """Its mark would be waited for until its time is over."""
+    job = await asyncio.to_thread(Job.of(options_for(kafka, **{"write.id": "nightly"})).begin)
+    await written(job, 7, b"lost")
+    left = await written(job, 8, b"a")
+    await asyncio.to_thread(job.commit, handles(left))
+    assert seen(kafka) == [b"a"]
+    await forgotten(job.options)
+
+
+async def test_an_attempt_that_starts_behind_the_end_of_a_job(kafka: EmbeddedKafka) -> None:
+    """It finds that the job was aborted, and leaves nothing open."""
+    job = await asyncio.to_thread(Job.of(options_for(kafka)).begin)
+    await written(job, 7, b"a")
+    await asyncio.to_thread(job.abort)
+    with pytest.raises(TransactionAbortedError, match="the driver has aborted"):
+        await written(job, 8, b"a")
+    assert seen(kafka) == []
+    assert "Ongoing" not in await states(kafka)
+
+
+async def test_a_job_leaves_others_alone_whose_names_begin_like_its_own(kafka: EmbeddedKafka) -> None:
+    """`daily` and `daily-2` may go on at the same time."""
+    first, other = (Job.of(options_for(kafka, **{"write.id": name})) for name in ("daily", "daily-2"))
+    other = await asyncio.to_thread(other.begin)
+    left = await written(other, 3, b"other")
+    first = await asyncio.to_thread(first.begin)
+    await asyncio.to_thread(first.abort)
+    await asyncio.to_thread(other.commit, handles(left))
+    assert seen(kafka) == [b"other"]
+    for job in (first, other):
+        await forgotten(job.options)
+
+
+@pytest.mark.parametrize(("seconds", "is_told"), [(59.0, False), (61.0, True)])
+async def test_a_task_that_is_slower_than_its_transaction_may_be(
+    kafka: EmbeddedKafka, monkeypatch: pytest.MonkeyPatch, seconds: float, is_told: bool
+) -> None:
+    """The broker says only that the producer is too old; what to do about it is said where that can be why."""
+    options = options_for(kafka)
+    clock = iter([0.0, seconds])
+    monkeypatch.setattr(shipment, "time", SimpleNamespace(monotonic=lambda: next(clock)))
+    kafka.faults.error("INVALID_PRODUCER_EPOCH", api="Produce", times=None)
+    with pytest.raises(DeliveryError) as failure:
+        await asyncio.to_thread(write_epoch, rows(b"a"), Layout.of(SCHEMA, options), options, ("query", 0), 0)
+    assert ("kafka.transaction.timeout.ms is 60 s" in str(failure.value)) is is_told
+    await forgotten(options)
+
+
+async def test_an_attempt_without_input_takes_nothing_over(kafka: EmbeddedKafka) -> None:
+    """In a stream, where attempts share an id: one whose input ends at once leaves its successor alone."""
+    options = options_for(kafka)
+    task = ("query", 0)
+
+    def gone() -> pa.RecordBatch:
+        raise EOFError
+
+    with pytest.raises(EOFError):
+        await asyncio.to_thread(write_epoch, iter(gone, None), Layout.of(SCHEMA, options), options, task, 0)
+    assert await states(kafka) == set()
+    await asyncio.to_thread(write_epoch, rows(b"a"), Layout.of(SCHEMA, options), options, task, 0)
+    await asyncio.to_thread(write_epoch, rows(b"a"), Layout.of(SCHEMA, options), options, task, 0)
+    assert seen(kafka) == [b"a"]
+    await forgotten(options)

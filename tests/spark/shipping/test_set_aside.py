@@ -1,0 +1,230 @@
+"""Rows that cannot be written, with on.error: they become dead letters in the same transaction as the others are written in."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from typing import Any
+
+import attrs
+import pyarrow as pa
+import pytest
+from pyspark.sql.types import BinaryType, IntegerType, StringType, StructField, StructType
+
+from aioproducer import DeliveryError, KafkaError
+from aioproducer._net.cluster import topic_checks
+from aioproducer.spark.exactly_once import rounds
+from aioproducer.spark.exactly_once.epochs import write_epoch
+from aioproducer.spark.exactly_once.jobs import Job, write_and_leave_open
+from aioproducer.spark.exactly_once.rounds import KeptRows
+from aioproducer.spark.facts import TaskFacts
+from aioproducer.spark.options import SinkOptions
+from aioproducer.spark.shipping import inspection
+from aioproducer.spark.shipping.columns import Layout
+from aioproducer.spark.shipping.shipment import Written
+from aioproducer.spark.shipping.tasks import write_at_least_once
+from aioproducer.testing import EmbeddedKafka
+from tests.spark.exactly_once.attempts import TOPIC, forgotten, options_for, states
+
+DEAD = "dead"
+SMALL = "small"
+SCHEMA = StructType(
+    [
+        StructField("value", BinaryType()),
+        StructField("topic", StringType()),
+        StructField("partition", IntegerType()),
+    ]
+)
+BIG = b"x" * 5_000
+Row = tuple[bytes, str | None, int | None]
+
+
+@pytest.fixture(autouse=True)
+def nobody_waits_long(monkeypatch: pytest.MonkeyPatch) -> None:
+    """For a topic that is not there, and that no broker makes."""
+    monkeypatch.setattr(inspection, "SECONDS_TO_MAKE_A_TOPIC", 0.01)
+    monkeypatch.setattr(topic_checks, "MADE_JUST_NOW", 0.0)
+
+
+@pytest.fixture
+async def kafka() -> AsyncIterator[EmbeddedKafka]:
+    """Its topics are made by hand: where rows go, those for dead letters, and one whose records may have 2,000 bytes."""
+    async with EmbeddedKafka(2, auto_create_topics=False) as kafka:
+        for name, partitions, most in ((TOPIC, 1, 1_000_000), (DEAD, 1, 1_000_000), (SMALL, 2, 2_000)):
+            kafka.create_topic(name, partitions, max_message_bytes=most)
+        yield kafka
+
+
+@pytest.fixture(params=["at-least-once", "epoch", "job"])
+def way(request: pytest.FixtureRequest) -> str:
+    """How the rows are written."""
+    found: str = request.param
+    return found
+
+
+def options_of(kafka: EmbeddedKafka, way: str, **more: str) -> SinkOptions:
+    """By rows that name their topics."""
+    given = {"delivery": "at-least-once" if way == "at-least-once" else "exactly-once", "on.error": DEAD}
+    found = options_for(kafka, **given, **{"marker.topic": TOPIC}, **more)
+    return attrs.evolve(found, topic=None)
+
+
+async def write(way: str, options: SinkOptions, *batches: list[Row]) -> Written:
+    """As a task of a Spark does; the last thing is done, what is open is committed."""
+    layout = Layout.of(SCHEMA, options)
+    rows = iter([_batch(batch) for batch in batches])
+    if way == "at-least-once":
+        return await asyncio.to_thread(write_at_least_once, rows, layout, options)
+    if way == "epoch":
+        return await asyncio.to_thread(write_epoch, rows, layout, options, ("query", 0), 0)
+    job = await asyncio.to_thread(Job.of(options).begin)
+    task = TaskFacts(0, 1, None, None, is_speculative=False)
+    left = await asyncio.to_thread(write_and_leave_open, rows, layout, job, task)
+    await asyncio.to_thread(job.commit, [left.handle])
+    return left.written
+
+
+def _batch(rows: list[Row]) -> pa.RecordBatch:
+    values, topics, partitions = zip(*rows, strict=True)
+    columns = [pa.array(values, pa.binary()), pa.array(topics, pa.string()), pa.array(partitions, pa.int32())]
+    return pa.RecordBatch.from_arrays(columns, names=["value", "topic", "partition"])
+
+
+def values(kafka: EmbeddedKafka, topic: str) -> list[bytes | None]:
+    """What a reader of committed records finds."""
+    return [record.value for record in kafka.records(topic)]
+
+
+def reasons(kafka: EmbeddedKafka) -> dict[bytes, str]:
+    """Of each dead letter, by the first byte of its value."""
+    found = {}
+    for letter in kafka.records(DEAD):
+        headers = dict(letter.headers)
+        found[(letter.value or b"")[:1]] = (headers["aioproducer.error"] or b"").decode()
+    return found
+
+
+async def test_what_is_known_before_it_is_sent(
+    kafka: EmbeddedKafka, way: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Too large, no topic, a topic that is not there or has no such name, a partition that is not there: one round is enough."""
+    monkeypatch.setattr(rounds, "MOST_ROUNDS", 1)
+    options = options_of(kafka, way, **{"kafka.max.request.size": "4000", "kafka.max.block.ms": "5000"})
+    written = await write(
+        way,
+        options,
+        [(b"a", TOPIC, None), (BIG, TOPIC, None), (b"1", None, None), (b"b", SMALL, 1)],
+        [(b"2", "missing", None), (b"3", SMALL, 2), (b"4", "no such name", None), (b"5", SMALL, -1)],
+        [(b"c", TOPIC, 0), (b"6", "missing", None)],
+    )
+    assert (written.rows, written.dead_letters) == (3, 7)
+    assert (values(kafka, TOPIC), values(kafka, SMALL)) == ([b"a", b"c"], [b"b"])
+    told = reasons(kafka)
+    assert "max_request_size is 4000" in told[b"x"]
+    assert "its topic is null" in told[b"1"]
+    assert "missing" in told[b"2"]
+    assert "missing" in told[b"6"]
+    assert "there is no such partition: the topic has 2" in told[b"3"]
+    assert "no such name" in told[b"4"]
+    assert b"5" in told
+    await forgotten(options)
+
+
+async def test_a_topic_that_brokers_make_when_they_are_asked(
+    way: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is there by the time that it is written to: no row is set aside."""
+    monkeypatch.setattr(inspection, "SECONDS_TO_MAKE_A_TOPIC", 15.0)
+    async with EmbeddedKafka(2) as kafka:
+        for name in (TOPIC, DEAD):
+            kafka.create_topic(name, 1)
+        options = options_of(kafka, way)
+        written = await write(way, options, [(b"a", "new", None)])
+        assert (written.rows, written.dead_letters) == (1, 0)
+        assert values(kafka, "new") == [b"a"]
+        await forgotten(options)
+
+
+async def test_what_the_broker_refuses(kafka: EmbeddedKafka, way: str) -> None:
+    """The transaction is lost, and written again without such rows: the others are there once, and the letters too."""
+    options = options_of(kafka, way)
+    written = await write(
+        way,
+        options,
+        [(b"a", SMALL, 0), (b"b", TOPIC, None), (b"1" + BIG, SMALL, 0), (b"c", SMALL, 0)],
+        [(b"2" + BIG, SMALL, 1), (b"d", SMALL, 1), (b"3", None, None), (b"4" + BIG, SMALL, 0)],
+    )
+    assert (written.rows, written.dead_letters) == (4, 4)
+    assert sorted(map(str, values(kafka, SMALL))) == ["b'a'", "b'c'", "b'd'"]
+    assert values(kafka, TOPIC) == [b"b"]
+    assert sorted(reasons(kafka)) == [b"1", b"2", b"3", b"4"]
+    assert len(kafka.records(DEAD)) == 4
+    await forgotten(options)
+
+
+async def test_a_job_that_is_aborted_while_an_attempt_begins_again(
+    kafka: EmbeddedKafka, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Between two of its transactions it has none, and is fenced all the same: nothing of it stays open."""
+    options = options_of(kafka, "job")
+    job = await asyncio.to_thread(Job.of(options).begin)
+    whole = rounds._write
+    tries = iter([lambda: None, job.abort])
+
+    def aborted_before_the_second(*given: Any) -> Written:
+        next(tries)()
+        return whole(*given)
+
+    monkeypatch.setattr(rounds, "_write", aborted_before_the_second)
+    batches = iter([_batch([(b"a", TOPIC, None), (b"1" + BIG, SMALL, 0)])])
+    task = TaskFacts(0, 1, None, None, is_speculative=False)
+    with pytest.raises(KafkaError):
+        await asyncio.to_thread(write_and_leave_open, batches, Layout.of(SCHEMA, options), job, task)
+    assert "Ongoing" not in await states(kafka)
+    assert next(tries, None) is None
+    await forgotten(options)
+
+
+async def test_an_attempt_that_finds_its_mark_writes_no_dead_letters(kafka: EmbeddedKafka) -> None:
+    """They were committed with the mark."""
+    options = options_of(kafka, "epoch")
+    for _ in range(2):
+        written = await write(
+            "epoch", options, [(b"a", SMALL, 0), (b"1" + BIG, SMALL, 0), (b"2", None, None)]
+        )
+    assert (written.skipped, written.dead_letters) == (3, 0)
+    assert values(kafka, SMALL) == [b"a"]
+    assert len(kafka.records(DEAD)) == 2
+    await forgotten(options)
+
+
+async def test_more_rounds_than_are_worth_it(kafka: EmbeddedKafka, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It ends with what to do, and nothing is visible."""
+    monkeypatch.setattr(rounds, "MOST_ROUNDS", 2)
+    options = options_of(kafka, "epoch")
+    rows: list[Row] = [(b"%d" % at + BIG, SMALL, 0) for at in range(5)]
+    with pytest.raises(DeliveryError, match=r"kafka\.max\.request\.size no larger than"):
+        await write("epoch", options, *([row] for row in rows))
+    assert (values(kafka, SMALL), values(kafka, DEAD)) == ([], [])
+    await forgotten(options)
+
+
+async def test_other_failures_fail_the_task(kafka: EmbeddedKafka, way: str) -> None:
+    """No row is to blame for them."""
+    options = options_of(kafka, way)
+    kafka.faults.error("TOPIC_AUTHORIZATION_FAILED", api="Produce", times=None)
+    with pytest.raises(DeliveryError, match="rows of an Arrow batch were not written"):
+        await write(way, options, [(b"a", SMALL, 0)])
+    assert values(kafka, DEAD) == []
+    await forgotten(options)
+
+
+def test_rows_are_kept_from_the_first() -> None:
+    """Also where they were asked for only in part before."""
+    source: list[Any] = [_batch([(b"%d" % at, "t", at)]) for at in range(4)]
+    kept = KeptRows(iter(source))
+    first = iter(kept)
+    assert [next(first), next(first)] == source[:2]
+    first.close()  # type: ignore[attr-defined]
+    assert list(kept) == source
+    assert list(kept) == source

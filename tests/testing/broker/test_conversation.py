@@ -1,0 +1,125 @@
+"""A connection without a socket, on a clock that stands still until it is moved."""
+
+from __future__ import annotations
+
+import itertools
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from aioproducer._wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic
+from aioproducer._wire.messages.metadata import MetadataRequest
+from aioproducer.testing import EmbeddedKafka
+from aioproducer.testing.broker.conversation import Conversation
+from aioproducer.testing.broker.effects import Close, Effect, Write
+from tests.contract.batches import plain
+from tests.contract.client import WireClient, produce_request
+
+
+class Silent:
+    """A cluster that listens nowhere, and its clock."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+        self.kafka = EmbeddedKafka(clock=lambda: self.now)
+        self.kafka._cluster.broker_up(1)
+        self.kafka.create_topic("t")
+        self.broker = self.kafka._sockets._brokers[1]
+
+    def connect(self) -> Conversation:
+        """A new connection."""
+        return Conversation(self.broker)
+
+
+@pytest.fixture
+def silent() -> Silent:
+    return Silent()
+
+
+PRODUCE = WireClient.frame(produce_request("t", plain()), 12, 1)
+ASK = WireClient.frame(MetadataRequest([]), 9, 2)
+
+
+def _answers(effects: list[Effect]) -> list[int]:
+    """The correlation ids of what is written."""
+    return [int.from_bytes(effect.data[4:8], "big") for effect in effects if isinstance(effect, Write)]
+
+
+@given(cuts=st.lists(st.integers(0, len(PRODUCE + ASK)), max_size=8))
+def test_bytes_may_come_in_any_pieces(cuts: list[int]) -> None:
+    """Each request is answered when its last byte is there, wherever the pieces end."""
+    talk, data = Silent().connect(), PRODUCE + ASK
+    places = [0, *sorted(cuts), len(data)]
+    effects = [talk.receive(data[start:end]) for start, end in itertools.pairwise(places)]
+    assert [one for piece in effects for one in _answers(piece)] == [1, 2]
+    done = sum(
+        len(_answers(piece)) for piece, end in zip(effects, places[1:], strict=True) if end < len(PRODUCE)
+    )
+    assert done == 0
+
+
+def test_a_delay_ends_when_the_clock_says(silent: Silent) -> None:
+    """Nothing before the deadline, the answer at it, and the next request after it."""
+    silent.kafka.faults.delay(2.5)
+    talk = silent.connect()
+    assert talk.receive(PRODUCE + ASK) == []
+    assert (talk.waits, talk.deadline) == (True, 2.5)
+    silent.now = 2.49
+    assert talk.wake() == []
+    silent.now = 2.5
+    assert _answers(talk.wake()) == [1, 2]
+    assert (talk.waits, talk.deadline) == (False, None)
+
+
+def test_throttling_mutes_the_connection(silent: Silent) -> None:
+    """The answer goes at once, the next request is not looked at before the time is over."""
+    silent.kafka.faults.throttle(30_000)
+    talk = silent.connect()
+    assert _answers(talk.receive(PRODUCE + ASK)) == [1]
+    assert len(silent.kafka.requests) == 1
+    silent.now = 30.0
+    assert _answers(talk.wake()) == [2]
+
+
+def test_a_long_poll_ends_when_records_come(silent: Silent) -> None:
+    """The fetch waits without a timer of its own and is answered by what another connection appends."""
+    asked = FetchTopic("", silent.kafka.topic_id("t"), [FetchPartition(0, partition_max_bytes=1000)])
+    fetch = WireClient.frame(FetchRequest(max_wait_ms=500, min_bytes=1, topics=[asked]), 17, 3)
+    reader, writer = silent.connect(), silent.connect()
+    assert reader.receive(fetch) == []
+    assert reader.deadline == 0.5
+    writer.receive(PRODUCE)
+    assert _answers(reader.wake()) == [3]
+
+
+def test_a_waiting_connection_takes_in_only_so_much(silent: Silent) -> None:
+    """While an answer is held the broker stops reading at about a mebibyte, as one that is busy would."""
+    hold = silent.kafka.faults.delay()
+    talk = silent.connect()
+    reads = []
+    for step in (
+        lambda: talk.receive(PRODUCE),
+        lambda: talk.receive(ASK * (1 + (1 << 20) // len(ASK))),
+        hold.release,
+        talk.wake,
+    ):
+        step()
+        reads.append(talk.reads)
+    assert reads == [True, False, False, True]
+
+
+def test_nothing_is_done_after_the_end(silent: Silent) -> None:
+    """What comes after the connection was closed is not handled."""
+    silent.kafka.faults.cut()
+    talk = silent.connect()
+    assert talk.receive(PRODUCE + PRODUCE) == [Close(reset=True)]
+    assert (talk.receive(PRODUCE), talk.reads) == ([], False)
+    assert silent.kafka.high_watermark("t") == 1
+
+
+@given(data=st.binary(max_size=200))
+def test_garbage_is_ended_or_waited_for(data: bytes) -> None:
+    """Whatever comes, the broker closes or waits for more; no exception leaves it."""
+    effects = Silent().connect().receive(data)
+    assert effects in ([], [Close()]) or all(isinstance(effect, Write | Close) for effect in effects)
