@@ -18,7 +18,7 @@ from tests.spark.rows import forget_last_commit
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
-    from pyspark.sql.connect.streaming import StreamingQuery
+    from pyspark.sql.streaming.query import StreamingQuery
     from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 TASKS = 4
