@@ -215,7 +215,7 @@ class Producer(SendPath[K_contra, V_contra], Generic[K_contra, V_contra]):
         self._losses_told = False
         self._owners = TaskOwners()
 
-    # -- life
+    # -- lifecycle
 
     async def start(self, *, wait_ready: float | None = None) -> None:
         """Bind to the running loop and start the background task; works with every broker down.
@@ -228,12 +228,12 @@ class Producer(SendPath[K_contra, V_contra], Generic[K_contra, V_contra]):
             raise StateError(f"the producer is {self._state} already")
         if self._state == "closed":
             raise StateError(STARTED_ONCE)
-        patience = checked_timeout("wait_ready", wait_ready)
+        timeout = checked_timeout("wait_ready", wait_ready)
         engine = self._begin(asyncio.get_running_loop())
         try:
             await engine.begun()
-            if patience is not None:
-                await self.ready(patience)
+            if timeout is not None:
+                await self.ready(timeout)
         except BaseException:
             await self._undo_start()
             raise
@@ -259,9 +259,9 @@ class Producer(SendPath[K_contra, V_contra], Generic[K_contra, V_contra]):
         self._state = "running"
         _running.add(self)
         if engine.transactions is not None:
-            engine.transactions.on_door = lambda: me._open_or_shut()  # noqa: PLW0108, SLF001
+            engine.transactions.accepting_changed = lambda: me._update_accepting()  # noqa: PLW0108, SLF001
             engine.transactions.queued = lambda: list(me._intake.queued)  # noqa: SLF001
-        self._open_or_shut()
+        self._update_accepting()
         engine.on_death = _weakly(self)
         for topic in self.config.topics:
             engine.cluster.want(topic)
@@ -274,7 +274,7 @@ class Producer(SendPath[K_contra, V_contra], Generic[K_contra, V_contra]):
             raise
         return engine
 
-    def _open_or_shut(self) -> None:
+    def _update_accepting(self) -> None:
         """Records are taken while the producer runs, of a transactional one only within a transaction."""
         engine = self._engine
         transactions = None if engine is None else engine.transactions
@@ -299,20 +299,20 @@ class Producer(SendPath[K_contra, V_contra], Generic[K_contra, V_contra]):
         The topics of the setting `topics` are known then, if they exist.
         """
         engine = self._running()
-        patience = checked_timeout("timeout", timeout)
+        timeout = checked_timeout("timeout", timeout)
         try:
-            async with asyncio.timeout(patience):
+            async with asyncio.timeout(timeout):
                 while not engine.cluster.known:
-                    await engine.cluster.news()
+                    await engine.cluster.metadata_changed()
                     self._running()
         except TimeoutError:
-            error = self._not_ready(engine, patience)
+            error = self._not_ready(engine, timeout)
             raise error from error.cause
 
-    def _not_ready(self, engine: Engine, patience: float | None) -> KafkaError:
+    def _not_ready(self, engine: Engine, timeout: float | None) -> KafkaError:
         servers = ", ".join(str(server) for server in self.config.bootstrap_servers)
         text = f"no broker answered ({servers})"
-        return MetadataTimeoutError(text, waited=patience, cause=out_of_reach(engine))
+        return MetadataTimeoutError(text, waited=timeout, cause=out_of_reach(engine))
 
     def _died(self, cause: BaseException) -> None:
         self._accepting = False
@@ -370,17 +370,17 @@ class Producer(SendPath[K_contra, V_contra], Generic[K_contra, V_contra]):
         The default is the setting `close_timeout_ms`. Every delivery that is left is resolved. A second call waits for
         the first, and shortens it if its own limit is shorter.
         """
-        patience = checked_timeout("timeout", timeout)
+        timeout = checked_timeout("timeout", timeout)
         if self._state == "new":
             self._state = "closed"
             self.close_report = CloseReport()
         if self._state in ("closed", "failed") and self._closing is None:
             return self._closed_before()
         self._check_closable()
-        patience = self.config.close_timeout_ms / 1000 if patience is None else patience
+        timeout = self.config.close_timeout_ms / 1000 if timeout is None else timeout
         if self._closing is None:
-            return await self._close(patience)
-        await asyncio.wait([self._closing], timeout=patience)
+            return await self._close(timeout)
+        await asyncio.wait([self._closing], timeout=timeout)
         if not self._closing.done():
             self._finish("close() ran out of time")
         return self.close_report or CloseReport()
@@ -401,21 +401,21 @@ class Producer(SendPath[K_contra, V_contra], Generic[K_contra, V_contra]):
         self._state = "closed"
         return self.close_report or CloseReport()
 
-    async def _close(self, patience: float) -> CloseReport:
+    async def _close(self, timeout: float) -> CloseReport:
         engine = self._engine
         assert engine is not None  # noqa: S101  # the producer was started
         self._closing = engine.loop.create_future()
         self._accepting = False
         self._state = "closing"
         self._before_close = engine.tally.totals
-        until = engine.loop.time() + patience
+        until = engine.loop.time() + timeout
         engine.refuse_callers()
         long = engine.loop.call_later(WORTH_A_LINE, self._tell_what_closing_waits_for, until)
         try:
-            if patience > 0:
-                async with asyncio.timeout(patience):
+            if timeout > 0:
+                async with asyncio.timeout(timeout):
                     if engine.transactions is not None:
-                        await engine.transactions.wind_up(patience)
+                        await engine.transactions.wind_up(timeout)
                     engine.accumulator.drain_all(engine.loop.time())
                     await self._resolved(engine)
                     if not engine.acks:
@@ -662,7 +662,7 @@ class Producer(SendPath[K_contra, V_contra], Generic[K_contra, V_contra]):
             raise StateError("the producer is closing")
         return engine.transactions
 
-    def _patience(self, timeout: float | None) -> float:
+    def _timeout(self, timeout: float | None) -> float:
         seconds = checked_timeout("timeout", timeout)
         return self.config.max_block_ms / 1000 if seconds is None else seconds
 
@@ -672,7 +672,7 @@ class Producer(SendPath[K_contra, V_contra], Generic[K_contra, V_contra]):
         A cancellation aborts as well. Beginning, committing and aborting take at most `timeout` seconds each (default:
         `max_block_ms`). Raises `TransactionAbortedError` at the end if anything that was sent failed.
         """
-        return Transaction(self._transactions, self._patience(timeout))
+        return Transaction(self._transactions, self._timeout(timeout))
 
     async def run_transaction(
         self, function: Callable[..., Awaitable[T]], *args: Any, timeout: float | None = None
@@ -682,13 +682,13 @@ class Producer(SendPath[K_contra, V_contra], Generic[K_contra, V_contra]):
         What it consumes must be in `args`: an abort does not rewind a consumer. `timeout`: seconds for all attempts
         together (default: no limit); the last error is raised then.
         """
-        patience = checked_timeout("timeout", timeout)
+        timeout = checked_timeout("timeout", timeout)
         loop = asyncio.get_running_loop()
-        until = math.inf if patience is None else loop.time() + patience
+        until = math.inf if timeout is None else loop.time() + timeout
         pause = Backoff(self.config.retry_backoff_ms / 1000, self.config.retry_backoff_max_ms / 1000)
         for attempt in itertools.count():
             left = until - loop.time()
-            transaction = self.transaction(timeout=None if patience is None else max(left, 0.0))
+            transaction = self.transaction(timeout=None if timeout is None else max(left, 0.0))
             try:
                 async with transaction:
                     return await function(*args)
@@ -708,11 +708,11 @@ class Producer(SendPath[K_contra, V_contra], Generic[K_contra, V_contra]):
         for its own again, and is told if another producer has taken over meanwhile. Waits at most `timeout` seconds
         (default: `max_block_ms`).
         """
-        await self._transactions().init(transactional_id, self._patience(timeout))
+        await self._transactions().init(transactional_id, self._timeout(timeout))
 
     async def begin_transaction(self, *, timeout: float | None = None) -> None:
         """Begin a transaction. Waits only after an upgrade of the cluster, at most `timeout` seconds."""
-        await self._transactions().begin(self._patience(timeout))
+        await self._transactions().begin(self._timeout(timeout))
 
     async def send_offsets_to_transaction(
         self, offsets: Offsets, group: object, *, timeout: float | None = None
@@ -723,7 +723,7 @@ class Producer(SendPath[K_contra, V_contra], Generic[K_contra, V_contra]):
         seconds (default: `max_block_ms`).
         """
         transactions = self._transactions()
-        await transactions.send_offsets(offsets_of(offsets), group_of(group), self._patience(timeout))
+        await transactions.send_offsets(offsets_of(offsets), group_of(group), self._timeout(timeout))
 
     async def commit_transaction(self, *, timeout: float | None = None) -> None:
         """Wait for everything that was sent in the transaction, and commit it.
@@ -732,24 +732,24 @@ class Producer(SendPath[K_contra, V_contra], Generic[K_contra, V_contra]):
         answer within `timeout` seconds (default: `max_block_ms`) it raises `CommitOutcomeUnknownError`: the same call again
         joins the same attempt, or `init_transactions()` settles it.
         """
-        await self._transactions().commit(self._patience(timeout))
+        await self._transactions().commit(self._timeout(timeout))
 
     async def abort_transaction(self, *, timeout: float | None = None) -> None:
         """Abort the transaction: what was not sent is dropped, what was sent is never visible to committed reads.
 
         Waits at most `timeout` seconds (default: `max_block_ms`); the same call again joins the same attempt.
         """
-        await self._transactions().abort(self._patience(timeout))
+        await self._transactions().abort(self._timeout(timeout))
 
     async def fence(self, transactional_ids: Iterable[str], *, timeout: float | None = None) -> None:
         """Abort what is open under these transactional ids, whose owners are gone, and refuse them from now on."""
-        await fence_all(self._running(), transactional_ids, self._patience(timeout))
+        await fence_all(self._running(), transactional_ids, self._timeout(timeout))
 
     async def list_transactions(
         self, prefix: str = "", *, timeout: float | None = None
     ) -> list[TransactionListing]:
         """The transactional ids that begin with `prefix`, as all brokers know them, with the state of each."""
-        return await list_all(self._running(), prefix, self._patience(timeout))
+        return await list_all(self._running(), prefix, self._timeout(timeout))
 
     async def committed_offsets(
         self, group: str, partitions: Iterable[Any], *, timeout: float | None = None
@@ -758,7 +758,7 @@ class Producer(SendPath[K_contra, V_contra], Generic[K_contra, V_contra]):
 
         Offsets that are a part of an open transaction are waited for, at most `timeout` seconds (default: `max_block_ms`).
         """
-        return await fetch_committed(self._running(), group, partitions, self._patience(timeout))
+        return await fetch_committed(self._running(), group, partitions, self._timeout(timeout))
 
     # -- waiting and looking
 
@@ -775,12 +775,12 @@ class Producer(SendPath[K_contra, V_contra], Generic[K_contra, V_contra]):
 
     async def _flush(self, owner: Owner | asyncio.Task[Any] | None, timeout: float | None) -> FlushReport:
         engine = self._running()
-        patience = checked_timeout("timeout", timeout)
+        timeout = checked_timeout("timeout", timeout)
         told_to = owner if isinstance(owner, Owner) else self._owners.of(owner or asyncio.current_task())
-        if patience is None:
+        if timeout is None:
             flush = await self._resolved(engine)
         else:
-            async with asyncio.timeout(patience):
+            async with asyncio.timeout(timeout):
                 flush = await self._resolved(engine)
         if not flush.done:
             raise _ended(self._cause or engine.crashed)
@@ -797,16 +797,16 @@ class Producer(SendPath[K_contra, V_contra], Generic[K_contra, V_contra]):
         """The partitions of a topic; waits at most `timeout` seconds (default: `max_block_ms`) for its metadata."""
         engine = self._running()
         name = checked_topic(topic)
-        patience = self._patience(timeout)
+        timeout = self._timeout(timeout)
         try:
-            async with asyncio.timeout(patience):
+            async with asyncio.timeout(timeout):
                 while (facts := engine.view.topic(name)) is None:
                     engine.cluster.raise_refusal(name)
                     engine.cluster.want(name)
-                    await engine.cluster.news()
+                    await engine.cluster.metadata_changed()
                     self._running()
         except TimeoutError:
-            error = still_unknown(name, patience, trouble_with(engine, name))
+            error = still_unknown(name, timeout, trouble_with(engine, name))
             raise error from error.cause
         return tuple(
             PartitionInfo(

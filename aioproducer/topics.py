@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from aioproducer._net.cluster.session import Visit
+from aioproducer._net.cluster.session import ShortSession
 from aioproducer._net.cluster.topic_checks import check_all
 from aioproducer._state.admission.checking import checked_timeout
 from aioproducer.config import ProducerConfig
@@ -32,6 +32,6 @@ async def check_topics(
     (default: `max_block_ms`) for brokers that answer, and a moment for topics that were made just now. None is created.
     """
     config = ProducerConfig(bootstrap_servers, **settings)
-    patience = checked_timeout("timeout", timeout)
-    async with Visit(config) as visit:
-        return await check_all(visit, topics, config.max_block_ms / 1000 if patience is None else patience)
+    timeout = checked_timeout("timeout", timeout)
+    async with ShortSession(config) as session:
+        return await check_all(session, topics, config.max_block_ms / 1000 if timeout is None else timeout)

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 
-from aioproducer._callers.blocks import may_run_again
 from aioproducer._callers.consumed import Offsets, group_of, next_offsets, offsets_of
-from aioproducer._net.cluster.session import Visit
+from aioproducer._callers.transaction_retry import may_run_again
+from aioproducer._net.cluster.session import ShortSession
 from aioproducer._net.log import Log, log
 from aioproducer._net.transactions.foreign_transactions import end_foreign, fence_all, list_all
 from aioproducer._net.transactions.stable_offsets import fetch_committed
@@ -32,9 +32,9 @@ __all__ = ["Transaction", "TransactionHandle", "committed_offsets", "fence", "li
 class Transaction:
     """`async with producer.transaction() as tx:` begins, commits on success, and aborts on an error or cancellation."""
 
-    def __init__(self, transactions: Callable[[], Transactions], patience: float) -> None:
+    def __init__(self, transactions: Callable[[], Transactions], timeout: float) -> None:
         self._transactions = transactions
-        self._patience = patience
+        self._timeout = timeout
         self._number = -1
         self._failure: TransactionAbortedError | None = None
         self._log: Log = log
@@ -43,8 +43,8 @@ class Transaction:
         transactions = self._transactions()
         # Kept, as the producer may be closing when the block ends.
         self._log = transactions.engine.log
-        await transactions.join_what_goes_on(self._patience)
-        await transactions.begin(self._patience)
+        await transactions.join_what_goes_on(self._timeout)
+        await transactions.begin(self._timeout)
         self._number = transactions.number
         return self
 
@@ -61,7 +61,7 @@ class Transaction:
             if error is None:
                 await self._commit(transactions)
             else:
-                await transactions.abort(self._patience)
+                await transactions.abort(self._timeout)
         except KafkaError as failure:
             if error is None:
                 raise
@@ -85,9 +85,9 @@ class Transaction:
 
     async def _commit(self, transactions: Transactions) -> None:
         try:
-            await transactions.commit(self._patience)
+            await transactions.commit(self._timeout)
         except TransactionAbortedError:
-            await transactions.abort(self._patience)
+            await transactions.abort(self._timeout)
             raise
 
     def may_run_again(self, error: Exception) -> bool:
@@ -110,8 +110,8 @@ class Transaction:
 
         The producer takes no more transactions until `init_transactions()`. Waits at most `timeout` seconds.
         """
-        patience = checked_timeout("timeout", timeout)
-        facts = await self._mine().detach(self._patience if patience is None else patience)
+        timeout = checked_timeout("timeout", timeout)
+        facts = await self._mine().detach(self._timeout if timeout is None else timeout)
         return TransactionHandle(*facts)
 
 
@@ -160,9 +160,9 @@ class TransactionHandle:
         config = ProducerConfig(servers, **settings)
         if self.is_empty:
             return
-        async with Visit(config) as visit:
+        async with ShortSession(config) as session:
             facts = (self.transactional_id, self.producer_id, self.epoch, self.version)
-            await end_foreign(visit, facts, _patience(config, timeout), committed=committed)
+            await end_foreign(session, facts, _timeout(config, timeout), committed=committed)
 
 
 async def fence(
@@ -177,8 +177,8 @@ async def fence(
     Waits at most `timeout` seconds (default: `max_block_ms`) for all of them.
     """
     config = ProducerConfig(bootstrap_servers, **settings)
-    async with Visit(config) as visit:
-        await fence_all(visit, transactional_ids, _patience(config, timeout))
+    async with ShortSession(config) as session:
+        await fence_all(session, transactional_ids, _timeout(config, timeout))
 
 
 async def list_transactions(
@@ -190,8 +190,8 @@ async def list_transactions(
 ) -> list[TransactionListing]:
     """The transactional ids that begin with `prefix`, as all brokers know them, with the state of each."""
     config = ProducerConfig(bootstrap_servers, **settings)
-    async with Visit(config) as visit:
-        return await list_all(visit, prefix, _patience(config, timeout))
+    async with ShortSession(config) as session:
+        return await list_all(session, prefix, _timeout(config, timeout))
 
 
 async def committed_offsets(
@@ -207,10 +207,10 @@ async def committed_offsets(
     Offsets that are a part of an open transaction are waited for, at most `timeout` seconds (default: `max_block_ms`).
     """
     config = ProducerConfig(bootstrap_servers, **settings)
-    async with Visit(config) as visit:
-        return await fetch_committed(visit, group, partitions, _patience(config, timeout))
+    async with ShortSession(config) as session:
+        return await fetch_committed(session, group, partitions, _timeout(config, timeout))
 
 
-def _patience(config: ProducerConfig, timeout: float | None) -> float:
+def _timeout(config: ProducerConfig, timeout: float | None) -> float:
     seconds = checked_timeout("timeout", timeout)
     return config.max_block_ms / 1000 if seconds is None else seconds

@@ -9,7 +9,7 @@ from aioproducer._core.accept import PARTITION_UNKNOWN as PARTITION_UNKNOWN
 from aioproducer._core.accept import RECORD_TOO_LARGE as RECORD_TOO_LARGE
 from aioproducer._core.accept import Budget as Budget
 from aioproducer._core.accept import Column as Column
-from aioproducer._core.accept import Lane as Lane
+from aioproducer._core.accept import MemoryShare as MemoryShare
 from aioproducer._core.accept import Partition as Partition
 from aioproducer._core.accept import SendPath as SendPath
 from aioproducer._core.accept import Topic as Topic

@@ -35,7 +35,7 @@ class Budget:
     def __init__(self, capacity: int, whole: Budget | None = None) -> None: ...
 
 @disjoint_base
-class Lane:
+class MemoryShare:
     stuck: bool
     waiting: int
     @property
@@ -50,13 +50,13 @@ class Lane:
 @disjoint_base
 class Partition:
     open: Batch | None
-    lane: Lane
+    share: MemoryShare
     waiting: int
     @property
     def topic(self) -> Topic: ...
     @property
     def index(self) -> int: ...
-    def __init__(self, topic: Topic, index: int, lane: Lane) -> None: ...
+    def __init__(self, topic: Topic, index: int, share: MemoryShare) -> None: ...
     def roll(self, now: float, awaited: bool) -> None: ...
     def unroll(self) -> None: ...
 

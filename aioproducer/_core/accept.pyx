@@ -52,7 +52,7 @@ PARTITION_UNKNOWN = NO_PARTITION
 
 # After twice so many seconds of sending without a turn of the loop, the next send lets the loop run. Longer would let
 # the socket run dry meanwhile: Kafka's own send buffer holds what is sent in less than a millisecond.
-cdef double TURN = 0.0005
+cdef double YIELD_INTERVAL = 0.0005
 
 # Counts forks: a child must not use what its parent connected.
 cdef int _generation = 0
@@ -256,7 +256,7 @@ cdef class SendPath:
 
     cdef inline bint _owes_turn(self, double now) except -1:
         # True when this call should let the loop run before it answers.
-        return now - self._turn >= TURN and self._must_yield(now)
+        return now - self._turn >= YIELD_INTERVAL and self._must_yield(now)
 
     cdef bint _must_yield(self, double now) except -1:
         # Called about once per millisecond of sending. A marker in the loop's queue tells uninterrupted sending
@@ -319,14 +319,14 @@ cdef class SendPath:
             if partition is None:
                 return NO_PARTITION
             self._chosen = partition
-            if partition.rolling or not in_line and (partition.waiting or partition.lane.waiting):
+            if partition.rolling or not in_line and (partition.waiting or partition.share.waiting):
                 return NO_ROOM
             batch = partition.open
             if batch is not None:
                 body = batch.body_of(key, value, headers_size, timestamp)
                 size = framed_size(body)
                 if batch.fits(size, now):
-                    if not partition.lane.has_room(size):
+                    if not partition.share.has_room(size):
                         return NO_ROOM
                     batch.append_raw(key, value, headers, body, timestamp, now, deadline, deadlines)
                     break
@@ -337,7 +337,7 @@ cdef class SendPath:
                 continue
             body = body_size(key, value, headers_size, 0, 0)
             size = framed_size(body) + HEADER
-            if not partition.lane.has_room(size):
+            if not partition.share.has_room(size):
                 return NO_ROOM
             if not self._in_its_loop():
                 return OTHER_LOOP
@@ -346,7 +346,7 @@ cdef class SendPath:
                 continue
             self._chosen = partition
             break
-        (<Lane>batch.lane).take(size)
+        (<MemoryShare>batch.share).take(size)
         batch.charged += size
         self.accepted_records += 1
         self.accepted_bytes += size
@@ -389,7 +389,7 @@ cdef class SendPath:
         cdef long long stamp
         cdef tuple pairs = None
         cdef Py_ssize_t headers_size = 1
-        if topic is None or (now - self._turn >= TURN and not self._in_its_loop()):
+        if topic is None or (now - self._turn >= YIELD_INTERVAL and not self._in_its_loop()):
             return False
         if aioproducer_context_version() != self._context_version:
             self._look_at_task()
@@ -604,7 +604,7 @@ cdef class SendPath:
         while at < total:
             if not at & 63:
                 now = self._clock.now()
-                if now - began > TURN:
+                if now - began > YIELD_INTERVAL:
                     break
             if knows(into, at):
                 at += 1

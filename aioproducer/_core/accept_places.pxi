@@ -1,6 +1,6 @@
 # Where records go, as far as the fast path touches it: memory, partitions, topics.
 
-cdef class Lane
+cdef class MemoryShare
 
 
 cdef class Budget:
@@ -11,10 +11,10 @@ cdef class Budget:
     cdef readonly Py_ssize_t capacity
     cdef readonly Py_ssize_t used
     cdef readonly Py_ssize_t peak
-    # What stands in lanes that do not move, and how much of it there may be at most.
+    # What stands in shares that do not move, and how much of it there may be at most.
     cdef readonly Py_ssize_t stuck
     cdef public Py_ssize_t stuck_limit
-    # What is kept back for lanes that hold less than their part of it: no lane can take all before it is known to be stuck.
+    # What is kept back for shares that hold less than their part of it: no share can take all before it is known to be stuck.
     cdef public Py_ssize_t kept
     cdef public Py_ssize_t part
 
@@ -22,10 +22,10 @@ cdef class Budget:
         self.capacity = self.stuck_limit = capacity
         self.whole = whole
 
-    cdef inline bint has_room(self, Py_ssize_t size, Lane lane) noexcept:
+    cdef inline bint has_room(self, Py_ssize_t size, MemoryShare share) noexcept:
         left = self.capacity - self.used - size
-        return (left >= self.kept or (left >= 0 and lane.used < self.part)) and not (
-            lane._stuck and self.stuck + size > self.stuck_limit)
+        return (left >= self.kept or (left >= 0 and share.used < self.part)) and not (
+            share._stuck and self.stuck + size > self.stuck_limit)
 
     cdef inline void add(self, Py_ssize_t size, bint stuck) noexcept:
         self.used += size
@@ -35,7 +35,7 @@ cdef class Budget:
             self.peak = self.used
 
 
-cdef class Lane:
+cdef class MemoryShare:
     """One broker's share of a budget, with its own line of waiting records."""
 
     cdef readonly Budget budget
@@ -90,16 +90,16 @@ cdef class Partition:
     cdef readonly Topic topic
     cdef readonly int index
     cdef public Batch open
-    cdef public Lane lane
+    cdef public MemoryShare share
     # Records of this partition that wait for memory: nobody may pass them.
     cdef public int waiting
     # Its next batch is being opened, for the first record of it.
     cdef bint rolling
 
-    def __init__(self, Topic topic not None, int index, Lane lane not None):
+    def __init__(self, Topic topic not None, int index, MemoryShare share not None):
         self.topic = topic
         self.index = index
-        self.lane = lane
+        self.share = share
 
     def roll(self, double now, bint awaited):
         """Close the open batch, if there is one, and open the next; ``awaited``: for a record that is waited for."""

@@ -483,11 +483,11 @@ def peek(Delivery delivery not None):
 
 def settle_into(Delivery waiting not None, Delivery placed not None):
     """The queued record has its place: whoever held ``waiting`` now holds the same as ``placed``."""
-    cdef Batch stand_in = waiting._batch
+    cdef Batch placeholder_batch = waiting._batch
     waiting._key_size = placed._key_size
     waiting._value_size = placed._value_size
     waiting._timestamp = placed._timestamp
-    stand_in.forward([(placed._batch, placed._index)])
+    placeholder_batch.forward([(placed._batch, placed._index)])
     locate(waiting)
 
 

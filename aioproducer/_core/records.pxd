@@ -63,7 +63,7 @@ cdef class Batch:
     cdef readonly str topic
     cdef readonly int partition
     cdef object _owner
-    cdef public object lane
+    cdef public object share
     cdef public Py_ssize_t charged
     # life
     cdef readonly double opened_at

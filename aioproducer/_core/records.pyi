@@ -34,7 +34,7 @@ class Batch:
         delivery_timeout: float = 120.0,
         loop: Any = None,
         owner: Any = None,
-        lane: Any = None,
+        share: Any = None,
         unseen_log: list[Any] | None = None,
         awaited: bool = False,
         waker: Waker | None = None,
@@ -42,7 +42,7 @@ class Batch:
     ) -> Self: ...
     limit: int
     owner: Any
-    lane: Any
+    share: Any
     charged: int
     loop: Any
     drained_at: float

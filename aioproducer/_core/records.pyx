@@ -71,7 +71,7 @@ cdef class Batch:
 
     def __cinit__(self, str topic not None, int partition, Py_ssize_t limit, *, double opened_at=0.0,
                   double max_age=1.0, double delivery_timeout=120.0, object loop=None, object owner=None,
-                  object lane=None, list unseen_log=None, bint awaited=False, Waker waker=None,
+                  object share=None, list unseen_log=None, bint awaited=False, Waker waker=None,
                   Py_ssize_t expected=0):
         self.topic = topic
         self.partition = partition
@@ -81,7 +81,7 @@ cdef class Batch:
         self.delivery_timeout = delivery_timeout
         self.loop = loop
         self.owner = owner
-        self.lane = lane
+        self.share = share
         self.awaited = awaited
         self._unseen_log = unseen_log
         self._waker = waker

@@ -39,7 +39,7 @@ def checked_topic(_: click.Context, option: click.Parameter, name: str | None) -
 
 wait_option = click.option(
     "--wait",
-    "patience",
+    "wait",
     type=Real(0, min_open=True),
     default=PATIENCE,
     show_default=True,
@@ -61,16 +61,16 @@ def _parsed(name: str, text: str) -> object:
     return text if row is None else row.kind.parse(text.strip())
 
 
-async def reach(producer: Producer, topic: str | None, patience: float) -> None:
+async def reach(producer: Producer, topic: str | None, wait: float) -> None:
     """Wait until a broker has answered and the topic is known, or raise what is wrong."""
     began = asyncio.get_running_loop().time()
-    await producer.ready(patience)
+    await producer.ready(wait)
     if topic is None:
         return
-    left = began + patience - asyncio.get_running_loop().time()
+    left = began + wait - asyncio.get_running_loop().time()
     try:
         await producer.partitions_for(topic, timeout=max(left, 0))
     except MetadataTimeoutError as error:
         text = "the topic did not become known: does it exist?"
         cause = error.cause
-        raise MetadataTimeoutError(text, topic=topic, waited=patience, cause=cause) from cause
+        raise MetadataTimeoutError(text, topic=topic, waited=wait, cause=cause) from cause

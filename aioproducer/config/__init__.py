@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from aioproducer.config.callables import check_progress as check_progress
 from aioproducer.config.endpoints import BootstrapServers as BootstrapServers
 from aioproducer.config.endpoints import Endpoint as Endpoint
 from aioproducer.config.endpoints import parse_endpoint as parse_endpoint
@@ -10,7 +11,6 @@ from aioproducer.config.names import checked_transactional_id as checked_transac
 from aioproducer.config.names import checked_transactional_ids as checked_transactional_ids
 from aioproducer.config.names import client_id_problem as client_id_problem
 from aioproducer.config.names import topic_problem as topic_problem
-from aioproducer.config.pieces import check_progress as check_progress
 from aioproducer.config.producer import SETTINGS as SETTINGS
 from aioproducer.config.producer import ProducerConfig as ProducerConfig
 from aioproducer.config.producer import require_config as require_config

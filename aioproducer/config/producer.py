@@ -8,6 +8,7 @@ from typing import Any, Final, Self, Unpack, cast
 
 import attrs
 
+from aioproducer.config.callables import Interceptors, Partitioner, Serializer
 from aioproducer.config.conflicts import TRANSACTION_TIMEOUT_MS, complete, conflicts
 from aioproducer.config.endpoints import BootstrapServers, Endpoint
 from aioproducer.config.kinds import (
@@ -24,7 +25,6 @@ from aioproducer.config.kinds import (
     Topics,
 )
 from aioproducer.config.names import client_id_problem, transactional_id_problem
-from aioproducer.config.pieces import Interceptors, Partitioner, Serializer
 from aioproducer.config.properties import read_properties
 from aioproducer.config.refused import refusal, unknown
 from aioproducer.config.signature import Changes, Settings

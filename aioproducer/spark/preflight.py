@@ -63,8 +63,8 @@ async def _check_topics(options: SinkOptions) -> None:
 
 
 async def _ask(topics: list[str], config: ProducerConfig) -> None:
-    patience = min(PATIENCE, config.max_block_ms / 1000)
-    await check_topics(topics, config.bootstrap_servers, timeout=patience, **settings_of(config))
+    timeout = min(PATIENCE, config.max_block_ms / 1000)
+    await check_topics(topics, config.bootstrap_servers, timeout=timeout, **settings_of(config))
 
 
 def _told(error: KafkaError) -> str:

@@ -13,7 +13,7 @@ from typing import Final
 import attrs
 
 from aioproducer._core import Batch
-from aioproducer._state.transactions.respite import Respite
+from aioproducer._state.transactions.marker_delay import MarkerDelay
 from aioproducer._wire.batches import stamp
 from aioproducer._wire.messages.end_txn import EndTxnRequest, EndTxnResponse
 from aioproducer._wire.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
@@ -44,7 +44,7 @@ class _Transactions:
     topic: str
     value: bytes
     name: str = attrs.field(factory=lambda: f"limit-{uuid.uuid4()}")
-    respite: Respite = attrs.field(factory=Respite)
+    marker_delay: MarkerDelay = attrs.field(factory=MarkerDelay)
     producer_id: int = attrs.field(init=False)
     epoch: int = attrs.field(init=False)
 
@@ -59,7 +59,7 @@ class _Transactions:
         done = Transacted()
         for _ in range(count):
             request = self._request()
-            _sleep_until(self.respite.until)
+            _sleep_until(self.marker_delay.until)
             began = time.perf_counter()
             offsets = self._send(request)
             self._commit()
@@ -75,9 +75,9 @@ class _Transactions:
         return ProduceRequest(transactional_id=self.name, acks=-1, timeout_ms=30_000, topic_data=topics)
 
     def _send(self, request: ProduceRequest) -> Offsets:
-        self.respite.sent(time.perf_counter())
+        self.marker_delay.sent(time.perf_counter())
         answer = self.wire.ask(request, PRODUCE_VERSION, ProduceResponse)
-        self.respite.answered(time.perf_counter())
+        self.marker_delay.answered(time.perf_counter())
         (topic,) = answer.responses
         (partition,) = topic.partition_responses
         check(partition.error_code)
@@ -90,7 +90,7 @@ class _Transactions:
         answer = self.wire.ask(question, _END_VERSION, EndTxnResponse)
         check(answer.error_code)
         self.producer_id, self.epoch = answer.producer_id, answer.producer_epoch
-        self.respite.ended(time.perf_counter())
+        self.marker_delay.ended(time.perf_counter())
 
 
 def _sleep_until(moment: float) -> None:

@@ -230,9 +230,9 @@ def test_many_are_woken_in_slices_and_in_order() -> None:
         batch = Batch("t", 0, 1 << 20, loop=loop, waker=waker)
         for index in range(1000):
             batch.append(None, b"", None, 0)
-            stand_in = Batch("t", 0, 100, loop=loop)
-            deliveries.append(queued_delivery(stand_in))
-            stand_in.forward([(batch, index)])
+            placeholder_batch = Batch("t", 0, 100, loop=loop)
+            deliveries.append(queued_delivery(placeholder_batch))
+            placeholder_batch.forward([(batch, index)])
             deliveries[-1].add_done_callback(told.append)
         batch.acknowledge(0)
     counts = []

@@ -90,7 +90,7 @@ def _batch(batch: QueuedBatch, world: World, ranks: dict[float, int]) -> tuple[A
         batch.identity,
         batch.sequence,
         tuple(batch.fate(index)[0] for index in range(batch.record_count)),
-        batch.lane is batch.queue.lane,
+        batch.share is batch.queue.share,
     )
 
 

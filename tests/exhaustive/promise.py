@@ -106,7 +106,7 @@ def _is_counted(world: World) -> None:
 def _memory_is_exact(world: World) -> None:
     m = world.m
     assert m.used == sum(batch.charged for batch in m.accumulator.live)
-    assert m.used == sum(node.lane.used for node in m.accumulator.nodes.values())
+    assert m.used == sum(node.share.used for node in m.accumulator.nodes.values())
     assert 0 <= m.used <= m.memory
 
 

@@ -298,7 +298,7 @@ class World:
         """A coordinator gives a new producer id."""
         self.producer_id += 1
         self.m.sequences.obtained(self.producer_id, 0)
-        self.m.accumulator.consider_all(self.m.now)
+        self.m.accumulator.update_all_readiness(self.m.now)
 
     def told(self) -> None:
         """Metadata tells the producer who leads."""

@@ -185,7 +185,7 @@ class AccumulatorMachine(SwarmMachine):
         if waiting:
             batch = waiting[which % len(waiting)]
             batch.hurried = True
-            self.m.accumulator.hurry(batch.real)
+            self.m.accumulator.send_now(batch.real)
 
     @rule(purge=st.sampled_from([False, False, True]))
     def flush(self, purge: bool) -> None:
@@ -403,9 +403,9 @@ class AccumulatorMachine(SwarmMachine):
             assert batch.real.pending == len(batch.pending)
             if not batch.packed and not batch.real.sealed:
                 assert batch.real.size == batch.size
-        lanes = {node.node_id: node.lane.used for node in self.m.accumulator.nodes.values()}
-        assert lanes == {node: self.model.charged_to(node) for node in lanes}
-        assert self.m.used == sum(lanes.values())
+        shares = {node.node_id: node.share.used for node in self.m.accumulator.nodes.values()}
+        assert shares == {node: self.model.charged_to(node) for node in shares}
+        assert self.m.used == sum(shares.values())
 
     def everything_was_told(self) -> None:
         """Each outcome is the model's, as soon as it is known."""

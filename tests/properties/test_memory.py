@@ -13,7 +13,7 @@ import attrs
 from hypothesis import strategies as st
 from hypothesis.stateful import initialize, invariant, precondition, rule
 
-from aioproducer._core import APPENDED, BatchDelivery, Column, Lane
+from aioproducer._core import APPENDED, BatchDelivery, Column, MemoryShare
 from aioproducer._state.admission.bulk import BulkWaiting, Columns
 from aioproducer._state.admission.lines import ReadyRecord, Waiting
 from aioproducer._state.batching.accumulator import Limits
@@ -40,7 +40,7 @@ MEMORY = (450, 700, 1200)
 ROUNDS = 500
 
 SIZES = st.sampled_from([0, 0, 60, 120, 300])
-PATIENCE = st.sampled_from([0.5, 2.0, 30.0])
+MAX_BLOCK = st.sampled_from([0.5, 2.0, 30.0])
 WHICH = st.integers(0, 20)
 
 
@@ -56,7 +56,7 @@ class Caller:
     topic: str
     partition: int
     content: Content
-    patience: float
+    max_block: float
     call: Call = attrs.Factory(Call)
     withdrawn: bool = False
     held: int = 0
@@ -73,9 +73,9 @@ class Caller:
         return not (self.call.ended or self.withdrawn or self.placed)
 
     @property
-    def lane(self) -> Lane | None:
+    def share(self) -> MemoryShare | None:
         """The line for memory that it stands in."""
-        return None if self.call.waiting is None else self.call.waiting.lane
+        return None if self.call.waiting is None else self.call.waiting.share
 
 
 @attrs.define(eq=False)
@@ -100,7 +100,7 @@ class MemoryMachine(SwarmMachine):
         self.bulks: list[Bulk] = []
         self.flying: list[QueuedBatch] = []
         self.logs: dict[tuple[str, int], list[Found]] = {}
-        self.lines: dict[Lane, list[Caller]] = {}
+        self.lines: dict[MemoryShare, list[Caller]] = {}
         self.dead: set[int] = set()
         self.alarm = math.inf
         self.front: Caller | Bulk | None = None
@@ -130,19 +130,19 @@ class MemoryMachine(SwarmMachine):
         """Is there memory for this record?"""
         queue = self.m.queue(partition, topic)
         needed = self.needed(queue, content)
-        if not self.is_free(needed, queue.lane):
+        if not self.is_free(needed, queue.share):
             return False
         if not self.slow(queue.node.node_id):
             return True
         allowed = self.m.memory if self.dead.issuperset(NODES) else self.m.memory // 2
-        stuck = sum(node.lane.used for id_, node in self.m.accumulator.nodes.items() if self.slow(id_))
+        stuck = sum(node.share.used for id_, node in self.m.accumulator.nodes.items() if self.slow(id_))
         return stuck + needed <= allowed
 
-    def is_free(self, needed: int, lane: Lane) -> bool:
+    def is_free(self, needed: int, share: MemoryShare) -> bool:
         """An eighth is kept back, in equal parts, for the brokers that hold little."""
         kept = self.m.memory // 8
         free = self.m.memory - self.m.used - needed
-        return free >= (0 if lane.used < kept // len(NODES) else kept)
+        return free >= (0 if share.used < kept // len(NODES) else kept)
 
     def needed(self, queue: PartitionQueue, content: Content) -> int:
         batch = queue.open
@@ -154,43 +154,43 @@ class MemoryMachine(SwarmMachine):
 
     # -- calls
 
-    @rule(topic=st.sampled_from("tttu"), partition=st.integers(0, 2), size=SIZES, patience=PATIENCE)
-    def send(self, topic: str, partition: int, size: int, patience: float) -> None:
+    @rule(topic=st.sampled_from("tttu"), partition=st.integers(0, 2), size=SIZES, max_block=MAX_BLOCK)
+    def send(self, topic: str, partition: int, size: int, max_block: float) -> None:
         """The fast path takes a record exactly when nobody waits in front of it and it fits; else it waits."""
-        caller = self._new(topic, partition, size, patience)
+        caller = self._new(topic, partition, size, max_block)
         assert caller.content.value is not None
         if self.known(topic) and not self.m.accumulator.topics[topic].waiting:
             queue = self.m.queue(partition, topic)
-            free = not any(c.waits and c.lane is queue.lane for c in self.alive)
+            free = not any(c.waits and c.share is queue.share for c in self.alive)
             expected = free and self.fits(topic, partition, caller.content)
             status, delivery = self.m.offer(caller.content.value, partition=partition, topic=topic)
             assert (status == APPENDED) == expected
             caller.call.delivery = delivery
         if not caller.accepted:
             caller.call = self.m.call(
-                caller.content.value, partition=partition, topic=topic, max_block=patience
+                caller.content.value, partition=partition, topic=topic, max_block=max_block
             )
         self._remember(caller)
 
-    @rule(partition=st.integers(0, 2), size=SIZES, patience=PATIENCE)
-    def send_nowait(self, partition: int, size: int, patience: float) -> None:
+    @rule(partition=st.integers(0, 2), size=SIZES, max_block=MAX_BLOCK)
+    def send_nowait(self, partition: int, size: int, max_block: float) -> None:
         """A record of a topic that is not known holds its memory while it waits; without room it is refused."""
-        caller = self._new("u", partition, size, patience)
+        caller = self._new("u", partition, size, max_block)
         assert caller.content.value is not None
         holds = alone(caller.content) - HEADER
-        if self.known("u") or not self.is_free(holds, self.m.admission.antechamber):
+        if self.known("u") or not self.is_free(holds, self.m.admission.unrouted_memory):
             return
         caller.held = holds
         caller.call = self.m.call(
-            caller.content.value, partition=partition, topic="u", max_block=patience, held=True
+            caller.content.value, partition=partition, topic="u", max_block=max_block, held=True
         )
         self._remember(caller)
 
-    @rule(partition=st.integers(0, 2), size=SIZES, patience=PATIENCE)
-    def send_serialized(self, partition: int, size: int, patience: float) -> None:
+    @rule(partition=st.integers(0, 2), size=SIZES, max_block=MAX_BLOCK)
+    def send_serialized(self, partition: int, size: int, max_block: float) -> None:
         """A serializer is at work: the record keeps its place."""
-        caller = self._new("t", partition, size, patience)
-        caller.call = self.m.call(None, partition=partition, max_block=patience)
+        caller = self._new("t", partition, size, max_block)
+        caller.call = self.m.call(None, partition=partition, max_block=max_block)
         self._remember(caller)
 
     @rule(which=WHICH)
@@ -208,24 +208,24 @@ class MemoryMachine(SwarmMachine):
 
     @rule(
         records=st.lists(st.tuples(st.integers(0, 2), SIZES), min_size=2, max_size=7),
-        patience=PATIENCE,
+        max_block=MAX_BLOCK,
         seen=st.booleans(),
     )
-    def send_many(self, records: list[tuple[int, int]], patience: float, seen: bool) -> None:
+    def send_many(self, records: list[tuple[int, int]], max_block: float, seen: bool) -> None:
         """One call with several records, which interceptors may want to see one by one."""
         first = len(self.callers) + 1
         made = [
-            Caller(first + at, "t", partition, content_of(first + at, size), patience, in_bulk=True)
+            Caller(first + at, "t", partition, content_of(first + at, size), max_block, in_bulk=True)
             for at, (partition, size) in enumerate(records)
         ]
         self.callers += made
         self.alive += made
         bulk = Bulk(made, seen)
         self.bulks.append(bulk)
-        bulk.waiting = self._bulk_waiting(bulk, patience)
+        bulk.waiting = self._bulk_waiting(bulk, max_block)
         self.m.admission.join(bulk.waiting, self.now)
 
-    def _bulk_waiting(self, bulk: Bulk, patience: float) -> BulkWaiting:
+    def _bulk_waiting(self, bulk: Bulk, max_block: float) -> BulkWaiting:
         values = [caller.content.value for caller in bulk.callers]
 
         def again() -> None:
@@ -246,14 +246,14 @@ class MemoryMachine(SwarmMachine):
             topic="t",
             record=None,
             asked_at=self.now,
-            give_up_at=self.now + patience,
+            give_up_at=self.now + max_block,
             record_deadline=0.0,
             on_accepted=_never,
             on_refused=over,
             delivery=BatchDelivery("t", len(values), self.m.loop),
             columns=Columns(Column.of_items(values), None, [c.partition for c in bulk.callers], None, None),
             appender=self.m.path,
-            max_block=patience,
+            max_block=max_block,
             again=again,
             on_done=over,
             on_refusal=refused,
@@ -269,9 +269,9 @@ class MemoryMachine(SwarmMachine):
                 bulk.turns -= 1
                 self.m.admission.advance("t", self.now)
 
-    def _new(self, topic: str, partition: int, size: int, patience: float) -> Caller:
+    def _new(self, topic: str, partition: int, size: int, max_block: float) -> Caller:
         number = len(self.callers) + 1
-        return Caller(number, topic, partition, content_of(number, size), patience)
+        return Caller(number, topic, partition, content_of(number, size), max_block)
 
     def _remember(self, caller: Caller) -> None:
         self.callers.append(caller)
@@ -343,7 +343,7 @@ class MemoryMachine(SwarmMachine):
         """These brokers do not answer now, the others do: as the engine says it."""
         self.dead = dead
         self.m.accumulator.share_memory(dead)
-        self.m.admission.room(self.m.admission.antechamber)
+        self.m.admission.room(self.m.admission.unrouted_memory)
 
     @rule(partition=st.integers(0, 2), node=st.sampled_from([*NODES, *NODES, NOBODY]))
     def lead(self, partition: int, node: int) -> None:
@@ -351,10 +351,10 @@ class MemoryMachine(SwarmMachine):
         queue = self.m.queue(partition)
         if queue.node.node_id != node:
             # Who waits for it stands behind those who wait there already.
-            movers = [c for c in self.alive if c.waits and c.lane and self._waiting(c).queue is queue]
+            movers = [c for c in self.alive if c.waits and c.share and self._waiting(c).queue is queue]
             for line in self.lines.values():
                 line[:] = [caller for caller in line if caller not in movers]
-            self.lines.setdefault(self.m.node(node).lane, []).extend(movers)
+            self.lines.setdefault(self.m.node(node).share, []).extend(movers)
         self.m.lead(queue, node)
 
     @precondition(lambda self: not self.known("u"))
@@ -401,15 +401,15 @@ class MemoryMachine(SwarmMachine):
     def accounts_are_exact(self) -> None:
         """Every byte belongs to a batch that has no outcome, or to a record that holds it while it waits."""
         m = self.m
-        lanes = {id_: node.lane for id_, node in m.accumulator.nodes.items()}
-        held = sum(c.held for c in self.alive if c.waits and c.lane is None)
-        assert m.admission.antechamber.used == held
-        for lane in lanes.values():
-            assert lane.used == sum(batch.charged for batch in m.accumulator.live if batch.lane is lane)
-        assert m.used == held + sum(lane.used for lane in lanes.values())
+        shares = {id_: node.share for id_, node in m.accumulator.nodes.items()}
+        held = sum(c.held for c in self.alive if c.waits and c.share is None)
+        assert m.admission.unrouted_memory.used == held
+        for share in shares.values():
+            assert share.used == sum(batch.charged for batch in m.accumulator.live if batch.share is share)
+        assert m.used == held + sum(share.used for share in shares.values())
         assert m.used <= m.memory
         budget = m.accumulator.budget
-        assert budget.stuck == sum(lane.used for id_, lane in lanes.items() if self.slow(id_))
+        assert budget.stuck == sum(share.used for id_, share in shares.items() if self.slow(id_))
 
     def counters_are_true(self) -> None:
         """What closes the fast path is exactly the number of those who wait."""
@@ -418,28 +418,28 @@ class MemoryMachine(SwarmMachine):
         bulks = [bulk for bulk in self.bulks if not bulk.over]
         assert m.admission.waiting == len(singles) + len(bulks)
         for node in m.accumulator.nodes.values():
-            assert node.lane.waiting == sum(c.lane is node.lane for c in singles)
+            assert node.share.waiting == sum(c.share is node.share for c in singles)
         for name, topic in m.accumulator.topics.items():
-            in_line = [c for c in singles if c.topic == name and c.lane is None]
+            in_line = [c for c in singles if c.topic == name and c.share is None]
             assert topic.waiting == len(in_line) + (len(bulks) if name == "t" else 0)
             for queue in topic.queues():
                 assert queue.waiting == sum(self._waiting(c).queue is queue for c in singles)
 
     def nobody_was_passed(self) -> None:
         """Within a line for memory nobody got a place while somebody in front of him still waits."""
-        for lane, line in self.lines.items():
+        for share, line in self.lines.items():
             someone_waits = False
             for caller in line:
-                someone_waits |= caller.waits and caller.lane is lane
+                someone_waits |= caller.waits and caller.share is share
                 assert not (someone_waits and caller.accepted), caller
-        standing = [c for c in self.alive if c.waits and c.lane is not None]
-        lines: dict[Lane, list[Caller]] = {}
-        for lane, line in self.lines.items():
-            lines[lane] = [caller for caller in line if caller.waits]
+        standing = [c for c in self.alive if c.waits and c.share is not None]
+        lines: dict[MemoryShare, list[Caller]] = {}
+        for share, line in self.lines.items():
+            lines[share] = [caller for caller in line if caller.waits]
         placed = {id(caller) for line in lines.values() for caller in line}
         for caller in standing:
-            if id(caller) not in placed and caller.lane is not None:
-                lines.setdefault(caller.lane, []).append(caller)
+            if id(caller) not in placed and caller.share is not None:
+                lines.setdefault(caller.share, []).append(caller)
         self.lines = lines
 
     def nobody_is_forgotten(self) -> None:
@@ -465,14 +465,14 @@ class MemoryMachine(SwarmMachine):
         line += [
             (caller.number, caller)
             for caller in self.alive
-            if caller.topic == topic and caller.waits and not caller.in_bulk and caller.lane is None
+            if caller.topic == topic and caller.waits and not caller.in_bulk and caller.share is None
         ]
         yield from (who for _, who in sorted(line, key=lambda entry: entry[0]))
 
     def what_is_in_the_way_leaves(self) -> None:
         """While records wait for memory of a broker, nothing of it lingers."""
         for node in self.m.accumulator.nodes.values():
-            if not node.lane.waiting or node.node_id == NOBODY:
+            if not node.share.waiting or node.node_id == NOBODY:
                 continue
             for topic in self.m.accumulator.topics.values():
                 for queue in topic.queues():
@@ -482,7 +482,7 @@ class MemoryMachine(SwarmMachine):
                         assert backs_off or queue in node.ready
 
     def nobody_waits_too_long(self) -> None:
-        """Whoever waits has an alarm set for the end of his patience."""
+        """Whoever waits has an alarm set for the end of his max_block."""
         self.alarm = min([self.alarm, *self.m.alarms])
         self.m.alarms.clear()
         waiting = [self._waiting(c) for c in self.alive if c.waits and c.call.waiting is not None]

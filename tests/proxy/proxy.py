@@ -338,7 +338,7 @@ class Proxy:
         self._server: asyncio.Server | None = None
         self._tasks: set[asyncio.Task[None]] = set()
 
-    # -- life
+    # -- lifecycle
 
     async def start(self) -> Self:
         """Listen at a free port of the loopback."""

@@ -180,7 +180,7 @@ async def test_a14_borders_in_the_opening(make: Make, proxy: Proxy, story: Story
 FAULTS = 20
 
 
-def weather(rng: random.Random, times: int) -> tuple[list[Head], Decide]:
+def fault_schedule(rng: random.Random, times: int) -> tuple[list[Head], Decide]:
     """A hook that harms one frame in eight, so many times."""
     harmed: list[Head] = []
 
@@ -206,7 +206,7 @@ async def test_a04_to_a14_at_random(
     """
     print(f"seed {seed}")
     rng = random.Random(seed)
-    harmed, decide = weather(rng, FAULTS)
+    harmed, decide = fault_schedule(rng, FAULTS)
     producer = make(
         batch_size=rng.choice([1, 600, 5_000]),
         request_timeout_ms=50,

@@ -679,16 +679,16 @@ async def sent(producer: Producer[Any, Any], world: World) -> object:
 AT_ONCE: Final = (flushed, flushed, sent, sent, sent, started, closed)
 
 
-@pytest.mark.parametrize("weather", ["fair", "silent"])
+@pytest.mark.parametrize("fault_schedule", ["fair", "silent"])
 @scenario()
-async def test_f20_everything_is_called_at_once(world: World, weather: str) -> None:
+async def test_f20_everything_is_called_at_once(world: World, fault_schedule: str) -> None:
     """Start, send, flush and close in any order: each ends within its time with a result or a StateError."""
     world.kafka.create_topic(TOPIC, 3, min_insync_replicas=2)
     for _ in range(5):
         producer = world.producer(linger_ms=world.rng.choice((0, 5, 200)), max_block_ms=1_000)
         calls = [asyncio.create_task(later(world, producer, world.rng.choice(AT_ONCE))) for _ in range(12)]
         await asyncio.sleep(world.rng.uniform(0, 0.2))
-        if weather == "silent":
+        if fault_schedule == "silent":
             for broker in world.kafka.brokers:
                 world.network.hold(broker.port)
         async with asyncio.timeout(DT + MB + 2.0):

@@ -18,7 +18,7 @@ from aioproducer import (
 )
 from tests.judge.history import NOBODY, number_of, value_of
 from tests.judge.transactions import Fate, Place, Seen, Told
-from tests.simulation.weather import FAULTS, TOPIC, Fault, Storm
+from tests.simulation.fault_schedule import FAULTS, TOPIC, Fault, Storm
 from tests.simulation.world import World
 
 NAME: Final = "books"

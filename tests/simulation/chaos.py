@@ -8,7 +8,7 @@ from typing import Any, Final
 import attrs
 
 from aioproducer import Producer
-from tests.simulation.weather import TOPIC, Storm
+from tests.simulation.fault_schedule import TOPIC, Storm
 from tests.simulation.world import World
 
 RECORDS: Final = 1_000
@@ -87,8 +87,8 @@ class Life:
             sending = asyncio.create_task(
                 self.world.ledger.send(self.producer, TOPIC, self._filling(), **self._arguments())
             )
-            patience = self.world.rng.choice((0.0, 0.01, 1.0))
-            _, pending = await asyncio.wait([sending], timeout=patience)
+            timeout = self.world.rng.choice((0.0, 0.01, 1.0))
+            _, pending = await asyncio.wait([sending], timeout=timeout)
             if pending:
                 sending.cancel()
                 await asyncio.wait([sending])

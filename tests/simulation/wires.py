@@ -58,9 +58,9 @@ class Cut:
 class Flow:
     """One direction of a connection."""
 
-    def __init__(self, loop: SimulatedLoop, weather: Weather) -> None:
+    def __init__(self, loop: SimulatedLoop, fault_schedule: Weather) -> None:
         self.loop = loop
-        self.weather = weather
+        self.fault_schedule = fault_schedule
         self.sender: MemoryTransport
         self.receiver: MemoryTransport
         self.held = False
@@ -106,9 +106,9 @@ class Flow:
     def _take(self) -> None:
         """The kernel takes what the window allows."""
         if self._unsent:
-            room = self.weather.window - self._travelling_bytes - self._unread_bytes
+            room = self.fault_schedule.window - self._travelling_bytes - self._unread_bytes
             while self._unsent and room > 0:
-                piece = self._next_piece(min(room, self.weather.piece()))
+                piece = self._next_piece(min(room, self.fault_schedule.piece()))
                 room -= len(piece)
                 self._travelling_bytes += len(piece)
                 self._send_off(piece)
@@ -130,7 +130,9 @@ class Flow:
         return bytes(piece)
 
     def _send_off(self, thing: bytes | End) -> None:
-        self._last_at = max(self._last_at + self.weather.pace, self.loop.time() + self.weather.latency())
+        self._last_at = max(
+            self._last_at + self.fault_schedule.pace, self.loop.time() + self.fault_schedule.latency()
+        )
         self._travelling.append((self._last_at, thing))
         self._wake()
 
@@ -214,7 +216,7 @@ class Flow:
             self._unread_bytes = 0
             if not self._ended:
                 # Nobody is there to read: the peer's kernel says so.
-                self.loop.call_later(self.weather.latency(), self.sender.broken, End.RST)
+                self.loop.call_later(self.fault_schedule.latency(), self.sender.broken, End.RST)
         self._take()
 
 

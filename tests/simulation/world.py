@@ -144,7 +144,7 @@ def _nothing_is_left(world: World) -> None:
         engine = producer._engine
         if engine is not None:
             assert engine.accumulator.budget.used == 0, "memory was not given back"
-            assert engine.stories.unfinished == [], "the story of a fault has no end in the log"
+            assert engine.fault_log.unfinished == [], "the story of a fault has no end in the log"
 
 
 def _abandon(loop: NetworkedLoop) -> None:

@@ -17,8 +17,8 @@ from typing import Any, Final, cast
 import attrs
 
 from aioproducer.testing import EmbeddedKafka
-from tests.simulation import weather
-from tests.simulation.weather import Fault, Storm
+from tests.simulation import fault_schedule
+from tests.simulation.fault_schedule import Fault, Storm
 from tests.simulation.world import World
 
 MIN_IN_SYNC: Final = 2
@@ -90,19 +90,19 @@ FAULTS: Final[tuple[Fault, ...]] = (
     broker_reads_nothing,
     requests_are_cut,
     all_brokers_die,
-    weather.retriable_errors,
-    weather.final_errors,
-    weather.cut_answers,
-    weather.lost_answers,
-    weather.late_answers,
-    weather.throttled,
-    weather.nonsense,
-    weather.broker_dies,
-    weather.broker_moves,
-    weather.leaders_move,
-    weather.leaderless,
-    weather.hidden_topic,
-    weather.too_few_in_sync,
+    fault_schedule.retriable_errors,
+    fault_schedule.final_errors,
+    fault_schedule.cut_answers,
+    fault_schedule.lost_answers,
+    fault_schedule.late_answers,
+    fault_schedule.throttled,
+    fault_schedule.nonsense,
+    fault_schedule.broker_dies,
+    fault_schedule.broker_moves,
+    fault_schedule.leaders_move,
+    fault_schedule.leaderless,
+    fault_schedule.hidden_topic,
+    fault_schedule.too_few_in_sync,
 )
 
 

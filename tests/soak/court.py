@@ -133,7 +133,7 @@ class Court:
         while not self._letters.empty():
             letter = self._letters.get()
             if isinstance(letter, Mark):
-                self._marks.append((letter, time.monotonic() + letter.patience))
+                self._marks.append((letter, time.monotonic() + letter.timeout))
             else:
                 self._windows.tell(letter)
 
@@ -145,7 +145,7 @@ class Court:
         return self._windows.complete(mark.below) or time.monotonic() > until
 
     def _read_to_the_end(self, mark: Mark) -> None:
-        ends, until = self._reader.ends(), time.monotonic() + mark.patience
+        ends, until = self._reader.ends(), time.monotonic() + mark.timeout
         while any(self._reader.next[place] < end for place, end in ends.items()) and time.monotonic() < until:
             self._read()
 

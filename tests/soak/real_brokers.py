@@ -16,7 +16,7 @@ from typing import Any, Final
 
 from confluent_kafka import TopicPartition
 
-from tests.simulation.weather import TOPIC
+from tests.simulation.fault_schedule import TOPIC
 from tools.kafka_cluster import KafkaCluster
 from tools.kafka_node import QUICK_START
 

@@ -16,7 +16,7 @@ import attrs
 
 from aioproducer import Outcome, Producer
 from tests.judge.lag import Lag, LagWatch
-from tests.simulation.weather import TOPIC
+from tests.simulation.fault_schedule import TOPIC
 from tests.soak import gauges
 from tests.soak.gauges import Reading
 from tests.soak.judging.ledger import Ledger

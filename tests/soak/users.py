@@ -13,7 +13,7 @@ import attrs
 from aioproducer import BatchDelivery, Delivery, Producer
 from aioproducer.errors import KafkaError, MetadataTimeoutError
 from tests.judge.history import Headers
-from tests.simulation.weather import TOPIC
+from tests.simulation.fault_schedule import TOPIC
 from tests.soak.judging.ledger import Ledger
 
 PURGED: Final = "purged"

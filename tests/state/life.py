@@ -122,7 +122,7 @@ class Life:
             self.ids += 1
             self.m.sequences.obtained(self.ids, self.epoch)
             self.epoch = 0
-            self.m.accumulator.consider_all(self.m.now)
+            self.m.accumulator.update_all_readiness(self.m.now)
 
     # -- records
 
@@ -283,7 +283,7 @@ class Life:
     def memory_is_exact(self) -> None:
         m = self.m
         assert m.used == sum(batch.charged for batch in m.accumulator.live)
-        assert m.used == sum(node.lane.used for node in m.accumulator.nodes.values())
+        assert m.used == sum(node.share.used for node in m.accumulator.nodes.values())
         assert 0 <= m.used <= m.memory
 
     def queues_are_consistent(self) -> None:
@@ -389,5 +389,5 @@ class Life:
         """What is unresolved in a healthy cluster is dirty, or waits behind what is (the identity rule)."""
         for batch in self.m.accumulator.live:
             assert any(sent.dirty for sent in batch.queue.sent), batch
-        for line in self.m.admission.lane_lines.values():
+        for line in self.m.admission.memory_lines.values():
             assert not line.calls or self.m.accumulator.live

@@ -340,7 +340,7 @@ class Machines:
         batch = queue.queue[-1]
         self.accumulator._close(batch)
         queue.open = None
-        self.accumulator.consider(queue, self.now)
+        self.accumulator.update_readiness(queue, self.now)
         return batch
 
     # -- the broker's side
@@ -383,10 +383,10 @@ class Machines:
 
     def is_clean(self) -> bool:
         """Nothing is held: memory, batches, calls."""
-        lanes = [node.lane for node in self.accumulator.nodes.values()]
+        shares = [node.share for node in self.accumulator.nodes.values()]
         return (
             self.used == 0
-            and all(lane.used == 0 and lane.waiting == 0 for lane in lanes)
+            and all(share.used == 0 and share.waiting == 0 for share in shares)
             and not self.accumulator.live
             and self.admission.waiting == 0
         )

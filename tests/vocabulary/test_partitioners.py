@@ -11,7 +11,7 @@ import pytest
 
 from aioproducer import partitioners
 from aioproducer.config import SETTINGS, ProducerConfig
-from aioproducer.config.pieces import Partitioner as PartitionerKind
+from aioproducer.config.callables import Partitioner as PartitionerKind
 from aioproducer.errors import RecordError
 from aioproducer.partitioners import (
     Partitioner,

@@ -113,8 +113,8 @@ class BulkIntake:
         def again() -> None:
             self.loop.call_soon(lambda: intake.admission.advance(topic, self.loop.time()))
 
-        patience = intake.max_block
-        asked_at, give_up_at, record_deadline = times_of_call(now, patience, timeout)
+        max_block = intake.max_block
+        asked_at, give_up_at, record_deadline = times_of_call(now, max_block, timeout)
         waiting = BulkWaiting(
             topic=topic,
             record=None,
@@ -132,7 +132,7 @@ class BulkIntake:
             delivery=delivery,
             columns=None,
             appender=self.appender,
-            max_block=patience if timeout is None else min(patience, timeout),
+            max_block=max_block if timeout is None else min(max_block, timeout),
         )
         return waiting
 

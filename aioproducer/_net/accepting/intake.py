@@ -73,14 +73,14 @@ class Call(NamedTuple):
     serialized: bool = False
 
 
-def times_of_call(now: float, patience: float, timeout: float | None) -> tuple[float, float, float]:
+def times_of_call(now: float, max_block: float, timeout: float | None) -> tuple[float, float, float]:
     """When a call that is made now was asked, when it gives up, and when its records expire; `timeout`: its own delivery time."""
     if timeout is None:
-        return now, now + patience, 0.0
-    return now, now + min(patience, timeout), now + timeout
+        return now, now + max_block, 0.0
+    return now, now + min(max_block, timeout), now + timeout
 
 
-class Stead:
+class PlaceholderOwner:
     """Stands in for the partition of a record of `send_nowait` that waits for its topic."""
 
     def __init__(self, asked_at: float) -> None:
@@ -178,7 +178,7 @@ class Intake:
         self.max_block = config.max_block_ms / 1000
         self.delivery_timeout = config.delivery_timeout_ms / 1000
         # Records of send_nowait that have no place yet, oldest first: flush() waits for them too.
-        self.queued: dict[Delivery, Stead] = {}
+        self.queued: dict[Delivery, PlaceholderOwner] = {}
 
     @property
     def plain(self) -> bool:
@@ -213,8 +213,8 @@ class Intake:
                 if self.interceptors:
                     pending.seen_as(record)
                 timeout = checked_seconds("timeout", call.timeout)
-                patience = checked_seconds("max_block", call.max_block)
-                waiting = self._waiting(record, pending, now, timeout, patience)
+                max_block = checked_seconds("max_block", call.max_block)
+                waiting = self._waiting(record, pending, now, timeout, max_block)
                 if call.serialized:
                     headers = checked_headers(record.headers, record.topic)
                     waiting.record = self._checked(record, headers, record.key, record.value)
@@ -238,10 +238,10 @@ class Intake:
         pending: WaitingSend,
         now: float,
         timeout: float | None,
-        patience: float | None,
+        max_block: float | None,
     ) -> Waiting:
         asked_at, give_up_at, record_deadline = times_of_call(
-            now, self.max_block if patience is None else patience, timeout
+            now, self.max_block if max_block is None else max_block, timeout
         )
         return Waiting(
             topic=checked_topic(record.topic),
@@ -341,14 +341,14 @@ class Intake:
 
     def _queue(self, topic: str, ready: ReadyRecord, timeout: float | None) -> Delivery:
         now = self.loop.time()
-        stead = Stead(now)
+        owner = PlaceholderOwner(now)
         unseen = self.engine.unseen.batches
-        stand_in = Batch(topic, -1, 0, opened_at=now, loop=self.loop, owner=stead, unseen_log=unseen)
-        delivery = queued_delivery(stand_in)
+        placeholder_batch = Batch(topic, -1, 0, opened_at=now, loop=self.loop, owner=owner, unseen_log=unseen)
+        delivery = queued_delivery(placeholder_batch)
         give_up_at = now + (self.delivery_timeout if timeout is None else timeout)
 
         def leave() -> None:
-            stead.take_back = None
+            owner.take_back = None
             self.queued.pop(delivery, None)
 
         def accepted(placed: Delivery) -> None:
@@ -357,7 +357,7 @@ class Intake:
 
         def failed(error: DeliveryError) -> None:
             leave()
-            stand_in.fail(error, 2)
+            placeholder_batch.fail(error, 2)
             failure = self.engine.tally.failed(topic, 1, error, self.loop.time())
             assert failure is not None  # noqa: S101  # of one record
             for flush in not_placed(waiting, failure):
@@ -385,9 +385,9 @@ class Intake:
             choose=self.choose if self.partitioner is not None else None,
             queued=True,
         )
-        stead.take_back = take_back
-        stead.call = waiting
-        self.queued[delivery] = stead
+        owner.take_back = take_back
+        owner.call = waiting
+        self.queued[delivery] = owner
         try:
             if not self.admission.hold_memory(waiting):
                 raise BufferFullError(topic=topic)
@@ -399,9 +399,9 @@ class Intake:
 
     def purge(self, topic: str | None) -> int:
         """Withdraw the records that wait for their topic (or this one); returns how many."""
-        steads = [stead for delivery, stead in self.queued.items() if topic in (None, delivery.topic)]
+        steads = [owner for delivery, owner in self.queued.items() if topic in (None, delivery.topic)]
         return sum(
-            stead.take_back is not None and stead.take_back("withdrawn by purge()") for stead in steads
+            owner.take_back is not None and owner.take_back("withdrawn by purge()") for owner in steads
         )
 
     # -- preparing
@@ -492,7 +492,7 @@ class Intake:
 
     def waiting_for_topics(self) -> list[Waiting]:
         """The records of `send_nowait` that have no place yet."""
-        return [stead.call for stead in self.queued.values() if stead.call is not None]
+        return [owner.call for owner in self.queued.values() if owner.call is not None]
 
     def close(self) -> None:
         """Tell the interceptors that nothing follows."""

@@ -201,7 +201,7 @@ class Cluster:
 
     # -- waiting for news
 
-    async def news(self) -> None:
+    async def metadata_changed(self) -> None:
         """Wait for the next answer, or failure, of a metadata request."""
         if self.ended:
             return

@@ -57,8 +57,8 @@ class Session(Protocol):
         """The connection to any broker."""
 
 
-class Visit:
-    """A few questions to a cluster without a producer: `async with Visit(config) as session: ...`."""
+class ShortSession:
+    """A few questions to a cluster without a producer: `async with ShortSession(config) as session: ...`."""
 
     def __init__(self, config: ProducerConfig) -> None:
         self.config = config

@@ -33,7 +33,7 @@ WRITE = 1 << 4
 NOT_TOLD = -(1 << 31)
 
 
-async def check_all(session: Session, names: Iterable[str], patience: float) -> dict[str, int]:
+async def check_all(session: Session, names: Iterable[str], timeout: float) -> dict[str, int]:
     """How many partitions each of these topics has; raises if one of them is not there or may not be written."""
     topics = list(dict.fromkeys(map(checked_topic, names)))
     missing: list[str] = []
@@ -59,7 +59,7 @@ async def check_all(session: Session, names: Iterable[str], patience: float) -> 
 
     began = session.loop.time()
     try:
-        async with asyncio.timeout(patience):
+        async with asyncio.timeout(timeout):
             return await answered()
     except TimeoutError as error:
         if isinstance(error, KafkaError):

@@ -60,7 +60,7 @@ class Addresses:
         self._loop = loop
         self._rng = rng
         self._pause = Backoff(config.reconnect_backoff_ms / 1000, config.reconnect_backoff_max_ms / 1000)
-        self._patience = Backoff(
+        self._setup_timeout = Backoff(
             config.socket_connection_setup_timeout_ms / 1000,
             config.socket_connection_setup_timeout_max_ms / 1000,
         )
@@ -93,9 +93,11 @@ class Addresses:
             pause = address.not_before - self._loop.time()
             if pause > 0:
                 await anyio.sleep(pause)
-            patience = self._patience.after(address.failures, self._rng)
+            setup_timeout = self._setup_timeout.after(address.failures, self._rng)
             try:
-                connection = await dial(host, port, self._config, node_id=node_id, setup_timeout=patience)
+                connection = await dial(
+                    host, port, self._config, node_id=node_id, setup_timeout=setup_timeout
+                )
             except KafkaError as error:
                 self._led_to_nothing(address)
                 self._tell(address, "cannot connect to a broker: %s", error)

@@ -143,7 +143,7 @@ class Connection(asyncio.BufferedProtocol):
         """The bytes of those requests."""
         return sum(asked.size for asked in list(self._waiting))
 
-    # ------------------------------------------------------------------------------------------ life
+    # ------------------------------------------------------------------------------------------ lifecycle
 
     def opened(self, versions: BrokerVersions) -> None:
         """The opening dialogue is over: the broker is trusted with longer answers."""

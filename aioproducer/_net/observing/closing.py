@@ -72,7 +72,7 @@ def _no_producer_id(engine: Engine) -> str:
 
 def _of_unknown_topics(engine: Engine, intake: Intake) -> Iterator[str]:
     """Those that were accepted before the metadata of their topic was there."""
-    topics = Counter(stead.call.topic for stead in intake.queued.values() if stead.call is not None)
+    topics = Counter(owner.call.topic for owner in intake.queued.values() if owner.call is not None)
     for topic, count in topics.most_common():
         yield f"{count} without metadata of topic {topic}{_because(trouble_with(engine, topic))}"
 

@@ -56,7 +56,7 @@ def oldest_unacked(engine: Engine, intake: Intake, now: float) -> float | None:
     since = [
         moment for batch in list(engine.accumulator.live) if (moment := batch.waiting_since()) is not None
     ]
-    since += [stead.asked_at for stead in list(intake.queued.values())[:1]]
+    since += [owner.asked_at for owner in list(intake.queued.values())[:1]]
     return now - min(since) if since else None
 
 

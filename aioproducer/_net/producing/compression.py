@@ -91,4 +91,4 @@ class Compressor:
             )
             self._settlement.fail(batch, failed, self._now())
             # What is behind it waited for it.
-            self._accumulator.consider(batch.queue, self._now())
+            self._accumulator.update_readiness(batch.queue, self._now())

@@ -65,7 +65,7 @@ class ProduceExchange:
         if response.throttle_time_ms > 0:
             self._link.connection.mute(response.throttle_time_ms / 1000)
         if self._engine.transactions is not None:
-            self._engine.transactions.respite.answered(now)
+            self._engine.transactions.marker_delay.answered(now)
         nodes = _nodes_of(response) if response.node_endpoints else {}
         strange = False
         for topic in response.responses:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import anyio
 
-from aioproducer._net.transactions.asker import require_identity
+from aioproducer._net.transactions.transaction_requests import require_identity
 from aioproducer._state.backoff import Backoff
 from aioproducer._state.delivery.verdicts import IdentityKind, identity_verdict
 from aioproducer._wire.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
@@ -74,7 +74,7 @@ class IdentitySource:
             return self._no_answer(error)
         if not answer.error_code:
             self.engine.sequences.obtained(answer.producer_id, answer.producer_epoch)
-            self.engine.accumulator.consider_all(self.engine.loop.time())
+            self.engine.accumulator.update_all_readiness(self.engine.loop.time())
         return answer.error_code
 
     def _no_answer(self, error: KafkaError) -> int:

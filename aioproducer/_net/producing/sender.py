@@ -69,9 +69,9 @@ class Sender:
     def _is_early(self) -> bool:
         """Whether the transaction before still has to settle; then look again when that is over."""
         transactions = self.engine.transactions
-        if transactions is None or transactions.respite.until <= self.loop.time():
+        if transactions is None or transactions.marker_delay.until <= self.loop.time():
             return False
-        transactions.after_respite.ring_at(transactions.respite.until, self.work.ring)
+        transactions.after_marker_delay.ring_at(transactions.marker_delay.until, self.work.ring)
         return True
 
     async def _send_next(self) -> None:

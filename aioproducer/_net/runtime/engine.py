@@ -24,7 +24,7 @@ from aioproducer._net.connecting.addresses import Addresses
 from aioproducer._net.connecting.connection import Ending
 from aioproducer._net.connecting.contact import Contact
 from aioproducer._net.log import log_of
-from aioproducer._net.observing.stories import Stories
+from aioproducer._net.observing.fault_log import FaultLog
 from aioproducer._net.observing.unseen import UnseenFailures
 from aioproducer._net.producing.compression import Compressor
 from aioproducer._net.producing.producer_id import IdentitySource
@@ -95,7 +95,7 @@ class Engine:
         self.acks = config.acks
         self.tally = Tally()
         self.unseen = UnseenFailures(self.log)
-        self.stories = Stories(lambda: self.stalls, self.log)
+        self.fault_log = FaultLog(lambda: self.stalls, self.log)
         # When the loop had no turn for a while, as the timekeeper noticed.
         self.stalls: deque[Stall] = deque(maxlen=16)
         self.sequences = sequences_of(
@@ -147,7 +147,7 @@ class Engine:
         self.has_begun = asyncio.Event()
         self.flushes: dict[Flush, asyncio.Future[None]] = {}
         # Who waits until no call waits to be accepted.
-        self.onlookers: list[asyncio.Future[None]] = []
+        self.idle_waiters: list[asyncio.Future[None]] = []
         self.on_death: Callable[[BaseException], None] | None = None
         self._connect_machines()
 
@@ -163,9 +163,9 @@ class Engine:
         self.settlement.on_refused_id = self.view.id_refused
         self.settlement.trouble_with = self._trouble_with
         self.admission.trouble_at = self.trouble_at
-        self.settlement.on_retried = self.stories.retried
-        self.settlement.on_ended = self.stories.ended
-        self.settlement.on_offset_went_back = self.stories.offset_went_back
+        self.settlement.on_retried = self.fault_log.retried
+        self.settlement.on_ended = self.fault_log.ended
+        self.settlement.on_offset_went_back = self.fault_log.offset_went_back
         self.admission.on_wanted = self.cluster.want
         self.admission.confirmed_at = self.view.confirmed_at
         if isinstance(self.sequences, OwnIdentity):
@@ -177,7 +177,7 @@ class Engine:
             self.settlement.explanation_of = self.transactions.explanation_of
             self.accumulator.on_opened = self.transactions.on_opened
 
-    # -- life
+    # -- lifecycle
 
     def start(self) -> None:
         """Start the supervisor."""
@@ -466,12 +466,12 @@ class Engine:
         """Wait until no call waits to be accepted."""
         while self.admission.waiting:
             done: asyncio.Future[None] = self.loop.create_future()
-            self.onlookers.append(done)
+            self.idle_waiters.append(done)
             await done
 
     def _nobody_waits(self) -> None:
-        onlookers, self.onlookers = self.onlookers, []
-        for done in onlookers:
+        idle_waiters, self.idle_waiters = self.idle_waiters, []
+        for done in idle_waiters:
             if not done.done():
                 done.set_result(None)
 

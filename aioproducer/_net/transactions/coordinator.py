@@ -48,7 +48,7 @@ class Key(enum.Enum):
     TRANSACTION = 1
 
 
-class Said(NamedTuple):
+class Reply(NamedTuple):
     """How a question about `name` ended: what the answer means, and its code.
 
     `lost`: how many attempts before it got no answer, and may still reach a broker. `undecided`: how many attempts, this one
@@ -81,7 +81,7 @@ class Coordinator:
         # What went wrong with the newest question, while it has no answer.
         self.trouble: KafkaError | None = None
 
-    async def settle(self, request: Request, attempt: Callable[[Connection], Awaitable[int]]) -> Said:
+    async def settle(self, request: Request, attempt: Callable[[Connection], Awaitable[int]]) -> Reply:
         """Ask until there is an answer that ends the matter; `attempt` gives the code of one.
 
         Raises ProtocolError where the coordinator does not speak what is needed.
@@ -112,7 +112,7 @@ class Coordinator:
                 self.forget()
             answer = Answer.LOOK_UP if code is None else judge(asked, code)
             if code:
-                self.trouble = error_of(Said(self.name, answer, asked, code, lost, undecided))
+                self.trouble = error_of(Reply(self.name, answer, asked, code, lost, undecided))
             self._log_trouble(request)
             if answer is Answer.BUSY:
                 await anyio.sleep(BUSY.after(busy, self.session.rng))
@@ -126,7 +126,7 @@ class Coordinator:
             else:
                 assert code is not None  # noqa: S101  # without an answer it is asked again
                 self.trouble = None
-                return Said(self.name, answer, asked, code, lost, undecided)
+                return Reply(self.name, answer, asked, code, lost, undecided)
 
     def _is_connected(self) -> bool:
         return self.connection is not None and not self.connection.closed
@@ -189,29 +189,29 @@ class Coordinator:
             connection.close()
 
 
-def error_of(said: Said) -> BrokerError:
+def error_of(reply: Reply) -> BrokerError:
     """An answer, as an error."""
     return BrokerError(
-        f"the answer to {said.request.value}: {advice(said.code)}",
-        code=said.code,
-        name=describe(said.code),
-        outcome=outcome_of(said),
+        f"the answer to {reply.request.value}: {advice(reply.code)}",
+        code=reply.code,
+        name=describe(reply.code),
+        outcome=outcome_of(reply),
     )
 
 
-def outcome_of(said: Said) -> Outcome:
+def outcome_of(reply: Reply) -> Outcome:
     """Whether what was asked may have been done all the same."""
-    return Outcome.UNKNOWN if said.undecided else Outcome.NOT_WRITTEN
+    return Outcome.UNKNOWN if reply.undecided else Outcome.NOT_WRITTEN
 
 
-def fatal_error(said: Said) -> KafkaError:
+def fatal_error(reply: Reply) -> KafkaError:
     """What an answer means after which nothing can go on."""
-    if said.answer is Answer.SUPERSEDED and said.code != INVALID_TXN_STATE:
-        return ProducerFencedError(outcome=outcome_of(said), cause=error_of(said))
-    text = f"{said.request.value} for {printable(said.name)!r} was refused"
-    if said.answer is Answer.REFUSED or said.code in NOT_ALLOWED:
-        return AuthorizationError(text, outcome=outcome_of(said), cause=error_of(said))
-    return TransactionError(text, outcome=outcome_of(said), cause=error_of(said))
+    if reply.answer is Answer.SUPERSEDED and reply.code != INVALID_TXN_STATE:
+        return ProducerFencedError(outcome=outcome_of(reply), cause=error_of(reply))
+    text = f"{reply.request.value} for {printable(reply.name)!r} was refused"
+    if reply.answer is Answer.REFUSED or reply.code in NOT_ALLOWED:
+        return AuthorizationError(text, outcome=outcome_of(reply), cause=error_of(reply))
+    return TransactionError(text, outcome=outcome_of(reply), cause=error_of(reply))
 
 
 def leaves_out(connection: Connection, api: str) -> ProtocolError:

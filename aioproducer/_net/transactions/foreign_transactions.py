@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, TypeVar
 
 import anyio
 
-from aioproducer._net.transactions.asker import Asker, ask_identity
-from aioproducer._net.transactions.coordinator import Coordinator, Key, Said, error_of, fatal_error
+from aioproducer._net.transactions.coordinator import Coordinator, Key, Reply, error_of, fatal_error
 from aioproducer._net.transactions.standing import standing_of
+from aioproducer._net.transactions.transaction_requests import TransactionRequests, ask_identity
 from aioproducer._state.cluster.metadata import unusable
 from aioproducer._state.identity.standing import ABORTED, ENDED, Standing
 from aioproducer._state.transactions.coordinator_verdicts import Answer, Request, judge
@@ -45,37 +45,37 @@ SLICE = 5000
 
 
 async def end_foreign(
-    session: Session, facts: tuple[str, int, int, int], patience: float, *, committed: bool
+    session: Session, facts: tuple[str, int, int, int], timeout: float, *, committed: bool
 ) -> None:
     """Commit or abort the transaction of a handle, in the version that it was written in."""
     coordinator = Coordinator(session, Key.TRANSACTION, facts[0])
-    asker = Asker(*facts, coordinator.timeout)
+    requests = TransactionRequests(*facts, coordinator.timeout)
 
     async def attempt(connection: Connection) -> int:
-        return (await asker.end(connection, committed=committed)).error_code
+        return (await requests.end(connection, committed=committed)).error_code
 
     request = Request.COMMIT if committed else Request.ABORT
     try:
-        async with asyncio.timeout(patience):
-            said = await coordinator.settle(request, attempt)
-            if said.answer is Answer.DONE:
+        async with asyncio.timeout(timeout):
+            reply = await coordinator.settle(request, attempt)
+            if reply.answer is Answer.DONE:
                 return
-            await _explain(coordinator, said, facts, committed=committed)
+            await _explain(coordinator, reply, facts, committed=committed)
     except TimeoutError as error:
         if isinstance(error, KafkaError):
             raise
         kind = CommitOutcomeUnknownError if committed else TransactionTimeoutError
         text = f"no answer to the {'commit' if committed else 'abort'} came in time: repeat it with the same handle"
-        raise kind(text, waited=patience, cause=coordinator.trouble) from coordinator.trouble
+        raise kind(text, waited=timeout, cause=coordinator.trouble) from coordinator.trouble
     finally:
         coordinator.forget()
 
 
 async def _explain(
-    coordinator: Coordinator, said: Said, facts: tuple[str, int, int, int], *, committed: bool
+    coordinator: Coordinator, reply: Reply, facts: tuple[str, int, int, int], *, committed: bool
 ) -> None:
     """What a refusal means: it has been ended the other way, its time was over, or another producer has taken over."""
-    standing = await standing_of(coordinator) if said.answer is Answer.SUPERSEDED else None
+    standing = await standing_of(coordinator) if reply.answer is Answer.SUPERSEDED else None
     if standing is not None and _is_of(standing, facts):
         if standing.state in ABORTED and not committed:
             return
@@ -86,10 +86,10 @@ async def _explain(
                 retriable=False,
             )
         if standing.state in ENDED and not committed:
-            raise TransactionError("the transaction was committed before this abort", cause=error_of(said))
-    error = fatal_error(said)
+            raise TransactionError("the transaction was committed before this abort", cause=error_of(reply))
+    error = fatal_error(reply)
     if isinstance(error, ProducerFencedError):
-        text = f"another producer took over {said.name!r}, and what this handle stood for was aborted"
+        text = f"another producer took over {reply.name!r}, and what this handle stood for was aborted"
         raise ProducerFencedError(text, outcome=error.outcome, cause=error.cause)
     raise error
 
@@ -102,7 +102,7 @@ def _is_of(standing: Standing, facts: tuple[str, int, int, int]) -> bool:
     return standing.follows(identity, ENDED) or (as_it_was and standing.state in ENDED)
 
 
-async def fence_all(session: Session, names: Iterable[str], patience: float) -> None:
+async def fence_all(session: Session, names: Iterable[str], timeout: float) -> None:
     """Get a new epoch for each of these ids."""
     limiter = anyio.CapacityLimiter(AT_ONCE)
     coordinators = [Coordinator(session, Key.TRANSACTION, name) for name in checked_transactional_ids(names)]
@@ -121,7 +121,7 @@ async def fence_all(session: Session, names: Iterable[str], patience: float) -> 
     def trouble() -> KafkaError | None:
         return next((each.trouble for each in coordinators if each.trouble is not None), None)
 
-    await _in_time(fence(), patience, trouble)
+    await _in_time(fence(), timeout, trouble)
 
 
 async def _fence(session: Session, coordinator: Coordinator) -> None:
@@ -130,14 +130,14 @@ async def _fence(session: Session, coordinator: Coordinator) -> None:
         return (await ask_identity(connection, coordinator.name, limit_ms, coordinator.timeout)).error_code
 
     try:
-        said = await coordinator.settle(Request.INIT_PRODUCER_ID, attempt)
-        if said.answer is not Answer.DONE:
-            raise fatal_error(said)
+        reply = await coordinator.settle(Request.INIT_PRODUCER_ID, attempt)
+        if reply.answer is not Answer.DONE:
+            raise fatal_error(reply)
     finally:
         coordinator.forget()
 
 
-async def list_all(session: Session, prefix: str, patience: float) -> list[TransactionListing]:
+async def list_all(session: Session, prefix: str, timeout: float) -> list[TransactionListing]:
     """Ask every broker: each knows of the transactional ids that it coordinates."""
     prefix = checked_prefix(prefix)
     trouble: KafkaError | None = None
@@ -151,7 +151,7 @@ async def list_all(session: Session, prefix: str, patience: float) -> list[Trans
                 trouble = error
                 await anyio.sleep(session.config.retry_backoff_ms / 1000)
 
-    listings = await _in_time(ask(), patience, lambda: trouble)
+    listings = await _in_time(ask(), timeout, lambda: trouble)
     found = {one.transactional_id: one for one in listings}
     return [found[name] for name in sorted(found)]
 
@@ -198,7 +198,7 @@ async def _listed(session: Session, host: str, port: int, prefix: str) -> list[T
     finally:
         connection.close()
     if meaning is not Answer.DONE:
-        raise fatal_error(Said(f"{host}:{port}", meaning, Request.LIST, answer.error_code))
+        raise fatal_error(Reply(f"{host}:{port}", meaning, Request.LIST, answer.error_code))
     return await _with_prefix(answer, prefix)
 
 
@@ -213,14 +213,14 @@ async def _with_prefix(answer: ListTransactionsResponse, prefix: str) -> list[Tr
     return found
 
 
-async def _in_time(work: Awaitable[T], patience: float, trouble: Callable[[], KafkaError | None]) -> T:
+async def _in_time(work: Awaitable[T], timeout: float, trouble: Callable[[], KafkaError | None]) -> T:
     try:
-        async with asyncio.timeout(patience):
+        async with asyncio.timeout(timeout):
             return await work
     except TimeoutError as error:
         if isinstance(error, KafkaError):
             raise
         cause = trouble()
         raise TransactionTimeoutError(
-            "the brokers did not answer in time", waited=patience, cause=cause
+            "the brokers did not answer in time", waited=timeout, cause=cause
         ) from cause

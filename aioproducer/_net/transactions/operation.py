@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class Operation:
-    """One piece of work. Whoever waits for it only looks on: that one is cancelled, or out of patience, stops nothing."""
+    """One piece of work. Cancelling or timing out a waiter does not stop it."""
 
     def __init__(
         self, event: Event, loop: asyncio.AbstractEventLoop, on_end: Callable[[Operation], None]
@@ -64,20 +64,20 @@ class Operation:
         self.end(error)
         self._scope.cancel()
 
-    async def joined(self, patience: float) -> bool:
+    async def joined(self, timeout: float) -> bool:
         """Wait for it; False when there was no result in time. Raises what it failed with."""
         if not self.ended:
-            await self._watch(patience)
+            await self._watch(timeout)
         if not self.ended:
             return False
         if self._error is not None:
             raise copy.copy(self._error)
         return True
 
-    async def _watch(self, patience: float) -> None:
+    async def _watch(self, timeout: float) -> None:
         waiter: asyncio.Future[None] = self._loop.create_future()
         self._waiters.append(waiter)
-        timer = self._loop.call_later(patience, _wake, waiter)
+        timer = self._loop.call_later(timeout, _wake, waiter)
         try:
             await waiter
         finally:

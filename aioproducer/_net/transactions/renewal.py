@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 
 import anyio
 
-from aioproducer._net.transactions.asker import NOBODY, ask_identity
 from aioproducer._net.transactions.standing import look, tells_later
+from aioproducer._net.transactions.transaction_requests import NOBODY, ask_identity
 from aioproducer._state.identity.standing import (
     COMMITTED,
     ONGOING,
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
     from aioproducer._net.connecting.connection import Connection
-    from aioproducer._net.transactions.coordinator import Said
+    from aioproducer._net.transactions.coordinator import Reply
     from aioproducer._net.transactions.transactions import Transactions
 
 INVALID_TXN_STATE = 48
@@ -50,20 +50,20 @@ class Renewal:
         """The producer ends: nobody needs a new epoch any more."""
         self._may_ask = self._asking.shield = False
 
-    async def take_over(self) -> Said:
+    async def take_over(self) -> Reply:
         """Get the id from whomever has it: what is open under it is ended, and its producer fenced."""
         return await self._settle(Request.INIT_PRODUCER_ID, lambda connection: self._ask(connection, NOBODY))
 
-    async def renew(self, identity: Identity) -> Said:
+    async def renew(self, identity: Identity) -> Reply:
         """Get the next epoch, which ends what is open; not that of another producer which has taken over."""
         if self._transactions.parts.level >= LEVEL_OF_EPOCHS:
-            said = await self._renew_by_ending(identity)
-            if said.answer in (Answer.DONE, Answer.SUPERSEDED):
-                return said
+            reply = await self._renew_by_ending(identity)
+            if reply.answer in (Answer.DONE, Answer.SUPERSEDED):
+                return reply
             # The coordinator has forgotten this producer, or does not let it end anything.
         return await self._renew_by_asking(identity)
 
-    async def _renew_by_ending(self, identity: Identity) -> Said:
+    async def _renew_by_ending(self, identity: Identity) -> Reply:
         """On level 2 an end gives the next epoch, and is refused to whom it is not due."""
         known = identity
 
@@ -84,7 +84,7 @@ class Renewal:
 
         return await self._settle(Request.ABORT, attempt)
 
-    async def _renew_by_asking(self, identity: Identity) -> Said:
+    async def _renew_by_asking(self, identity: Identity) -> Reply:
         """On level 1 nothing but InitProducerId gives an epoch. So each time look first, over the same connection."""
         known = identity
 
@@ -120,8 +120,8 @@ class Renewal:
             transactions.obtained(answer.producer_id, answer.producer_epoch)
         return answer.error_code
 
-    async def _settle(self, request: Request, attempt: Callable[[Connection], Awaitable[int]]) -> Said:
+    async def _settle(self, request: Request, attempt: Callable[[Connection], Awaitable[int]]) -> Reply:
         # Who gave up here would leave nobody to hear of the new epoch, and it would be taken for another producer's.
         with anyio.CancelScope(shield=self._may_ask) as self._asking:
-            said = await self._transactions.coordinator.settle(request, attempt)
-        return said  # noqa: RET504  # mypy takes a scope for what may swallow an error
+            reply = await self._transactions.coordinator.settle(request, attempt)
+        return reply  # noqa: RET504  # mypy takes a scope for what may swallow an error

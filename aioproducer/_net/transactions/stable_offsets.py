@@ -24,7 +24,7 @@ BEFORE_TOPIC_IDS = 9
 
 
 async def fetch_committed(
-    session: Session, group: str, partitions: Iterable[Any], patience: float
+    session: Session, group: str, partitions: Iterable[Any], timeout: float
 ) -> dict[TopicPartition, OffsetAndMetadata]:
     """Ask the group's coordinator, again as long as a transaction holds an offset back or an answer leaves something out."""
     places = list(dict.fromkeys(partitions_of(partitions)))
@@ -50,18 +50,18 @@ async def fetch_committed(
         return code
 
     try:
-        async with asyncio.timeout(patience):
-            said = await coordinator.settle(Request.FETCH_OFFSETS, attempt)
+        async with asyncio.timeout(timeout):
+            reply = await coordinator.settle(Request.FETCH_OFFSETS, attempt)
     except TimeoutError as error:
         if isinstance(error, KafkaError):
             raise
         raise TransactionTimeoutError(
             "the group's offsets are not known in time; a transaction may be open that changes them",
-            waited=patience,
+            waited=timeout,
             cause=coordinator.trouble,
         ) from coordinator.trouble
     finally:
         coordinator.forget()
-    if said.answer is not Answer.DONE:
-        raise fatal_error(said)
+    if reply.answer is not Answer.DONE:
+        raise fatal_error(reply)
     return found

@@ -29,8 +29,8 @@ async def standing_of(coordinator: Coordinator) -> Standing | None:
         found[:] = [standing]
         return code
 
-    said = await coordinator.settle(Request.DESCRIBE, attempt)
-    return found[0] if said.answer is Answer.DONE else None
+    reply = await coordinator.settle(Request.DESCRIBE, attempt)
+    return found[0] if reply.answer is Answer.DONE else None
 
 
 async def look(connection: Connection, coordinator: Coordinator) -> tuple[int, Standing]:

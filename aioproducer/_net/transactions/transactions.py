@@ -15,19 +15,19 @@ from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 import anyio
 
-from aioproducer._callers.blocks import LastAbort
+from aioproducer._callers.transaction_retry import LastAbort
 from aioproducer._net.connecting.contact import Contact
 from aioproducer._net.connecting.link import is_idle
 from aioproducer._net.timers.fine_timer import FineTimer
-from aioproducer._net.transactions.asker import Asker
-from aioproducer._net.transactions.coordinator import Coordinator, Key, Said, error_of, fatal_error
+from aioproducer._net.transactions.coordinator import Coordinator, Key, Reply, error_of, fatal_error
 from aioproducer._net.transactions.operation import Operation
 from aioproducer._net.transactions.renewal import Renewal
 from aioproducer._net.transactions.standing import look, standing_of, tells_later
+from aioproducer._net.transactions.transaction_requests import TransactionRequests
 from aioproducer._state.identity.standing import ABORTED, Identity
 from aioproducer._state.transactions.coordinator_verdicts import Answer, Request
+from aioproducer._state.transactions.marker_delay import MarkerDelay
 from aioproducer._state.transactions.parts import TransactionParts
-from aioproducer._state.transactions.respite import Respite
 from aioproducer._state.transactions.table import Event, State, TransactionTable
 from aioproducer._state.transactions.versions import level_of
 from aioproducer.config import checked_transactional_id
@@ -89,8 +89,8 @@ class Transactions:
         # Of none that was begun: the level is not known before.
         self.parts = TransactionParts(level=1)
         self.renewal = Renewal(self)
-        self.respite = Respite()
-        self.after_respite = FineTimer(engine.loop)
+        self.marker_delay = MarkerDelay()
+        self.after_marker_delay = FineTimer(engine.loop)
         # How many transactions were begun.
         self.number = 0
         self.last_abort = LastAbort()
@@ -105,17 +105,17 @@ class Transactions:
         # The identity was used in transactions of level 1, which have no epoch of their own.
         self.used = False
         # One request to a coordinator at a time: the next may depend on its answer.
-        self.turn = anyio.Lock(fast_acquire=True)
+        self.coordinator_lock = anyio.Lock(fast_acquire=True)
         # Adding partitions to the present transaction, given up with it.
-        self.errand = anyio.CancelScope()
-        self.news = asyncio.Event()
+        self.add_partitions_scope = anyio.CancelScope()
+        self.work_pending = asyncio.Event()
         # A leader has refused something for a reason that only the coordinator knows: it is about to be asked. What it said then.
         self.looks = False
         self.explanation: KafkaError | None = None
         self.acked_before = 0
         self.began_at = self.loop.time()
         # Whether records may be sent; set by the producer.
-        self.on_door: Callable[[], None] = _nothing
+        self.accepting_changed: Callable[[], None] = _nothing
         # Calls for records that were not accepted yet, and records of `send_nowait` without a place; set by the producer.
         self.queued: Callable[[], list[Any]] = list
 
@@ -131,12 +131,12 @@ class Transactions:
         place = (queue.topic.name, queue.index)
         if self.parts.level == 1 and place not in self.parts.partitions:
             self.parts.wanted[place] = queue
-            self.news.set()
+            self.work_pending.set()
 
     def on_sent(self, now: float) -> None:
         """Records are about to leave."""
         self.parts.records_sent = True
-        self.respite.sent(now)
+        self.marker_delay.sent(now)
 
     def on_lost(self, error: KafkaError) -> None:
         """A record of the transaction will not be written, or nobody knows."""
@@ -157,7 +157,7 @@ class Transactions:
         ):
             return False
         self.looks = True
-        self.news.set()
+        self.work_pending.set()
         return True
 
     def explanation_of(self, code: int) -> KafkaError | None:
@@ -170,31 +170,31 @@ class Transactions:
     def _failed(self, error: KafkaError) -> None:
         if not self.table.failed(error):
             return
-        self.on_door()
+        self.accepting_changed()
         self.operation = None
         # What waits for a partition that is no more would be asked for ever.
-        self.errand.cancel()
+        self.add_partitions_scope.cancel()
         for operation in list(self.going_on):
             operation.replace(self.table.aborted(f"{operation.event.value} is not possible"))
-        self.news.set()
+        self.work_pending.set()
 
     # -- the task
 
     async def run(self) -> None:
         """What has to be done for a transaction besides the calls, for ever."""
         while True:
-            await self.news.wait()
-            self.news.clear()
+            await self.work_pending.wait()
+            self.work_pending.clear()
             if self.looks:
                 await self._look_into_the_suspicion()
             if self.table.state is State.ABORTABLE:
                 self._drop(FAILED_ELSEWHERE, self.table.cause)
             elif self.parts.wanted:
-                with anyio.CancelScope() as self.errand:
+                with anyio.CancelScope() as self.add_partitions_scope:
                     await self._enrol()
 
     async def _enrol(self) -> None:
-        async with self.turn:
+        async with self.coordinator_lock:
             wanted, self.parts.wanted = self.parts.wanted, {}
             if not wanted or self.table.state in (State.ABORTABLE, State.ABORTING):
                 return
@@ -202,34 +202,34 @@ class Transactions:
                 await self._add(
                     self.coordinator,
                     Request.ADD_PARTITIONS,
-                    lambda connection: self._asker(self._identity()).add_partitions(connection, wanted),
+                    lambda connection: self._requests(self._identity()).add_partitions(connection, wanted),
                 )
             except KafkaError as error:
                 self.engine.log.debug("partitions were not added to the transaction: %s", error)
                 return
         self.parts.partitions.update(wanted)
         for queue in wanted.values():
-            self.engine.accumulator.consider(queue, self.loop.time())
+            self.engine.accumulator.update_readiness(queue, self.loop.time())
 
     async def _add(
         self, coordinator: Coordinator, request: Request, attempt: Callable[[Connection], Awaitable[int]]
     ) -> None:
         """Until there is an answer, nobody knows whether there is more to end, or will be, than was known before."""
         before, self.parts.in_doubt = self.parts.in_doubt, True
-        said = await coordinator.settle(request, attempt)
-        self.parts.in_doubt = before or (said.undecided > 0 and said.answer is not Answer.DONE)
-        self.parts.forgotten = self.parts.forgotten or said.code in FORGOTTEN
-        if said.answer is Answer.ABORTABLE and self.table.state is State.ABORTING:
+        reply = await coordinator.settle(request, attempt)
+        self.parts.in_doubt = before or (reply.undecided > 0 and reply.answer is not Answer.DONE)
+        self.parts.forgotten = self.parts.forgotten or reply.code in FORGOTTEN
+        if reply.answer is Answer.ABORTABLE and self.table.state is State.ABORTING:
             # It is aborted already, and this answer came with the call.
-            raise error_of(said)
-        await self._require(said)
+            raise error_of(reply)
+        await self._require(reply)
         self.parts.opened = True
 
     async def _look_into_the_suspicion(self) -> None:
         """Leaders have refused records: was its time over, or has another producer taken over? Until then nobody is told."""
         self.looks = False
         settlement = self.engine.settlement
-        async with self.turn:
+        async with self.coordinator_lock:
             # A transaction that was aborted meanwhile has told its records.
             if not settlement.unexplained:
                 return
@@ -237,7 +237,7 @@ class Transactions:
             explanation = self.explanation = await self._explained(refusal)
         if isinstance(explanation, ProducerFencedError):
             self.table.refused(explanation)
-            self.on_door()
+            self.accepting_changed()
             self._tell_all(explanation)
         else:
             self._failed(explanation)
@@ -262,7 +262,7 @@ class Transactions:
         elif self.table.state is State.ABORTABLE:
             self._drop(FAILED_ELSEWHERE, explanation)
             await self._landed()
-            async with self.turn:
+            async with self.coordinator_lock:
                 if self.parts.ended or self.table.failure() is None:
                     return
                 renewed = await self._renewed_after_its_time()
@@ -271,7 +271,7 @@ class Transactions:
 
     # -- the calls
 
-    async def init(self, transactional_id: str | None, patience: float) -> None:
+    async def init(self, transactional_id: str | None, timeout: float) -> None:
         """Get a producer id, end what is open under it, and fence whoever used it before."""
         name = self.sought if transactional_id is None else checked_transactional_id(transactional_id)
         self.table.check(Event.INIT)
@@ -281,7 +281,7 @@ class Transactions:
         goes_on = transactional_id is None and self._knows_itself(name)
         work = partial(self._initialize, name, goes_on=goes_on)
         operation = self._begin_or_join(Event.INIT, work)
-        await self._wait(operation, patience, "the coordinator gave no producer id in time")
+        await self._wait(operation, timeout, "the coordinator gave no producer id in time")
 
     def _go_over_to(self, name: str) -> None:
         """What is open under the present id has to be ended under it first; nobody else would."""
@@ -297,12 +297,12 @@ class Transactions:
             self.operation = None
         self.sought = name
 
-    async def begin(self, patience: float) -> None:
+    async def begin(self, timeout: float) -> None:
         """Open a transaction; nothing is asked of anybody, but after an upgrade of the cluster."""
         self.table.check(Event.BEGIN)
         level = level_of(self.engine.addresses.features)
         if level == 2 and self.used:
-            await self.init(None, patience)
+            await self.init(None, timeout)
         self.table.move(Event.BEGIN)
         self.number += 1
         self.parts = TransactionParts(level)
@@ -314,7 +314,7 @@ class Transactions:
         self.engine.settlement.ending = None
         # What was lost in a transaction before was given up with it, and keeps nothing of this one from being written.
         self.engine.settlement.gaps_seen()
-        self.on_door()
+        self.accepting_changed()
 
     def on_refused(self, error: BaseException) -> None:
         """A `send()` in the transaction failed, or was refused while it waited."""
@@ -329,57 +329,57 @@ class Transactions:
         self.parts.record(group, offsets)
 
     async def send_offsets(
-        self, offsets: Mapping[TopicPartition, OffsetAndMetadata], group: GroupMetadata, patience: float
+        self, offsets: Mapping[TopicPartition, OffsetAndMetadata], group: GroupMetadata, timeout: float
     ) -> None:
         """Make offsets of a group a part of the transaction, now."""
         self.record_offsets(offsets, group)
         operation = self._start(Event.SEND_OFFSETS, self._deliver_offsets)
-        if not await operation.joined(patience):
+        if not await operation.joined(timeout):
             raise TransactionTimeoutError(
-                "the coordinators did not take the offsets in time", waited=patience, cause=self.trouble()
+                "the coordinators did not take the offsets in time", waited=timeout, cause=self.trouble()
             )
 
-    async def commit(self, patience: float) -> None:
+    async def commit(self, timeout: float) -> None:
         """Wait for all records, then have the transaction committed; join that if it goes on already."""
         operation = self._begin_or_join(Event.COMMIT, self._commit)
         try:
-            done = await operation.joined(patience)
+            done = await operation.joined(timeout)
             if done:
-                self._told(operation, Event.ENDED)
+                self._caller_notified(operation, Event.ENDED)
         finally:
             self._left(operation)
         if not done:
-            raise CommitOutcomeUnknownError(waited=patience, cause=self.trouble())
+            raise CommitOutcomeUnknownError(waited=timeout, cause=self.trouble())
 
-    async def abort(self, patience: float) -> None:
+    async def abort(self, timeout: float) -> None:
         """Drop what was not sent, wait for what was, then have the transaction aborted; join that if it goes on already."""
         operation = self._begin_or_join(Event.ABORT, self._abort)
         self.last_abort.note(self.number)
         await self._wait(
-            operation, patience, "the coordinator did not abort the transaction in time", Event.ENDED
+            operation, timeout, "the coordinator did not abort the transaction in time", Event.ENDED
         )
 
-    async def detach(self, patience: float) -> tuple[str, int, int, int, bool]:
+    async def detach(self, timeout: float) -> tuple[str, int, int, int, bool]:
         """Wait for all records and offsets, and leave the transaction open for somebody else to end."""
         operation = self._begin_or_join(Event.DETACH, self._gather)
-        await self._wait(operation, patience, "the records had no outcome in time", Event.HANDED_OVER)
+        await self._wait(operation, timeout, "the records had no outcome in time", Event.HANDED_OVER)
         return self.transactional_id, *self._identity(), self.parts.level, self.parts.is_empty
 
-    async def join_what_goes_on(self, patience: float) -> None:
+    async def join_what_goes_on(self, timeout: float) -> None:
         """Before a transaction begins: get a producer id, or wait for the end of an abort that somebody left."""
         if self.table.state is State.ABORTING:
-            await self.abort(patience)
+            await self.abort(timeout)
         if self.table.state in (State.UNINITIALIZED, State.INITIALIZING):
-            await self.init(None, patience)
+            await self.init(None, timeout)
 
-    async def wind_up(self, patience: float) -> None:
+    async def wind_up(self, timeout: float) -> None:
         """The producer closes: an open transaction is aborted, what was begun is waited for."""
         if self.table.state is State.FATAL:
             return
         for pause in (*PAUSES_AT_CLOSING, None):
             try:
-                await self._finished(patience)
-                await self._end_at_closing(patience)
+                await self._finished(timeout)
+                await self._end_at_closing(timeout)
                 return
             except KafkaError as error:
                 if pause is None or not self._end_has_no_answer():
@@ -391,19 +391,19 @@ class Transactions:
                     return
             await anyio.sleep(pause)
 
-    async def _end_at_closing(self, patience: float) -> None:
+    async def _end_at_closing(self, timeout: float) -> None:
         """Have what is open ended; after an answer without a meaning nobody else asks again, and readers would wait."""
         again = self._end_has_no_answer()
         if again and self.table.state is State.UNCERTAIN:
-            await self.commit(patience)
+            await self.commit(timeout)
         elif again or self.table.state in (State.IN_TRANSACTION, State.ABORTABLE, State.DETACHING):
-            await self.abort(patience)
+            await self.abort(timeout)
 
     def _end_has_no_answer(self) -> bool:
         """Whether the end was asked for and answered without a meaning, and is not being asked for."""
         return self.operation is None and self.table.state in (State.ABORTING, State.UNCERTAIN)
 
-    async def _finished(self, patience: float) -> None:
+    async def _finished(self, timeout: float) -> None:
         """Wait for what goes on, if anything is to be ended by it, or somebody waits for a handle."""
         operation = self.operation
         if operation is None or (operation.event is Event.DETACH and not operation.is_watched):
@@ -412,7 +412,7 @@ class Transactions:
             return
         # It leaves a transaction that can only be aborted.
         with contextlib.suppress(TransactionAbortedError):
-            await operation.joined(patience)
+            await operation.joined(timeout)
 
     def _has_more_to_end(self) -> bool:
         return not (self.parts.is_empty or self.parts.ended)
@@ -430,7 +430,7 @@ class Transactions:
             text = "the producer ended before an answer to the commit came"
             operation.end(CommitOutcomeUnknownError(text, cause=error))
         self._tell_all(error)
-        self.after_respite.close()
+        self.after_marker_delay.close()
         for coordinator in (self.coordinator, *self.groups.values()):
             coordinator.forget()
 
@@ -468,24 +468,24 @@ class Transactions:
             for operation in list(self.going_on):
                 text = f"{event.value} was called while {operation.event.value} went on"
                 operation.replace(StateError(text))
-        self.on_door()
+        self.accepting_changed()
         self.operation = self._start(event, work)
         return self.operation
 
     async def _wait(
-        self, operation: Operation, patience: float, text: str, event: Event = Event.INITIALIZED
+        self, operation: Operation, timeout: float, text: str, event: Event = Event.INITIALIZED
     ) -> None:
-        if not await operation.joined(patience):
+        if not await operation.joined(timeout):
             text = f"{text}; the same call again joins the attempt"
-            raise TransactionTimeoutError(text, waited=patience, cause=self.trouble())
-        self._told(operation, event)
+            raise TransactionTimeoutError(text, waited=timeout, cause=self.trouble())
+        self._caller_notified(operation, event)
 
     def trouble(self) -> KafkaError | None:
         """What keeps coordinators from answering."""
         asked = (self.coordinator, *self.groups.values())
         return next((one.trouble for one in asked if one.trouble is not None), None)
 
-    def _told(self, operation: Operation, event: Event) -> None:
+    def _caller_notified(self, operation: Operation, event: Event) -> None:
         """Somebody has heard of its success, so that the next call may follow."""
         if self.operation is operation:
             self.operation = None
@@ -500,23 +500,23 @@ class Transactions:
     # -- what they do
 
     async def _initialize(self, name: str, *, goes_on: bool) -> None:
-        self.errand.cancel()
+        self.add_partitions_scope.cancel()
         self._drop("init_transactions() was called before the record was sent", None)
         await self._landed()
-        async with self.turn:
+        async with self.coordinator_lock:
             if name != self.transactional_id:
                 self.coordinator.forget()
                 self.coordinator = Coordinator(self.engine, Key.TRANSACTION, name, self.coordinator.contact)
             # Known in turn only: whoever had it before may just have got another.
-            said = await (self.renewal.renew(self._identity()) if goes_on else self.renewal.take_over())
-        if said.answer is Answer.DONE:
+            reply = await (self.renewal.renew(self._identity()) if goes_on else self.renewal.take_over())
+        if reply.answer is Answer.DONE:
             self.parts.ended = True
             return
         if self.parts.asked_to_commit and not self.parts.ended:
             # The commit in whose place this came has no answer, and never will: it may have been done.
-            said = said._replace(undecided=said.undecided + 1)
-        error = fatal_error(said)
-        if said.answer in (Answer.REFUSED, Answer.ABORTABLE):
+            reply = reply._replace(undecided=reply.undecided + 1)
+        error = fatal_error(reply)
+        if reply.answer in (Answer.REFUSED, Answer.ABORTABLE):
             self.operation = None
             self.table.move(Event.NOT_INITIALIZED)
         else:
@@ -537,17 +537,17 @@ class Transactions:
     async def _commit(self) -> None:
         await self._gather()
         if not self.parts.is_empty:
-            async with self.turn:
+            async with self.coordinator_lock:
                 await self._end(committed=True)
 
     async def _gather(self) -> None:
         """All records have their outcome, and all offsets are sent."""
-        self.engine.accumulator.hurry_all(self.loop.time())
+        self.engine.accumulator.send_all_now(self.loop.time())
         await self._deliver_offsets()
         await self._landed()
-        if self.turn.locked():
+        if self.coordinator_lock.locked():
             # What another call is just sending is not a part of it yet, and a handle may be used as soon as it is given.
-            async with self.turn:
+            async with self.coordinator_lock:
                 pass
 
     async def _landed(self) -> None:
@@ -562,10 +562,10 @@ class Transactions:
                 return
 
     async def _abort(self) -> None:
-        self.errand.cancel()
+        self.add_partitions_scope.cancel()
         self._drop("the transaction was aborted before the record was sent", None)
         await self._landed()
-        async with self.turn:
+        async with self.coordinator_lock:
             if not self._has_more_to_end():
                 # Nothing was asked of anybody, or whoever had its turn before has found that its time was over.
                 return
@@ -581,41 +581,41 @@ class Transactions:
             self.parts.asked_to_commit = committed
             return await self.ask_to_end(connection, self._identity(), committed=committed)
 
-        said = await self.coordinator.settle(Request.COMMIT if committed else Request.ABORT, attempt)
+        reply = await self.coordinator.settle(Request.COMMIT if committed else Request.ABORT, attempt)
         if self.parts.doubtful_ends:
-            said = said._replace(undecided=said.undecided + self.parts.doubtful_ends)
-        if said.answer is Answer.ABORTABLE and not committed:
+            reply = reply._replace(undecided=reply.undecided + self.parts.doubtful_ends)
+        if reply.answer is Answer.ABORTABLE and not committed:
             # The broker has forgotten this producer: a new epoch ends the transaction as well.
-            said = await self.renewal.renew(self._identity())
-        if said.answer is Answer.UNDECIDED:
-            self._end_is_in_doubt(said, committed=committed)
-        await self._require(said)
+            reply = await self.renewal.renew(self._identity())
+        if reply.answer is Answer.UNDECIDED:
+            self._end_is_in_doubt(reply, committed=committed)
+        await self._require(reply)
         self.parts.ended = True
-        if said.lost and self.parts.level == 1:
+        if reply.lost and self.parts.level == 1:
             # An EndTxn without an answer may come late, and would end the next transaction of the same epoch.
             bumped = await self.renewal.renew(self._identity())
             if committed and bumped.answer is not Answer.DONE:
                 self._end_behind_the_commit(fatal_error(bumped))
             await self._require(bumped)
 
-    def _end_is_in_doubt(self, said: Said, *, committed: bool) -> NoReturn:
+    def _end_is_in_doubt(self, reply: Reply, *, committed: bool) -> NoReturn:
         """The coordinator has answered without a meaning. The producer goes on; whoever called may ask again."""
         self.operation = None
         self.parts.doubtful_ends += 1
         if not committed:
             text = "the coordinator did not say whether it aborted the transaction: await abort_transaction() again"
-            raise TransactionError(text, cause=error_of(said), outcome=Outcome.UNKNOWN)
+            raise TransactionError(text, cause=error_of(reply), outcome=Outcome.UNKNOWN)
         if self.table.state is State.COMMITTING:
             self.table.move(Event.LEFT_ALONE)
         text = "the coordinator did not say whether it committed the transaction"
-        raise CommitOutcomeUnknownError(text, cause=error_of(said))
+        raise CommitOutcomeUnknownError(text, cause=error_of(reply))
 
     async def ask_to_end(self, connection: Connection, identity: Identity, *, committed: bool) -> int:
         """Ask once for the end of what is open; on level 2 the answer has the identity from then on."""
-        answer = await self._asker(identity).end(connection, committed=committed)
+        answer = await self._requests(identity).end(connection, committed=committed)
         if not answer.error_code and self.parts.level > 1:
             self.obtained(answer.producer_id, answer.producer_epoch)
-            self.respite.ended(self.loop.time())
+            self.marker_delay.ended(self.loop.time())
         if answer.error_code in REFUSES_TO_END and self.parts.level > 1:
             return await self._why_not_ended(connection, identity, answer.error_code)
         return answer.error_code
@@ -637,7 +637,7 @@ class Transactions:
 
     async def _deliver_offsets(self) -> None:
         while self.parts.recorded:
-            async with self.turn:
+            async with self.coordinator_lock:
                 if not self.parts.recorded:
                     return
                 name = next(iter(self.parts.recorded))
@@ -653,7 +653,7 @@ class Transactions:
         await self._add(
             self.coordinator,
             Request.ADD_OFFSETS,
-            lambda connection: self._asker(self._identity()).add_group(connection, name),
+            lambda connection: self._requests(self._identity()).add_group(connection, name),
         )
         self.parts.groups.add(name)
 
@@ -671,12 +671,14 @@ class Transactions:
         await self._add(
             coordinator,
             Request.COMMIT_OFFSETS,
-            lambda connection: self._asker(self._identity()).commit_offsets(connection, group, left),
+            lambda connection: self._requests(self._identity()).commit_offsets(connection, group, left),
         )
 
-    def _asker(self, identity: Identity) -> Asker:
+    def _requests(self, identity: Identity) -> TransactionRequests:
         """Made for each question: an answer may have changed the identity."""
-        return Asker(self.transactional_id, *identity, self.parts.level, self.coordinator.timeout)
+        return TransactionRequests(
+            self.transactional_id, *identity, self.parts.level, self.coordinator.timeout
+        )
 
     def _identity(self) -> Identity:
         assert self.sequences.identity is not None  # noqa: S101  # the table allows nothing without
@@ -714,30 +716,30 @@ class Transactions:
         self.engine.admission.refuse_all(refusal)
         self.engine.settlement.end_all(ended, self.loop.time())
 
-    async def _require(self, said: Said) -> None:
+    async def _require(self, reply: Reply) -> None:
         """Raise what an answer means, if it is not that all went well."""
-        if said.answer is Answer.DONE:
+        if reply.answer is Answer.DONE:
             return
         # A commit that may have been done is not told as aborted, whatever a later attempt was answered.
-        may_be_committed = said.request is Request.COMMIT and said.undecided > 0
+        may_be_committed = reply.request is Request.COMMIT and reply.undecided > 0
         if (
-            said.answer is Answer.ABORTABLE
+            reply.answer is Answer.ABORTABLE
             and self.table.state is not State.ABORTING
             and not may_be_committed
         ):
-            self._failed(error_of(said))
+            self._failed(error_of(reply))
         else:
-            last = said
-            if said.answer is Answer.SUPERSEDED:
-                last = await self._renewed_after_its_time(may_be_over=_may_be_over(said)) or said
+            last = reply
+            if reply.answer is Answer.SUPERSEDED:
+                last = await self._renewed_after_its_time(may_be_over=_may_be_over(reply)) or reply
             if last.answer is not Answer.DONE:
                 error = fatal_error(last)
                 self._end_the_producer(error)
                 raise error
         if self.table.state is not State.ABORTING:
-            raise self.table.aborted(f"{said.request.value} is not possible")
+            raise self.table.aborted(f"{reply.request.value} is not possible")
 
-    async def _renewed_after_its_time(self, *, may_be_over: bool = False) -> Said | None:
+    async def _renewed_after_its_time(self, *, may_be_over: bool = False) -> Reply | None:
         """What asking for the next epoch came to; None if it was not the coordinator that aborted the transaction by itself."""
         if may_be_over and self.parts.level == 1:
             # It may have ended without a trace, so that another producer could begin, and be aborted.
@@ -746,11 +748,11 @@ class Transactions:
         standing = await standing_of(self.coordinator) if self.was_opened() else None
         if standing is None or not standing.follows(identity, ABORTED):
             return None
-        said = await self.renewal.renew(identity)
-        if said.answer is Answer.DONE:
+        reply = await self.renewal.renew(identity)
+        if reply.answer is Answer.DONE:
             self.parts.ended = True
             self._failed(self._aborted_by_others())
-        return said
+        return reply
 
     def _aborted_by_others(self) -> TransactionError:
         limit = self.engine.config.transaction_timeout_ms / 1000
@@ -772,7 +774,7 @@ class Transactions:
 
     def _end_the_producer(self, error: KafkaError) -> None:
         self.table.refused(error)
-        self.on_door()
+        self.accepting_changed()
         self._tell_all(error)
         self.engine.crash(error)
 
@@ -781,7 +783,7 @@ def _nothing() -> None:
     pass
 
 
-def _may_be_over(said: Said) -> bool:
+def _may_be_over(reply: Reply) -> bool:
     """Whether an attempt may have ended the transaction that is refused now."""
-    ends = said.request in (Request.COMMIT, Request.ABORT)
-    return (said.undecided if ends else said.lost) > 0
+    ends = reply.request in (Request.COMMIT, Request.ABORT)
+    return (reply.undecided if ends else reply.lost) > 0

@@ -2,7 +2,7 @@
 
 A call waits in the line of its topic (for serializers, metadata, a partition to exist) and then, with its partition
 chosen, in the line of its broker's memory. Nobody passes a call that waits for the same topic, nor, for memory, one
-in the same lane. Room that comes back is handed to the first of the line directly.
+in the same share. Room that comes back is handed to the first of the line directly.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from aioproducer._core import (
     NO_ROOM_NOW,
     PARTITION_UNKNOWN,
     RECORD_TOO_LARGE,
-    Lane,
+    MemoryShare,
     record_size,
 )
 from aioproducer._state.admission.topic_errors import no_such_partition, still_unknown
@@ -90,7 +90,7 @@ class Waiting:
     # The user's partitioner, asked when the topic is known; it may leave the choice to the default.
     choose: Callable[[ReadyRecord, TopicQueues], int | None] | None = None
     queue: PartitionQueue | None = None
-    lane: Lane | None = None
+    share: MemoryShare | None = None
     # What the user's partitioner chose.
     chosen: int | None = None
     # Its place among all calls, in the order in which they were made.
@@ -181,13 +181,15 @@ class Admission:
         self.accumulator = accumulator
         self.appender = appender
         self.topic_lines: dict[str, Line] = {}
-        self.lane_lines: dict[Lane, Line] = {}
+        self.memory_lines: dict[MemoryShare, Line] = {}
         self.deadlines: Deadlines[Waiting] = Deadlines()
         self.waiting = 0
         self.joined = 0
         # Memory that queued records of `send_nowait` hold before they have a partition.
-        self.antechamber = Lane(accumulator.budget)
-        self._own_antechambers = {name: Lane(own) for name, own in accumulator.topic_budgets.items()}
+        self.unrouted_memory = MemoryShare(accumulator.budget)
+        self._own_unrouted_memory = {
+            name: MemoryShare(own) for name, own in accumulator.topic_budgets.items()
+        }
         self.on_wanted: Callable[[str], None] = _ignore
         self.on_nobody_waits: Callable[[], None] | None = None
         # There is no memory to note that a flush waits for the place of a record: it cannot be told how that ends.
@@ -242,20 +244,20 @@ class Admission:
         assert call.record is not None  # noqa: S101  # send_nowait refuses coroutine serializers
         record = call.record
         size = record_size(record.key, record.value, record.headers)
-        antechamber = self._antechamber_of(call.topic)
-        if not antechamber.room_for(size):
+        unrouted_memory = self._unrouted_memory_of(call.topic)
+        if not unrouted_memory.room_for(size):
             return False
-        antechamber.charge(size)
+        unrouted_memory.charge(size)
         call.held = size
         return True
 
-    def _antechamber_of(self, topic: str) -> Lane:
-        return self._own_antechambers.get(topic, self.antechamber)
+    def _unrouted_memory_of(self, topic: str) -> MemoryShare:
+        return self._own_unrouted_memory.get(topic, self.unrouted_memory)
 
     @property
     def bytes_held(self) -> int:
         """What records hold that have no partition yet."""
-        return self.antechamber.used + sum(lane.used for lane in self._own_antechambers.values())
+        return self.unrouted_memory.used + sum(share.used for share in self._own_unrouted_memory.values())
 
     def join_for_memory(self, call: Waiting, queue: PartitionQueue, now: float) -> None:
         """Take a place in a line for memory on behalf of a call that keeps its place in the line of its topic."""
@@ -264,7 +266,7 @@ class Admission:
         self.waiting = waiting
         try:
             self._watch(call)
-            self._hurry_for_first(queue.lane, now)
+            self._free_memory_for_first(queue.share, now)
         except OUT_OF_MEMORY:
             self._end(call)
             raise
@@ -276,7 +278,7 @@ class Admission:
 
     def topics(self) -> set[str]:
         """The topics that calls wait for, or for memory of whose leaders."""
-        lines = self.lane_lines.values()
+        lines = self.memory_lines.values()
         return self.topic_lines.keys() | {
             call.topic for line in lines for call in line.calls if not call.ended
         }
@@ -348,10 +350,10 @@ class Admission:
             self._wait_for_memory(call, queue)
             self._leave_topic_line(call)
             self._let_go(call)
-            self._hurry_for_first(queue.lane, now)
+            self._free_memory_for_first(queue.share, now)
             if held:
                 # Nobody who waits for memory holds any: those in front of it may need just that.
-                self.room(queue.lane)
+                self.room(queue.share)
         elif status == RECORD_TOO_LARGE:
             self.refuse(call, too_large(self.accumulator, call.topic, record))
         elif status == PARTITION_UNKNOWN:
@@ -402,58 +404,58 @@ class Admission:
             raise
         if answer[0] != APPENDED:
             call.placing = False
-            self._antechamber_of(call.topic).charge(held)
+            self._unrouted_memory_of(call.topic).charge(held)
             call.held = held
         elif call.record_deadline:
             self.accumulator.watch(answer[2].open, call.record_deadline)
         return answer
 
     def _let_go(self, call: Waiting) -> None:
-        self._antechamber_of(call.topic).release(call.held)
+        self._unrouted_memory_of(call.topic).release(call.held)
         call.held = 0
 
     def _wait_for_memory(self, call: Waiting, queue: PartitionQueue) -> None:
         """Take the last place in the line for memory of the broker that leads this partition."""
-        self.lane_lines.setdefault(queue.lane, Line()).calls.append(call)
-        call.queue, call.lane = queue, queue.lane
+        self.memory_lines.setdefault(queue.share, Line()).calls.append(call)
+        call.queue, call.share = queue, queue.share
         queue.waiting += 1
-        queue.lane.waiting += 1
+        queue.share.waiting += 1
 
-    def _hurry_for_first(self, lane: Lane, now: float) -> None:
-        if lane.waiting == 1:
-            self._hurry_for(lane, now)
+    def _free_memory_for_first(self, share: MemoryShare, now: float) -> None:
+        if share.waiting == 1:
+            self._free_memory_for(share, now)
 
-    def _hurry_for(self, lane: Lane, now: float) -> None:
+    def _free_memory_for(self, share: MemoryShare, now: float) -> None:
         """What holds the memory that the first call of this line waits for becomes sendable."""
-        line = self.lane_lines.get(lane)
+        line = self.memory_lines.get(share)
         first = None if line is None else line.first()
         if first is not None and first.record is not None:
-            self.accumulator.hurry_for(lane, size_alone(first.record), now)
+            self.accumulator.free_memory_for(share, size_alone(first.record), now)
 
-    def room(self, lane: Lane | None = None) -> None:
-        """Memory came back (from this lane): hand it to the first of its line, then of the others."""
-        if lane is not None:
-            self._serve(lane)
-        for other in list(self.lane_lines):
-            if other is not lane:
+    def room(self, share: MemoryShare | None = None) -> None:
+        """Memory came back (from this share): hand it to the first of its line, then of the others."""
+        if share is not None:
+            self._serve(share)
+        for other in list(self.memory_lines):
+            if other is not share:
                 self._serve(other)
 
-    def _serve(self, lane: Lane) -> None:
-        line = self.lane_lines.get(lane)
+    def _serve(self, share: MemoryShare) -> None:
+        line = self.memory_lines.get(share)
         if line is None or line.moving:
             return
         line.moving = True
         try:
-            self._serve_line(line, lane)
+            self._serve_line(line, share)
         finally:
             line.moving = False
 
-    def _serve_line(self, line: Line, lane: Lane) -> None:
+    def _serve_line(self, line: Line, share: MemoryShare) -> None:
         while True:
             call = line.first()
             if call is None:
-                if self.lane_lines.get(lane) is line:
-                    del self.lane_lines[lane]
+                if self.memory_lines.get(share) is line:
+                    del self.memory_lines[share]
                 return
             assert call.queue is not None  # noqa: S101  # set on joining this line
             assert call.record is not None  # noqa: S101
@@ -468,34 +470,34 @@ class Admission:
                 continue
             if not call.not_placed(self):
                 # What came meanwhile on its way to other brokers may linger, and hold what this call needs.
-                self._hurry_for(lane, HOWEVER_LATE)
+                self._free_memory_for(share, HOWEVER_LATE)
                 return
 
     def moved(self, queue: PartitionQueue) -> None:
         """The partition has another leader: its waiting records go to that broker's line, in their order."""
         if not queue.waiting:
-            if self.lane_lines:
+            if self.memory_lines:
                 # What it holds counts for another broker now: where it was, there may be room.
-                self.room(queue.lane)
+                self.room(queue.share)
             return
-        for lane, line in list(self.lane_lines.items()):
+        for share, line in list(self.memory_lines.items()):
             moving = [call for call in line.calls if call.queue is queue and not call.ended]
-            if lane is queue.lane or not moving:
+            if share is queue.share or not moving:
                 continue
             line.calls = deque(call for call in line.calls if call.queue is not queue)
-            lane.waiting -= len(moving)
-            queue.lane.waiting += len(moving)
+            share.waiting -= len(moving)
+            queue.share.waiting += len(moving)
             for call in moving:
-                call.lane = queue.lane
-            self.lane_lines.setdefault(queue.lane, Line()).calls.extend(moving)
-            self._serve(lane)
-        self._hurry_for(queue.lane, HOWEVER_LATE)
-        self.room(queue.lane)
+                call.share = queue.share
+            self.memory_lines.setdefault(queue.share, Line()).calls.extend(moving)
+            self._serve(share)
+        self._free_memory_for(queue.share, HOWEVER_LATE)
+        self.room(queue.share)
 
     def vanished(self, name: str, queues: list[PartitionQueue], now: float) -> None:
         """The topic no longer has these partitions: calls that wait for memory there choose another, or wait for the partition."""
         leaving: list[Waiting] = []
-        for line in self.lane_lines.values():
+        for line in self.memory_lines.values():
             leaving += [call for call in line.calls if call.queue in queues and not call.ended]
             line.calls = deque(call for call in line.calls if call.queue not in queues)
         # Each goes to the head of the line, so that the first call is the last to go.
@@ -507,8 +509,8 @@ class Admission:
 
     def back_to_topic_line(self, call: Waiting) -> None:
         """A call that waited for memory waits for its topic again, before all calls that were made later."""
-        self._leave_lane(call)
-        call.queue = call.lane = call.chosen = None
+        self._leave_memory_line(call)
+        call.queue = call.share = call.chosen = None
         self.topic_lines.setdefault(call.topic, Line()).calls.appendleft(call)
         self._count(call.topic, 1)
 
@@ -530,7 +532,7 @@ class Admission:
             except OUT_OF_MEMORY as error:
                 for flush in call.flushes:
                     self.on_flush_without_memory(flush, error)
-            self.accumulator.hurry(batch)
+            self.accumulator.send_now(batch)
         if call.asked_at < queue.lost_at:
             self.accumulator.fail_behind(*self.accumulator.newest(queue))
 
@@ -554,14 +556,14 @@ class Admission:
             return False
         part = call.part_in_line()
         # Of a bulk call a record may stand in a line for memory; whoever is behind it may fit.
-        lane = call.lane if part is None else part.lane
+        share = call.share if part is None else part.share
         held = call.held
-        in_topic_line = call.lane is None
+        in_topic_line = call.share is None
         self._end(call)
         if in_topic_line:
             self.advance(call.topic, now)
-        if lane is not None or held:
-            self.room(lane)
+        if share is not None or held:
+            self.room(share)
         return True
 
     def leave(self, call: Waiting) -> None:
@@ -583,17 +585,17 @@ class Admission:
             self.deadlines.over(_has_ended)
         self.waiting -= 1
         self._let_go(call)
-        if call.lane is None:
+        if call.share is None:
             self._count(call.topic, -1)
         else:
-            self._leave_lane(call)
+            self._leave_memory_line(call)
         if not self.waiting and self.on_nobody_waits is not None:
             self.on_nobody_waits()
 
-    def _leave_lane(self, call: Waiting) -> None:
-        assert call.queue is not None  # noqa: S101  # set together with the lane
-        assert call.lane is not None  # noqa: S101  # asked for calls that wait for memory only
-        call.lane.waiting -= 1
+    def _leave_memory_line(self, call: Waiting) -> None:
+        assert call.queue is not None  # noqa: S101  # set together with the share
+        assert call.share is not None  # noqa: S101  # asked for calls that wait for memory only
+        call.share.waiting -= 1
         call.queue.waiting -= 1
 
     def _leave_topic_line(self, call: Waiting) -> None:
@@ -627,7 +629,7 @@ class Admission:
 
     def refuse_all(self, error_for: Callable[[Waiting], KafkaError], *, but_queued: bool = False) -> None:
         """The producer ends: nobody waits any longer, but for records that were accepted as they were queued."""
-        for line in [*self.topic_lines.values(), *self.lane_lines.values()]:
+        for line in [*self.topic_lines.values(), *self.memory_lines.values()]:
             for call in list(line.calls):
                 if not (but_queued and call.queued):
                     self.refuse(call, error_for(call))
@@ -659,7 +661,7 @@ class Admission:
 
     def _waited_too_long(self, call: Waiting, now: float) -> KafkaError:
         waited = now - call.asked_at
-        if call.lane is not None:
+        if call.share is not None:
             queue = call.queue
             assert queue is not None  # noqa: S101  # set on joining the line
             trouble = self.trouble_at(queue.node.node_id)

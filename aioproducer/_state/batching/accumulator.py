@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 
-from aioproducer._core import BATCH_OVERHEAD, Budget, Lane, Waker
+from aioproducer._core import BATCH_OVERHEAD, Budget, MemoryShare, Waker
 from aioproducer._state.batching.batches import QueuedBatch
 from aioproducer._state.batching.compression_ratio import CompressionRatios
 from aioproducer._state.batching.flushing import Flush, cover, pass_on
@@ -91,8 +91,8 @@ def _nothing_lost(batch: QueuedBatch, index: int) -> None:
     del batch, index
 
 
-def _nobody_waits(lane: Lane) -> None:
-    del lane
+def _nobody_waits(share: MemoryShare) -> None:
+    del share
 
 
 def _no_wake(deadline: float) -> None:
@@ -103,13 +103,13 @@ def _has_ended(thing: PartitionQueue | QueuedBatch) -> bool:
     return not isinstance(thing, PartitionQueue) and thing.settled
 
 
-def _move(queue: PartitionQueue, lane: Lane) -> None:
+def _move(queue: PartitionQueue, share: MemoryShare) -> None:
     """What a partition holds counts from now on as held for its new leader."""
-    queue.lane = lane
+    queue.share = share
     for batch in dict.fromkeys((*queue.queue, *queue.sent)):
-        batch.lane.release(batch.charged)
-        lane.charge(batch.charged)
-        batch.lane = lane
+        batch.share.release(batch.charged)
+        share.charge(batch.charged)
+        batch.share = share
 
 
 class Accumulator:
@@ -167,7 +167,7 @@ class Accumulator:
         self.compress: Callable[[QueuedBatch], None] | None = None
         self.withdraw: Callable[[QueuedBatch, int], bool] = _never
         # A request took less memory than what it was made of.
-        self.on_room: Callable[[Lane], None] = _nobody_waits
+        self.on_room: Callable[[MemoryShare], None] = _nobody_waits
         # In transactions: a batch was opened for this partition.
         self.on_opened: Callable[[PartitionQueue], None] | None = None
         # In gapless mode: when a record was last lost, and how to fail one that was sent before that and placed after.
@@ -180,7 +180,7 @@ class Accumulator:
         """The queue of a broker; -1 stands for 'no leader'."""
         found = self.nodes.get(node_id)
         if found is None:
-            found = self.nodes[node_id] = NodeQueue(node_id, Lane(self.budget))
+            found = self.nodes[node_id] = NodeQueue(node_id, MemoryShare(self.budget))
             # Before anything moves to it: what has lost its leader must not take all of the memory meanwhile.
             self.share_memory(self.dead)
         return found
@@ -202,15 +202,15 @@ class Accumulator:
         del self.nodes[node_id]
         self.share_memory(self.dead - {node_id})
 
-    def lane_of(self, topic: str, node: NodeQueue) -> Lane:
-        """The lane of a topic to a broker. Where the topic is limited, who waits for it holds up nobody else."""
+    def share_of(self, topic: str, node: NodeQueue) -> MemoryShare:
+        """The share of a topic to a broker. Where the topic is limited, who waits for it holds up nobody else."""
         if topic not in self.topic_budgets:
-            return node.lane
-        lane = node.own_lanes.get(topic)
-        if lane is None:
-            lane = node.own_lanes[topic] = Lane(self.topic_budgets[topic])
-            lane.stuck = node.lane.stuck
-        return lane
+            return node.share
+        share = node.own_shares.get(topic)
+        if share is None:
+            share = node.own_shares[topic] = MemoryShare(self.topic_budgets[topic])
+            share.stuck = node.share.stuck
+        return share
 
     def learn(self, name: str, topic_id: bytes, leaders: tuple[int, ...], now: float) -> Learned:
         """A topic and the leader of each of its partitions became known."""
@@ -288,8 +288,8 @@ class Accumulator:
         # What one leader has shown says nothing about another.
         queue.in_order_again()
         queue.node = self.node(leader)
-        _move(queue, self.lane_of(queue.topic.name, queue.node))
-        self.consider(queue, now)
+        _move(queue, self.share_of(queue.topic.name, queue.node))
+        self.update_readiness(queue, now)
 
     def counted_topics(self) -> set[str]:
         """Topics with counts that must not be forgotten."""
@@ -327,8 +327,8 @@ class Accumulator:
             budget.kept = budget.capacity // 8 if brokers > 1 else 0
             budget.part = budget.kept // max(1, brokers)
         for node_id, node in self.nodes.items():
-            for lane in node.lanes():
-                lane.stuck = node_id in slow
+            for share in node.shares():
+                share.stuck = node_id in slow
 
     # -- opening batches
 
@@ -357,7 +357,7 @@ class Accumulator:
             self.on_opened(queue)
         if closed is not None:
             self._close(closed)  # type: ignore[arg-type]  # opened here as QueuedBatch
-        self.consider(queue, now)
+        self.update_readiness(queue, now)
         if len(self.aging) == 1:
             self.wake_by(now + min(self.limits.delivery_timeout, PULSE))
         if batch.gap is not None:
@@ -400,27 +400,28 @@ class Accumulator:
             limit,
             opened_at=now,
             owner=queue,
-            lane=queue.lane,
+            share=queue.share,
             awaited=awaited or self.limits.linger_awaited,
             expected=expected,
             **self._of_all_batches,
         )
 
-    def heir(self, batch: QueuedBatch, number: int) -> QueuedBatch:
+    def replacement(self, batch: QueuedBatch, number: int) -> QueuedBatch:
         """A new batch for records that were in `batch`: it takes over its place, its time and its watchers."""
-        heir = self._make(batch.queue, 1 << 30, batch.opened_at)
-        heir.order = (*batch.order, number)
-        heir.lane = batch.lane
-        heir.attempts, heir.dirty, heir.sent_to = batch.attempts, batch.dirty, batch.sent_to
-        heir.last_error, heir.gap = batch.last_error, batch.gap
-        heir.linger_at, heir.urgent = batch.linger_at, True
-        heir.drained_at, heir.written_at, heir.answered_at = (
+        replacement = self._make(batch.queue, 1 << 30, batch.opened_at)
+        replacement.order = (*batch.order, number)
+        replacement.share = batch.share
+        replacement.attempts, replacement.dirty = batch.attempts, batch.dirty
+        replacement.sent_to = batch.sent_to
+        replacement.last_error, replacement.gap = batch.last_error, batch.gap
+        replacement.linger_at, replacement.urgent = batch.linger_at, True
+        replacement.drained_at, replacement.written_at, replacement.answered_at = (
             batch.drained_at,
             batch.written_at,
             batch.answered_at,
         )
-        self.live[heir] = None
-        return heir
+        self.live[replacement] = None
+        return replacement
 
     def newest(self, queue: PartitionQueue) -> tuple[QueuedBatch, int]:
         """The record that was just appended to this partition, by its batch and index."""
@@ -435,14 +436,14 @@ class Accumulator:
             self.wake_by(batch.linger_at)
         self.lingering[queue] = None
 
-    def look_again(self, queue: PartitionQueue, now: float) -> None:
+    def on_timer(self, queue: PartitionQueue, now: float) -> None:
         """A time that was set for this partition has come: the end of a linger or of a backoff."""
         queue.has_alarm = False
         self.lingering.pop(queue, None)
-        self.consider(queue, now)
+        self.update_readiness(queue, now)
 
     def _hurried(self, queue: PartitionQueue) -> bool:
-        return len(queue.queue) > 1 or self.limits.linger <= 0 or self.draining_all or queue.lane.waiting > 0
+        return len(queue.queue) > 1 or self.limits.linger <= 0 or self.draining_all or queue.share.waiting > 0
 
     def _close(self, batch: QueuedBatch) -> None:
         if batch.closed and (batch.sealing or batch.sealed):
@@ -471,11 +472,11 @@ class Accumulator:
         self.ratios.observe(batch.topic, self.limits.codec, ratio)
         if payload is not None:
             batch.replace_records(payload, self.limits.codec)
-        self.consider(batch.queue, now)
+        self.update_readiness(batch.queue, now)
 
     # -- readiness
 
-    def consider(self, queue: PartitionQueue, now: float) -> None:
+    def update_readiness(self, queue: PartitionQueue, now: float) -> None:
         """Put a partition into its broker's ready queue if it has something that may leave now."""
         if queue.is_ready or not queue.queue:
             return
@@ -508,36 +509,36 @@ class Accumulator:
             or self._hurried(queue)
         )
 
-    def hurry(self, batch: QueuedBatch) -> None:
+    def send_now(self, batch: QueuedBatch) -> None:
         """Somebody waits for this batch: it does not linger any longer."""
         if not batch.urgent:
             batch.urgent = True
             # Only an open batch lingers, and that has no backoff for which the time would matter.
-            self.consider(batch.queue, batch.opened_at)
+            self.update_readiness(batch.queue, batch.opened_at)
 
-    def hurry_for(self, lane: Lane, size: int, now: float) -> None:
-        """A record of this size waits for memory of this lane: what holds that memory becomes sendable."""
-        own = lane.budget
+    def free_memory_for(self, share: MemoryShare, size: int, now: float) -> None:
+        """A record of this size waits for memory of this share: what holds that memory becomes sendable."""
+        own = share.budget
         # Where its topic has a limit of its own that is not reached, it waits for what all topics share.
         short = own if own.whole is None or own.used + size > own.capacity - own.kept else own.whole
         # What is on its way to the same broker may be enough; if not, so does what is on its way to others.
-        is_enough = short.used - lane.used + size <= short.capacity - short.kept
+        is_enough = short.used - share.used + size <= short.capacity - short.kept
         for queue in list(self.lingering):
-            if queue.lane is lane:
-                self.consider(queue, now)
-            elif not is_enough and short in (queue.lane.budget, queue.lane.budget.whole):
+            if queue.share is share:
+                self.update_readiness(queue, now)
+            elif not is_enough and short in (queue.share.budget, queue.share.budget.whole):
                 queue.queue[0].urgent = True
-                self.consider(queue, now)
+                self.update_readiness(queue, now)
 
     def drain_all(self, now: float) -> None:
         """Nothing lingers from now on: the producer is closing."""
         self.draining_all = True
-        self.consider_all(now)
+        self.update_all_readiness(now)
 
-    def consider_all(self, now: float) -> None:
+    def update_all_readiness(self, now: float) -> None:
         """Look again at every partition that has something buffered: the identity arrived, or all is urgent."""
         for queue in dict.fromkeys(batch.queue for batch in self.live):
-            self.consider(queue, now)
+            self.update_readiness(queue, now)
 
     # -- draining
 
@@ -554,7 +555,7 @@ class Accumulator:
         # What made the queue ready may be gone (withdrawn, expired) and a batch that has to linger in its place.
         queue.node.ready.popleft()
         queue.is_ready = False
-        self.consider(queue, now)
+        self.update_readiness(queue, now)
 
     def drain(self, node: NodeQueue, now: float) -> list[QueuedBatch]:
         """The batches of one request: one per ready partition, in turn, up to `max_request_size`."""
@@ -567,7 +568,7 @@ class Accumulator:
         node.waiting_since = now
         if self.budget.used < used:
             # Records that were withdrawn are left out only now.
-            self.on_room(node.lane)
+            self.on_room(node.share)
         return taken
 
     def _drained(self, node: NodeQueue, now: float) -> list[QueuedBatch]:
@@ -602,7 +603,7 @@ class Accumulator:
         """The open batch takes no more records, and leaves as it is."""
         self._detach(batch.queue, batch)
         self._close(batch)
-        self.consider(batch.queue, now)
+        self.update_readiness(batch.queue, now)
 
     def _detach(self, queue: PartitionQueue, batch: QueuedBatch) -> None:
         # The batch takes no more records: the next record opens another.
@@ -611,13 +612,13 @@ class Accumulator:
         self.lingering.pop(queue, None)
 
     def _rewritten(self, queue: PartitionQueue, batch: QueuedBatch) -> QueuedBatch:
-        heir = without_settled(batch, self.heir)
-        heir.sealed = True
-        heir.plain_size = heir.size
-        queue.queue[0] = heir
-        self.watch_rest(heir)
-        self.retire(batch, to=[heir])
-        return heir
+        replacement = without_settled(batch, self.replacement)
+        replacement.sealed = True
+        replacement.plain_size = replacement.size
+        queue.queue[0] = replacement
+        self.watch_rest(replacement)
+        self.retire(batch, to=[replacement])
+        return replacement
 
     def _take(self, queue: PartitionQueue, batch: QueuedBatch, now: float) -> None:
         queue.queue.popleft()
@@ -688,25 +689,25 @@ class Accumulator:
             self.deadlines.over(_has_ended, batch.alarms)
             batch.alarms = 0
         charged, batch.charged = batch.charged, 0
-        for heir in to:
-            heir.charged = min(heir.size, charged)
-            charged -= heir.charged
-        batch.lane.release(charged)
+        for replacement in to:
+            replacement.charged = min(replacement.size, charged)
+            charged -= replacement.charged
+        batch.share.release(charged)
         if to:
             pass_on(batch, to)
 
-    def hurry_all(self, now: float) -> None:
+    def send_all_now(self, now: float) -> None:
         """Make everything that is buffered sendable at once."""
         for batch in self.live:
             if batch.pending:
                 batch.urgent = True
-        self.consider_all(now)
+        self.update_all_readiness(now)
 
     def flush(self, now: float) -> Flush:
         """Make everything that is buffered sendable at once, and watch it."""
         flush = Flush()
         cover(flush, self.live)
-        self.hurry_all(now)
+        self.send_all_now(now)
         return flush
 
     # -- choosing partitions

@@ -160,19 +160,19 @@ def records_failed(
     return done
 
 
-def pass_on(batch: QueuedBatch, heirs: Sequence[QueuedBatch]) -> None:
+def pass_on(batch: QueuedBatch, replacements: Sequence[QueuedBatch]) -> None:
     """The records of the batch live on in others, in order: all of them, or those that were pending."""
     all_covered, batch.flushes = batch.flushes, []
     if not all_covered:
         return
-    moved_all = sum(heir.record_count for heir in heirs) == batch.record_count
+    moved_all = sum(replacement.record_count for replacement in replacements) == batch.record_count
     moved = [moved_all or not batch.fate(index)[0] for index in range(batch.record_count)]
     for covered in all_covered:
         first, until = sum(moved[: covered.first]), sum(moved[: covered.until])
-        for heir in heirs:
-            begin, end = min(first, heir.record_count), min(until, heir.record_count)
-            left = sum(not heir.fate(index)[0] for index in range(begin, end))
+        for replacement in replacements:
+            begin, end = min(first, replacement.record_count), min(until, replacement.record_count)
+            left = sum(not replacement.fate(index)[0] for index in range(begin, end))
             if left:
-                heir.flushes.append(Covered(covered.flush, begin, end, left))
+                replacement.flushes.append(Covered(covered.flush, begin, end, left))
             first, until = first - begin, until - end
         covered.flush.waiting -= 1

@@ -6,7 +6,7 @@ import math
 from collections import deque
 from typing import TYPE_CHECKING
 
-from aioproducer._core import Lane, Partition, Topic
+from aioproducer._core import MemoryShare, Partition, Topic
 
 if TYPE_CHECKING:
     from aioproducer._state.batching.accumulator import Accumulator
@@ -22,25 +22,25 @@ NEVER = -math.inf
 class NodeQueue:
     """What is ready for one broker, and that broker's share of the memory."""
 
-    __slots__ = ("lane", "node_id", "own_lanes", "ready", "waiting_since")
+    __slots__ = ("node_id", "own_shares", "ready", "share", "waiting_since")
 
-    def __init__(self, node_id: int, lane: Lane) -> None:
+    def __init__(self, node_id: int, share: MemoryShare) -> None:
         self.node_id = node_id
-        self.lane = lane
+        self.share = share
         # Its shares of the budgets that topics of their own limit have.
-        self.own_lanes: dict[str, Lane] = {}
+        self.own_shares: dict[str, MemoryShare] = {}
         self.ready: deque[PartitionQueue] = deque()
         # Since when something is ready without a request leaving.
         self.waiting_since = 0.0
 
-    def lanes(self) -> list[Lane]:
-        """All lanes that lead to this broker."""
-        return [self.lane, *self.own_lanes.values()]
+    def shares(self) -> list[MemoryShare]:
+        """All shares that lead to this broker."""
+        return [self.share, *self.own_shares.values()]
 
     @property
     def is_idle(self) -> bool:
         """True when nothing is ready, buffered or waited for."""
-        return not self.ready and not any(lane.used or lane.waiting for lane in self.lanes())
+        return not self.ready and not any(share.used or share.waiting for share in self.shares())
 
     def __repr__(self) -> str:
         return f"<NodeQueue {self.node_id}: {len(self.ready)} partitions ready>"
@@ -76,7 +76,7 @@ class PartitionQueue(Partition):
     )
 
     def __init__(self, topic: TopicQueues, index: int, node: NodeQueue, accumulator: Accumulator) -> None:
-        super().__init__(topic, index, accumulator.lane_of(topic.name, node))
+        super().__init__(topic, index, accumulator.share_of(topic.name, node))
         self.accumulator = accumulator
         self.node = node
         self.queue: deque[QueuedBatch] = deque()
@@ -113,7 +113,7 @@ class PartitionQueue(Partition):
 
     def on_awaited(self, batch: QueuedBatch) -> None:
         """Somebody waits for a record of this batch; called once by the core."""
-        self.accumulator.hurry(batch)
+        self.accumulator.send_now(batch)
 
     def withdraw(self, batch: QueuedBatch, index: int) -> bool:
         """Take one record out of a batch that was not drained; called by `Delivery.try_cancel`."""

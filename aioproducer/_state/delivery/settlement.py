@@ -21,7 +21,7 @@ from aioproducer.outcome import Outcome
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable
 
-    from aioproducer._core import Lane
+    from aioproducer._core import MemoryShare
     from aioproducer._state.batching.accumulator import Accumulator
     from aioproducer._state.batching.flushing import Flush
     from aioproducer._state.batching.queues import TopicQueues
@@ -92,7 +92,7 @@ class Settlement:
         self.backoff = backoff
         self.rng = rng
         # Effects, set by the network side: room came back, a flush is complete, metadata is stale.
-        self.on_room: Callable[[Lane], None] = _nothing
+        self.on_room: Callable[[MemoryShare], None] = _nothing
         self.on_flushed: Callable[[Flush], None] = _nothing
         self.on_stale_metadata: Callable[[str], None] = _nothing
         # A leader does not know a topic by the id that the request named.
@@ -129,7 +129,7 @@ class Settlement:
                 self._acknowledge_older(queue, batch, answer.base_offset, now)
             self._judge(queue, batch, answer, now)
         batch.judged = True
-        self._look_again(queue, now)
+        self._update_readiness(queue, now)
 
     def _judge(self, queue: PartitionQueue, batch: QueuedBatch, answer: PartitionAnswer, now: float) -> None:
         decided = verdict(answer.code, answer.base_offset)
@@ -167,7 +167,7 @@ class Settlement:
             self.on_stale_metadata(batch.topic)
             self._retry(batch, error, now, proven=not written)
         batch.judged = True
-        self._look_again(queue, now)
+        self._update_readiness(queue, now)
 
     def remade(self, topic: TopicQueues, now: float) -> None:
         """The topic was deleted and created again: what may be in the former one is not sent to the present one."""
@@ -176,7 +176,7 @@ class Settlement:
             for batch in dict.fromkeys((*queue.sent, *queue.queue)):
                 if not batch.in_flight and _may_be_in_the_former_topic(batch):
                     self.fail(batch, self._lost_with_its_topic(batch, now), now)
-            self._look_again(queue, now)
+            self._update_readiness(queue, now)
 
     def _lost_with_its_topic(self, batch: QueuedBatch, now: float) -> DeliveryError:
         return DeliveryError(
@@ -197,8 +197,8 @@ class Settlement:
             queue.ahead = None
         return queue
 
-    def _look_again(self, queue: PartitionQueue, now: float) -> None:
-        self.accumulator.consider(queue, now)
+    def _update_readiness(self, queue: PartitionQueue, now: float) -> None:
+        self.accumulator.update_readiness(queue, now)
 
     # -- decisions
 
@@ -307,7 +307,7 @@ class Settlement:
                 error = self._broker_error(batch, answer, decided, now)
                 error.__cause__ = cause
                 self._refuse_for_good(batch, answer, error, now)
-                self._look_again(batch.queue, now)
+                self._update_readiness(batch.queue, now)
 
     def _refuse_for_good(
         self, batch: QueuedBatch, answer: PartitionAnswer, error: KafkaError, now: float
@@ -424,7 +424,7 @@ class Settlement:
             # A part that is still too large is halved, or a batch_size above the broker's limit would loop.
             limit = max(rewriting.largest_record(batch), rewriting.half_of(batch))
         self.accumulator.ratios.split(batch.topic, self.accumulator.limits.codec)
-        children = rewriting.split(batch, self.accumulator.heir, limit)
+        children = rewriting.split(batch, self.accumulator.replacement, limit)
         queue = batch.queue
         for child in children:
             child.sealed = True
@@ -432,7 +432,7 @@ class Settlement:
             self.accumulator.watch_rest(child)
         self.sequences.replace(queue, batch, children)
         self.accumulator.retire(batch, to=children)
-        self.on_room(batch.lane)
+        self.on_room(batch.share)
         for child in reversed(children):
             queue.put_back(child)
 
@@ -453,7 +453,7 @@ class Settlement:
             # Whoever reports failures that nobody looked at is woken.
             self.accumulator.wake_by(batch.opened_at)
         self.accumulator.retire(batch)
-        self.on_room(batch.lane)
+        self.on_room(batch.share)
 
     def _finish(self, flushed: Iterable[Flush]) -> None:
         for flush in flushed:
@@ -466,7 +466,7 @@ class Settlement:
         self.accumulator.watch_again()
         for due in self.accumulator.deadlines.pop_due(now):
             if isinstance(due, PartitionQueue):
-                self.accumulator.look_again(due, now)
+                self.accumulator.on_timer(due, now)
                 continue
             due.alarms -= 1
             if due.watched_until <= now and not due.settled:
@@ -479,7 +479,7 @@ class Settlement:
     def _expire(self, batch: QueuedBatch, now: float) -> None:
         if batch.gap is not None and not batch.attempts:
             self._conclude(batch, batch.gap.error(batch, now), now)
-            self._look_again(batch.queue, now)
+            self._update_readiness(batch.queue, now)
             return
         indexes = batch.overdue(now)
         spent = not batch.pending and batch.opened_at + batch.delivery_timeout <= now
@@ -497,7 +497,7 @@ class Settlement:
         error = self._too_late(batch, now, written=written)
         if whole:
             self.fail(batch, error, now)
-            self._look_again(batch.queue, now)
+            self._update_readiness(batch.queue, now)
             return
         self._end_some(batch, indexes, error, now)
         number = self.tally.failures
@@ -525,7 +525,7 @@ class Settlement:
         else:
             count = batch.fail_some(indexes, error, NUMBER[error.outcome])
             self._finish(self._failed(batch, error, count, now, indexes))
-        self._look_again(batch.queue, now)
+        self._update_readiness(batch.queue, now)
         return count
 
     # -- withdrawing
@@ -556,7 +556,7 @@ class Settlement:
         for batch in self._in_order():
             if not batch.settled and not batch.in_flight:
                 self._conclude(batch, ending(batch), now)
-                self._look_again(batch.queue, now)
+                self._update_readiness(batch.queue, now)
 
     def abandon(self, text: str, cause: BaseException | None, now: float) -> None:
         """The end of the producer: every record gets its outcome now."""

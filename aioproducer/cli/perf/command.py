@@ -166,7 +166,7 @@ def _job(**flags: Any) -> Job:
         interval=flags["reporting_interval"] / 1000,
         prints_metrics=flags["print_metrics"],
         embedded=flags["embedded"],
-        patience=flags["patience"],
+        wait=flags["wait"],
         plot=flags["plot"],
     )
 

@@ -40,7 +40,7 @@ class Job:
     interval: float
     prints_metrics: bool
     embedded: bool
-    patience: float
+    wait: float
     plot: Path | None
 
 
@@ -64,9 +64,9 @@ async def _prepare(job: Job, producer: Producer, stop: Stop) -> None:
     """Wait for all that there has to be before the first record."""
     is_ready = False
     try:
-        await stop.unless_asked(reach(producer, job.topic, job.patience))
+        await stop.unless_asked(reach(producer, job.topic, job.wait))
         if producer.config.transactional_id is not None:
-            await stop.unless_asked(producer.init_transactions(timeout=job.patience))
+            await stop.unless_asked(producer.init_transactions(timeout=job.wait))
         is_ready = not stop.asked.is_set()
     finally:
         if not is_ready:

@@ -125,7 +125,7 @@ def _job(**flags: Any) -> Job:
         topic=flags["topic"],
         delimiter=flags["delimiter"],
         stops_at_failure=flags["on_error"] == "stop",
-        patience=flags["patience"],
+        wait=flags["wait"],
         progress=flags["progress"],
     )
 

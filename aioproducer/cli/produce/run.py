@@ -29,7 +29,7 @@ class Job:
     topic: str | None
     delimiter: bytes
     stops_at_failure: bool
-    patience: float
+    wait: float
     progress: bool | None
 
     @property
@@ -47,7 +47,7 @@ async def produce(job: Job, screen: Screen) -> int:
     feed = Feed(producer, job.form, job.delimiter, stops_at_failure=job.stops_at_failure)
     with screen.log() as log, heeding_signals(lambda: _say_stopping(screen, job)) as stop:
         async with producer:
-            await stop.unless_asked(reach(producer, job.topic, job.patience))
+            await stop.unless_asked(reach(producer, job.topic, job.wait))
             log.shown = True
             await _feed(job, screen, stop, producer, feed)
     return _conclude(screen, feed.account, stop, time.perf_counter() - began)

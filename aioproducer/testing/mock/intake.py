@@ -18,7 +18,7 @@ from aioproducer._core import (
     Batch,
     Budget,
     Delivery,
-    Lane,
+    MemoryShare,
     SendPath,
     observe,
     queued_delivery,
@@ -84,7 +84,7 @@ class MockIntake:
         )
         self.partitioner = bind_partitioner(config.partitioner)
         self.interceptors = tuple(config.interceptors)
-        self.lane = Lane(Budget(config.buffer_memory))
+        self.share = MemoryShare(Budget(config.buffer_memory))
         self.room = MockRoom()
         ledger.on_room = self.room.freed
         # Told of every record that is not accepted, unless its caller went away.
@@ -186,10 +186,10 @@ class MockIntake:
 
     def _told_later(self, ready: Ready, cause: KafkaError) -> Delivery:
         # The real producer queues what waits for metadata, so the refusal arrives in the delivery.
-        stand_in = Batch(ready.topic, -1, 0, opened_at=self.loop.time(), loop=self.loop)
-        delivery = queued_delivery(stand_in)
+        placeholder_batch = Batch(ready.topic, -1, 0, opened_at=self.loop.time(), loop=self.loop)
+        delivery = queued_delivery(placeholder_batch)
         error = DeliveryTimeoutError(topic=ready.topic, partition=ready.partition, cause=cause)
-        stand_in.fail(error, 2)
+        placeholder_batch.fail(error, 2)
         self.ledger.count_failure(ready.topic, error)
         self.on_refused(error)
         return self.watched(delivery)
@@ -275,7 +275,7 @@ class MockIntake:
             topic.ignore_keys = self.config.partitioner_ignore_keys
             for index in range(self.plan.partitions_of(name)):
                 topic.partitions.append(
-                    MockPartition(topic, index, self.lane, self.loop, self.ledger.withdraw)
+                    MockPartition(topic, index, self.share, self.loop, self.ledger.withdraw)
                 )
         return topic
 

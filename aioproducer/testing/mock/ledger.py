@@ -189,7 +189,7 @@ class Ledger:
         timer = self._timers.pop(batch, None)
         if timer is not None:
             timer.cancel()
-        held.partition.lane.release(batch.charged)
+        held.partition.share.release(batch.charged)
         self.on_room()
         return batch.charged
 

@@ -190,7 +190,7 @@ class MockProducer(
         self._at_close = Totals()
         self._owners = TaskOwners()
 
-    # -- life
+    # -- lifecycle
 
     async def start(self, *, wait_ready: float | None = None) -> None:
         """Bind to the running loop. There is nothing to wait for."""

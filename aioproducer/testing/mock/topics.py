@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Callable
 
 from aioproducer._callers.threads import require_loop
-from aioproducer._core import Batch, Lane, Partition, Topic
+from aioproducer._core import Batch, MemoryShare, Partition, Topic
 
 
 class MockPartition(Partition):
@@ -18,11 +18,11 @@ class MockPartition(Partition):
         self,
         topic: Topic,
         index: int,
-        lane: Lane,
+        share: MemoryShare,
         loop: asyncio.AbstractEventLoop,
         withdraw_batch: Callable[[Batch], bool],
     ) -> None:
-        super().__init__(topic, index, lane)
+        super().__init__(topic, index, share)
         self.loop = loop
         self.withdraw_batch = withdraw_batch
         self.next_offset = 0
@@ -36,7 +36,7 @@ class MockPartition(Partition):
             opened_at=self.loop.time(),
             loop=self.loop,
             owner=self,
-            lane=self.lane,
+            share=self.share,
         )
 
     def unroll(self) -> None:

@@ -142,7 +142,7 @@ async def test_no_linger(make: Make, kafka: EmbeddedKafka) -> None:
     await asyncio.wait_for(hold.reached(), LIMIT)
 
 
-async def test_others_in_the_lane_of_a_waiter_are_sent(make: Make) -> None:
+async def test_others_in_the_share_of_a_waiter_are_sent(make: Make) -> None:
     """What lingers leaves when somebody waits for memory: also what was accepted while others waited."""
     producer = await warm(make(buffer_memory=3000, linger_ms=60_000))
     tasks = [started(producer.send("one", bytes(2000))) for _ in range(6)]

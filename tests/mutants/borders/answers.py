@@ -47,7 +47,7 @@ ANSWERS: Final = (
     ),
     _mutant(
         "offsets-without-an-answer-are-fatal",
-        "_net/transactions/asker.py",
+        "_net/transactions/transaction_requests.py",
         '            raise leaves_out(connection, "TxnOffsetCommit")',
         "            return -1",
         "A TxnOffsetCommit answer leaves out a partition, and the producer ends by it.",
@@ -80,7 +80,7 @@ ANSWERS: Final = (
     _mutant(
         "a-commit-in-doubt-is-told-as-aborted",
         "_net/transactions/transactions.py",
-        "        may_be_committed = said.request is Request.COMMIT and said.undecided > 0",
+        "        may_be_committed = reply.request is Request.COMMIT and reply.undecided > 0",
         "        may_be_committed = False",
         "A commit was done, a later attempt is answered with TRANSACTION_ABORTABLE, and the transaction runs again.",
         f"{_INCOMPLETE}::test_a_commit_that_may_have_been_done_is_not_denied",
@@ -136,14 +136,14 @@ ANSWERS: Final = (
     _mutant(
         "a-doubt-is-forgotten",
         "_net/transactions/transactions.py",
-        "undecided=said.undecided + self.parts.doubtful_ends",
-        "undecided=said.undecided",
+        "undecided=reply.undecided + self.parts.doubtful_ends",
+        "undecided=reply.undecided",
         "A commit was done and answered without a meaning; it is asked again, refused, and said not to be done.",
         f"{_INCOMPLETE}::test_a_doubt_is_not_forgotten",
     ),
     _mutant(
         "an-identity-of-nobody",
-        "_net/transactions/asker.py",
+        "_net/transactions/transaction_requests.py",
         "    if not answer.error_code and min(answer.producer_id, answer.producer_epoch) < 0:",
         "    if False:",
         "A producer id of -1 is used: batches are written without numbers, and a repetition is written twice.",
@@ -176,8 +176,8 @@ ANSWERS: Final = (
     _mutant(
         "fenced-behind-a-doubt-says-not-written",
         "_net/transactions/coordinator.py",
-        "        return ProducerFencedError(outcome=outcome_of(said), cause=error_of(said))",
-        "        return ProducerFencedError(cause=error_of(said))",
+        "        return ProducerFencedError(outcome=outcome_of(reply), cause=error_of(reply))",
+        "        return ProducerFencedError(cause=error_of(reply))",
         "EndTxn is answered with COORDINATOR_NOT_AVAILABLE, then as fenced: a commit that may have been done is said not to be done.",
         f"{_INCOMPLETE}::test_a_commit_that_may_have_been_done_is_not_denied",
     ),

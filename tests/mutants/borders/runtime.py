@@ -39,7 +39,7 @@ RUNTIME: Final = (
     _mutant(
         "sends-starve-the-loop",
         "_core/accept.pyx",
-        "return now - self._turn >= TURN and self._must_yield(now)",
+        "return now - self._turn >= YIELD_INTERVAL and self._must_yield(now)",
         "return False",
         "A loop of accepted sends never lets another task run.",
         "tests/api/sending/test_fairness.py::test_a_loop_of_sends_lets_others_run",

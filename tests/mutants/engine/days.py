@@ -96,7 +96,7 @@ DAYS: Final = (
     _mutant(
         "new-epoch-behind-a-vanished-partition",
         "_net/transactions/transactions.py",
-        '        self.errand.cancel()\n        self._drop("init_transactions() was called',
+        '        self.add_partitions_scope.cancel()\n        self._drop("init_transactions() was called',
         '        self._drop("init_transactions() was called',
         "init_transactions() waits behind an AddPartitionsToTxn that is repeated for ever, as its partition is no more.",
         _LATE,
@@ -104,7 +104,7 @@ DAYS: Final = (
     _mutant(
         "vanished-partition-asked-for-ever",
         "_net/transactions/transactions.py",
-        "        self.errand.cancel()\n        for operation in list(self.going_on):",
+        "        self.add_partitions_scope.cancel()\n        for operation in list(self.going_on):",
         "        for operation in list(self.going_on):",
         "A transaction has failed, and a partition that is no more is asked for until somebody aborts it.",
         _LATE,
@@ -120,7 +120,7 @@ DAYS: Final = (
     _mutant(
         "refused-in-the-moment-of-the-abort",
         "_net/transactions/transactions.py",
-        "        if said.answer is Answer.ABORTABLE and self.table.state is State.ABORTING:",
+        "        if reply.answer is Answer.ABORTABLE and self.table.state is State.ABORTING:",
         "        if False:",
         "AddPartitionsToTxn is refused while the program aborts: what would only abort the transaction ends the producer.",
         _LATE,

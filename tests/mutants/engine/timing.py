@@ -16,8 +16,8 @@ TIMING: Final = (
     _mutant(
         "wall-clock-for-a-deadline",
         "_net/accepting/intake.py",
-        "min(patience, timeout), now + timeout\n",
-        'min(patience, timeout), __import__("time").time() + timeout\n',
+        "min(max_block, timeout), now + timeout\n",
+        'min(max_block, timeout), __import__("time").time() + timeout\n',
         "The deadline of a record is set by the wall clock and judged by the monotonic one (confluent's _buffer_timeout_manager uses the wall clock for durations).",
         "tests/api/deliveries/test_failures.py::test_timeout_of_one_record",
     ),

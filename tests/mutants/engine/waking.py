@@ -24,8 +24,8 @@ WAKING: Final = (
     _mutant(
         "memory-lingers-on-its-way-to-another-broker",
         "_state/batching/accumulator.py",
-        "            elif not is_enough and short in (queue.lane.budget, queue.lane.budget.whole):",
-        "            elif own.whole is not None and queue.lane.budget is own:",
+        "            elif not is_enough and short in (queue.share.budget, queue.share.budget.whole):",
+        "            elif own.whole is not None and queue.share.budget is own:",
         "A call waits for memory until batches for other brokers have lingered, or its time is over.",
         "tests/state/admission/test_hurried_waiting.py",
     ),
@@ -72,7 +72,7 @@ WAKING: Final = (
     _mutant(
         "nobody-looks-again-after-an-answer",
         "_state/delivery/settlement.py",
-        "        self.accumulator.consider(queue, now)",
+        "        self.accumulator.update_readiness(queue, now)",
         "        pass",
         "What waited for the answer of the batch before it is not sent until something else happens.",
         _SETTLEMENT,
@@ -88,7 +88,7 @@ WAKING: Final = (
     _mutant(
         "new-leader-not-told-of-its-batches",
         "_state/batching/accumulator.py",
-        "queue.node))\n        self.consider(queue, now)",
+        "queue.node))\n        self.update_readiness(queue, now)",
         "queue.node))",
         "What waits for a partition whose leader has changed is not offered to the new one.",
         _ACCUMULATOR,

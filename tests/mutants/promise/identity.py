@@ -119,8 +119,8 @@ IDENTITY: Final = (
     _mutant(
         "part-of-a-split-forgets-it-is-dirty",
         "_state/batching/accumulator.py",
-        "= batch.attempts, batch.dirty, batch",
-        "= batch.attempts, False, batch",
+        "= batch.attempts, batch.dirty",
+        "= batch.attempts, False",
         "A batch that may be in the log is split, and its parts are taken for never written.",
         _SETTLEMENT,
     ),

@@ -105,7 +105,7 @@ ORDER: Final = (
     _mutant(
         "fast-path-passes-who-waits-for-memory",
         "_core/accept.pyx",
-        "if partition.rolling or not in_line and (partition.waiting or partition.lane.waiting):",
+        "if partition.rolling or not in_line and (partition.waiting or partition.share.waiting):",
         "if partition.rolling or not in_line and partition.waiting < 0:",
         "A new send takes the memory that just came back, before those that wait for it.",
         "tests/api/sending/test_order.py::test_through_the_wait_for_memory",

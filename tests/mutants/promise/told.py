@@ -252,6 +252,6 @@ TOLD: Final = (
         "        self._finish(flushed)\n        if batch.attempts:\n",
         "        self._finish(flushed)\n        if batch.attempts and not self.ending:\n",
         "A fault ends with a transaction that is given up, and hours later the next is said to have lasted since then.",
-        "tests/simulation/observing/test_stories.py",
+        "tests/simulation/observing/test_fault_log.py",
     ),
 )

@@ -82,7 +82,7 @@ TRANSACTIONAL: Final = (
     _mutant(
         "late-end-hits-the-next",
         "_net/transactions/transactions.py",
-        "        if said.lost and self.parts.level == 1:",
+        "        if reply.lost and self.parts.level == 1:",
         "        if False:",
         "An EndTxn without an answer comes late, and ends the next transaction of the same epoch.",
         f"{_DOUBT}::test_e02_an_end_without_an_answer_has_its_own_epoch",

@@ -127,7 +127,7 @@ async def test_without_memory_at_its_begin(
     producer = await warm(make(kafka, linger_ms=60_000), "one")
     await send_all(producer, range(3))
     with monkeypatch.context() as patch:
-        patch.setattr(Accumulator, "hurry_all", no_memory)
+        patch.setattr(Accumulator, "send_all_now", no_memory)
         with pytest.raises(MemoryError):
             await producer.flush()
     assert (await producer.flush()).acked == 3

@@ -102,11 +102,11 @@ async def tried(trial: Trial, producer: Producer[Any, Any], history: StarvedHist
     answers = first_calls(trial, producer, history)
     values: Values
     hoard = []
-    stand_in = Batch(TOPIC, -1, 0)
+    placeholder_batch = Batch(TOPIC, -1, 0)
     for nth in range(1, MOST):
         values = [history.value(trial.filling) for _ in range(trial.records)]
         # What the core keeps for the next delivery would need no allocation.
-        hoard += [queued_delivery(stand_in) for _ in range(8)]
+        hoard += [queued_delivery(placeholder_batch) for _ in range(8)]
         answer, fired = starved(nth, trial.make(producer, values), own=trial.own)
         answers.append((values, answer))
         if not fired:

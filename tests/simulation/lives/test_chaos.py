@@ -6,7 +6,7 @@ import pytest
 
 from tests.effort import CHAOS, seeds
 from tests.simulation.chaos import RECORDS, live
-from tests.simulation.weather import Storm
+from tests.simulation.fault_schedule import Storm
 from tests.simulation.world import World, simulate
 
 

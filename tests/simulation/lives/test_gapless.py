@@ -10,7 +10,7 @@ import pytest
 from aioproducer import Outcome
 from tests.effort import SCENARIO, seeds
 from tests.judge.history import number_of
-from tests.simulation.weather import TOPIC, Storm
+from tests.simulation.fault_schedule import TOPIC, Storm
 from tests.simulation.world import World, simulate
 
 PARTITIONS = 3

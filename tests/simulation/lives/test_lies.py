@@ -33,8 +33,8 @@ from aioproducer.testing import Fault
 from tests.effort import PROOF, SEED_VARIABLE, seeds
 from tests.judge.transactions import Fate, judge_transactions
 from tests.simulation.bookkeeping import GROUP, NAME, PARTITIONS, SOURCE, Books, Clerk, Office
+from tests.simulation.fault_schedule import TOPIC
 from tests.simulation.lies import Lie, lies_of, version_at
-from tests.simulation.weather import TOPIC
 from tests.simulation.world import World, simulate
 
 PRODUCE, METADATA, OFFSET_FETCH, FIND_COORDINATOR, VERSIONS, INIT = 0, 3, 9, 10, 18, 22

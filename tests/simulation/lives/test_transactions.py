@@ -7,7 +7,7 @@ import pytest
 from tests.effort import TRANSACTIONS, seeds
 from tests.judge.transactions import judge_transactions
 from tests.simulation.bookkeeping import Books, live
-from tests.simulation.weather import Storm
+from tests.simulation.fault_schedule import Storm
 from tests.simulation.world import World, simulate
 
 

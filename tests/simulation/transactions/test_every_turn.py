@@ -15,7 +15,7 @@ from aioproducer import KafkaError, Producer, ProducerFencedError, StateError, T
 from tests.effort import EVERY_TURN
 from tests.judge.transactions import Fate, Told, judge_transactions
 from tests.simulation.bookkeeping import GROUP, NAME, PARTITIONS, SOURCE, Books
-from tests.simulation.weather import TOPIC
+from tests.simulation.fault_schedule import TOPIC
 from tests.simulation.world import World, simulate
 
 

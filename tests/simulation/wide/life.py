@@ -10,7 +10,7 @@ import attrs
 
 from aioproducer import Outcome, Producer
 from tests.judge.history import Sent
-from tests.simulation.weather import APIS, FAULTS, Storm
+from tests.simulation.fault_schedule import APIS, FAULTS, Storm
 from tests.simulation.wide.bounds import Bounds
 from tests.simulation.wide.pieces import Witness, witnesses
 from tests.simulation.wide.reports import Reports

@@ -215,14 +215,14 @@ class User:
             await self.reports.flush(who, owner, flushing, timeout)
 
     async def wait_for_some(self) -> None:
-        """Of the records of this task, with and without patience."""
+        """Of the records of this task, with and without timeout."""
         rng = self.world.rng
         waiting, self.deliveries = self.deliveries[-5:], []
         for delivery in waiting:
-            patience = rng.choice((None, 0.0, 0.1))
+            timeout = rng.choice((None, 0.0, 0.1))
             longest = max(LONGEST, self.producer.config.delivery_timeout_ms / 1000) + 1
-            with self.bounds.within("wait()", longest if patience is None else patience):
-                await delivery.wait(patience)
+            with self.bounds.within("wait()", longest if timeout is None else timeout):
+                await delivery.wait(timeout)
 
     async def purge(self) -> None:
         """What is buffered is withdrawn, and counted."""

@@ -27,7 +27,7 @@ class Mark:
     below: int
     slack: float
     """Seconds that an outcome may have been late, because the loop was."""
-    patience: float
+    timeout: float
     """Seconds for which the court may look for what was acknowledged."""
     last: bool = False
 
@@ -54,7 +54,7 @@ def of_record(sent: Sent) -> bytes:
 
 def of_mark(mark: Mark) -> bytes:
     """One mark."""
-    return _IS_MARK + _MARK.pack(mark.below, mark.slack, mark.patience, mark.last)
+    return _IS_MARK + _MARK.pack(mark.below, mark.slack, mark.timeout, mark.last)
 
 
 def read(source: BinaryIO) -> Iterator[Sent | Mark]:

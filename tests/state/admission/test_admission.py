@@ -166,7 +166,7 @@ def test_room_is_handed_to_the_first() -> None:
 
 
 def test_a_small_record_does_not_pass_a_large_one() -> None:
-    """Within a lane memory is FIFO: what would fit waits behind what does not."""
+    """Within a share memory is FIFO: what would fit waits behind what does not."""
     m = full()
     large, small = m.call(bytes(300), partition=0), m.call(b"", partition=0)
     assert not small.ended
@@ -176,20 +176,20 @@ def test_a_small_record_does_not_pass_a_large_one() -> None:
 
 
 def test_new_records_do_not_pass_those_that_wait() -> None:
-    """The compiled path refuses a record of a lane in which somebody waits, though it would fit."""
+    """The compiled path refuses a record of a share in which somebody waits, though it would fit."""
     m = full()
     m.call(bytes(300), partition=0)
     assert m.offer(b"", partition=2)[0] == NO_ROOM_NOW
 
 
-def test_other_lanes_are_not_held_up() -> None:
+def test_other_shares_are_not_held_up() -> None:
     """A broker that does not answer fills its own line only."""
     m = full()
     m.call(bytes(300), partition=0)
     assert m.call(b"", partition=1).ended
 
 
-def test_a_dead_lane_cannot_take_all_memory() -> None:
+def test_the_share_of_dead_brokers_is_not_all_memory() -> None:
     """Half of the memory stays free for brokers that answer."""
     m = Machines(ROOMY, memory=1100).introduced(1, 2)
     m.accumulator.share_memory({1})
@@ -197,27 +197,27 @@ def test_a_dead_lane_cannot_take_all_memory() -> None:
     alive = [m.call(bytes(150), partition=1) for _ in range(2)]
     assert [call.ended for call in dead] == [True, True, False, False, False]
     assert all(call.ended for call in alive)
-    assert m.node(1).lane.used <= 550
+    assert m.node(1).share.used <= 550
 
 
 def test_a_broker_that_froze_a_moment_ago_cannot_take_all_memory() -> None:
     """An eighth is kept back, in equal parts, for brokers that hold less than theirs: nobody is known to be dead yet."""
     m = Machines(ROOMY, memory=8_000).introduced(1, 2)
     frozen = [m.call(bytes(400), partition=0) for _ in range(20)]
-    taken = m.node(1).lane.used
+    taken = m.node(1).share.used
     assert 6_400 < taken <= 7_000
     assert not frozen[-1].ended
     assert [m.call(bytes(400), partition=1).ended for _ in range(3)] == [True, True, False]
-    assert m.node(1).lane.used == taken
+    assert m.node(1).share.used == taken
 
 
 def test_alone_a_broker_may_take_all_memory() -> None:
     """Nothing is kept back where there is nobody for whom."""
     m = Machines(ROOMY, memory=8_000).introduced(1, 1)
-    assert m.node(1).lane.room_for(8_000)
-    m.node(1).lane.charge(7_900)
-    assert m.node(1).lane.room_for(100)
-    assert not m.node(1).lane.room_for(101)
+    assert m.node(1).share.room_for(8_000)
+    m.node(1).share.charge(7_900)
+    assert m.node(1).share.room_for(100)
+    assert not m.node(1).share.room_for(101)
 
 
 def test_losing_the_leader_frees_no_memory_for_more() -> None:
@@ -294,7 +294,7 @@ def test_no_wake_up_is_lost_by_cancellations(keep: int) -> None:
             m.admission.withdraw(call.waiting, m.now)
     release(m)
     assert calls[keep].delivery is not None
-    assert m.node(1).lane.waiting == m.queue(0).waiting == m.admission.waiting == 0
+    assert m.node(1).share.waiting == m.queue(0).waiting == m.admission.waiting == 0
 
 
 def test_a_call_that_was_accepted_cannot_be_withdrawn() -> None:
@@ -364,7 +364,7 @@ def test_queued_records_need_no_more_than_they_hold() -> None:
     """When all of the memory is held by queued records, they still get their places once their topic is known."""
     m = Machines(LIMITS, memory=1000)
     calls: list[Call] = []
-    while m.admission.antechamber.room_for(120):
+    while m.admission.unrouted_memory.room_for(120):
         calls.append(m.call(bytes(100), partition=0, held=True))
     assert len(calls) > 5
     m.learn(1)
@@ -407,7 +407,7 @@ def test_calls_move_with_their_partition() -> None:
     m = full()
     moving = [m.call(bytes(150), partition=0) for _ in range(2)]
     m.lead(m.queue(0), 2)
-    assert (m.node(1).lane.waiting, m.node(2).lane.waiting) == (0, 2)
+    assert (m.node(1).share.waiting, m.node(2).share.waiting) == (0, 2)
     release(m)
     assert all(call.delivery is not None for call in moving)
 
@@ -422,8 +422,8 @@ def test_who_stays_behind_is_served() -> None:
     assert small.ended
 
 
-def test_arriving_calls_make_their_new_lane_sendable() -> None:
-    """Batches that linger in the lane to which waiting calls come leave at once."""
+def test_arriving_calls_make_their_new_share_sendable() -> None:
+    """Batches that linger in the share to which waiting calls come leave at once."""
     m = Machines(LIMITS, memory=700).introduced(1, 2)
     for partition in (0, 1):
         m.append(bytes(200), partition=partition)

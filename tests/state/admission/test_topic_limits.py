@@ -99,12 +99,12 @@ def test_a_dead_broker_may_hold_half_of_the_limit(m: Machines) -> None:
 
 
 def test_a_partition_that_moves_takes_what_it_holds_along(m: Machines) -> None:
-    """From the lane to one broker into the lane to the other, within the same limit."""
+    """From the share to one broker into the share to the other, within the same limit."""
     m.call(bytes(300), partition=0, topic="metrics")
     before = own(m)
     m.lead(m.queue(0, "metrics"), 2)
     assert own(m) == before
-    assert m.queue(0, "metrics").lane is m.queue(1, "metrics").lane
+    assert m.queue(0, "metrics").share is m.queue(1, "metrics").share
 
 
 def test_everything_is_given_back(m: Machines) -> None:

@@ -144,7 +144,7 @@ def test_closing_makes_everything_ready_for_good(m: Machines) -> None:
     assert ready(m)
 
 
-def test_who_waits_for_memory_makes_his_lane_sendable() -> None:
+def test_a_call_that_waits_for_memory_makes_its_share_sendable() -> None:
     """Half-full batches of the same broker leave when a record waits for their memory; others go on lingering."""
     m = Machines(memory=600)
     m.learn(1, 2)
@@ -203,7 +203,7 @@ def test_without_identity_nothing_leaves() -> None:
     m.later(LINGER)
     assert m.drain() == []
     m.sequences.obtained(9, 0)
-    m.accumulator.consider_all(m.now)
+    m.accumulator.update_all_readiness(m.now)
     assert ready(m)
 
 
@@ -352,14 +352,14 @@ def test_only_an_unused_topic_is_forgotten(m: Machines) -> None:
 
 
 def test_dead_brokers_may_hold_half_of_the_memory(m: Machines) -> None:
-    """While another broker is alive, the lanes of those that do not answer are limited; otherwise they are not."""
+    """While another broker is alive, the shares of those that do not answer are limited; otherwise they are not."""
     m.learn(1, 2)
     half = m.memory // 2
     m.accumulator.share_memory({1})
-    assert (m.node(1).lane.room_for(half), m.node(1).lane.room_for(half + 1)) == (True, False)
-    assert m.node(2).lane.room_for(m.memory)
+    assert (m.node(1).share.room_for(half), m.node(1).share.room_for(half + 1)) == (True, False)
+    assert m.node(2).share.room_for(m.memory)
     m.accumulator.share_memory({1, 2})
-    assert m.node(1).lane.room_for(m.memory)
+    assert m.node(1).share.room_for(m.memory)
 
 
 def test_a_broker_that_has_left_is_none_that_is_alive(m: Machines) -> None:
@@ -367,10 +367,10 @@ def test_a_broker_that_has_left_is_none_that_is_alive(m: Machines) -> None:
     m.learn(1, 2)
     m.accumulator.share_memory({1})
     m.learn(1, 1)
-    assert not m.node(1).lane.room_for(m.memory)
+    assert not m.node(1).share.room_for(m.memory)
     assert m.accumulator.unused_nodes({1}) == [2]
     m.accumulator.drop_node(2)
-    assert m.node(1).lane.room_for(m.memory)
+    assert m.node(1).share.room_for(m.memory)
 
 
 def test_dead_brokers_share_their_half(m: Machines) -> None:
@@ -378,10 +378,10 @@ def test_dead_brokers_share_their_half(m: Machines) -> None:
     m.learn(1, 2, 3, -1)
     m.accumulator.share_memory({1, 2})
     half = m.memory // 2
-    m.node(1).lane.charge(half)
-    assert [m.node(other).lane.room_for(1) for other in (1, 2, -1, 3)] == [False, False, False, True]
+    m.node(1).share.charge(half)
+    assert [m.node(other).share.room_for(1) for other in (1, 2, -1, 3)] == [False, False, False, True]
     m.accumulator.share_memory({2})
-    assert all(m.node(other).lane.room_for(m.memory // 4) for other in (1, 2, -1, 3))
+    assert all(m.node(other).share.room_for(m.memory // 4) for other in (1, 2, -1, 3))
     assert m.accumulator.budget.stuck == 0
 
 
@@ -391,10 +391,10 @@ def test_memory_moves_with_the_leader(m: Machines) -> None:
     m.append(partition=0)
     m.drain(1)
     m.append(partition=0)
-    held = m.node(1).lane.used
+    held = m.node(1).share.used
     assert held > 0
     m.learn(2, 2)
-    assert (m.node(1).lane.used, m.node(2).lane.used) == (0, held)
+    assert (m.node(1).share.used, m.node(2).share.used) == (0, held)
 
 
 # -- the sticky partition

@@ -494,7 +494,7 @@ def test_after_the_last_epoch_a_new_id_is_asked_for(exhausted: Machines) -> None
     assert exhausted.sequences.wanted
     assert resend_nothing(exhausted)
     exhausted.sequences.obtained(8000, 0)
-    exhausted.accumulator.consider_all(exhausted.now)
+    exhausted.accumulator.update_all_readiness(exhausted.now)
     assert identity(exhausted.only()) == (8000, 0, 0)
 
 
@@ -521,7 +521,7 @@ def test_lingering_is_not_touched_by_the_identity(m: Machines) -> None:
     m.learn(1)
     m.append()
     m.sequences.obtained(*IDENTITY)
-    m.accumulator.consider_all(m.now)
+    m.accumulator.update_all_readiness(m.now)
     assert m.drain() == []
     m.later(LINGER)
     assert len(m.drain()) == 1
@@ -584,7 +584,7 @@ def test_after_the_last_epoch_a_topic_that_comes_back_waits_for_a_new_id() -> No
     m.later(LINGER)
     assert m.drain() == []
     m.sequences.obtained(PRODUCER_ID + 1, 0)
-    m.accumulator.consider_all(m.now)
+    m.accumulator.update_all_readiness(m.now)
     assert identity(m.only()) == (PRODUCER_ID + 1, 0, 0)
 
 

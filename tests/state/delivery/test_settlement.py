@@ -634,12 +634,12 @@ def test_room_is_announced_once_per_batch(m: Machines) -> None:
     for code in (0, DENIED):
         batch, _ = send(m, b"a")
         m.answer(batch, code)
-    assert rooms == [m.node().lane] * 2
+    assert rooms == [m.node().share] * 2
 
 
 @pytest.mark.parametrize("seed", range(5))
 def test_memory_is_exact_whatever_happens(seed: int) -> None:
-    """After any mix of ends every lane and the budget are back at zero."""
+    """After any mix of ends every share and the budget are back at zero."""
     print(f"seed {seed}")
     rng = random.Random(seed)
     m = Machines(seed=seed, retries=2).introduced(1, 1, 1)

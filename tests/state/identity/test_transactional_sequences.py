@@ -62,7 +62,7 @@ def test_nothing_leaves_before_its_partition_was_added(m: Machines) -> None:
     m.fill(b"a")
     assert m.drain() == []
     added.add(("t", 0))
-    m.accumulator.consider(m.queue(), m.now)
+    m.accumulator.update_readiness(m.queue(), m.now)
     assert m.only().record_count == 1
 
 

@@ -133,7 +133,7 @@ async def test_keys_go_to_the_partitions_of_the_real_producer(mock: MockProducer
     assert len(set(theirs)) == 3
 
 
-# -- life
+# -- lifecycle
 
 
 async def test_before_start_and_after_close_it_refuses() -> None:

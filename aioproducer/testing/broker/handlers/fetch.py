@@ -44,7 +44,7 @@ def subjects(request: FetchRequest, cluster: Cluster) -> tuple[Subject, ...]:
 
 
 def answer(call: Call) -> Answer:
-    """What there is, at once if it is enough or wrong, otherwise within the client's patience."""
+    """What there is, at once if it is enough or wrong, otherwise within the max_wait_ms of the request."""
     request: FetchRequest = call.request
     error = call.plan.error()
     if error is not None:
@@ -62,11 +62,11 @@ def answer(call: Call) -> Answer:
 
 def _patience(call: Call) -> float:
     """How long to wait for more; at the end of a transaction's time there may be some, or an empty answer."""
-    patience: float = call.cluster.clock() + call.request.max_wait_ms / 1000
+    deadline: float = call.cluster.clock() + call.request.max_wait_ms / 1000
     due = (
         call.cluster.transactions.next_deadline() if call.request.isolation_level == READ_COMMITTED else None
     )
-    return patience if due is None else min(patience, due)
+    return deadline if due is None else min(deadline, due)
 
 
 @attrs.define

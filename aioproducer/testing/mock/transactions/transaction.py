@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 
-from aioproducer._callers.blocks import may_run_again
 from aioproducer._callers.consumed import Offsets, group_of, next_offsets, offsets_of
+from aioproducer._callers.transaction_retry import may_run_again
 from aioproducer.config import ProducerConfig
 from aioproducer.errors import KafkaError, StateError, TransactionAbortedError
 from aioproducer.testing.mock.base import HandleBase, TransactionBase

@@ -12,8 +12,8 @@ import weakref
 from collections.abc import Iterable
 from typing import Any
 
-from aioproducer._callers.blocks import LastAbort
 from aioproducer._callers.consumed import group_of, partitions_of
+from aioproducer._callers.transaction_retry import LastAbort
 from aioproducer.config import (
     ProducerConfig,
     checked_prefix,

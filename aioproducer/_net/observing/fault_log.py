@@ -26,7 +26,7 @@ NAMED = 3
 
 
 @attrs.define(eq=False)
-class Trouble:
+class Outage:
     """What a broker, or what it leads, has not taken since some moment."""
 
     since: float
@@ -39,13 +39,13 @@ class Trouble:
     error: KafkaError | None = None
 
 
-class Stories:
+class FaultLog:
     """Follows the batches that had to be sent again, broker by broker, and tells what became of them."""
 
     def __init__(self, stalls: Callable[[], Sequence[Stall]], log: Log) -> None:
         self._log = log
         self._stalls = stalls
-        self._troubles: dict[int, Trouble] = {}
+        self._outages: dict[int, Outage] = {}
         self._slow_told_at = -TELL_EVERY
         self._loss_told_at = -TELL_EVERY
 
@@ -54,14 +54,14 @@ class Stories:
     @property
     def unfinished(self) -> list[int]:
         """The brokers of the faults that are not over."""
-        return list(self._troubles)
+        return list(self._outages)
 
     def retried(self, batch: QueuedBatch, error: KafkaError, now: float) -> None:
         """A batch has to be sent again."""
         broker = batch.retry_leader
-        trouble = self._troubles.get(broker)
+        trouble = self._outages.get(broker)
         if trouble is None:
-            trouble = self._troubles[broker] = Trouble(now, now)
+            trouble = self._outages[broker] = Outage(now, now)
         name = _place(batch)
         trouble.partitions.add(name)
         trouble.open.add(name)
@@ -80,7 +80,7 @@ class Stories:
 
     def _leave_troubles(self, batch: QueuedBatch, count: int, error: KafkaError | None, now: float) -> None:
         name, waits = _place(batch), _waits_for_a_retry(batch)
-        for broker, trouble in list(self._troubles.items()):
+        for broker, trouble in list(self._outages.items()):
             if name not in trouble.open:
                 continue
             if error is None:
@@ -90,10 +90,10 @@ class Stories:
             if not waits:
                 trouble.open.discard(name)
             if not trouble.open:
-                del self._troubles[broker]
+                del self._outages[broker]
                 self._tell_the_end(broker, trouble, now)
 
-    def _tell_the_end(self, broker: int, trouble: Trouble, now: float) -> None:
+    def _tell_the_end(self, broker: int, trouble: Outage, now: float) -> None:
         short = now - trouble.since < WORTH_A_WARNING and not trouble.lost
         self._log.log(
             logging.INFO if short else logging.WARNING,
@@ -103,7 +103,7 @@ class Stories:
             _what_became_of_it(trouble),
         )
 
-    def _beginning(self, broker: int, trouble: Trouble, now: float) -> str:
+    def _beginning(self, broker: int, trouble: Outage, now: float) -> str:
         return f"broker {broker}: {_listed(trouble.partitions)} not written for {now - trouble.since:.2f} s ({trouble.error})"
 
     # -- losses of the cluster
@@ -157,7 +157,7 @@ def _times(count: int) -> str:
     return "once" if count == 1 else f"{count} times"
 
 
-def _what_became_of_it(trouble: Trouble) -> str:
+def _what_became_of_it(trouble: Outage) -> str:
     told = [f"written: {trouble.written}"] if trouble.written else []
     told += [f"{outcome.value}: {count}" for outcome, count in trouble.lost.items()]
     return f"records {', '.join(told)}" if told else "withdrawn"

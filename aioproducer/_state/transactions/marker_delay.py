@@ -19,11 +19,11 @@ LONGER, STEP, SHORTER = 1.1, 0.00003, 0.0004
 SURE, LARGEST = 500, 0.01
 # What does not help at this length does not help at all.
 MOST = 0.008
-# The first records of a transaction that came no later than this after the respite show that it is long enough.
+# The first records of a transaction that came no later than this after the marker delay show that it is long enough.
 NEAR = 0.001
 
 
-class Respite:
+class MarkerDelay:
     """The time after the end of a transaction in which nothing of the next one is sent."""
 
     def __init__(self) -> None:

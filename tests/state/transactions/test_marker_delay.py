@@ -7,7 +7,7 @@ import math
 import attrs
 import pytest
 
-from aioproducer._state.transactions.respite import KEPT, MOST, NEAR, SOMETHING_ELSE, Respite
+from aioproducer._state.transactions.marker_delay import KEPT, MOST, NEAR, SOMETHING_ELSE, MarkerDelay
 
 BROKER_KEEPS = 0.020
 
@@ -16,7 +16,7 @@ BROKER_KEEPS = 0.020
 class Transactions:
     """One after the other, at a broker whose markers are written a while after EndTxn was answered."""
 
-    respite: Respite = attrs.Factory(Respite)
+    marker_delay: MarkerDelay = attrs.Factory(MarkerDelay)
     now: float = 100.0
     markers: float = 0.0
     trip: float = 0.001
@@ -32,16 +32,16 @@ class Transactions:
         for number in range(count):
             ended_at = self.now
             begun_at = self.now + idle
-            self.now = max(begun_at, self.respite.until)
+            self.now = max(begun_at, self.marker_delay.until)
             self.waited += self.now - begun_at
             early = self.now - ended_at < self.markers
-            self.respite.sent(self.now)
+            self.marker_delay.sent(self.now)
             self.now += self.trip + BROKER_KEEPS * early
             if every and number % every == 0:
                 self.now += longer
             self.kept += early
-            self.respite.answered(self.now)
-            self.respite.ended(self.now)
+            self.marker_delay.answered(self.now)
+            self.marker_delay.ended(self.now)
 
 
 @pytest.fixture
@@ -107,20 +107,20 @@ def test_what_does_not_help_is_given_up(quick: Transactions) -> None:
 
 def test_only_the_first_records_wait() -> None:
     """Those behind them may leave at once, and answers to them teach nothing."""
-    respite = Respite()
-    assert respite.until == -math.inf
-    respite.sent(0.0)
-    respite.answered(0.001)
-    respite.ended(1.0)
-    respite.sent(1.0)
-    respite.answered(1.001 + BROKER_KEEPS)
-    assert respite.seconds > 0
-    respite.ended(2.0)
-    assert respite.until == 2.0 + respite.seconds
-    respite.sent(2.1)
-    assert respite.until == -math.inf
-    before = respite.seconds
-    respite.sent(2.1)
-    respite.answered(2.101)
-    respite.answered(3.0)
-    assert respite.seconds <= before
+    marker_delay = MarkerDelay()
+    assert marker_delay.until == -math.inf
+    marker_delay.sent(0.0)
+    marker_delay.answered(0.001)
+    marker_delay.ended(1.0)
+    marker_delay.sent(1.0)
+    marker_delay.answered(1.001 + BROKER_KEEPS)
+    assert marker_delay.seconds > 0
+    marker_delay.ended(2.0)
+    assert marker_delay.until == 2.0 + marker_delay.seconds
+    marker_delay.sent(2.1)
+    assert marker_delay.until == -math.inf
+    before = marker_delay.seconds
+    marker_delay.sent(2.1)
+    marker_delay.answered(2.101)
+    marker_delay.answered(3.0)
+    assert marker_delay.seconds <= before

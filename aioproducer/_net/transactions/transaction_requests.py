@@ -45,7 +45,7 @@ NOBODY = (-1, -1)
 
 
 @attrs.frozen
-class Asker:
+class TransactionRequests:
     """Who has a transaction open, and in which protocol; `timeout` is for one answer."""
 
     transactional_id: str

@@ -6,7 +6,7 @@ import pytest
 
 from aioproducer.testing import Fault
 from tests.effort import SCENARIO_VARIANT, seeds
-from tests.simulation.weather import TOPIC
+from tests.simulation.fault_schedule import TOPIC
 from tests.simulation.world import World, simulate
 
 MARKERS, KEPT = 0.002, 0.020
