@@ -34,7 +34,9 @@ async def test_records_with_a_timeout_leave_nothing(step: float, make: Make, kaf
 
 async def test_a_call_behind_a_bulk_send_is_told_of_the_memory(make: Make, kafka: EmbeddedKafka) -> None:
     """The topic is known: what it waited for is a send_batch that waits for memory, and the error says so."""
-    producer = await warm(make(kafka, buffer_memory=5_000, batch_size=1_000, max_block_ms=100), "one")
+    producer = await warm(
+        make(kafka, buffer_memory=5_000, batch_size=1_000, max_block_ms=int(LIMIT * 1000)), "one"
+    )
     kafka.faults.delay(before=True, times=None)
     many = asyncio.ensure_future(producer.send_batch("one", [KILOBYTE] * 50, timeout=LIMIT))
     await until(lambda: engine(producer).admission.memory_lines)

@@ -226,8 +226,8 @@ DEFECTS = (
     Defect(
         "a part of a split batch forgets that it is dirty",
         "batching.accumulator:Accumulator.replacement",
-        "replacement.attempts, replacement.dirty, replacement.sent_to = batch.attempts, batch.dirty, batch.sent_to",
-        "replacement.attempts, replacement.dirty, replacement.sent_to = batch.attempts, False, batch.sent_to",
+        "replacement.attempts, replacement.dirty = batch.attempts, batch.dirty",
+        "replacement.attempts, replacement.dirty = batch.attempts, False",
         "cut and refused",
         "",
     ),

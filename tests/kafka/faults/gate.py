@@ -34,7 +34,7 @@ class Gate:
             way.cancel()
         await asyncio.gather(*self._ways, return_exceptions=True)
 
-    def placeholder_batch(self, monkeypatch: pytest.MonkeyPatch) -> None:
+    def intercept_dialing(self, monkeypatch: pytest.MonkeyPatch) -> None:
         """From now on this loop connects to the gate in place of the broker."""
         loop = asyncio.get_running_loop()
         connect, own = loop.create_connection, self._server.sockets[0].getsockname()[1]

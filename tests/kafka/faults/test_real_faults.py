@@ -160,7 +160,7 @@ async def test_d14_a_network_partition_between_us_and_one_broker(
     """D14: partitions of the other brokers lose at most a tenth of their throughput while one cannot be reached."""
     cut_off = random.Random(_SEED + round_).choice(NODES)
     async with Gate(faulty_nodes.node(cut_off).ports.broker) as gate:
-        gate.placeholder_batch(monkeypatch)
+        gate.intercept_dialing(monkeypatch)
         async with run("D14", round_, roaming=False) as faults:
             live = await _led_by_others(faults, cut_off)
             normal = await _rate(live, 4.0)
