@@ -10,6 +10,7 @@ from typing import Any, TypeAlias
 
 import attrs
 
+from aioproducer._state.connecting.endpoint import BrokerEndpoint
 from aioproducer._wire.codec import decode_request, encode_response
 from aioproducer._wire.messages.api_versions import ApiVersion, ApiVersionsResponse
 from aioproducer.errors import KafkaError
@@ -129,6 +130,13 @@ class Recorder:
         """The text of the only failure."""
         ((error, _),) = self.failures
         return str(error)
+
+
+def at(host: str, port: int, node_id: int | None = None) -> BrokerEndpoint:
+    """The endpoint of a bootstrap server, or of a node that the cluster advertises."""
+    if node_id is None:
+        return BrokerEndpoint.bootstrap(host, port)
+    return BrokerEndpoint.advertised(host, port, node_id)
 
 
 def framed(body: bytes) -> bytes:

@@ -22,7 +22,7 @@ from aioproducer._wire.messages.api_versions import ApiVersionsRequest
 from aioproducer._wire.messages.metadata import MetadataRequest, MetadataResponse, MetadataResponseBroker
 from aioproducer.config import ProducerConfig
 from aioproducer.errors import BrokerUnavailableError, KafkaError, ProtocolError
-from tests.connection.peer import Peer, Wire, framed, versions_answer
+from tests.connection.peer import Peer, Wire, at, framed, versions_answer
 from tests.ports import unused_port
 
 Listen: TypeAlias = Callable[..., Awaitable[Peer]]
@@ -78,7 +78,7 @@ async def test_connection_comes_with_versions_and_takes_requests(listen: Listen)
         await wire.until_closed()
 
     peer = await listen(script)
-    connection = await dial("127.0.0.1", peer.port, CONFIG, node_id=3)
+    connection = await dial(at("127.0.0.1", peer.port, 3), CONFIG)
     await connection.request(MetadataRequest(), MetadataResponse, timeout=30)
     assert seen == [("orders", ApiVersionsRequest("aioproducer", SOFTWARE_VERSION))]
     assert connection.broker == f"127.0.0.1:{peer.port} (id 3)"
@@ -90,7 +90,7 @@ async def test_connection_comes_with_versions_and_takes_requests(listen: Listen)
 async def test_socket_has_its_options(listen: Listen) -> None:
     """Keep-alive, no delay, the user timeout and the configured buffer sizes are set on the socket (A10)."""
     config = ProducerConfig("b:9092", send_buffer_bytes=100_000, receive_buffer_bytes=50_000)
-    connection = await dial("127.0.0.1", (await listen(serve)).port, config)
+    connection = await dial(at("127.0.0.1", (await listen(serve)).port), config)
     assert connection._transport is not None
     sock = connection._transport.get_extra_info("socket")
     assert sock.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE)
@@ -107,7 +107,7 @@ async def test_host_name_is_looked_up_off_the_loop(listen: Listen) -> None:
     """A lookup by the system's resolver blocks no callback of the loop (I8, A02)."""
     peer = await listen(serve)
     with blockbuster_ctx():
-        connection = await dial("localhost", peer.port, CONFIG)
+        connection = await dial(at("localhost", peer.port), CONFIG)
     assert connection.broker == f"localhost:{peer.port}"
     connection.close()
 
@@ -116,7 +116,7 @@ async def test_dead_first_address_does_not_matter(listen: Listen, resolve: Resol
     """Of several addresses each is tried in turn, until one works (KIP-602, A02)."""
     peer = await listen(serve)
     resolve("127.0.0.3", "127.0.0.2", "127.0.0.1")
-    connection = await dial("kafka.test", peer.port, CONFIG)
+    connection = await dial(at("kafka.test", peer.port), CONFIG)
     assert connection.versions.choose(0) == 13
     assert peer.accepted == 1
     connection.close()
@@ -127,7 +127,7 @@ async def test_silent_first_address_leaves_time_for_the_next(listen: Listen, res
     with black_hole() as port:
         await listen(serve, "127.0.0.2", port)
         resolve("127.0.0.1", "127.0.0.2")
-        connection = await dial("kafka.test", port, CONFIG, setup_timeout=2 * SOON)
+        connection = await dial(at("kafka.test", port), CONFIG, setup_timeout=2 * SOON)
         assert not connection.closed
         connection.close()
 
@@ -137,16 +137,16 @@ async def test_names_are_looked_up_again_for_each_connection(listen: Listen, res
     peer = await listen(serve)
     resolve("127.0.0.2")
     with pytest.raises(BrokerUnavailableError):
-        await dial("kafka.test", peer.port, CONFIG)
+        await dial(at("kafka.test", peer.port), CONFIG)
     resolve("127.0.0.1")
-    (await dial("kafka.test", peer.port, CONFIG)).close()
+    (await dial(at("kafka.test", peer.port), CONFIG)).close()
 
 
 async def test_all_addresses_refusing_are_listed(resolve: Resolve) -> None:
     """One error tells what each address said, and which broker it is about (A01)."""
     resolve("127.0.0.1", "127.0.0.2", "127.0.0.1")
     with unused_port() as port, pytest.raises(BrokerUnavailableError) as raised:
-        await dial("kafka.test", port, CONFIG, node_id=2)
+        await dial(at("kafka.test", port, 2), CONFIG)
     text = str(raised.value)
     assert f"127.0.0.1:{port}: Connection refused; 127.0.0.2:{port}: Connection refused" in text
     assert text.count("Connection refused") == 2
@@ -163,7 +163,7 @@ async def test_silence_ends_at_the_time_limit(listen: Listen, kind: str) -> None
         start = loop.time()
         told = "no connection" if kind == "syn" else "connected, but no answer to the first request"
         with pytest.raises(BrokerUnavailableError, match=told):
-            await dial("127.0.0.1", port, CONFIG, setup_timeout=SOON)
+            await dial(at("127.0.0.1", port), CONFIG, setup_timeout=SOON)
         assert SOON * 0.9 < loop.time() - start < SOON + 0.25
 
 
@@ -173,7 +173,7 @@ async def test_time_limit_is_the_setting_by_default(listen: Listen) -> None:
         "b:9092", socket_connection_setup_timeout_ms=50, socket_connection_setup_timeout_max_ms=50
     )
     with pytest.raises(BrokerUnavailableError, match=r"within 0\.0[1-5]\d* s"):
-        await dial("127.0.0.1", (await listen(Wire.until_closed)).port, config)
+        await dial(at("127.0.0.1", (await listen(Wire.until_closed)).port), config)
 
 
 async def test_trickling_broker_cannot_hold_the_opening(listen: Listen) -> None:
@@ -185,7 +185,7 @@ async def test_trickling_broker_cannot_hold_the_opening(listen: Listen) -> None:
         await wire.until_closed()
 
     with pytest.raises(BrokerUnavailableError, match="no answer to the first request"):
-        await dial("127.0.0.1", (await listen(script)).port, CONFIG, setup_timeout=SOON)
+        await dial(at("127.0.0.1", (await listen(script)).port), CONFIG, setup_timeout=SOON)
 
 
 async def test_web_server_is_recognised(listen: Listen) -> None:
@@ -197,7 +197,7 @@ async def test_web_server_is_recognised(listen: Listen) -> None:
 
     peer = await listen(script)
     with pytest.raises(ProtocolError, match=r"web server .*HTTP/1\.1 400") as raised:
-        await dial("127.0.0.1", peer.port, CONFIG)
+        await dial(at("127.0.0.1", peer.port), CONFIG)
     assert f"127.0.0.1:{peer.port}" in str(raised.value)
 
 
@@ -208,7 +208,7 @@ async def test_tls_server_is_recognised() -> None:
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     server = await asyncio.start_server(lambda _, w: w.close(), "127.0.0.1", 0, ssl=context)
     with pytest.raises(KafkaError, match="TLS"):
-        await dial("127.0.0.1", server.sockets[0].getsockname()[1], CONFIG, setup_timeout=2)
+        await dial(at("127.0.0.1", server.sockets[0].getsockname()[1]), CONFIG, setup_timeout=2)
     server.close()
     await server.wait_closed()
 
@@ -221,7 +221,7 @@ async def test_tls_alert_is_recognised(listen: Listen) -> None:
         wire.write(b"\x15\x03\x03\x00\x02\x02\x46")
 
     with pytest.raises(ProtocolError, match="the peer speaks TLS"):
-        await dial("127.0.0.1", (await listen(script)).port, CONFIG)
+        await dial(at("127.0.0.1", (await listen(script)).port), CONFIG)
 
 
 async def test_broker_that_hangs_up_is_told_apart(listen: Listen) -> None:
@@ -231,7 +231,7 @@ async def test_broker_that_hangs_up_is_told_apart(listen: Listen) -> None:
         await wire.read()
 
     with pytest.raises(BrokerUnavailableError, match=r"closed the connection without an answer.*TLS"):
-        await dial("127.0.0.1", (await listen(script)).port, CONFIG)
+        await dial(at("127.0.0.1", (await listen(script)).port), CONFIG)
 
 
 async def test_other_errors_do_not_hide_who_speaks_no_kafka(listen: Listen, resolve: Resolve) -> None:
@@ -244,7 +244,7 @@ async def test_other_errors_do_not_hide_who_speaks_no_kafka(listen: Listen, reso
     peer = await listen(script)
     resolve("127.0.0.1", "127.0.0.2")
     with pytest.raises(ProtocolError, match=r"web server.*127\.0\.0\.2:\d+: Connection refused"):
-        await dial("kafka.test", peer.port, CONFIG)
+        await dial(at("kafka.test", peer.port), CONFIG)
 
 
 async def test_broker_too_old_or_too_new_is_refused(listen: Listen) -> None:
@@ -259,7 +259,7 @@ async def test_broker_too_old_or_too_new_is_refused(listen: Listen) -> None:
         hung_up.set()
 
     with pytest.raises(ProtocolError, match="only versions 0-2 of Produce"):
-        await dial("127.0.0.1", (await listen(script)).port, CONFIG)
+        await dial(at("127.0.0.1", (await listen(script)).port), CONFIG)
     await hung_up.wait()
 
 
@@ -280,7 +280,7 @@ async def test_versions_belong_to_one_connection(listen: Listen) -> None:
     peer = await listen(script)
     chosen = []
     for _ in range(2):
-        connection = await dial("127.0.0.1", peer.port, CONFIG)
+        connection = await dial(at("127.0.0.1", peer.port), CONFIG)
         chosen.append(connection.versions.choose(0))
         connection.close()
     assert chosen == [13, 8]
@@ -302,8 +302,8 @@ async def test_answers_may_be_longer_once_the_connection_is_open(listen: Listen)
         await wire.until_closed()
 
     with pytest.raises(ProtocolError, match="600000 bytes, where 4 to 524288"):
-        await dial("127.0.0.1", (await listen(flood)).port, CONFIG)
-    connection = await dial("127.0.0.1", (await listen(script)).port, CONFIG)
+        await dial(at("127.0.0.1", (await listen(flood)).port), CONFIG)
+    connection = await dial(at("127.0.0.1", (await listen(script)).port), CONFIG)
     answer = await connection.request(MetadataRequest(), MetadataResponse, timeout=30, version=9)
     assert len(answer.brokers) == 20
     connection.close()
@@ -321,7 +321,7 @@ async def test_name_that_cannot_be_resolved_is_told(resolve: Resolve, error: Exc
     """Whatever the resolver raises becomes a BrokerUnavailableError with the host's name (A02)."""
     resolve(error)
     with pytest.raises(BrokerUnavailableError, match=rf"cannot be resolved: .*{told}.*kafka\.test:9092"):
-        await dial("kafka.test", 9092, CONFIG)
+        await dial(at("kafka.test", 9092), CONFIG)
 
 
 async def test_resolver_that_hangs_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -332,7 +332,7 @@ async def test_resolver_that_hangs_is_given_up(monkeypatch: pytest.MonkeyPatch) 
 
     monkeypatch.setattr("aioproducer._net.connecting.dialing.look_up", hang)
     with pytest.raises(BrokerUnavailableError, match="name server did not answer within"):
-        await dial("kafka.test", 9092, CONFIG, setup_timeout=0.02)
+        await dial(at("kafka.test", 9092), CONFIG, setup_timeout=0.02)
 
 
 async def test_name_without_an_address_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -343,7 +343,7 @@ async def test_name_without_an_address_is_told(monkeypatch: pytest.MonkeyPatch) 
 
     monkeypatch.setattr("aioproducer._net.connecting.dialing.look_up", nothing)
     with pytest.raises(BrokerUnavailableError, match="it has no address"):
-        await dial("kafka.test", 9092, CONFIG)
+        await dial(at("kafka.test", 9092), CONFIG)
 
 
 @pytest.mark.parametrize(
@@ -357,7 +357,7 @@ async def test_system_errors_are_retriable(monkeypatch: pytest.MonkeyPatch, numb
 
     monkeypatch.setattr(asyncio.get_running_loop(), "create_connection", fail)
     with pytest.raises(BrokerUnavailableError, match=os.strerror(number)) as raised:
-        await dial("127.0.0.1", 9092, CONFIG)
+        await dial(at("127.0.0.1", 9092), CONFIG)
     assert raised.value.retriable
 
 
@@ -365,21 +365,21 @@ async def test_system_errors_are_retriable(monkeypatch: pytest.MonkeyPatch, numb
 async def test_impossible_addresses_are_refused(host: str, port: int) -> None:
     """What a broker advertises is checked before it is used (S23)."""
     with pytest.raises(ProtocolError, match="address cannot be used"):
-        await dial(host, port, CONFIG)
+        await dial(at(host, port), CONFIG)
 
 
 async def test_names_are_escaped(resolve: Resolve) -> None:
     """Control characters of an advertised host do not reach a log (S22)."""
     resolve(socket.gaierror(socket.EAI_NONAME, "no"))
     with pytest.raises(BrokerUnavailableError) as raised:
-        await dial("evil\n\x1b[31m", 9092, CONFIG)
+        await dial(at("evil\n\x1b[31m", 9092), CONFIG)
     assert str(raised.value).isprintable()
 
 
 async def test_ipv6_address_is_bracketed() -> None:
     """Names of IPv6 addresses can be told from their port."""
     with unused_port() as port, pytest.raises(BrokerUnavailableError, match=rf"\[::1\]:{port}"):
-        await dial("::1", port, CONFIG)
+        await dial(at("::1", port), CONFIG)
 
 
 async def test_cancelled_dial_leaves_nothing(listen: Listen) -> None:
@@ -394,7 +394,7 @@ async def test_cancelled_dial_leaves_nothing(listen: Listen) -> None:
         hung_up.set()
 
     peer = await listen(script)
-    dialing_task = asyncio.ensure_future(dial("127.0.0.1", peer.port, CONFIG))
+    dialing_task = asyncio.ensure_future(dial(at("127.0.0.1", peer.port), CONFIG))
     await asked.wait()
     dialing_task.cancel()
     await hung_up.wait()
@@ -416,8 +416,8 @@ async def test_every_cut_of_the_opening_answer_is_an_error(listen: Listen) -> No
     peer = await listen(script)
     for _ in range(len(whole)):
         with pytest.raises(BrokerUnavailableError, match="the broker closed the connection"):
-            await dial("127.0.0.1", peer.port, CONFIG)
-    connection = await dial("127.0.0.1", peer.port, CONFIG)
+            await dial(at("127.0.0.1", peer.port), CONFIG)
+    connection = await dial(at("127.0.0.1", peer.port), CONFIG)
     connection.close()
 
 

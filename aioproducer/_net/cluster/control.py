@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, TypeVar
 import anyio
 
 from aioproducer._net.connecting.link import is_idle
+from aioproducer._state.connecting.endpoint import BrokerEndpoint
 from aioproducer.errors import BrokerUnavailableError, KafkaError, ProtocolError
 
 if TYPE_CHECKING:
@@ -56,38 +57,38 @@ class Control:
 
     async def _dial_one(self) -> Connection:
         last: KafkaError = BrokerUnavailableError("no broker is known")
-        for host, port, node_id in self._worth_trying():
+        for endpoint in self._worth_trying():
             try:
-                connection = await self.session.addresses.dial(host, port, node_id)
+                connection = await self.session.addresses.dial(endpoint)
             except KafkaError as error:
                 last = self.session.last_error = error
                 self.contact.failed()
             else:
-                self.address = (host, port)
+                self.address = endpoint.address
                 self.contact.made(connection, ", for metadata")
                 return connection
         raise last
 
-    def _worth_trying(self) -> list[tuple[str, int, int | None]]:
+    def _worth_trying(self) -> list[BrokerEndpoint]:
         """All that may be dialed now; if there is none, the one that may be dialed first."""
         candidates = list(self._candidates())
-        free_at = [self.session.addresses.free_at(host, port) for host, port, _ in candidates]
+        free_at = [self.session.addresses.free_at(each.address) for each in candidates]
         now = self.session.loop.time()
         free = [candidate for candidate, at in zip(candidates, free_at, strict=True) if at <= now]
         return free or candidates[(first := free_at.index(min(free_at))) : first + 1]
 
-    def _candidates(self) -> Iterator[tuple[str, int, int | None]]:
+    def _candidates(self) -> Iterator[BrokerEndpoint]:
         """The brokers that are known, then the bootstrap addresses; each kind in random order."""
         nodes = list(self.session.view.nodes)
         self.session.rng.shuffle(nodes)
         nodes.sort(key=lambda node: (node.host, node.port) in self.lacking)
         for node in nodes:
-            yield node.host, node.port, node.id
+            yield BrokerEndpoint.advertised(node.host, node.port, node.id)
         known = {(node.host, node.port) for node in nodes}
         addresses = [address for address in self.session.config.bootstrap_servers if address not in known]
         self.session.rng.shuffle(addresses)
         for host, port in addresses:
-            yield host, port, None
+            yield BrokerEndpoint.bootstrap(host, port)
 
     def change(self) -> None:
         """The broker that was asked did not help: ask any next time, if there is another and nobody waits for it."""

@@ -17,15 +17,18 @@ import attrs
 
 from aioproducer._net.connecting.connection import Ending
 from aioproducer._net.connecting.dialing import dial
+from aioproducer._net.connecting.security import PLAINTEXT, TransportSecurity
 from aioproducer._net.log import log_of
 from aioproducer._state.backoff import Backoff
-from aioproducer.errors import KafkaError, ProtocolError
+from aioproducer._state.connecting.endpoint import Origin
+from aioproducer.errors import BrokerUnavailableError, KafkaError, ProtocolError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from random import Random
 
     from aioproducer._net.connecting.connection import Connection
+    from aioproducer._state.connecting.endpoint import BrokerEndpoint
     from aioproducer.config import ProducerConfig
 
 
@@ -33,6 +36,7 @@ TELL_EVERY = 1.0
 WARN_EVERY = 10.0
 # Longer than any pause: what is called again after so long begins with the shortest.
 FORGET_AFTER = 60.0
+ONLY_ADVERTISED = "this address was told by the cluster (advertised.listeners), not by bootstrap_servers"
 
 
 def _nothing(_connection: Connection) -> None:
@@ -41,12 +45,16 @@ def _nothing(_connection: Connection) -> None:
 
 @attrs.define(eq=False)
 class Address:
-    """What is known of one host and port. `failures` counts the attempts in a row that led to nothing."""
+    """What is known of one host and port.
+
+    `failures` counts the attempts in a row that led to nothing; `is_reached`: the newest attempt opened a connection.
+    """
 
     host: str
     port: int
     dialing: asyncio.Lock = attrs.Factory(asyncio.Lock)
     failures: int = 0
+    is_reached: bool = False
     not_before: float = -math.inf
     told_at: float = -math.inf
     warned_at: float = -math.inf
@@ -55,8 +63,15 @@ class Address:
 class Addresses:
     """Dials, in place of everybody who needs a connection."""
 
-    def __init__(self, config: ProducerConfig, loop: asyncio.AbstractEventLoop, rng: Random) -> None:
+    def __init__(
+        self,
+        config: ProducerConfig,
+        loop: asyncio.AbstractEventLoop,
+        rng: Random,
+        security: TransportSecurity = PLAINTEXT,
+    ) -> None:
         self._config = config
+        self._security = security
         self._loop = loop
         self._rng = rng
         self._pause = Backoff(config.reconnect_backoff_ms / 1000, config.reconnect_backoff_max_ms / 1000)
@@ -81,31 +96,33 @@ class Addresses:
             known = self._known[host, port] = Address(host, port)
         return known
 
-    def free_at(self, host: str, port: int) -> float:
-        """When it may be dialed; infinite while somebody is at it."""
-        address = self.at(host, port)
-        return math.inf if address.dialing.locked() else address.not_before
+    def free_at(self, address: tuple[str, int]) -> float:
+        """When this address may be dialed; infinite while it is being dialed."""
+        known = self.at(*address)
+        return math.inf if known.dialing.locked() else known.not_before
 
-    async def dial(self, host: str, port: int, node_id: int | None = None) -> Connection:
+    async def dial(self, endpoint: BrokerEndpoint) -> Connection:
         """A new connection, when it is this caller's turn and the pause is over."""
-        address = self.at(host, port)
+        address = self.at(*endpoint.address)
         async with address.dialing:
             pause = address.not_before - self._loop.time()
             if pause > 0:
                 await anyio.sleep(pause)
             setup_timeout = self._setup_timeout.after(address.failures, self._rng)
             try:
-                connection = await dial(
-                    host, port, self._config, node_id=node_id, setup_timeout=setup_timeout
-                )
+                connection = await dial(endpoint, self._config, self._security, setup_timeout=setup_timeout)
             except KafkaError as error:
                 self._led_to_nothing(address)
+                address.is_reached = False
+                if self._is_only_advertised(endpoint, error):
+                    error.args = (f"{error}; {ONLY_ADVERTISED}",)
                 self._tell(address, "cannot connect to a broker: %s", error)
                 raise
+        address.is_reached = True
         if connection.versions.features_epoch > self._features_epoch:
             self.features = connection.versions.features
             self._features_epoch = connection.versions.features_epoch
-        self._open[connection] = (host, port)
+        self._open[connection] = endpoint.address
         connection.add_close_callback(partial(self._closed, address, connection.answers))
         return connection
 
@@ -126,6 +143,16 @@ class Addresses:
         """When any broker answered anything last. For any thread."""
         moments = [self._answered_at, *(connection.answered_at for connection in list(self._open))]
         return max((moment for moment in moments if moment is not None), default=None)
+
+    def _is_only_advertised(self, endpoint: BrokerEndpoint, error: KafkaError) -> bool:
+        """Whether this endpoint cannot be reached, while a bootstrap server can."""
+        if endpoint.origin is not Origin.ADVERTISED or not isinstance(error, BrokerUnavailableError):
+            return False
+        bootstrap = self._config.bootstrap_servers  # named tuples: equal to an address
+        known = (self._known.get(each) for each in bootstrap)
+        return endpoint.address not in bootstrap and any(
+            each is not None and each.is_reached for each in known
+        )
 
     def _led_to_nothing(self, address: Address) -> None:
         address.not_before = self._loop.time() + self._pause.after(address.failures, self._rng)

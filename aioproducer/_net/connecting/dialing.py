@@ -12,6 +12,7 @@ import ipaddress
 import math
 import os
 import socket
+import ssl
 from collections.abc import Iterator
 from functools import partial
 from typing import Any, TypeVar
@@ -20,29 +21,29 @@ import anyio
 import anyio.to_thread
 
 from aioproducer._net.connecting.connection import Connection
+from aioproducer._net.connecting.security import PLAINTEXT, TransportSecurity
+from aioproducer._state.connecting.endpoint import BrokerEndpoint, joined
 from aioproducer._state.connecting.opening import Dialogue, opening
 from aioproducer.config import ProducerConfig
-from aioproducer.errors import BrokerUnavailableError, ProtocolError, printable
+from aioproducer.errors import BrokerUnavailableError, ProtocolError
 
-__all__ = ["SOFTWARE_VERSION", "converse", "dial", "name_of"]
+__all__ = ["SOFTWARE_VERSION", "converse", "dial"]
 
 # Told to brokers for their statistics of clients (KIP-511). A test compares it with pyproject.toml.
 SOFTWARE_VERSION = "0.1.0"
 
 T = TypeVar("T")
 
-_LONGEST_HOST = 255
 # The peer of an idle connection is asked for a sign of life every minute. Without one it is given up after two more,
 # or sooner where TCP_USER_TIMEOUT is known, which then decides.
 _KEEPALIVE = (("TCP_KEEPIDLE", 60), ("TCP_KEEPALIVE", 60), ("TCP_KEEPINTVL", 20), ("TCP_KEEPCNT", 6))
 
 
 async def dial(
-    host: str,
-    port: int,
+    endpoint: BrokerEndpoint,
     config: ProducerConfig,
+    security: TransportSecurity = PLAINTEXT,
     *,
-    node_id: int | None = None,
     setup_timeout: float | None = None,
 ) -> Connection:
     """A connection to this broker, ready for requests, within `setup_timeout` seconds for everything.
@@ -50,20 +51,19 @@ async def dial(
     The default is `socket_connection_setup_timeout_ms`. BrokerUnavailableError lists what went wrong with each
     address; it is a ProtocolError if somebody answered there who is no broker that we can talk to.
     """
-    broker = name_of(host, port, node_id)
-    _check_address(host, port, broker)
+    endpoint.require_valid()
     loop = asyncio.get_running_loop()
     limit = config.socket_connection_setup_timeout_ms / 1000 if setup_timeout is None else setup_timeout
     deadline = loop.time() + limit
-    addresses = await _resolve(host, port, broker, limit)
+    addresses = await _resolve(endpoint, limit)
     failures: list[tuple[str, Exception]] = []
     for index, address in enumerate(addresses):
         share = max(0.0, deadline - loop.time()) / (len(addresses) - index)
         try:
-            return await _connect(address, port, broker, config, share)
+            return await _connect(address, endpoint, security, config, share)
         except (OSError, ProtocolError) as error:
-            failures.append((_join(address, port), error.with_traceback(None)))
-    raise _failed(broker, failures) from failures[-1][1]
+            failures.append((joined(address, endpoint.port), error.with_traceback(None)))
+    raise _failed(endpoint.name, failures) from failures[-1][1]
 
 
 async def converse(connection: Connection, dialogue: Dialogue[T]) -> T:
@@ -79,13 +79,14 @@ async def converse(connection: Connection, dialogue: Dialogue[T]) -> T:
         return result
 
 
-async def _resolve(host: str, port: int, broker: str, limit: float) -> list[str]:
+async def _resolve(endpoint: BrokerEndpoint, limit: float) -> list[str]:
     """The host's addresses, in the order in which the resolver gives them."""
+    host, broker = endpoint.host, endpoint.name
     if _is_address(host):
         return [host]
     try:
         with anyio.fail_after(limit):
-            found = await look_up(host, port)
+            found = await look_up(host, endpoint.port)
     except TimeoutError:
         raise _unresolved(broker, f"the name server did not answer within {limit:g} s") from None
     except (OSError, ValueError) as error:  # ValueError: not encodable as a name, or a null byte in it
@@ -106,18 +107,27 @@ async def look_up(host: str, port: int) -> list[Any]:
     return await anyio.to_thread.run_sync(ask, abandon_on_cancel=True, limiter=anyio.CapacityLimiter(1))
 
 
-async def _connect(address: str, port: int, broker: str, config: ProducerConfig, limit: float) -> Connection:
+async def _connect(
+    address: str,
+    endpoint: BrokerEndpoint,
+    security: TransportSecurity,
+    config: ProducerConfig,
+    limit: float,
+) -> Connection:
     loop = asyncio.get_running_loop()
     state = "no connection"
     with anyio.move_on_after(limit):
         transport, connection = await loop.create_connection(
-            lambda: Connection(broker, config.client_id, loop), address, port
+            lambda: Connection(endpoint.name, config.client_id, loop),
+            address,
+            endpoint.port,
+            **await _tls_options(endpoint, security),
         )
         state = "connected, but no answer to the first request; its listener may want TLS, or is no Kafka"
         with anyio.move_on_after(config.request_timeout_ms / 1000):
             try:
                 _tune(transport, config)
-                dialogue = opening(broker, SOFTWARE_VERSION, connection.surplus)
+                dialogue = opening(endpoint.name, SOFTWARE_VERSION, connection.surplus)
                 connection.opened(await converse(connection, dialogue))
             except BaseException:
                 connection.close()
@@ -125,6 +135,12 @@ async def _connect(address: str, port: int, broker: str, config: ProducerConfig,
             return connection
         limit = config.request_timeout_ms / 1000
     raise TimeoutError(f"{state} (within {limit:.3g} s)")
+
+
+async def _tls_options(endpoint: BrokerEndpoint, security: TransportSecurity) -> dict[str, Any]:
+    if security.tls_context is None:
+        return {}
+    return {"ssl": await security.tls_context(), "server_hostname": endpoint.server_name}
 
 
 def _tune(transport: asyncio.BaseTransport, config: ProducerConfig) -> None:
@@ -153,31 +169,12 @@ def _socket_options(config: ProducerConfig) -> Iterator[tuple[int, int, int]]:
             yield socket.SOL_SOCKET, option, size
 
 
-def _check_address(host: str, port: int, broker: str) -> None:
-    # What a broker advertises is as little to be trusted as anything else it says.
-    if not 1 <= port <= 65535:
-        raise ProtocolError(f"the broker's address cannot be used: port {port} is not 1-65535", broker=broker)
-    if not host or len(host) > _LONGEST_HOST:
-        length = f"{len(host)} characters, where 1-{_LONGEST_HOST} are possible"
-        raise ProtocolError(f"the broker's address cannot be used: its host name has {length}", broker=broker)
-
-
 def _is_address(host: str) -> bool:
     try:
         ipaddress.ip_address(host)
     except ValueError:
         return False
     return "%" not in host  # a zone has to be looked up
-
-
-def name_of(host: str, port: int, node_id: int | None) -> str:
-    """What a broker is called in logs and errors."""
-    place = _join(printable(host, _LONGEST_HOST), port)
-    return place if node_id is None else f"{place} (id {node_id})"
-
-
-def _join(host: str, port: int) -> str:
-    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 
 def _unresolved(broker: str, why: str) -> BrokerUnavailableError:
@@ -197,6 +194,7 @@ def _failed(broker: str, failures: list[tuple[str, Exception]]) -> BrokerUnavail
 def _reason(error: Exception) -> str:
     """The system's words without Python's; ours as they are."""
     number = getattr(error, "errno", None)
-    if isinstance(error, socket.gaierror) or not isinstance(number, int):
+    # The resolver and OpenSSL have numbers of their own.
+    if isinstance(error, socket.gaierror | ssl.SSLError) or not isinstance(number, int):
         return (getattr(error, "strerror", None) or str(error)) or type(error).__name__
     return os.strerror(number)

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING
 
-from aioproducer._net.connecting.dialing import name_of
 from aioproducer._net.observing.snapshot import trouble_with
 from aioproducer._state.batching.queues import NO_LEADER
+from aioproducer._state.connecting.endpoint import BrokerEndpoint
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -62,7 +62,9 @@ def _broker_of(batch: QueuedBatch) -> int:
 
 def _named(engine: Engine, broker: int) -> str:
     node = engine.view.node(broker)
-    return f"broker {broker}" if node is None else f"broker {name_of(node.host, node.port, broker)}"
+    if node is None:
+        return f"broker {broker}"
+    return f"broker {BrokerEndpoint.advertised(node.host, node.port, broker).name}"
 
 
 def _no_producer_id(engine: Engine) -> str:

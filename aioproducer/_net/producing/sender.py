@@ -12,6 +12,7 @@ from aioproducer._net.connecting.contact import Contact
 from aioproducer._net.connecting.link import Link, is_busy, is_idle
 from aioproducer._net.producing.exchange import ProduceExchange
 from aioproducer._net.timers.wakeup import Wakeup
+from aioproducer._state.connecting.endpoint import BrokerEndpoint
 from aioproducer._state.delivery.settlement import PartitionAnswer
 from aioproducer._state.transactions.versions import PRODUCE, version_for
 from aioproducer._wire.frames import FRAME_LIMIT
@@ -146,7 +147,8 @@ class Sender:
         self.state = "connecting"
         try:
             node = await self._node()
-            connection = await self.engine.addresses.dial(node.host, node.port, self.node_id)
+            endpoint = BrokerEndpoint.advertised(node.host, node.port, self.node_id)
+            connection = await self.engine.addresses.dial(endpoint)
         except KafkaError as error:
             self.state = "unreachable"
             self.failures += 1

@@ -12,6 +12,7 @@ import anyio
 from aioproducer._net.connecting.contact import Contact
 from aioproducer._net.log import log_of
 from aioproducer._state.backoff import Backoff
+from aioproducer._state.connecting.endpoint import BrokerEndpoint
 from aioproducer._state.transactions.coordinator_verdicts import Answer, Request, advice, judge, may_be_done
 from aioproducer._wire.error_codes import describe
 from aioproducer._wire.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
@@ -149,15 +150,15 @@ class Coordinator:
     async def _connected(self) -> Connection:
         connection = self.connection
         if connection is None or connection.closed:
-            node_id, host, port = await self._find()
-            connection = self.connection = await self.session.addresses.dial(host, port, node_id)
+            endpoint = await self._find()
+            connection = self.connection = await self.session.addresses.dial(endpoint)
             self.contact.made(connection, f", the coordinator of {self.of}")
         pause = connection.muted_until - self.session.loop.time()
         if pause > 0:
             await anyio.sleep(pause)
         return connection
 
-    async def _find(self) -> tuple[int, str, int]:
+    async def _find(self) -> BrokerEndpoint:
         connection = await self.session.control.connected()
         version = connection.versions.choose(FIND_COORDINATOR)
         if version >= KEYS_IN_A_LIST_FROM:
@@ -175,7 +176,7 @@ class Coordinator:
             raise leaves_out(connection, "FindCoordinator")
         if found.error_code:
             raise _NotFound(found.error_code)
-        return found.node_id, found.host, found.port
+        return BrokerEndpoint.advertised(found.host, found.port, found.node_id)
 
     @property
     def timeout(self) -> float:

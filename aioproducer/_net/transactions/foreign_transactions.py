@@ -12,6 +12,7 @@ from aioproducer._net.transactions.coordinator import Coordinator, Key, Reply, e
 from aioproducer._net.transactions.standing import standing_of
 from aioproducer._net.transactions.transaction_requests import TransactionRequests, ask_identity
 from aioproducer._state.cluster.metadata import unusable
+from aioproducer._state.connecting.endpoint import BrokerEndpoint
 from aioproducer._state.identity.standing import ABORTED, ENDED, Standing
 from aioproducer._state.transactions.coordinator_verdicts import Answer, Request, judge
 from aioproducer._state.transactions.requests import pattern_of
@@ -165,7 +166,11 @@ async def _listed_by_all(session: Session, prefix: str) -> list[TransactionListi
         raise BrokerUnavailableError(f"its metadata cannot be used: {why}")
     # All of them end before an error is raised, or some would go on behind it.
     answers = await asyncio.gather(
-        *(_listed(session, each.host, each.port, prefix) for each in metadata.brokers), return_exceptions=True
+        *(
+            _listed(session, BrokerEndpoint.advertised(each.host, each.port, each.node_id), prefix)
+            for each in metadata.brokers
+        ),
+        return_exceptions=True,
     )
     found: list[TransactionListing] = []
     for answer in answers:
@@ -175,8 +180,8 @@ async def _listed_by_all(session: Session, prefix: str) -> list[TransactionListi
     return found
 
 
-async def _listed(session: Session, host: str, port: int, prefix: str) -> list[TransactionListing]:
-    connection = await session.addresses.dial(host, port)
+async def _listed(session: Session, endpoint: BrokerEndpoint, prefix: str) -> list[TransactionListing]:
+    connection = await session.addresses.dial(endpoint)
     timeout = session.config.request_timeout_ms / 1000
     try:
         version = connection.versions.choose(LIST_TRANSACTIONS)
@@ -198,7 +203,7 @@ async def _listed(session: Session, host: str, port: int, prefix: str) -> list[T
     finally:
         connection.close()
     if meaning is not Answer.DONE:
-        raise fatal_error(Reply(f"{host}:{port}", meaning, Request.LIST, answer.error_code))
+        raise fatal_error(Reply(endpoint.name, meaning, Request.LIST, answer.error_code))
     return await _with_prefix(answer, prefix)
 
 

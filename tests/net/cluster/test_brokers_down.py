@@ -24,6 +24,7 @@ from aioproducer import (
 from aioproducer._net.connecting.connection import Connection
 from aioproducer._net.connecting.dialing import dial
 from aioproducer._net.observing.snapshot import trouble_with
+from aioproducer._state.connecting.endpoint import BrokerEndpoint
 from aioproducer.testing import EmbeddedKafka
 from tests.net.support import (
     LIMIT,
@@ -294,9 +295,9 @@ async def test_a_connection_that_ends_while_it_is_opened(
     """Whoever dialed gets a connection that is closed already: the loop turns all the same, and it is dialed again."""
     ended: list[str] = []
 
-    async def dial_and_lose(*arguments: Any, **options: Any) -> Connection:
-        connection = await dial(*arguments, **options)
-        if options["node_id"] is not None and len(ended) < 3:
+    async def dial_and_lose(endpoint: BrokerEndpoint, *arguments: Any, **options: Any) -> Connection:
+        connection = await dial(endpoint, *arguments, **options)
+        if endpoint.node_id is not None and len(ended) < 3:
             connection.close()
             ended.append(connection.broker)
         return connection
