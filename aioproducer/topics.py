@@ -9,6 +9,7 @@ from aioproducer._net.cluster.session import ShortSession
 from aioproducer._net.cluster.topic_checks import check_all
 from aioproducer._state.admission.checking import checked_timeout
 from aioproducer.config import ProducerConfig
+from aioproducer.errors import ConfigurationError
 
 if TYPE_CHECKING:
     from typing import Unpack
@@ -31,6 +32,8 @@ async def check_topics(
     For a start that should fail early, with `AuthorizationError` or `MetadataTimeoutError`. Waits at most `timeout` seconds
     (default: `max_block_ms`) for brokers that answer, and a moment for topics that were made just now. None is created.
     """
+    if isinstance(topics, str):
+        raise ConfigurationError(f"topics={topics!r:.60} is one text; pass a list of topic names")
     config = ProducerConfig(bootstrap_servers, **settings)
     timeout = checked_timeout("timeout", timeout)
     async with ShortSession(config) as session:

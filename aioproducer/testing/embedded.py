@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Mapping
 from types import TracebackType
-from typing import Any, Final, Literal, Self
+from typing import Any, Final, Literal, Self, get_args
 
 import attrs
 
@@ -20,6 +20,7 @@ from aioproducer.testing.broker.options import Options
 from aioproducer.testing.broker.server import Sockets
 
 Isolation = Literal["read_committed", "read_uncommitted"]
+ISOLATIONS: tuple[str, ...] = get_args(Isolation)
 _HOST: Final = "127.0.0.1"
 MOST_PARTITIONS: Final = 100_000
 MOST_BROKERS: Final = 1000
@@ -222,6 +223,8 @@ class EmbeddedKafka:
         `read_committed`: what a consumer with that isolation level would see, so nothing of transactions that are open
         or were aborted, and nothing behind an open one; `read_uncommitted`: all that was written.
         """
+        if isolation not in ISOLATIONS:
+            raise ValueError(f"isolation={isolation!r:.60}: it must be one of {', '.join(ISOLATIONS)}")
         self._cluster.transactions.tick()
         partitions = (
             self._cluster.topic(topic).partitions

@@ -47,6 +47,10 @@ PERF = ["perf", *SEND, "--num-records", "10", "--throughput", "-1"]
         ([*PERF, "--record-size", "10", "--throughput", "nan"], "'nan' is not a finite number"),
         ([*PERF, "--record-size", "10", "--throughput", "inf"], "'inf' is not a finite number"),
         ([*PERF, "--record-size", "10", "--wait", "nan"], "'nan' is not a finite number"),
+        (
+            [*PERF, "--record-size", "10", "--embedded", "--bootstrap-server", "b:1"],
+            "--bootstrap-server or --embedded, not both",
+        ),
         ([*PERF, "--record-size", "10", "--wait", "inf"], "'inf' is not a finite number"),
         ([*PERF, "--record-size", "10", "--reporting-interval", "9" * 400], "is not in the range 1<=x<="),
         ([*PERF, "--record-size", "10", "--num-records", "9" * 400], "is not in the range 1<=x<="),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -223,3 +223,22 @@ def test_each_api_has_a_file_that_says_what_it_does() -> None:
         for name in modules
     }
     assert sorted(doc.split(":")[0] for doc in docs.values()) == sorted(h.name for h in HANDLERS.values())
+
+
+def test_an_unknown_isolation_is_refused() -> None:
+    """A misspelt isolation level does not show records of aborted transactions."""
+    kafka = EmbeddedKafka()
+    kafka.create_topic("one")
+    with pytest.raises(
+        ValueError, match="isolation='committed': it must be one of read_committed, read_uncommitted"
+    ):
+        kafka.records("one", isolation=cast("Any", "committed"))
+
+
+@pytest.mark.parametrize("seconds", ["5", -1.0, float("nan"), float("inf"), True], ids=repr)
+def test_a_delay_that_cannot_be_is_refused(seconds: Any) -> None:
+    """The error is raised by the call, not in the broker when a request comes."""
+    kafka = EmbeddedKafka()
+    for delay in (kafka.faults.delay, kafka.faults.delay_markers):
+        with pytest.raises(ValueError, match="it must be a number from 0, or None for no limit"):
+            delay(seconds)

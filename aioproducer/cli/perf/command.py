@@ -178,6 +178,8 @@ def _check(flags: dict[str, Any]) -> None:
         raise click.UsageError(
             "Give exactly one of --record-size, --payload-file and --payload-monotonic", context
         )
+    if flags["embedded"] and flags["bootstrap_server"] is not None:
+        raise click.UsageError("Give --bootstrap-server or --embedded, not both", context)
     if flags["warmup_records"] >= flags["num_records"]:
         raise click.UsageError("--warmup-records must be fewer than --num-records", context)
     if flags["throughput"] <= 0 and flags["throughput"] != -1:

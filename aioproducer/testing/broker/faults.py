@@ -10,6 +10,7 @@ Cluster life (leaders, brokers, topics) is changed at once and stays so until ch
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from typing import Any, Protocol, TypedDict, Unpack
 
@@ -157,7 +158,7 @@ class Faults:
 
     def delay(self, seconds: float | None = None, *, before: bool = False, **where: Unpack[Where]) -> Fault:
         """Hold the answer until `release()`, at most `seconds`; `before` holds back the handling itself."""
-        return self._add(Hold(seconds, before), where)
+        return self._add(Hold(_checked_seconds(seconds), before), where)
 
     def delay_markers(self, seconds: float | None = None, **where: Unpack[Where]) -> Fault:
         """Write the markers of the next transaction that ends after `release()`, at most `seconds` later.
@@ -165,7 +166,7 @@ class Faults:
         Until then the transactional id answers CONCURRENT_TRANSACTIONS. `api="InitProducerId"` is for the aborts that
         fencing makes.
         """
-        return self._add(HoldMarkers(seconds), {"api": "EndTxn", **where})
+        return self._add(HoldMarkers(_checked_seconds(seconds)), {"api": "EndTxn", **where})
 
     def drop_answer(self, **where: Unpack[Where]) -> Fault:
         """Do what is asked, answer nothing, keep the connection."""
@@ -307,6 +308,14 @@ class Faults:
         )
         self._rules.add(fault)
         return fault
+
+
+def _checked_seconds(seconds: object) -> float | None:
+    if seconds is None:
+        return None
+    if isinstance(seconds, bool) or not isinstance(seconds, (int, float)) or not 0 <= seconds < math.inf:
+        raise ValueError(f"seconds={seconds!r:.60}: it must be a number from 0, or None for no limit")
+    return float(seconds)
 
 
 def _added(number: bytes, by: int) -> bytes:

@@ -9,6 +9,7 @@ import pytest
 from aioproducer import (
     AuthorizationError,
     BrokerUnavailableError,
+    ConfigurationError,
     MetadataTimeoutError,
     RecordError,
     check_topics,
@@ -21,6 +22,8 @@ async def test_partitions_of_all(kafka: EmbeddedKafka) -> None:
     found = await check_topics(["four", "one", "four"], kafka.bootstrap_servers)
     assert found == {"one": 1, "four": 4}
     assert await check_topics([], kafka.bootstrap_servers) == {}
+    with pytest.raises(ConfigurationError, match="pass a list of topic names"):
+        await check_topics("one", kafka.bootstrap_servers)
 
 
 async def test_a_topic_that_is_not_there(kafka: EmbeddedKafka) -> None:
