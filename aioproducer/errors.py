@@ -364,7 +364,7 @@ class BrokerError(DeliveryError):
         broker: int | str | None = None,
         **facts: Unpack[DeliveryFacts],
     ) -> None:
-        self.code = code
+        self.code = int(code)
         self.name = name
         self.broker = broker
         super().__init__(message, **facts)

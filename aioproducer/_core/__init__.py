@@ -25,6 +25,7 @@ from aioproducer._core.delivery import settle_into as settle_into
 from aioproducer._core.messages import ArrayView as ArrayView
 from aioproducer._core.messages import Program as Program
 from aioproducer._core.records import BATCH_OVERHEAD as BATCH_OVERHEAD
+from aioproducer._core.records import OUTCOMES as OUTCOMES
 from aioproducer._core.records import Batch as Batch
 from aioproducer._core.records import Clock as Clock
 from aioproducer._core.records import ManualClock as ManualClock

@@ -14,7 +14,7 @@ from cpython.unicode cimport PyUnicode_CheckExact
 
 from aioproducer._core.delivery cimport METADATA, MUST_YIELD, STARTED, BatchDelivery, Delivery, Sending, fill, knows
 from aioproducer._core.records cimport (
-    Batch, Clock, View, body_size, framed_size, fresh_size, headers_size_of, murmur2_of,
+    HEADER, Batch, Clock, View, body_size, framed_size, fresh_size, headers_size_of, murmur2_of,
 )
 
 cdef extern from *:
@@ -31,7 +31,6 @@ cdef extern from "Python.h":
     object PyLong_FromVoidPtr(void *pointer)
 
 cdef enum:
-    HEADER = 61
     # What a record can have beside its key, value and headers: seven varints and its attributes, and the header.
     LONGEST_FRAME = 110
     # Of a column: sizes computed from it stay far from the end of their type.

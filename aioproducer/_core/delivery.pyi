@@ -13,8 +13,6 @@ from aioproducer.records import BatchResult, RecordMetadata, Timings
 
 _T_co = TypeVar("_T_co", covariant=True)
 
-OUTCOMES: tuple[Outcome, ...]
-
 @final
 class Delivery:
     _asyncio_future_blocking: ClassVar[bool]

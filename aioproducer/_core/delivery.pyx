@@ -14,10 +14,10 @@ from cpython.object cimport PyObject, PyTypeObject
 from cpython.ref cimport Py_DECREF, Py_INCREF
 from cpython.tuple cimport PyTuple_SET_ITEM
 
-from aioproducer._core.records cimport Batch, wake
+from aioproducer._core.records cimport ACKED, PENDING, Batch, wake
 
+from aioproducer._core.records import OUTCOMES as _OUTCOMES
 from aioproducer.errors import ConfigurationError
-from aioproducer.outcome import Outcome
 from aioproducer.records import BatchResult, RecordMetadata, TimestampType, Timings
 
 cdef extern from "Python.h":
@@ -115,17 +115,12 @@ cdef enum:
     ANSWER = 0
     STEP = 1
 
-cdef enum:
-    PENDING = 0
-    ACKED = 1
-
 # Flags of a delivery.
 cdef enum:
     SEEN = 1        # somebody looked at the outcome
     CANCELLED = 2   # the handle was cancelled, as a future is; the record goes on
 
-OUTCOMES = (Outcome.PENDING, Outcome.ACKED, Outcome.NOT_WRITTEN, Outcome.UNKNOWN)
-cdef tuple _outcomes = OUTCOMES
+cdef tuple _outcomes = _OUTCOMES
 cdef object _metadata_type = RecordMetadata
 cdef double _infinity = float("inf")
 cdef object _create_time = TimestampType.CREATE_TIME

@@ -1,5 +1,15 @@
 """C-level view of the open batch, for the modules of the core that append to it and settle it."""
 
+# Bytes of a batch before its records.
+cdef enum:
+    HEADER = 61
+
+# Places in OUTCOMES.
+cdef enum:
+    PENDING = 0
+    ACKED = 1
+
+
 cdef class Clock:
     cdef double _looked_at
     cdef long long _wall_seen

@@ -11,6 +11,8 @@ from cpython.mem cimport PyMem_Free, PyMem_Realloc
 from collections import deque
 from weakref import ref as _weak
 
+from aioproducer.outcome import Outcome
+
 cdef extern from "Python.h":
     const char *PyUnicode_AsUTF8AndSize(object text, Py_ssize_t *size) except NULL
 
@@ -35,17 +37,13 @@ cdef extern from "clock.h":
     long long aioproducer_wall_ms() noexcept nogil
 
 cdef enum:
-    HEADER = 61
     CRC_START = 21
     MIN_CAPACITY = 512
     TRANSACTIONAL = 0x10
 
-# Outcomes as small numbers; the door maps them to aioproducer.records.Outcome.
-cdef enum:
-    PENDING = 0
-    ACKED = 1
-
-OUTCOME_NAMES = ("pending", "acked", "not written", "unknown")
+# A batch keeps the outcome of a record as its place here.
+OUTCOMES = tuple(Outcome)
+cdef dict _place_of = {outcome: place for place, outcome in enumerate(OUTCOMES)}
 BATCH_OVERHEAD = HEADER
 
 # Records accepted within this time share one mark and so one deadline.
@@ -107,7 +105,7 @@ cdef class Batch:
 
     def __repr__(self):
         return (f"<Batch {self.topic}-{self.partition}: {self.record_count} records, {self.size} bytes, "
-                f"{OUTCOME_NAMES[self.outcome]}>")
+                f"{OUTCOMES[self.outcome].value}>")
 
     # -- bytes
 
@@ -352,9 +350,9 @@ cdef class Batch:
         self.log_append_time = log_append_time
         return self._settle(ACKED, None)
 
-    def fail(self, object error not None, int outcome):
-        """Every record that is not settled yet failed alike. Returns how many."""
-        return self._settle(outcome, error)
+    def fail(self, object error not None):
+        """Every record that is not settled yet failed with this error, which has the outcome. Returns how many."""
+        return self._settle(_place_of[error.outcome], error)
 
     def _settle(self, int outcome, object error):
         cdef int count = self.pending
@@ -377,8 +375,9 @@ cdef class Batch:
             self._wake(waiters)
         return count
 
-    def fail_some(self, indexes, object error not None, int outcome):
+    def fail_some(self, indexes, object error not None):
         """Settle these records alone (expired, withdrawn); the others go on. Returns how many were pending."""
+        cdef int outcome = _place_of[error.outcome]
         cdef int count = 0
         if self._individual is None:
             self._individual = {}

@@ -1,16 +1,37 @@
-"""Which APIs we speak, by key."""
+"""The APIs that the client speaks, by key."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from types import MappingProxyType
 
-from aioproducer._wire.messages import DEFINITIONS
+from aioproducer._wire.messages import (
+    DEFINITIONS,
+    add_offsets_to_txn,
+    add_partitions_to_txn,
+    api_versions,
+    describe_transactions,
+    end_txn,
+    find_coordinator,
+    init_producer_id,
+    list_transactions,
+    offset_fetch,
+    produce,
+    txn_offset_commit,
+)
 from aioproducer._wire.messages.declaration import AnyMessage, Api, Message
 
-__all__ = ["APIS", "API_VERSIONS", "Api", "api_of", "message_of"]
-
-API_VERSIONS = 18
+PRODUCE = produce.API.key
+OFFSET_FETCH = offset_fetch.API.key
+FIND_COORDINATOR = find_coordinator.API.key
+API_VERSIONS = api_versions.API.key
+INIT_PRODUCER_ID = init_producer_id.API.key
+ADD_PARTITIONS = add_partitions_to_txn.API.key
+ADD_OFFSETS = add_offsets_to_txn.API.key
+END_TXN = end_txn.API.key
+COMMIT_OFFSETS = txn_offset_commit.API.key
+DESCRIBE_TRANSACTIONS = describe_transactions.API.key
+LIST_TRANSACTIONS = list_transactions.API.key
 
 APIS: Mapping[int, Api] = MappingProxyType({api.key: api for api, _, _ in DEFINITIONS})
 

@@ -19,6 +19,7 @@ from typing import Any, NamedTuple, TypeAlias, TypeVar
 
 from aioproducer._core import Program
 from aioproducer._wire.apis import API_VERSIONS, APIS, api_of, message_of
+from aioproducer._wire.error_codes import ErrorCode
 from aioproducer._wire.messages.api_versions import ApiVersionsRequest
 from aioproducer._wire.messages.declaration import AnyMessage
 from aioproducer._wire.messages.header import REQUEST_HEADER, RESPONSE_HEADER, RequestHeader, ResponseHeader
@@ -37,8 +38,6 @@ __all__ = [
 
 Frame: TypeAlias = bytes | bytearray | memoryview
 M = TypeVar("M", bound=tuple[Any, ...])
-
-_UNSUPPORTED_VERSION = 35
 
 
 class _Plan(NamedTuple):
@@ -111,7 +110,7 @@ def decode_response(
 
 def _is_refusal(data: bytes, start: int) -> bool:
     """Is this ApiVersions answer UNSUPPORTED_VERSION? A broker writes that in version 0, whatever was asked."""
-    return int.from_bytes(data[start : start + 2]) == _UNSUPPORTED_VERSION
+    return int.from_bytes(data[start : start + 2]) == ErrorCode.UNSUPPORTED_VERSION
 
 
 def decode_request(frame: Frame) -> tuple[RequestHeader, AnyMessage]:

@@ -10,7 +10,8 @@ import struct
 from collections.abc import Sequence
 from typing import NamedTuple
 
-PRODUCE = 0
+from aioproducer._wire.apis import PRODUCE
+
 FLEXIBLE_FROM = 9
 TOPIC_IDS_FROM = 13
 ZSTD_FROM = 7

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from aioproducer._wire.error_codes import ErrorCode
 from aioproducer._wire.messages.init_producer_id import InitProducerIdRequest
 from aioproducer._wire.messages.produce import PartitionProduceResponse
-from aioproducer.testing.broker.codes import Code
 from aioproducer.testing.broker.logs.records import write_batch
 from tests.contract.batches import NOW, records, sequenced
 from tests.contract.client import WireClient
@@ -30,8 +30,8 @@ class Producer:
         return await self.client.produce(self.topic, sequenced(self.id, sequence, count, epoch))
 
 
-OUT_OF_ORDER = (int(Code.OUT_OF_ORDER_SEQUENCE_NUMBER), -1)
-OLD_EPOCH = (int(Code.INVALID_PRODUCER_EPOCH), -1)
+OUT_OF_ORDER = (int(ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER), -1)
+OLD_EPOCH = (int(ErrorCode.INVALID_PRODUCER_EPOCH), -1)
 
 
 @pytest.fixture
@@ -70,7 +70,7 @@ async def test_half_an_identity_is_refused(client: WireClient, request_: InitPro
     """An id without an epoch, or an empty transactional id, is INVALID_REQUEST."""
     response = await client.ask(request_, 5)
     assert (response.error_code, response.producer_id, response.producer_epoch) == (
-        Code.INVALID_REQUEST,
+        ErrorCode.INVALID_REQUEST,
         -1,
         -1,
     )
@@ -114,7 +114,7 @@ async def test_a_gap_is_out_of_order(producer: Producer) -> None:
     await producer.send(0)
     answer = await producer.answer(2)
     assert answer == PartitionProduceResponse(
-        0, Code.OUT_OF_ORDER_SEQUENCE_NUMBER, base_offset=-1, log_start_offset=0
+        0, ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, base_offset=-1, log_start_offset=0
     )
 
 
@@ -185,7 +185,7 @@ async def test_transactional_records_need_a_transactional_id(client: WireClient,
         records(1), attributes=0x10, producer_id=await client.new_producer(), epoch=0, sequence=0
     )
     answer = await client.produce(name, batch)
-    assert answer.error_code == Code.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
+    assert answer.error_code == ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
 
 
 async def test_a_recreated_topic_has_forgotten_the_producers(client: WireClient, producer: Producer) -> None:

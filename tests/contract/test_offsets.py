@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from aioproducer._wire.error_codes import ErrorCode
 from aioproducer._wire.messages.find_coordinator import FindCoordinatorRequest
 from aioproducer._wire.messages.offset_commit import (
     OffsetCommitRequest,
@@ -16,7 +17,6 @@ from aioproducer._wire.messages.offset_fetch import (
     OffsetFetchRequestTopic,
     OffsetFetchRequestTopics,
 )
-from aioproducer.testing.broker.codes import Code
 from tests.contract.client import WireClient, until
 
 
@@ -106,6 +106,6 @@ async def test_offsets_of_what_is_not_there_are_refused(client: WireClient, name
     """Unknown topics and partitions cannot be committed to."""
     await client.create_topic(name)
     await _ready(client, name)
-    assert await _commit(client, name, f"{name}-none", 1) == Code.UNKNOWN_TOPIC_OR_PARTITION
-    assert await _commit(client, name, name, 1, partition=5) == Code.UNKNOWN_TOPIC_OR_PARTITION
-    assert await _commit(client, name, "", 1, topic_id=b"x" * 16, version=10) == Code.UNKNOWN_TOPIC_ID
+    assert await _commit(client, name, f"{name}-none", 1) == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    assert await _commit(client, name, name, 1, partition=5) == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    assert await _commit(client, name, "", 1, topic_id=b"x" * 16, version=10) == ErrorCode.UNKNOWN_TOPIC_ID

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from aioproducer._wire.error_codes import ErrorCode
 from aioproducer._wire.messages.produce import (
     BatchIndexAndErrorMessage,
     PartitionProduceData,
@@ -11,7 +12,6 @@ from aioproducer._wire.messages.produce import (
     ProduceRequest,
     TopicProduceData,
 )
-from aioproducer.testing.broker.codes import Code
 from aioproducer.testing.broker.logs.records import NewRecord, write_batch
 from tests.contract.batches import NOW, plain, records
 from tests.contract.client import WireClient, produce_request, until
@@ -23,7 +23,7 @@ def _appended(offset: int) -> PartitionProduceResponse:
     return PartitionProduceResponse(0, base_offset=offset, log_start_offset=0)
 
 
-def _refused(code: Code, *, log_start: int = -1, message: str | None = None) -> PartitionProduceResponse:
+def _refused(code: ErrorCode, *, log_start: int = -1, message: str | None = None) -> PartitionProduceResponse:
     return PartitionProduceResponse(
         0, code, base_offset=-1, log_start_offset=log_start, error_message=message
     )
@@ -70,26 +70,26 @@ async def test_an_error_with_acks_0_ends_the_connection(client: WireClient, name
 async def test_acks_2_is_refused(client: WireClient, name: str) -> None:
     """Only -1, 0 and 1 are acks."""
     await client.create_topic(name)
-    assert await client.produce(name, plain(), acks=2) == _refused(Code.INVALID_REQUIRED_ACKS)
+    assert await client.produce(name, plain(), acks=2) == _refused(ErrorCode.INVALID_REQUIRED_ACKS)
 
 
 @pytest.mark.parametrize("partition", [-1, 1, 2**31 - 1])
 async def test_an_unknown_partition_is_refused(client: WireClient, name: str, partition: int) -> None:
     """A partition that the topic does not have is UNKNOWN_TOPIC_OR_PARTITION."""
     await client.create_topic(name)
-    refused = _refused(Code.UNKNOWN_TOPIC_OR_PARTITION)._replace(index=partition)
+    refused = _refused(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)._replace(index=partition)
     assert await client.produce(name, plain(), partition=partition) == refused
 
 
 async def test_an_unknown_topic_is_refused(client: WireClient, name: str) -> None:
     """A topic that is not there is UNKNOWN_TOPIC_OR_PARTITION; producing creates nothing."""
-    assert await client.produce(name, plain()) == _refused(Code.UNKNOWN_TOPIC_OR_PARTITION)
+    assert await client.produce(name, plain()) == _refused(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
 
 
 async def test_an_unknown_topic_id_is_refused(client: WireClient) -> None:
     """An id that is not there is UNKNOWN_TOPIC_ID."""
     assert await client.only_answer(produce_request("", plain(), topic_id=b"x" * 16), 13) == _refused(
-        Code.UNKNOWN_TOPIC_ID
+        ErrorCode.UNKNOWN_TOPIC_ID
     )
 
 
@@ -99,7 +99,7 @@ async def test_each_partition_has_its_own_outcome(client: WireClient, name: str)
     data = [PartitionProduceData(0, plain()), PartitionProduceData(1, b""), PartitionProduceData(2, plain())]
     request = ProduceRequest(None, -1, 10_000, [TopicProduceData(name, bytes(16), data)])
     answers = (await client.ask(request, 12)).responses[0].partition_responses
-    assert {one.index: one.error_code for one in answers} == {0: 0, 1: Code.INVALID_RECORD, 2: 0}
+    assert {one.index: one.error_code for one in answers} == {0: 0, 1: ErrorCode.INVALID_RECORD, 2: 0}
 
 
 async def test_a_wrong_checksum_is_refused(client: WireClient, name: str) -> None:
@@ -107,33 +107,33 @@ async def test_a_wrong_checksum_is_refused(client: WireClient, name: str) -> Non
     await client.create_topic(name)
     batch = bytearray(plain(2))
     batch[-1] ^= 1
-    assert await client.produce(name, bytes(batch)) == _refused(Code.CORRUPT_MESSAGE)
+    assert await client.produce(name, bytes(batch)) == _refused(ErrorCode.CORRUPT_MESSAGE)
 
 
 @pytest.mark.parametrize(
     ("sent", "code", "message"),
     [
-        pytest.param(b"", Code.INVALID_RECORD, None, id="nothing"),
-        pytest.param(b"abc", Code.INVALID_RECORD, None, id="less than a length"),
-        pytest.param(plain()[:-1], Code.INVALID_RECORD, None, id="cut batch"),
-        pytest.param(plain() + plain(), Code.INVALID_RECORD, None, id="two batches"),
-        pytest.param(write_batch(records(1), magic=1), Code.INVALID_RECORD, None, id="magic 1"),
+        pytest.param(b"", ErrorCode.INVALID_RECORD, None, id="nothing"),
+        pytest.param(b"abc", ErrorCode.INVALID_RECORD, None, id="less than a length"),
+        pytest.param(plain()[:-1], ErrorCode.INVALID_RECORD, None, id="cut batch"),
+        pytest.param(plain() + plain(), ErrorCode.INVALID_RECORD, None, id="two batches"),
+        pytest.param(write_batch(records(1), magic=1), ErrorCode.INVALID_RECORD, None, id="magic 1"),
         pytest.param(
             write_batch(records(1), magic=3),
-            Code.CORRUPT_MESSAGE,
+            ErrorCode.CORRUPT_MESSAGE,
             "Invalid magic found in record: 3",
             id="magic 3",
         ),
         pytest.param(
             bytes(50),
-            Code.CORRUPT_MESSAGE,
+            ErrorCode.CORRUPT_MESSAGE,
             "Record size 0 is less than the minimum record overhead (14)",
             id="zeros",
         ),
     ],
 )
 async def test_what_is_not_one_batch_is_refused(
-    client: WireClient, name: str, sent: bytes, code: Code, message: str | None
+    client: WireClient, name: str, sent: bytes, code: ErrorCode, message: str | None
 ) -> None:
     """A partition gets exactly one whole batch of magic 2; this is found before the log is asked."""
     await client.create_topic(name)
@@ -167,7 +167,7 @@ async def test_a_batch_that_contradicts_itself_is_refused(
 ) -> None:
     """The log refuses with INVALID_RECORD what its header or its records cannot be."""
     await client.create_topic(name)
-    assert await client.produce(name, batch) == _refused(Code.INVALID_RECORD, log_start=0)
+    assert await client.produce(name, batch) == _refused(ErrorCode.INVALID_RECORD, log_start=0)
 
 
 @pytest.mark.parametrize("compression", range(5))
@@ -181,11 +181,13 @@ async def test_an_unknown_codec_is_an_unknown_error(client: WireClient, name: st
     """Kafka does not expect codec 5 and says UNKNOWN_SERVER_ERROR."""
     await client.create_topic(name)
     batch = write_batch(records(1), attributes=5)
-    assert await client.produce(name, batch) == _refused(Code.UNKNOWN_SERVER_ERROR, log_start=0)
+    assert await client.produce(name, batch) == _refused(ErrorCode.UNKNOWN_SERVER_ERROR, log_start=0)
 
 
-@pytest.mark.parametrize(("version", "code"), [(6, Code.UNSUPPORTED_COMPRESSION_TYPE), (7, Code.NONE)])
-async def test_zstd_needs_version_7(client: WireClient, name: str, version: int, code: Code) -> None:
+@pytest.mark.parametrize(
+    ("version", "code"), [(6, ErrorCode.UNSUPPORTED_COMPRESSION_TYPE), (7, ErrorCode.NONE)]
+)
+async def test_zstd_needs_version_7(client: WireClient, name: str, version: int, code: ErrorCode) -> None:
     """Consumers of that age cannot read zstd (KIP-110)."""
     await client.create_topic(name)
     batch = write_batch(records(1), compression=4)
@@ -197,7 +199,7 @@ async def test_max_message_bytes_is_the_size_of_the_batch(client: WireClient, na
     batches = [write_batch([NewRecord(bytes(length), timestamp=NOW)]) for length in (100, 101)]
     await client.create_topic(name, max_message_bytes=len(batches[0]))
     assert await client.produce(name, batches[0]) == _appended(0)
-    assert await client.produce(name, batches[1]) == _refused(Code.MESSAGE_TOO_LARGE)
+    assert await client.produce(name, batches[1]) == _refused(ErrorCode.MESSAGE_TOO_LARGE)
 
 
 async def test_a_time_too_far_in_the_future_names_the_record(client: WireClient, name: str) -> None:
@@ -205,7 +207,11 @@ async def test_a_time_too_far_in_the_future_names_the_record(client: WireClient,
     await client.create_topic(name)
     batch = write_batch([NewRecord(b"", timestamp=NOW), NewRecord(b"", timestamp=NOW + 2 * HOUR)])
     answer = await client.produce(name, batch)
-    assert (answer.error_code, answer.base_offset, answer.log_start_offset) == (Code.INVALID_TIMESTAMP, -1, 0)
+    assert (answer.error_code, answer.base_offset, answer.log_start_offset) == (
+        ErrorCode.INVALID_TIMESTAMP,
+        -1,
+        0,
+    )
     assert answer.error_message == "One or more records have been rejected due to invalid timestamp"
     [error] = answer.record_errors
     assert error.batch_index == 1
@@ -226,7 +232,7 @@ async def test_a_compacted_topic_names_the_records_without_key(client: WireClien
     keyed, bare = NewRecord(b"v", b"k", NOW), NewRecord(b"v", None, NOW)
     answer = await client.produce(name, write_batch([bare, keyed, bare, bare, bare]))
     text = f"Compacted topic cannot accept message without key in topic partition {name}-0"
-    assert answer == _refused(Code.INVALID_RECORD, log_start=0)._replace(
+    assert answer == _refused(ErrorCode.INVALID_RECORD, log_start=0)._replace(
         record_errors=tuple(BatchIndexAndErrorMessage(index, text) for index in (0, 2, 3, 4)),
         error_message="One or more records have been rejected due to 4 record errors in total, and only showing "
         "the first three errors at most: ["
@@ -249,8 +255,8 @@ async def test_a_deleted_topic_is_unknown_by_name_and_by_id(client: WireClient, 
     topic = await client.create_topic(name)
     await client.delete_topic(name)
     assert (await until(lambda: client.produce(name, plain()), lambda one: one.error_code != 0)) == _refused(
-        Code.UNKNOWN_TOPIC_OR_PARTITION
+        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     )
     assert await client.only_answer(produce_request("", plain(), topic_id=topic.topic_id), 13) == _refused(
-        Code.UNKNOWN_TOPIC_ID
+        ErrorCode.UNKNOWN_TOPIC_ID
     )

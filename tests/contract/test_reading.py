@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from aioproducer._wire.error_codes import ErrorCode
 from aioproducer._wire.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic
 from aioproducer._wire.messages.list_offsets import (
     ListOffsetsPartition,
@@ -14,7 +15,6 @@ from aioproducer._wire.messages.list_offsets import (
     ListOffsetsRequest,
     ListOffsetsTopic,
 )
-from aioproducer.testing.broker.codes import Code
 from aioproducer.testing.broker.logs.batches import read_header
 from aioproducer.testing.broker.logs.records import split_batches, write_batch
 from tests.contract.batches import NOW, plain, records, sequenced
@@ -72,10 +72,10 @@ async def test_the_newest_record_is_found(client: WireClient, name: str) -> None
 async def test_places_that_cannot_be_listed(client: WireClient, name: str) -> None:
     """Unknown partitions, special times that do not exist, and wrong leader epochs have their errors."""
     await client.create_topic(name)
-    assert await _offset(client, name, LATEST, partition=5) == (Code.UNKNOWN_TOPIC_OR_PARTITION, -1, -1)
-    assert await _offset(client, f"{name}-none", LATEST) == (Code.UNKNOWN_TOPIC_OR_PARTITION, -1, -1)
-    assert await _offset(client, name, -7) == (Code.UNSUPPORTED_VERSION, -1, -1)
-    assert await _offset(client, name, LATEST, epoch=9) == (Code.UNKNOWN_LEADER_EPOCH, -1, -1)
+    assert await _offset(client, name, LATEST, partition=5) == (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, -1, -1)
+    assert await _offset(client, f"{name}-none", LATEST) == (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, -1, -1)
+    assert await _offset(client, name, -7) == (ErrorCode.UNSUPPORTED_VERSION, -1, -1)
+    assert await _offset(client, name, LATEST, epoch=9) == (ErrorCode.UNKNOWN_LEADER_EPOCH, -1, -1)
 
 
 async def test_fetched_bytes_are_those_that_were_produced(client: WireClient, name: str) -> None:
@@ -165,11 +165,11 @@ async def _error(client: WireClient, request: FetchRequest) -> int:
 async def test_what_cannot_be_fetched(client: WireClient, name: str) -> None:
     """Offsets outside the log, unknown topics, wrong leader epochs and unknown sessions have their errors."""
     topic_id = (await client.create_topic(name)).topic_id
-    assert await _error(client, _fetch(topic_id, 1)) == Code.OFFSET_OUT_OF_RANGE
-    assert await _error(client, _fetch(topic_id, -5)) == Code.OFFSET_OUT_OF_RANGE
-    assert await _error(client, _fetch(b"x" * 16, 0)) == Code.UNKNOWN_TOPIC_ID
-    assert await _error(client, _fetch(topic_id, 0, epoch=9)) == Code.UNKNOWN_LEADER_EPOCH
+    assert await _error(client, _fetch(topic_id, 1)) == ErrorCode.OFFSET_OUT_OF_RANGE
+    assert await _error(client, _fetch(topic_id, -5)) == ErrorCode.OFFSET_OUT_OF_RANGE
+    assert await _error(client, _fetch(b"x" * 16, 0)) == ErrorCode.UNKNOWN_TOPIC_ID
+    assert await _error(client, _fetch(topic_id, 0, epoch=9)) == ErrorCode.UNKNOWN_LEADER_EPOCH
     assert (
         await _error(client, _fetch(topic_id, 0, session_id=77, session_epoch=3))
-        == Code.FETCH_SESSION_ID_NOT_FOUND
+        == ErrorCode.FETCH_SESSION_ID_NOT_FOUND
     )

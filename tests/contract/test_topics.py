@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from aioproducer._wire.error_codes import ErrorCode
 from aioproducer._wire.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic
 from aioproducer._wire.messages.create_topics import (
     CreatableReplicaAssignment,
@@ -16,7 +17,6 @@ from aioproducer._wire.messages.create_topics import (
 from aioproducer._wire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
 from aioproducer._wire.messages.describe_cluster import DescribeClusterRequest
 from aioproducer._wire.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
-from aioproducer.testing.broker.codes import Code
 from tests.contract.client import WireClient, until
 
 TOPIC = 2
@@ -55,31 +55,31 @@ async def test_replicas_can_be_assigned_by_hand(client: WireClient, name: str) -
 @pytest.mark.parametrize(
     ("topic", "code"),
     [
-        (CreatableTopic("a b", 1, 1), Code.INVALID_TOPIC_EXCEPTION),
-        (CreatableTopic("refused", 0, 1), Code.INVALID_PARTITIONS),
-        (CreatableTopic("refused", -2, 1), Code.INVALID_PARTITIONS),
-        (CreatableTopic("refused", 1, 5), Code.INVALID_REPLICATION_FACTOR),
-        (CreatableTopic("refused", 1, 0), Code.INVALID_REPLICATION_FACTOR),
-        (CreatableTopic("refused", 1, 1, [CreatableReplicaAssignment(0, [1])]), Code.INVALID_REQUEST),
+        (CreatableTopic("a b", 1, 1), ErrorCode.INVALID_TOPIC_EXCEPTION),
+        (CreatableTopic("refused", 0, 1), ErrorCode.INVALID_PARTITIONS),
+        (CreatableTopic("refused", -2, 1), ErrorCode.INVALID_PARTITIONS),
+        (CreatableTopic("refused", 1, 5), ErrorCode.INVALID_REPLICATION_FACTOR),
+        (CreatableTopic("refused", 1, 0), ErrorCode.INVALID_REPLICATION_FACTOR),
+        (CreatableTopic("refused", 1, 1, [CreatableReplicaAssignment(0, [1])]), ErrorCode.INVALID_REQUEST),
         (
             CreatableTopic("refused", -1, -1, [CreatableReplicaAssignment(0, [7])]),
-            Code.INVALID_REPLICA_ASSIGNMENT,
+            ErrorCode.INVALID_REPLICA_ASSIGNMENT,
         ),
         (
             CreatableTopic("refused", -1, -1, [CreatableReplicaAssignment(1, [1])]),
-            Code.INVALID_REPLICA_ASSIGNMENT,
+            ErrorCode.INVALID_REPLICA_ASSIGNMENT,
         ),
         (
             CreatableTopic("refused", -1, -1, [CreatableReplicaAssignment(0, [1, 1])]),
-            Code.INVALID_REPLICA_ASSIGNMENT,
+            ErrorCode.INVALID_REPLICA_ASSIGNMENT,
         ),
-        (_configured("refused", "no.such.setting", "1"), Code.INVALID_CONFIG),
-        (_configured("refused", "max.message.bytes", "many"), Code.INVALID_CONFIG),
-        (_configured("refused", "max.message.bytes", None), Code.INVALID_CONFIG),
-        (_configured("refused", "message.timestamp.type", "Sundial"), Code.INVALID_CONFIG),
+        (_configured("refused", "no.such.setting", "1"), ErrorCode.INVALID_CONFIG),
+        (_configured("refused", "max.message.bytes", "many"), ErrorCode.INVALID_CONFIG),
+        (_configured("refused", "max.message.bytes", None), ErrorCode.INVALID_CONFIG),
+        (_configured("refused", "message.timestamp.type", "Sundial"), ErrorCode.INVALID_CONFIG),
     ],
 )
-async def test_topics_that_cannot_be(client: WireClient, topic: CreatableTopic, code: Code) -> None:
+async def test_topics_that_cannot_be(client: WireClient, topic: CreatableTopic, code: ErrorCode) -> None:
     """What is wrong with a new topic is told by its error code, and nothing is made."""
     refused = await _create(client, topic)
     assert (refused.name, refused.error_code, refused.topic_id) == (topic.name, code, bytes(16))
@@ -92,7 +92,7 @@ async def test_a_name_that_is_taken(client: WireClient, name: str) -> None:
     await client.create_topic(name)
     refused = await _create(client, CreatableTopic(name, 1, 1))
     assert (refused.error_code, refused.error_message) == (
-        Code.TOPIC_ALREADY_EXISTS,
+        ErrorCode.TOPIC_ALREADY_EXISTS,
         f"Topic '{name}' already exists.",
     )
 
@@ -102,7 +102,7 @@ async def test_names_that_differ_in_dots_and_underscores_collide(client: WireCli
     await client.create_topic(f"{name}.a_b")
     refused = await _create(client, CreatableTopic(f"{name}_a.b", 1, 1))
     assert (refused.error_code, refused.error_message) == (
-        Code.INVALID_TOPIC_EXCEPTION,
+        ErrorCode.INVALID_TOPIC_EXCEPTION,
         f"Topic '{name}_a.b' collides with existing topic: {name}.a_b",
     )
 
@@ -112,7 +112,7 @@ async def test_a_name_given_twice(client: WireClient, name: str) -> None:
     request = CreateTopicsRequest([CreatableTopic(name, 1, 1), CreatableTopic(name, 2, 1)])
     answers = (await client.ask(request, 7)).topics
     assert [(one.error_code, one.error_message) for one in answers] == [
-        (Code.INVALID_REQUEST, "Duplicate topic name.")
+        (ErrorCode.INVALID_REQUEST, "Duplicate topic name.")
     ]
 
 
@@ -120,7 +120,7 @@ async def test_validate_only_makes_nothing(client: WireClient, name: str) -> Non
     """A dry run says what would be made."""
     made = await _create(client, CreatableTopic(name, 2, 1), validate_only=True)
     assert (made.error_code, made.num_partitions) == (0, 2)
-    assert (await client.describe(name)).error_code == Code.UNKNOWN_TOPIC_OR_PARTITION
+    assert (await client.describe(name)).error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
 
 async def _grow(client: WireClient, topic: str, count: int, *, version: int = 3, dry: bool = False) -> int:
@@ -141,9 +141,9 @@ async def test_partitions_can_be_added(client: WireClient, name: str, version: i
 async def test_partitions_are_never_taken_away(client: WireClient, name: str) -> None:
     """The same count, a lower one and an unknown topic are refused; a dry run changes nothing."""
     await client.create_topic(name, 2)
-    assert await _grow(client, name, 2) == Code.INVALID_PARTITIONS
-    assert await _grow(client, name, 1) == Code.INVALID_PARTITIONS
-    assert await _grow(client, f"{name}-none", 3) == Code.UNKNOWN_TOPIC_OR_PARTITION
+    assert await _grow(client, name, 2) == ErrorCode.INVALID_PARTITIONS
+    assert await _grow(client, name, 1) == ErrorCode.INVALID_PARTITIONS
+    assert await _grow(client, f"{name}-none", 3) == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     assert await _grow(client, name, 5, dry=True) == 0
     assert len((await client.describe(name)).partitions) == 2
 
@@ -160,7 +160,7 @@ async def test_every_version_deletes(client: WireClient, name: str, version: int
     answers = [(await client.ask(request, version)).responses[0] for _ in range(2)]
     assert [(one.name, one.error_code) for one in answers] == [
         (name, 0),
-        (name, Code.UNKNOWN_TOPIC_OR_PARTITION),
+        (name, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
     ]
 
 
@@ -171,7 +171,7 @@ async def test_a_topic_can_be_deleted_by_id(client: WireClient, name: str) -> No
     answers = (await client.ask(DeleteTopicsRequest(states, timeout_ms=10_000), 6)).responses
     assert {(one.name, one.topic_id, one.error_code) for one in answers} == {
         (name, topic.topic_id, 0),
-        (None, b"x" * 16, Code.UNKNOWN_TOPIC_ID),
+        (None, b"x" * 16, ErrorCode.UNKNOWN_TOPIC_ID),
     }
 
 
@@ -181,7 +181,7 @@ async def test_a_topic_named_twice_is_not_deleted(client: WireClient, name: str)
     request = DeleteTopicsRequest([DeleteTopicState(name), DeleteTopicState(name)], timeout_ms=10_000)
     answers = (await client.ask(request, 6)).responses
     assert [(one.error_code, one.error_message) for one in answers] == [
-        (Code.INVALID_REQUEST, "Duplicate topic name.")
+        (ErrorCode.INVALID_REQUEST, "Duplicate topic name.")
     ]
     assert (await client.describe(name)).error_code == 0
 
@@ -210,7 +210,7 @@ async def test_settings_can_be_read(client: WireClient, name: str, version: int)
 async def test_settings_of_a_topic_that_is_not_there(client: WireClient, name: str) -> None:
     """They are UNKNOWN_TOPIC_OR_PARTITION."""
     request = DescribeConfigsRequest([DescribeConfigsResource(TOPIC, name, None)])
-    assert (await client.ask(request, 4)).results[0].error_code == Code.UNKNOWN_TOPIC_OR_PARTITION
+    assert (await client.ask(request, 4)).results[0].error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
 
 @pytest.mark.parametrize("version", range(3))

@@ -165,7 +165,7 @@ def test_a_failed_record_that_nobody_looked_at_is_noted() -> None:
     """Dropped handles of failed records are counted, once per batch and look."""
     unseen: list[Any] = []
     batch = batch_of(HandLoop(), b"a", b"b", unseen=unseen)
-    batch.fail(LATE, 2)
+    batch.fail(LATE)
     assert unseen == [batch]
     assert batch.take_unseen() == 2
     assert batch.take_unseen() == 0

@@ -192,7 +192,7 @@ def test_what_ended_is_not_overdue_again() -> None:
     batch = open_batch(delivery_timeout=10.0)
     for now in (1.0, 2.0):
         batch.append(None, b"v", None, NOW, now=now)
-    batch.fail_some([0], DeliveryError("late"), 2)
+    batch.fail_some([0], DeliveryError("late"))
     assert batch.overdue(20.0) == batch.pending_indexes() == [1]
     assert batch.next_deadline() == 12.0
 
@@ -204,8 +204,8 @@ def test_some_records_end_before_the_rest() -> None:
     """Their outcome stays when the batch is acknowledged."""
     error = DeliveryError("withdrawn")
     batch = batch_of(b"a", b"b", b"c")
-    assert batch.fail_some([1], error, 2) == 1
-    assert batch.fail_some([1], DeliveryError("again"), 3) == 0
+    assert batch.fail_some([1], error) == 1
+    assert batch.fail_some([1], DeliveryError("again")) == 0
     assert batch.acknowledge(7) == 2
     assert [batch.fate(index) for index in range(3)] == [(1, None), (2, error), (1, None)]
 
@@ -215,7 +215,7 @@ def test_a_batch_is_settled_once() -> None:
     batch = batch_of(b"v")
     batch.acknowledge(0)
     with pytest.raises(ValueError, match="settled already"):
-        batch.fail(DeliveryError("late"), 3)
+        batch.fail(DeliveryError("late"))
 
 
 def test_the_repr_tells_state() -> None:

@@ -15,7 +15,7 @@ from aioproducer import Outcome
 from aioproducer._core import APPENDED
 from aioproducer._state.batching.accumulator import Limits
 from aioproducer._state.batching.batches import QueuedBatch
-from aioproducer._state.batching.sequences import OUT_OF_ORDER_SEQUENCE
+from aioproducer._wire.error_codes import ErrorCode
 from aioproducer.errors import StateError
 from tests.exhaustive.model import (
     CUT,
@@ -381,7 +381,7 @@ class World:
     def answer(self, node: int) -> None:
         """The answer to the oldest request of the connection."""
         for part in self.connections[node].popleft().parts:
-            refused = part.code == OUT_OF_ORDER_SEQUENCE
+            refused = part.code == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
             self.refused_number_at[part.batch.partition] = node if refused else None
             self.m.answer(part.batch, part.code, part.offset)
 

@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 import attrs
 
-from aioproducer._state.batching.sequences import OUT_OF_ORDER_SEQUENCE
+from aioproducer._wire.error_codes import ErrorCode
 from tests.state.machines import read_batch
 
 MODULUS = 1 << 31
@@ -71,7 +71,7 @@ class Ledger:
         return attempt
 
     def answered(self, attempt: Attempt, code: int, offset: int) -> None:
-        self.refused_number = code == OUT_OF_ORDER_SEQUENCE
+        self.refused_number = code == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
         if code == 0:
             attempt.state = State.WRITTEN
         elif code in PROVEN or (code == NOT_LEADER and offset < 0):

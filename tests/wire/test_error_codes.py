@@ -7,11 +7,11 @@ from aioproducer._wire.error_codes import ERRORS, describe
 
 def test_known_codes() -> None:
     """A known code has Kafka's name, text and meaning."""
-    code, name, message, retriable, refreshes_metadata = ERRORS[6]
-    assert (code, name) == (6, "NOT_LEADER_OR_FOLLOWER")
-    assert "is not the current leader" in message
-    assert retriable
-    assert refreshes_metadata
+    known = ERRORS[6]
+    assert (known, known.name) == (6, "NOT_LEADER_OR_FOLLOWER")
+    assert "is not the current leader" in known.message
+    assert known.retriable
+    assert known.refreshes_metadata
     assert (ERRORS[7].retriable, ERRORS[7].refreshes_metadata) == (True, False)
     assert (ERRORS[10].retriable, ERRORS[10].refreshes_metadata) == (False, False)
 
@@ -19,7 +19,7 @@ def test_known_codes() -> None:
 def test_every_code_has_its_own_row() -> None:
     """The table is keyed by code and complete from -1 on."""
     assert list(ERRORS) == list(range(-1, max(ERRORS) + 1))
-    assert all(code == row.code for code, row in ERRORS.items())
+    assert all(code == row for code, row in ERRORS.items())
 
 
 def test_any_number_has_a_name() -> None:

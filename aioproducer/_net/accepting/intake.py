@@ -357,7 +357,7 @@ class Intake:
 
         def failed(error: DeliveryError) -> None:
             leave()
-            placeholder_batch.fail(error, 2)
+            placeholder_batch.fail(error)
             failure = self.engine.tally.failed(topic, 1, error, self.loop.time())
             assert failure is not None  # noqa: S101  # of one record
             for flush in not_placed(waiting, failure):

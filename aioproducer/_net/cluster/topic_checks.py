@@ -11,10 +11,10 @@ import anyio
 from aioproducer._state.admission.checking import checked_topic
 from aioproducer._state.admission.topic_errors import (
     REFUSALS,
-    UNKNOWN_TOPIC_OR_PARTITION,
     refusal_of,
     said_of_topic,
 )
+from aioproducer._wire.error_codes import ErrorCode
 from aioproducer._wire.messages.metadata import (
     MetadataRequest,
     MetadataRequestTopic,
@@ -72,7 +72,7 @@ async def check_all(session: Session, names: Iterable[str], timeout: float) -> d
 
 def _not_there(names: list[str], waited: float) -> MetadataTimeoutError:
     others = f", nor are {len(names) - 1} more" if len(names) > 1 else ""
-    cause = said_of_topic(UNKNOWN_TOPIC_OR_PARTITION)
+    cause = said_of_topic(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
     return MetadataTimeoutError(f"the topic is not there{others}", topic=names[0], waited=waited, cause=cause)
 
 

@@ -9,17 +9,14 @@ import anyio
 from aioproducer._net.transactions.transaction_requests import require_identity
 from aioproducer._state.backoff import Backoff
 from aioproducer._state.delivery.verdicts import IdentityKind, identity_verdict
+from aioproducer._wire.apis import INIT_PRODUCER_ID
+from aioproducer._wire.error_codes import ErrorCode
 from aioproducer._wire.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 from aioproducer.errors import AuthorizationError, BrokerError, KafkaError, ProtocolError
 
 if TYPE_CHECKING:
     from aioproducer._net.connecting.connection import Connection
     from aioproducer._net.runtime.engine import Engine
-
-
-INIT_PRODUCER_ID = 22
-NETWORK_EXCEPTION = 13
-CLUSTER_AUTHORIZATION_FAILED = 31
 
 
 class IdentitySource:
@@ -81,7 +78,7 @@ class IdentitySource:
         # Whoever answered with nonsense may be no broker at all: others are asked, and it is asked again.
         self.engine.last_error = error
         self.engine.log.debug("no producer id: %s", error)
-        return NETWORK_EXCEPTION
+        return ErrorCode.NETWORK_EXCEPTION
 
     def _nobody_can(self) -> bool:
         """Whether no broker can give a producer id, as far as they are known; a single one may just be older."""
@@ -102,7 +99,7 @@ class IdentitySource:
     def _consider(self, code: int) -> None:
         if identity_verdict(code).kind is IdentityKind.FATAL:
             raise refused(code)
-        if code != NETWORK_EXCEPTION:
+        if code != ErrorCode.NETWORK_EXCEPTION:
             self.engine.last_error = refused(code)
             self.engine.log.debug("no producer id yet: %s", self.engine.last_error)
 
@@ -110,7 +107,7 @@ class IdentitySource:
 def refused(code: int) -> KafkaError:
     """The error that an answer without a producer id stands for."""
     decided = identity_verdict(code)
-    if code == CLUSTER_AUTHORIZATION_FAILED:
+    if code == ErrorCode.CLUSTER_AUTHORIZATION_FAILED:
         return AuthorizationError(decided.advice)
     return BrokerError(
         decided.advice, code=code, name=decided.name, retriable=decided.kind is not IdentityKind.FATAL

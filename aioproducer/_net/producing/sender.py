@@ -14,7 +14,9 @@ from aioproducer._net.producing.exchange import ProduceExchange
 from aioproducer._net.timers.wakeup import Wakeup
 from aioproducer._state.connecting.endpoint import BrokerEndpoint
 from aioproducer._state.delivery.settlement import PartitionAnswer
-from aioproducer._state.transactions.versions import PRODUCE, version_for
+from aioproducer._state.transactions.versions import version_for
+from aioproducer._wire.apis import PRODUCE
+from aioproducer._wire.error_codes import ErrorCode
 from aioproducer._wire.frames import FRAME_LIMIT
 from aioproducer._wire.produce import TOPIC_IDS_FROM, ZSTD_FROM, ProduceHead, TopicBatches, write_produce
 from aioproducer.errors import BrokerUnavailableError, KafkaError, ProtocolError
@@ -29,7 +31,6 @@ if TYPE_CHECKING:
 
 
 BEFORE_TOPIC_IDS = TOPIC_IDS_FROM - 1
-UNSUPPORTED_COMPRESSION_TYPE = 76
 NO_ID = bytes(16)
 LEAST_ANSWER_LIMIT = 256 * 1024
 
@@ -266,7 +267,7 @@ class Sender:
         # KIP-110: asked in an older version, a broker answers with an error that proves nothing.
         now = self.loop.time()
         for batch in batches:
-            answer = PartitionAnswer(UNSUPPORTED_COMPRESSION_TYPE, broker=link.connection.broker)
+            answer = PartitionAnswer(ErrorCode.UNSUPPORTED_COMPRESSION_TYPE, broker=link.connection.broker)
             self.engine.settlement.answered(batch, answer, now)
         link.permits.release()
 

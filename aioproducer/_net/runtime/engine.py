@@ -38,7 +38,7 @@ from aioproducer._state.backoff import Backoff
 from aioproducer._state.batching.accumulator import Accumulator, Limits
 from aioproducer._state.batching.flushing import cover_call, uncover
 from aioproducer._state.cluster.metadata import MetadataView, Node
-from aioproducer._state.delivery.settlement import NUMBER, Settlement
+from aioproducer._state.delivery.settlement import Settlement
 from aioproducer._state.delivery.tally import Tally
 from aioproducer._state.identity.choice import sequences_of
 from aioproducer._state.identity.coordinated import CoordinatedIdentity
@@ -70,9 +70,6 @@ if TYPE_CHECKING:
     from aioproducer._state.batching.queues import NodeQueue
     from aioproducer._state.batching.slowness import Stall
     from aioproducer.config import ProducerConfig
-
-
-UNKNOWN = NUMBER[Outcome.UNKNOWN]
 
 
 class Engine:
@@ -315,9 +312,7 @@ class Engine:
             self.log.exception("the records that are left could not be settled in order")
             for batch in self.accumulator.live:
                 if not batch.settled:
-                    batch.fail(
-                        DeliveryError(text, topic=batch.topic, outcome=Outcome.UNKNOWN, cause=bug), UNKNOWN
-                    )
+                    batch.fail(DeliveryError(text, topic=batch.topic, outcome=Outcome.UNKNOWN, cause=bug))
         for flush in list(self.flushes):
             self._flushed(flush)
 

@@ -14,7 +14,8 @@ from aioproducer._net.log import log_of
 from aioproducer._state.backoff import Backoff
 from aioproducer._state.connecting.endpoint import BrokerEndpoint
 from aioproducer._state.transactions.coordinator_verdicts import Answer, Request, advice, judge, may_be_done
-from aioproducer._wire.error_codes import describe
+from aioproducer._wire.apis import FIND_COORDINATOR
+from aioproducer._wire.error_codes import ErrorCode, describe
 from aioproducer._wire.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
 from aioproducer.errors import (
     AuthorizationError,
@@ -33,10 +34,15 @@ if TYPE_CHECKING:
     from aioproducer._net.cluster.session import Session
     from aioproducer._net.connecting.connection import Connection
 
-FIND_COORDINATOR = 10
 KEYS_IN_A_LIST_FROM = 4
-INVALID_TXN_STATE = 48
-NOT_ALLOWED = frozenset({29, 30, 31, 53})
+NOT_ALLOWED = frozenset(
+    {
+        ErrorCode.TOPIC_AUTHORIZATION_FAILED,
+        ErrorCode.GROUP_AUTHORIZATION_FAILED,
+        ErrorCode.CLUSTER_AUTHORIZATION_FAILED,
+        ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
+    }
+)
 # The transaction before is being ended: that takes a few milliseconds, and nobody tells when it is over. Doubled each time,
 # short waits hardly cost requests: measured, 0.4 more for a transaction of level 1, whether the first is 1 ms or 20 ms.
 BUSY = Backoff(0.001, 1.0)
@@ -207,7 +213,7 @@ def outcome_of(reply: Reply) -> Outcome:
 
 def fatal_error(reply: Reply) -> KafkaError:
     """What an answer means after which nothing can go on."""
-    if reply.answer is Answer.SUPERSEDED and reply.code != INVALID_TXN_STATE:
+    if reply.answer is Answer.SUPERSEDED and reply.code != ErrorCode.INVALID_TXN_STATE:
         return ProducerFencedError(outcome=outcome_of(reply), cause=error_of(reply))
     text = f"{reply.request.value} for {printable(reply.name)!r} was refused"
     if reply.answer is Answer.REFUSED or reply.code in NOT_ALLOWED:

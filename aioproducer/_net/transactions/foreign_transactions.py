@@ -16,6 +16,7 @@ from aioproducer._state.connecting.endpoint import BrokerEndpoint
 from aioproducer._state.identity.standing import ABORTED, ENDED, Standing
 from aioproducer._state.transactions.coordinator_verdicts import Answer, Request, judge
 from aioproducer._state.transactions.requests import pattern_of
+from aioproducer._wire.apis import LIST_TRANSACTIONS
 from aioproducer._wire.messages.list_transactions import ListTransactionsRequest, ListTransactionsResponse
 from aioproducer._wire.messages.metadata import MetadataRequest, MetadataResponse
 from aioproducer.config import checked_prefix, checked_transactional_ids
@@ -37,7 +38,6 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 # Whoever is asked to fence many asks this many coordinators at once.
 AT_ONCE = 20
-LIST_TRANSACTIONS = 66
 PATTERNS_FROM = 2
 # Before that version a broker tells of all that it coordinates, in one answer, without a limit of its own. Two million ids are
 # about as long; the answer is read in place and kept as long as it is read.

@@ -23,6 +23,7 @@ from aioproducer._state.identity.standing import (
     next_move,
 )
 from aioproducer._state.transactions.coordinator_verdicts import Answer, Request
+from aioproducer._wire.error_codes import ErrorCode
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -31,9 +32,6 @@ if TYPE_CHECKING:
     from aioproducer._net.transactions.coordinator import Reply
     from aioproducer._net.transactions.transactions import Transactions
 
-INVALID_TXN_STATE = 48
-CONCURRENT_TRANSACTIONS = 51
-PRODUCER_FENCED = 90
 LEVEL_OF_EPOCHS = 2
 
 
@@ -70,7 +68,7 @@ class Renewal:
         async def attempt(connection: Connection) -> int:
             nonlocal known
             code = await self._transactions.ask_to_end(connection, known, committed=False)
-            if code != INVALID_TXN_STATE or known != identity or not self._was_open:
+            if code != ErrorCode.INVALID_TXN_STATE or known != identity or not self._was_open:
                 return code
             # A commit that got no answer came first: it ended the transaction under the epoch that its answer had.
             looked, standing = await look(connection, self._transactions.coordinator)
@@ -80,7 +78,7 @@ class Renewal:
                 return code
             if standing.state not in PREPARING:
                 known = following(identity)
-            return CONCURRENT_TRANSACTIONS
+            return ErrorCode.CONCURRENT_TRANSACTIONS
 
         return await self._settle(Request.ABORT, attempt)
 
@@ -95,9 +93,9 @@ class Renewal:
                 return code
             move = Move.ASK if code else next_move(standing, known, was_open=self._was_open)
             if move is Move.GIVE_WAY:
-                return PRODUCER_FENCED
+                return ErrorCode.PRODUCER_FENCED
             if move is Move.WAIT:
-                return CONCURRENT_TRANSACTIONS
+                return ErrorCode.CONCURRENT_TRANSACTIONS
             if move is Move.ASK_AS_FOLLOWING:
                 known = following(known)
             elif not code and standing.state == ONGOING:

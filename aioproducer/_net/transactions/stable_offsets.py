@@ -10,6 +10,7 @@ from aioproducer._callers.consumed import group_of, partitions_of
 from aioproducer._net.transactions.coordinator import Coordinator, Key, fatal_error
 from aioproducer._state.transactions.committed_offsets import committed_by, to_fetch_offsets
 from aioproducer._state.transactions.coordinator_verdicts import Answer, Request
+from aioproducer._wire.apis import OFFSET_FETCH
 from aioproducer._wire.messages.offset_fetch import OffsetFetchResponse
 from aioproducer.errors import KafkaError, ProtocolError, TransactionTimeoutError
 from aioproducer.records import OffsetAndMetadata, TopicPartition
@@ -18,7 +19,6 @@ if TYPE_CHECKING:
     from aioproducer._net.cluster.session import Session
     from aioproducer._net.connecting.connection import Connection
 
-OFFSET_FETCH = 9
 STABLE_FROM = 7
 BEFORE_TOPIC_IDS = 9
 

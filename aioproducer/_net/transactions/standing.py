@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 from aioproducer._net.transactions.coordinator import leaves_out
 from aioproducer._state.identity.standing import Standing
 from aioproducer._state.transactions.coordinator_verdicts import Answer, Request, judge
+from aioproducer._wire.apis import DESCRIBE_TRANSACTIONS
+from aioproducer._wire.error_codes import ErrorCode
 from aioproducer._wire.messages.describe_transactions import (
     DescribeTransactionsRequest,
     DescribeTransactionsResponse,
@@ -15,9 +17,6 @@ from aioproducer._wire.messages.describe_transactions import (
 if TYPE_CHECKING:
     from aioproducer._net.connecting.connection import Connection
     from aioproducer._net.transactions.coordinator import Coordinator
-
-DESCRIBE_TRANSACTIONS = 65
-UNSUPPORTED_VERSION = 35
 
 
 async def standing_of(coordinator: Coordinator) -> Standing | None:
@@ -36,7 +35,7 @@ async def standing_of(coordinator: Coordinator) -> Standing | None:
 async def look(connection: Connection, coordinator: Coordinator) -> tuple[int, Standing]:
     """Ask once: a code, and what it stands for if that is 0."""
     if DESCRIBE_TRANSACTIONS not in connection.versions.chosen:
-        return UNSUPPORTED_VERSION, Standing(-1, -1, "")
+        return ErrorCode.UNSUPPORTED_VERSION, Standing(-1, -1, "")
     question = DescribeTransactionsRequest([coordinator.name])
     answer = await connection.request(question, DescribeTransactionsResponse, timeout=coordinator.timeout)
     state = next((one for one in answer.transaction_states if one.transactional_id == coordinator.name), None)

@@ -18,13 +18,13 @@ from aioproducer._state.transactions.requests import (
     to_commit_offsets,
     worst_of_partitions,
 )
-from aioproducer._state.transactions.versions import (
+from aioproducer._state.transactions.versions import version_for
+from aioproducer._wire.apis import (
     ADD_OFFSETS,
     ADD_PARTITIONS,
     COMMIT_OFFSETS,
     END_TXN,
     INIT_PRODUCER_ID,
-    version_for,
 )
 from aioproducer._wire.messages.add_offsets_to_txn import AddOffsetsToTxnRequest, AddOffsetsToTxnResponse
 from aioproducer._wire.messages.add_partitions_to_txn import AddPartitionsToTxnResponse

@@ -25,11 +25,12 @@ from aioproducer._net.transactions.renewal import Renewal
 from aioproducer._net.transactions.standing import look, standing_of, tells_later
 from aioproducer._net.transactions.transaction_requests import TransactionRequests
 from aioproducer._state.identity.standing import ABORTED, Identity
-from aioproducer._state.transactions.coordinator_verdicts import Answer, Request
+from aioproducer._state.transactions.coordinator_verdicts import FENCING, Answer, Request
 from aioproducer._state.transactions.marker_delay import MarkerDelay
 from aioproducer._state.transactions.parts import TransactionParts
 from aioproducer._state.transactions.table import Event, State, TransactionTable
 from aioproducer._state.transactions.versions import level_of
+from aioproducer._wire.error_codes import ErrorCode
 from aioproducer.config import checked_transactional_id
 from aioproducer.errors import (
     BrokerError,
@@ -65,17 +66,21 @@ WITH_RECORDS = frozenset(
 )
 FAILED_ELSEWHERE = "the record was not sent, as another part of its transaction failed"
 # A broker that says this of a batch may have ended the transaction, or given its id to another producer.
-INVALID_TXN_STATE = 48
-SUSPICIOUS = frozenset({47, INVALID_TXN_STATE, 90})
+SUSPICIOUS = FENCING | {ErrorCode.INVALID_TXN_STATE}
 # ... and these say that this producer may not write under its id any more.
-FINAL = frozenset({31, 35, 53})
+FINAL = frozenset(
+    {
+        ErrorCode.CLUSTER_AUTHORIZATION_FAILED,
+        ErrorCode.UNSUPPORTED_VERSION,
+        ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
+    }
+)
 # EndTxn is answered so to whoever has not the identity that the coordinator has now.
-REFUSES_TO_END = frozenset({47, 49, 90})
-CONCURRENT_TRANSACTIONS = 51
+REFUSES_TO_END = FENCING | {ErrorCode.INVALID_PRODUCER_ID_MAPPING}
 # Seconds between the questions for the end of a transaction that `close()` asks while they are answered without a meaning.
 PAUSES_AT_CLOSING = (0.1, 0.2, 0.4, 0.8)
 # The coordinator knows nothing of the producer: INVALID_PRODUCER_ID_MAPPING, UNKNOWN_PRODUCER_ID.
-FORGOTTEN = frozenset({49, 59})
+FORGOTTEN = frozenset({ErrorCode.INVALID_PRODUCER_ID_MAPPING, ErrorCode.UNKNOWN_PRODUCER_ID})
 
 
 class Transactions:
@@ -165,7 +170,7 @@ class Transactions:
         return self.explanation if self._is_suspicious(code) else None
 
     def _is_suspicious(self, code: int) -> bool:
-        return code in SUSPICIOUS and (code != INVALID_TXN_STATE or self.was_opened())
+        return code in SUSPICIOUS and (code != ErrorCode.INVALID_TXN_STATE or self.was_opened())
 
     def _failed(self, error: KafkaError) -> None:
         if not self.table.failed(error):
@@ -625,7 +630,7 @@ class Transactions:
         looked, standing = await look(connection, self.coordinator)
         # A coordinator that has moved, or is loading, cannot tell: that says nothing against this identity.
         passes = tells_later(looked) if looked else standing.passes(code, identity)
-        return CONCURRENT_TRANSACTIONS if passes else code
+        return ErrorCode.CONCURRENT_TRANSACTIONS if passes else code
 
     def _end_behind_the_commit(self, error: KafkaError) -> None:
         """This producer may not go on, but what it has committed is committed, and who waits for that is told so."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from aioproducer._state.delivery.verdicts import verdict
-from aioproducer._wire.error_codes import describe
+from aioproducer._wire.error_codes import ErrorCode, describe
 from aioproducer.errors import (
     AuthorizationError,
     BrokerError,
@@ -12,24 +12,21 @@ from aioproducer.errors import (
     RecordError,
 )
 
-UNKNOWN_TOPIC_OR_PARTITION = 3
-INVALID_TOPIC = 17
-TOPIC_AUTHORIZATION_FAILED = 29
 # What waiting does not change.
-REFUSALS = (INVALID_TOPIC, TOPIC_AUTHORIZATION_FAILED)
+REFUSALS = (ErrorCode.INVALID_TOPIC_EXCEPTION, ErrorCode.TOPIC_AUTHORIZATION_FAILED)
 MISSING = "check its name, or create it: the brokers do not create it by themselves, or have not done so yet"
 
 
 def said_of_topic(code: int) -> BrokerError:
     """What the brokers answered about a topic, as the cause of what a caller is told of it."""
-    advice = MISSING if code == UNKNOWN_TOPIC_OR_PARTITION else verdict(code).advice
+    advice = MISSING if code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION else verdict(code).advice
     return BrokerError(advice, code=code, name=describe(code))
 
 
 def refusal_of(topic: str, code: int) -> KafkaError:
     """Why nothing can be sent to this topic, now or later."""
     cause = said_of_topic(code)
-    if code == TOPIC_AUTHORIZATION_FAILED:
+    if code == ErrorCode.TOPIC_AUTHORIZATION_FAILED:
         return AuthorizationError("not allowed to see or write this topic", topic=topic, cause=cause)
     return RecordError("the broker says that this is not a valid topic name", topic=topic, cause=cause)
 
@@ -40,7 +37,7 @@ def still_unknown(
     """A topic did not become known in time; `cause` is what its brokers said of it, or why they say nothing."""
     text = None
     if isinstance(cause, BrokerError):
-        known = cause.code == UNKNOWN_TOPIC_OR_PARTITION
+        known = cause.code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         text = "the topic does not exist" if known else "the topic did not become usable in time"
     return MetadataTimeoutError(text, topic=topic, partition=partition, waited=waited, cause=cause)
 
@@ -49,7 +46,7 @@ def no_such_partition(
     topic: str, partition: int, count: int, waited: float | None, *, confirmed: bool = True
 ) -> MetadataTimeoutError:
     """The partition is not among those that the brokers listed; `confirmed`: they were asked again because of it."""
-    code = UNKNOWN_TOPIC_OR_PARTITION
+    code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     advice = f"its partitions are 0 to {count - 1}" if count > 1 else "its only partition is 0"
     return MetadataTimeoutError(
         "the partition does not exist" if confirmed else "the partition did not become known in time",

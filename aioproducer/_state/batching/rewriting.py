@@ -76,9 +76,9 @@ def _rewrite(
 
 
 def _already_settled(batch: QueuedBatch, index: int, place: tuple[Batch, int]) -> tuple[Batch, int] | None:
-    outcome, error = batch.fate(index)
-    if not outcome:
+    _, error = batch.fate(index)
+    if error is None:
         return place
     # It travels on for the sake of the numbers, but its outcome was told.
-    place[0].fail_some([place[1]], error, outcome)
+    place[0].fail_some([place[1]], error)
     return None

@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from aioproducer._state.batching.queues import PartitionQueue
     from aioproducer._state.identity.standing import Identity
 
-OUT_OF_ORDER_SEQUENCE = 45
 ANONYMOUS = (-1, -1)
 # A leader knows this many of the newest batches of a producer again when they are sent twice.
 REMEMBERED_BATCHES = 5

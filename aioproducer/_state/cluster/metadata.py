@@ -12,7 +12,7 @@ from aioproducer._state.cluster.facts import NO_TOPIC_ID, Changes, Node, TopicFa
 from aioproducer._state.cluster.partitions import PartitionFacts
 from aioproducer._state.cluster.questions import Interest, MetadataQuestion, Questions
 from aioproducer._state.cluster.topic_reading import SLICE, TopicReading, read_topic
-from aioproducer._wire.error_codes import ERRORS, describe
+from aioproducer._wire.error_codes import ERRORS, ErrorCode, describe
 from aioproducer._wire.messages.metadata import (
     MetadataResponse,
     MetadataResponseBroker,
@@ -21,8 +21,6 @@ from aioproducer._wire.messages.metadata import (
 
 __all__ = ["MetadataQuestion", "MetadataView", "Node", "PartitionFacts", "TopicFacts", "Update"]
 
-UNKNOWN_TOPIC_OR_PARTITION = 3
-REBOOTSTRAP_REQUIRED = 129
 REBOOTSTRAP_AFTER = 300.0
 # Brokers that the newest answer leaves out but that may still lead something; bounded, for answers that make ids up.
 MOST_PAST_NODES = 100
@@ -192,7 +190,7 @@ class MetadataView:
         question = self._questions.under_way
         for name in question.topics if question else ():
             if name not in answered and name in self._questions.interests:
-                self._topic_failed(name, UNKNOWN_TOPIC_OR_PARTITION, changes, now)
+                self._topic_failed(name, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, changes, now)
         update = changes.update()
         self._hints.clear()
         self._questions.answered(now, changed=update.changed)
@@ -202,7 +200,8 @@ class MetadataView:
         self._hints.clear()
         self._questions.failed(now, None)
         rebootstrap = (
-            response.error_code == REBOOTSTRAP_REQUIRED and self._questions.rebootstrap_after is not None
+            response.error_code == ErrorCode.REBOOTSTRAP_REQUIRED
+            and self._questions.rebootstrap_after is not None
         )
         self._questions.rebootstrap_required |= rebootstrap
         return Update(unusable=reason, rebootstrap=rebootstrap)
@@ -304,7 +303,11 @@ class MetadataView:
             changes.failing.append((name, code))
         interest.error = code
         known = self._facts.get(name)
-        if code == UNKNOWN_TOPIC_OR_PARTITION and known is not None and known.topic_id == NO_TOPIC_ID:
+        if (
+            code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+            and known is not None
+            and known.topic_id == NO_TOPIC_ID
+        ):
             interest.vanished = True
         changes.errors.append((name, code))
         # Not allowed, or no valid name: only somebody who wants it again makes it worth a question.
@@ -366,4 +369,4 @@ def unusable(response: MetadataResponse) -> str | None:
 
 def _may_pass(code: int) -> bool:
     known = ERRORS.get(code)
-    return known is None or known.retriable or code == -1
+    return known is None or known.retriable or code == ErrorCode.UNKNOWN_SERVER_ERROR

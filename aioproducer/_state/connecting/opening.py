@@ -13,16 +13,14 @@ from typing import Any, TypeAlias, TypeVar
 
 import attrs
 
-from aioproducer._wire.apis import API_VERSIONS, APIS
+from aioproducer._wire.apis import API_VERSIONS, APIS, PRODUCE
 from aioproducer._wire.codec import decode_response
-from aioproducer._wire.error_codes import describe
+from aioproducer._wire.error_codes import ErrorCode, describe
 from aioproducer._wire.messages.api_versions import ApiVersion, ApiVersionsRequest, ApiVersionsResponse
 from aioproducer.errors import BrokerUnavailableError, ProtocolError
 
 __all__ = ["NO_VERSIONS", "BrokerVersions", "Dialogue", "Question", "opening"]
 
-PRODUCE = 0
-_UNSUPPORTED_VERSION = 35
 _SOFTWARE = "aioproducer"
 
 # What we speak, where it is less than what the definitions allow.
@@ -107,7 +105,7 @@ def _ask_versions(
     request = ApiVersionsRequest(_SOFTWARE, software_version)
     version = APIS[API_VERSIONS].max_version
     frame = yield Question(request, version)
-    if _error_code(frame) == _UNSUPPORTED_VERSION:
+    if _error_code(frame) == ErrorCode.UNSUPPORTED_VERSION:
         # By the code alone: what follows it depends on the broker's age, and some leave it out.
         version = 0
         frame = yield Question(ApiVersionsRequest(), version)

@@ -10,16 +10,15 @@ from aioproducer._state.batching.batches import QueuedBatch
 from aioproducer._state.batching.flushing import batch_written, records_failed
 from aioproducer._state.batching.gapless import Gap, gap_of
 from aioproducer._state.batching.queues import PartitionQueue
-from aioproducer._state.batching.sequences import OUT_OF_ORDER_SEQUENCE
 from aioproducer._state.batching.slowness import SLOW
 from aioproducer._state.cluster.facts import NO_TOPIC_ID
 from aioproducer._state.delivery.verdicts import Kind, verdict
-from aioproducer._wire.error_codes import ERRORS, describe
+from aioproducer._wire.error_codes import ERRORS, ErrorCode, describe
 from aioproducer.errors import BrokerError, DeliveryError, DeliveryTimeoutError, RefusedAsTooLargeError
 from aioproducer.outcome import Outcome
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable
+    from collections.abc import Callable, Collection, Iterable, Mapping
 
     from aioproducer._core import MemoryShare
     from aioproducer._state.batching.accumulator import Accumulator
@@ -30,15 +29,12 @@ if TYPE_CHECKING:
     from aioproducer._state.delivery.verdicts import Verdict
     from aioproducer.errors import KafkaError
 
-CONCURRENT_TRANSACTIONS = 51
-# UNKNOWN_TOPIC_ID, INCONSISTENT_TOPIC_ID
-REFUSED_IDS = (100, 103)
+REFUSED_IDS = (ErrorCode.UNKNOWN_TOPIC_ID, ErrorCode.INCONSISTENT_TOPIC_ID)
 # What keeps a batch of one record from being appended, and which settings help; message.max.bytes is the default of the first.
-SIZE_LIMITS = {
-    10: ("max.message.bytes", "of the topic (or message.max.bytes of the brokers)"),
-    18: ("segment.bytes", "of the topic (or log.segment.bytes of the brokers)"),
+SIZE_LIMITS: Mapping[int, tuple[str, str]] = {
+    ErrorCode.MESSAGE_TOO_LARGE: ("max.message.bytes", "of the topic (or message.max.bytes of the brokers)"),
+    ErrorCode.RECORD_LIST_TOO_LARGE: ("segment.bytes", "of the topic (or log.segment.bytes of the brokers)"),
 }
-NUMBER = {Outcome.ACKED: 1, Outcome.NOT_WRITTEN: 2, Outcome.UNKNOWN: 3}
 
 
 class PartitionAnswer(NamedTuple):
@@ -153,9 +149,9 @@ class Settlement:
                 self._broker_error(batch, answer, decided, now),
                 now,
                 proven=decided.proves_not_appended,
-                backoff=BUSY if answer.code == CONCURRENT_TRANSACTIONS else self.backoff,
+                backoff=BUSY if answer.code == ErrorCode.CONCURRENT_TRANSACTIONS else self.backoff,
             )
-            if answer.code == OUT_OF_ORDER_SEQUENCE and batch.dirty:
+            if answer.code == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER and batch.dirty:
                 self._ask_for_newer(queue, batch)
         else:
             self._refuse(batch, answer, decided, now)
@@ -263,7 +259,7 @@ class Settlement:
     def _conclude(self, batch: QueuedBatch, error: KafkaError, now: float) -> None:
         """Every record of the batch that has no outcome yet ends with this error."""
         self._leave_queue(batch)
-        count = batch.fail(error, NUMBER[error.outcome])
+        count = batch.fail(error)
         if error.outcome is Outcome.UNKNOWN:
             self.sequences.unknown(batch.queue, batch)
         else:
@@ -328,7 +324,7 @@ class Settlement:
         # KIP-467: the records at fault get their own message; the others may be sent again by the user.
         for index, text in named.items():
             own = self._code_error(batch, answer, error.outcome, now, message=text or answer.message)
-            count = batch.fail_some([index], own, NUMBER[own.outcome])
+            count = batch.fail_some([index], own)
             self._finish(self._failed(batch, own, count, now, [index]))
             self.on_lost(own)
 
@@ -523,7 +519,7 @@ class Settlement:
             count = batch.pending
             self._conclude(batch, error, now)
         else:
-            count = batch.fail_some(indexes, error, NUMBER[error.outcome])
+            count = batch.fail_some(indexes, error)
             self._finish(self._failed(batch, error, count, now, indexes))
         self._update_readiness(batch.queue, now)
         return count

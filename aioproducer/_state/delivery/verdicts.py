@@ -12,10 +12,8 @@ from types import MappingProxyType
 
 import attrs
 
-from aioproducer._wire.error_codes import ERRORS, describe
+from aioproducer._wire.error_codes import ERRORS, ErrorCode, describe
 from aioproducer.outcome import Outcome
-
-UNKNOWN_SERVER_ERROR = -1
 
 
 class Kind(enum.Enum):
@@ -72,7 +70,18 @@ class IdentityVerdict:
 # Codes that a partition's look-up gives. Before the append they prove that nothing was written. But a leader that loses
 # its office while it waits for its followers answers with the same codes *after* it has appended (DelayedProduce
 # replaces the error of a response that already has its base offset): only an answer without an offset is a proof.
-LOOK_UP_CODES = frozenset({3, 5, 6, 9, 72, 74, 100, 103})
+LOOK_UP_CODES = frozenset(
+    {
+        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+        ErrorCode.LEADER_NOT_AVAILABLE,
+        ErrorCode.NOT_LEADER_OR_FOLLOWER,
+        ErrorCode.REPLICA_NOT_AVAILABLE,
+        ErrorCode.LISTENER_NOT_FOUND,
+        ErrorCode.FENCED_LEADER_EPOCH,
+        ErrorCode.UNKNOWN_TOPIC_ID,
+        ErrorCode.INCONSISTENT_TOPIC_ID,
+    }
+)
 
 # The broker refuses these before the log is touched: authorization and request checks of KafkaApis, LogValidator,
 # ProducerAppendInfo, and the in-sync check in front of the append (Partition.appendRecordsToLeader).
@@ -80,89 +89,89 @@ LOOK_UP_CODES = frozenset({3, 5, 6, 9, 72, 74, 100, 103})
 # 56 (the disk failed while appending: recovery may find the batch), -1 (anything).
 REFUSED_BEFORE_APPEND = frozenset(
     {
-        2,
-        10,
-        14,
-        15,
-        16,
-        17,
-        18,
-        19,
-        21,
-        29,
-        31,
-        32,
-        35,
-        42,
-        43,
-        44,
-        45,
-        47,
-        48,
-        49,
-        51,
-        53,
-        59,
-        76,
-        87,
-        89,
-        90,
-        120,
+        ErrorCode.CORRUPT_MESSAGE,
+        ErrorCode.MESSAGE_TOO_LARGE,
+        ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
+        ErrorCode.COORDINATOR_NOT_AVAILABLE,
+        ErrorCode.NOT_COORDINATOR,
+        ErrorCode.INVALID_TOPIC_EXCEPTION,
+        ErrorCode.RECORD_LIST_TOO_LARGE,
+        ErrorCode.NOT_ENOUGH_REPLICAS,
+        ErrorCode.INVALID_REQUIRED_ACKS,
+        ErrorCode.TOPIC_AUTHORIZATION_FAILED,
+        ErrorCode.CLUSTER_AUTHORIZATION_FAILED,
+        ErrorCode.INVALID_TIMESTAMP,
+        ErrorCode.UNSUPPORTED_VERSION,
+        ErrorCode.INVALID_REQUEST,
+        ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT,
+        ErrorCode.POLICY_VIOLATION,
+        ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
+        ErrorCode.INVALID_PRODUCER_EPOCH,
+        ErrorCode.INVALID_TXN_STATE,
+        ErrorCode.INVALID_PRODUCER_ID_MAPPING,
+        ErrorCode.CONCURRENT_TRANSACTIONS,
+        ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
+        ErrorCode.UNKNOWN_PRODUCER_ID,
+        ErrorCode.UNSUPPORTED_COMPRESSION_TYPE,
+        ErrorCode.INVALID_RECORD,
+        ErrorCode.THROTTLING_QUOTA_EXCEEDED,
+        ErrorCode.PRODUCER_FENCED,
+        ErrorCode.TRANSACTION_ABORTABLE,
     }
 )
 
-_KINDS = {
-    0: Kind.ACK,
-    46: Kind.ACK,  # DUPLICATE_SEQUENCE_NUMBER: an earlier attempt was appended, its offset is forgotten (S:700)
-    10: Kind.SPLIT,
-    18: Kind.SPLIT,
-    45: Kind.NEW_IDENTITY,
-    47: Kind.NEW_IDENTITY,
-    59: Kind.NEW_IDENTITY,
-    53: Kind.FATAL,
-    90: Kind.FATAL,
+_KINDS: Mapping[int, Kind] = {
+    ErrorCode.NONE: Kind.ACK,
+    ErrorCode.DUPLICATE_SEQUENCE_NUMBER: Kind.ACK,  # an earlier attempt was appended, its offset is forgotten (S:700)
+    ErrorCode.MESSAGE_TOO_LARGE: Kind.SPLIT,
+    ErrorCode.RECORD_LIST_TOO_LARGE: Kind.SPLIT,
+    ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER: Kind.NEW_IDENTITY,
+    ErrorCode.INVALID_PRODUCER_EPOCH: Kind.NEW_IDENTITY,
+    ErrorCode.UNKNOWN_PRODUCER_ID: Kind.NEW_IDENTITY,
+    ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED: Kind.FATAL,
+    ErrorCode.PRODUCER_FENCED: Kind.FATAL,
 }
 
-_ADVICE = {
-    -1: "the broker failed in an unexpected way while it handled the batch; its log tells more",
-    0: "the batch is in the log",
-    2: "the broker found the batch corrupt (checksum, size, or no key on a compacted topic)",
-    3: "the broker does not have this topic or partition; was it deleted, or is auto-creation off?",
-    5: "the partition has no leader; look at the brokers of its replicas",
-    6: "the broker is not the leader of the partition any more",
-    7: "the in-sync replicas did not confirm in time",
-    9: "the broker has no usable replica of the partition",
-    10: "the batch is larger than the topic allows; raise max.message.bytes of the topic or lower batch_size",
-    13: "the connection to the broker broke before it answered",
-    17: "the broker does not accept this topic name",
-    18: "the batch is larger than a segment of the topic; raise segment.bytes of the topic or lower batch_size",
-    19: "fewer replicas are in sync than min.insync.replicas of the topic asks for",
-    20: "the batch was appended, but fewer replicas are in sync than min.insync.replicas of the topic asks for",
-    21: "the broker does not accept this value of acks",
-    29: "not authorized to write to the topic; grant the principal WRITE on it",
-    31: "not authorized on the cluster; grant the principal IDEMPOTENT_WRITE on it, or set enable_idempotence=False",
-    32: "the timestamp is outside of what the topic allows (message.timestamp.before.max.ms and after.max.ms)",
-    35: "the broker does not support this version of the request",
-    42: "the broker takes the request for malformed; its log tells more",
-    43: "the message format of the topic on this broker does not support the batch",
-    44: "a policy of the broker forbids the batch",
-    45: "the broker expects another sequence number for this producer",
-    46: "an earlier attempt of the batch is in the log; the broker no longer knows its offset",
-    47: "the epoch of this producer is older than the one that the broker knows",
-    48: "the broker has no open transaction of this producer for the partition",
-    49: "the producer id does not belong to the transactional id any more",
-    51: "the previous transaction of this producer is still being completed",
-    53: "not authorized for the transactional id; grant the principal WRITE on it",
-    56: "the disk of the broker failed while it handled the batch",
-    59: "the broker has forgotten this producer, because its records are older than what it keeps",
-    74: "the broker knows a newer leader of the partition",
-    76: "the broker does not support this compression_type for the topic",
-    87: "the broker refuses a record of the batch; was it sent without a key to a compacted topic?",
-    89: "a quota of the broker is used up",
-    90: "another producer with the same transactional_id has taken over",
-    100: "the broker does not know this topic id; was the topic deleted?",
-    103: "the topic was deleted and created again",
-    120: "the transaction can only be aborted",
+_ADVICE: Mapping[int, str] = {
+    ErrorCode.UNKNOWN_SERVER_ERROR: "the broker failed in an unexpected way while it handled the batch; its log tells more",
+    ErrorCode.NONE: "the batch is in the log",
+    ErrorCode.CORRUPT_MESSAGE: "the broker found the batch corrupt (checksum, size, or no key on a compacted topic)",
+    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: "the broker does not have this topic or partition; was it deleted, or is auto-creation off?",
+    ErrorCode.LEADER_NOT_AVAILABLE: "the partition has no leader; look at the brokers of its replicas",
+    ErrorCode.NOT_LEADER_OR_FOLLOWER: "the broker is not the leader of the partition any more",
+    ErrorCode.REQUEST_TIMED_OUT: "the in-sync replicas did not confirm in time",
+    ErrorCode.REPLICA_NOT_AVAILABLE: "the broker has no usable replica of the partition",
+    ErrorCode.MESSAGE_TOO_LARGE: "the batch is larger than the topic allows; raise max.message.bytes of the topic or lower batch_size",
+    ErrorCode.NETWORK_EXCEPTION: "the connection to the broker broke before it answered",
+    ErrorCode.INVALID_TOPIC_EXCEPTION: "the broker does not accept this topic name",
+    ErrorCode.RECORD_LIST_TOO_LARGE: "the batch is larger than a segment of the topic; raise segment.bytes of the topic or lower batch_size",
+    ErrorCode.NOT_ENOUGH_REPLICAS: "fewer replicas are in sync than min.insync.replicas of the topic asks for",
+    ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND: "the batch was appended, but fewer replicas are in sync than min.insync.replicas of the topic asks for",
+    ErrorCode.INVALID_REQUIRED_ACKS: "the broker does not accept this value of acks",
+    ErrorCode.TOPIC_AUTHORIZATION_FAILED: "not authorized to write to the topic; grant the principal WRITE on it",
+    ErrorCode.CLUSTER_AUTHORIZATION_FAILED: "not authorized on the cluster; grant the principal IDEMPOTENT_WRITE on it, or set enable_idempotence=False",
+    ErrorCode.INVALID_TIMESTAMP: "the timestamp is outside of what the topic allows (message.timestamp.before.max.ms and after.max.ms)",
+    ErrorCode.UNSUPPORTED_VERSION: "the broker does not support this version of the request",
+    ErrorCode.INVALID_REQUEST: "the broker takes the request for malformed; its log tells more",
+    ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT: "the message format of the topic on this broker does not support the batch",
+    ErrorCode.POLICY_VIOLATION: "a policy of the broker forbids the batch",
+    ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER: "the broker expects another sequence number for this producer",
+    ErrorCode.DUPLICATE_SEQUENCE_NUMBER: "an earlier attempt of the batch is in the log; the broker no longer knows its offset",
+    ErrorCode.INVALID_PRODUCER_EPOCH: "the epoch of this producer is older than the one that the broker knows",
+    ErrorCode.INVALID_TXN_STATE: "the broker has no open transaction of this producer for the partition",
+    ErrorCode.INVALID_PRODUCER_ID_MAPPING: "the producer id does not belong to the transactional id any more",
+    ErrorCode.CONCURRENT_TRANSACTIONS: "the previous transaction of this producer is still being completed",
+    ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED: "not authorized for the transactional id; grant the principal WRITE on it",
+    ErrorCode.KAFKA_STORAGE_ERROR: "the disk of the broker failed while it handled the batch",
+    ErrorCode.UNKNOWN_PRODUCER_ID: "the broker has forgotten this producer, because its records are older than what it keeps",
+    ErrorCode.FENCED_LEADER_EPOCH: "the broker knows a newer leader of the partition",
+    ErrorCode.UNSUPPORTED_COMPRESSION_TYPE: "the broker does not support this compression_type for the topic",
+    ErrorCode.INVALID_RECORD: "the broker refuses a record of the batch; was it sent without a key to a compacted topic?",
+    ErrorCode.THROTTLING_QUOTA_EXCEEDED: "a quota of the broker is used up",
+    ErrorCode.PRODUCER_FENCED: "another producer with the same transactional_id has taken over",
+    ErrorCode.UNKNOWN_TOPIC_ID: "the broker does not know this topic id; was the topic deleted?",
+    ErrorCode.INCONSISTENT_TOPIC_ID: "the topic was deleted and created again",
+    ErrorCode.TRANSACTION_ABORTABLE: "the transaction can only be aborted",
 }
 
 
@@ -187,7 +196,7 @@ def _verdict(code: int, *, proof: bool) -> Verdict:
 VERDICTS: Mapping[int, Verdict] = MappingProxyType(
     {code: _verdict(code, proof=code in REFUSED_BEFORE_APPEND) for code in ERRORS}
 )
-_REFUSED_AT_LOOK_UP = {code: _verdict(code, proof=True) for code in LOOK_UP_CODES}
+_REFUSED_AT_LOOK_UP: Mapping[int, Verdict] = {code: _verdict(code, proof=True) for code in LOOK_UP_CODES}
 
 
 def verdict(code: int, base_offset: int | None = None) -> Verdict:
@@ -200,22 +209,22 @@ def verdict(code: int, base_offset: int | None = None) -> Verdict:
     return VERDICTS.get(code) or _verdict(code, proof=False)
 
 
-_IDENTITY_KINDS = {
-    0: IdentityKind.OBTAINED,
-    15: IdentityKind.LOOK_UP,
-    16: IdentityKind.LOOK_UP,
+_IDENTITY_KINDS: Mapping[int, IdentityKind] = {
+    ErrorCode.NONE: IdentityKind.OBTAINED,
+    ErrorCode.COORDINATOR_NOT_AVAILABLE: IdentityKind.LOOK_UP,
+    ErrorCode.NOT_COORDINATOR: IdentityKind.LOOK_UP,
 }
 
-_IDENTITY_ADVICE = {
-    -1: "the broker failed in an unexpected way; its log tells more",
-    0: "the producer has an identity",
-    31: "not authorized for an idempotent producer; grant the principal IDEMPOTENT_WRITE on the cluster (or WRITE on "
+_IDENTITY_ADVICE: Mapping[int, str] = {
+    ErrorCode.UNKNOWN_SERVER_ERROR: "the broker failed in an unexpected way; its log tells more",
+    ErrorCode.NONE: "the producer has an identity",
+    ErrorCode.CLUSTER_AUTHORIZATION_FAILED: "not authorized for an idempotent producer; grant the principal IDEMPOTENT_WRITE on the cluster (or WRITE on "
     "a topic), or set enable_idempotence=False",
-    35: "the broker is too old for an idempotent producer; set enable_idempotence=False",
-    47: "another producer with the same transactional_id has taken over",
-    50: "transaction_timeout_ms is larger than transaction.max.timeout.ms of the broker",
-    53: "not authorized for the transactional id; grant the principal WRITE on it",
-    90: "another producer with the same transactional_id has taken over",
+    ErrorCode.UNSUPPORTED_VERSION: "the broker is too old for an idempotent producer; set enable_idempotence=False",
+    ErrorCode.INVALID_PRODUCER_EPOCH: "another producer with the same transactional_id has taken over",
+    ErrorCode.INVALID_TRANSACTION_TIMEOUT: "transaction_timeout_ms is larger than transaction.max.timeout.ms of the broker",
+    ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED: "not authorized for the transactional id; grant the principal WRITE on it",
+    ErrorCode.PRODUCER_FENCED: "another producer with the same transactional_id has taken over",
 }
 
 
@@ -225,7 +234,7 @@ def identity_verdict(code: int) -> IdentityVerdict:
     What is not known to pass is fatal, as in Java. But a code without a meaning is no reason to end: asking again does no harm.
     """
     known = ERRORS.get(code)
-    passes = known is None or known.retriable or code == UNKNOWN_SERVER_ERROR
+    passes = known is None or known.retriable or code == ErrorCode.UNKNOWN_SERVER_ERROR
     otherwise = IdentityKind.RETRY if passes else IdentityKind.FATAL
     kind = _IDENTITY_KINDS.get(code, otherwise)
     return IdentityVerdict(code, describe(code), kind, _IDENTITY_ADVICE.get(code) or _advice(code))

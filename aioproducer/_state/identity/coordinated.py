@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from aioproducer._state.batching.sequences import OUT_OF_ORDER_SEQUENCE, Sequences
+from aioproducer._state.batching.sequences import Sequences
+from aioproducer._wire.error_codes import ErrorCode
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -65,7 +66,9 @@ class CoordinatedIdentity(Sequences):
 
     def ends_with(self, queue: PartitionQueue, batch: QueuedBatch, code: int) -> bool:
         """Whether only an abort goes on from here: the refusal says nothing about batches that were sent before."""
-        return not (code == OUT_OF_ORDER_SEQUENCE and (batch.dirty or queue.sent[0] is not batch))
+        return not (
+            code == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER and (batch.dirty or queue.sent[0] is not batch)
+        )
 
     def remade(self, queue: PartitionQueue) -> None:
         """Count on: a new log takes any first number, or refuses it, and then the transaction is aborted.

@@ -5,6 +5,8 @@ from __future__ import annotations
 import enum
 from typing import Final, NamedTuple
 
+from aioproducer._wire.error_codes import ErrorCode
+
 Identity = tuple[int, int]
 """A producer id and epoch."""
 
@@ -16,8 +18,6 @@ ENDED: Final = ABORTED | COMMITTED
 PREPARING: Final = frozenset({"PrepareAbort", "PrepareCommit", "PrepareEpochFence"})
 # Behind this epoch comes another producer id.
 LAST_EPOCH: Final = 32766
-# The coordinator knows another producer id, or none.
-INVALID_PRODUCER_ID_MAPPING: Final = 49
 
 
 class Standing(NamedTuple):
@@ -42,7 +42,8 @@ class Standing(NamedTuple):
         identity has a new producer id, which the coordinator knows and shows only afterwards; nothing is open under it then.
         """
         if (self.producer_id, self.epoch) == identity:
-            return code != INVALID_PRODUCER_ID_MAPPING or self.state in ENDED
+            # INVALID_PRODUCER_ID_MAPPING: the coordinator knows another producer id, or none.
+            return code != ErrorCode.INVALID_PRODUCER_ID_MAPPING or self.state in ENDED
         return self.state in PREPARING and self.epoch > LAST_EPOCH and identity[1] == 0
 
 

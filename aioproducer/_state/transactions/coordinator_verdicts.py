@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import enum
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from types import MappingProxyType
 from typing import Final
 
-from aioproducer._wire.error_codes import ERRORS
+from aioproducer._wire.error_codes import ERRORS, ErrorCode
 
 
 class Request(enum.Enum):
@@ -44,7 +44,6 @@ _ALL = frozenset(_R)
 _IN_TRANSACTION = frozenset({_R.ADD_PARTITIONS, _R.ADD_OFFSETS, _R.COMMIT_OFFSETS, _R.COMMIT, _R.ABORT})
 
 
-UNKNOWN_SERVER_ERROR: Final = -1
 # UNKNOWN_SERVER_ERROR, and the codes of a later Kafka. They say nothing, so that nothing may be concluded from them: what can be
 # repeated without harm is repeated, what is a part of a transaction can be aborted with it, and the end of one stays in doubt.
 _OF_NO_MEANING: Mapping[Request, Answer] = MappingProxyType(
@@ -61,60 +60,86 @@ _OF_NO_MEANING: Mapping[Request, Answer] = MappingProxyType(
 )
 
 
+# Another identity of the same producer is newer: a successor has it, or the coordinator ended a transaction by itself.
+FENCING: Final = frozenset({ErrorCode.INVALID_PRODUCER_EPOCH, ErrorCode.PRODUCER_FENCED})
+
+
 def _cells() -> Mapping[tuple[Request, int], Answer]:
     cells: dict[tuple[Request, int], Answer] = {}
 
-    def say(answer: Answer, codes: set[int], requests: frozenset[Request] = _ALL) -> None:
+    def say(answer: Answer, codes: Collection[int], requests: frozenset[Request] = _ALL) -> None:
         cells.update({(request, code): answer for request in requests for code in codes})
 
     for request, answer in _OF_NO_MEANING.items():
-        say(answer, {UNKNOWN_SERVER_ERROR}, frozenset({request}))
+        say(answer, {ErrorCode.UNKNOWN_SERVER_ERROR}, frozenset({request}))
     # A partition that cannot be added: whatever is not retriable, as it may be because of another one.
     say(_A.ABORTABLE, set(ERRORS), frozenset({_R.ADD_PARTITIONS}))
-    say(_A.DONE, {0})
+    say(_A.DONE, {ErrorCode.NONE})
     say(_A.RETRY, {code for code, known in ERRORS.items() if known.retriable})
-    say(_A.BUSY, {51})
-    say(_A.LOOK_UP, {15, 16})
-    say(_A.RETRY, {15}, frozenset({_R.FIND_COORDINATOR}))
-    say(_A.ABORTABLE, {120})
-    say(_A.FATAL, {120}, frozenset({_R.ABORT}))
-    say(_A.SUPERSEDED, {47, 90})
+    say(_A.BUSY, {ErrorCode.CONCURRENT_TRANSACTIONS})
+    say(_A.LOOK_UP, {ErrorCode.COORDINATOR_NOT_AVAILABLE, ErrorCode.NOT_COORDINATOR})
+    say(_A.RETRY, {ErrorCode.COORDINATOR_NOT_AVAILABLE}, frozenset({_R.FIND_COORDINATOR}))
+    say(_A.ABORTABLE, {ErrorCode.TRANSACTION_ABORTABLE})
+    say(_A.FATAL, {ErrorCode.TRANSACTION_ABORTABLE}, frozenset({_R.ABORT}))
+    say(_A.SUPERSEDED, FENCING)
     # Who may not write under this transactional id, or not at all, may be allowed to later.
-    say(_A.REFUSED, {31, 53}, frozenset({_R.INIT_PRODUCER_ID}))
-    say(_A.REFUSED, {53}, frozenset({_R.FIND_COORDINATOR}))
-    say(_A.ABORTABLE, {30}, frozenset({_R.FIND_COORDINATOR, _R.ADD_OFFSETS, _R.COMMIT_OFFSETS}))
-    say(_A.FATAL, {53}, frozenset({_R.ADD_PARTITIONS}))
-    say(_A.ABORTABLE, {59}, frozenset({_R.ADD_OFFSETS, _R.COMMIT, _R.ABORT}))
+    say(
+        _A.REFUSED,
+        {ErrorCode.CLUSTER_AUTHORIZATION_FAILED, ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED},
+        frozenset({_R.INIT_PRODUCER_ID}),
+    )
+    say(_A.REFUSED, {ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED}, frozenset({_R.FIND_COORDINATOR}))
+    say(
+        _A.ABORTABLE,
+        {ErrorCode.GROUP_AUTHORIZATION_FAILED},
+        frozenset({_R.FIND_COORDINATOR, _R.ADD_OFFSETS, _R.COMMIT_OFFSETS}),
+    )
+    say(_A.FATAL, {ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED}, frozenset({_R.ADD_PARTITIONS}))
+    say(_A.ABORTABLE, {ErrorCode.UNKNOWN_PRODUCER_ID}, frozenset({_R.ADD_OFFSETS, _R.COMMIT, _R.ABORT}))
     # An id that was not used for a week is forgotten (transactional.id.expiration.ms): with a new one the next goes on.
-    say(_A.ABORTABLE, {49}, frozenset({_R.ADD_PARTITIONS, _R.ADD_OFFSETS, _R.COMMIT_OFFSETS, _R.ABORT}))
+    say(
+        _A.ABORTABLE,
+        {ErrorCode.INVALID_PRODUCER_ID_MAPPING},
+        frozenset({_R.ADD_PARTITIONS, _R.ADD_OFFSETS, _R.COMMIT_OFFSETS, _R.ABORT}),
+    )
     # The group has a new generation, or does not know this member: what was consumed is somebody else's now.
-    say(_A.ABORTABLE, {22, 25, 69, 82, 113}, frozenset({_R.COMMIT_OFFSETS}))
-    say(_A.LOOK_UP, {7}, frozenset({_R.COMMIT_OFFSETS}))
+    say(
+        _A.ABORTABLE,
+        {
+            ErrorCode.ILLEGAL_GENERATION,
+            ErrorCode.UNKNOWN_MEMBER_ID,
+            ErrorCode.GROUP_ID_NOT_FOUND,
+            ErrorCode.FENCED_INSTANCE_ID,
+            ErrorCode.STALE_MEMBER_EPOCH,
+        },
+        frozenset({_R.COMMIT_OFFSETS}),
+    )
+    say(_A.LOOK_UP, {ErrorCode.REQUEST_TIMED_OUT}, frozenset({_R.COMMIT_OFFSETS}))
     # Told of a transaction that the coordinator has ended by itself, because its time was over.
-    say(_A.SUPERSEDED, {48}, _IN_TRANSACTION)
+    say(_A.SUPERSEDED, {ErrorCode.INVALID_TXN_STATE}, _IN_TRANSACTION)
     return MappingProxyType(cells)
 
 
 CELLS = _cells()
 
-_ADVICE = {
-    -1: "the broker failed in an unexpected way; its log tells more",
-    22: "the group has another generation by now: what was consumed belongs to another member",
-    25: "the group does not know this member any more: what was consumed belongs to another",
-    29: "not authorized for a topic; grant the principal WRITE on it, or READ where its offsets are committed",
-    30: "not authorized for the group; grant the principal READ on it",
-    31: "not authorized on the cluster; grant the principal IDEMPOTENT_WRITE on it",
-    35: "the broker does not support this version of the request",
-    42: "the broker takes the request for malformed; its log tells more",
-    47: "the coordinator knows a newer epoch of this producer",
-    48: "the coordinator has no transaction of this producer for which that is possible",
-    49: "the producer id does not belong to the transactional id any more",
-    50: "transaction_timeout_ms is larger than transaction.max.timeout.ms of the broker",
-    51: "the transaction before is still being ended",
-    53: "not authorized for the transactional id; grant the principal WRITE on it",
-    55: "not attempted, as another partition of the same request was refused",
-    90: "another producer with the same transactional_id has taken over",
-    120: "the transaction can only be aborted",
+_ADVICE: Mapping[int, str] = {
+    ErrorCode.UNKNOWN_SERVER_ERROR: "the broker failed in an unexpected way; its log tells more",
+    ErrorCode.ILLEGAL_GENERATION: "the group has another generation by now: what was consumed belongs to another member",
+    ErrorCode.UNKNOWN_MEMBER_ID: "the group does not know this member any more: what was consumed belongs to another",
+    ErrorCode.TOPIC_AUTHORIZATION_FAILED: "not authorized for a topic; grant the principal WRITE on it, or READ where its offsets are committed",
+    ErrorCode.GROUP_AUTHORIZATION_FAILED: "not authorized for the group; grant the principal READ on it",
+    ErrorCode.CLUSTER_AUTHORIZATION_FAILED: "not authorized on the cluster; grant the principal IDEMPOTENT_WRITE on it",
+    ErrorCode.UNSUPPORTED_VERSION: "the broker does not support this version of the request",
+    ErrorCode.INVALID_REQUEST: "the broker takes the request for malformed; its log tells more",
+    ErrorCode.INVALID_PRODUCER_EPOCH: "the coordinator knows a newer epoch of this producer",
+    ErrorCode.INVALID_TXN_STATE: "the coordinator has no transaction of this producer for which that is possible",
+    ErrorCode.INVALID_PRODUCER_ID_MAPPING: "the producer id does not belong to the transactional id any more",
+    ErrorCode.INVALID_TRANSACTION_TIMEOUT: "transaction_timeout_ms is larger than transaction.max.timeout.ms of the broker",
+    ErrorCode.CONCURRENT_TRANSACTIONS: "the transaction before is still being ended",
+    ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED: "not authorized for the transactional id; grant the principal WRITE on it",
+    ErrorCode.OPERATION_NOT_ATTEMPTED: "not attempted, as another partition of the same request was refused",
+    ErrorCode.PRODUCER_FENCED: "another producer with the same transactional_id has taken over",
+    ErrorCode.TRANSACTION_ABORTABLE: "the transaction can only be aborted",
 }
 
 
@@ -132,34 +157,34 @@ _QUESTIONS = frozenset({_R.FIND_COORDINATOR, _R.FETCH_OFFSETS, _R.DESCRIBE, _R.L
 # (TransactionStateManager.appendTransactionToLog); 7, 13 and -1 (anything); and codes of a later Kafka.
 _PROVES_NOT_DONE = frozenset(
     {
-        0,
-        3,
-        12,
-        17,
-        22,
-        24,
-        25,
-        28,
-        29,
-        30,
-        31,
-        35,
-        42,
-        43,
-        47,
-        48,
-        49,
-        50,
-        51,
-        53,
-        55,
-        59,
-        69,
-        82,
-        89,
-        90,
-        113,
-        120,
+        ErrorCode.NONE,
+        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+        ErrorCode.OFFSET_METADATA_TOO_LARGE,
+        ErrorCode.INVALID_TOPIC_EXCEPTION,
+        ErrorCode.ILLEGAL_GENERATION,
+        ErrorCode.INVALID_GROUP_ID,
+        ErrorCode.UNKNOWN_MEMBER_ID,
+        ErrorCode.INVALID_COMMIT_OFFSET_SIZE,
+        ErrorCode.TOPIC_AUTHORIZATION_FAILED,
+        ErrorCode.GROUP_AUTHORIZATION_FAILED,
+        ErrorCode.CLUSTER_AUTHORIZATION_FAILED,
+        ErrorCode.UNSUPPORTED_VERSION,
+        ErrorCode.INVALID_REQUEST,
+        ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT,
+        ErrorCode.INVALID_PRODUCER_EPOCH,
+        ErrorCode.INVALID_TXN_STATE,
+        ErrorCode.INVALID_PRODUCER_ID_MAPPING,
+        ErrorCode.INVALID_TRANSACTION_TIMEOUT,
+        ErrorCode.CONCURRENT_TRANSACTIONS,
+        ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
+        ErrorCode.OPERATION_NOT_ATTEMPTED,
+        ErrorCode.UNKNOWN_PRODUCER_ID,
+        ErrorCode.GROUP_ID_NOT_FOUND,
+        ErrorCode.FENCED_INSTANCE_ID,
+        ErrorCode.THROTTLING_QUOTA_EXCEEDED,
+        ErrorCode.PRODUCER_FENCED,
+        ErrorCode.STALE_MEMBER_EPOCH,
+        ErrorCode.TRANSACTION_ABORTABLE,
     }
 )
 

@@ -14,6 +14,7 @@ from typing import Final
 
 import attrs
 
+from aioproducer._wire.error_codes import ErrorCode
 from aioproducer.errors import BrokerError, KafkaError, StateError, TransactionAbortedError
 
 
@@ -61,7 +62,16 @@ CALLS: Final = frozenset(
 )
 
 # The producer, its sequence or its transaction were not what the broker expects.
-_OVER_WITH_THE_EPOCH: Final = frozenset({45, 47, 48, 49, 59, 120})
+_OVER_WITH_THE_EPOCH: Final = frozenset(
+    {
+        ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
+        ErrorCode.INVALID_PRODUCER_EPOCH,
+        ErrorCode.INVALID_TXN_STATE,
+        ErrorCode.INVALID_PRODUCER_ID_MAPPING,
+        ErrorCode.UNKNOWN_PRODUCER_ID,
+        ErrorCode.TRANSACTION_ABORTABLE,
+    }
+)
 _S, _E = State, Event
 # While a transaction is there or ends, nobody begins another: a task that tries has its own, and nothing to join.
 UNDER_WAY = frozenset({_S.IN_TRANSACTION, _S.COMMITTING, _S.ABORTING, _S.DETACHING})

@@ -11,13 +11,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from aioproducer._state.connecting.opening import BrokerVersions
-
-PRODUCE: Final = 0
-INIT_PRODUCER_ID: Final = 22
-ADD_PARTITIONS: Final = 24
-ADD_OFFSETS: Final = 25
-END_TXN: Final = 26
-COMMIT_OFFSETS: Final = 28
+from aioproducer._wire.apis import COMMIT_OFFSETS, END_TXN, PRODUCE
 
 FEATURE: Final = "transaction.version"
 _FIRST_OF_LEVEL_2: Mapping[int, int] = {PRODUCE: 12, END_TXN: 5, COMMIT_OFFSETS: 5}

@@ -8,10 +8,10 @@ import attrs
 
 from aioproducer._wire.apis import API_VERSIONS
 from aioproducer._wire.codec import RequestHeader, encode_response
+from aioproducer._wire.error_codes import ErrorCode
 from aioproducer.errors import ProtocolError
 from aioproducer.testing.broker.call import Call, Handler, Later, Message, NoAnswer
 from aioproducer.testing.broker.cluster.cluster import Cluster, Node
-from aioproducer.testing.broker.codes import Code
 from aioproducer.testing.broker.effects import Close, Dialogue, HalfClose, Wait, Write, never
 from aioproducer.testing.broker.faults import FaultRules
 from aioproducer.testing.broker.handlers import HANDLERS
@@ -144,7 +144,7 @@ def _transactional_id(request: Any) -> str | None:
 
 def _version_of(call: Call, message: Any) -> int:
     """An ApiVersions answer that refuses the version is always written in version 0 (KIP-511)."""
-    refused = call.header.api_key == API_VERSIONS and message.error_code == Code.UNSUPPORTED_VERSION
+    refused = call.header.api_key == API_VERSIONS and message.error_code == ErrorCode.UNSUPPORTED_VERSION
     return 0 if refused else call.version
 
 

@@ -9,9 +9,9 @@ import attrs
 
 from aioproducer._wire.apis import APIS
 from aioproducer._wire.codec import RequestHeader
+from aioproducer._wire.error_codes import ErrorCode
 from aioproducer.testing.broker.cluster.cluster import Cluster, Node
 from aioproducer.testing.broker.cluster.transactions import MarkerWait
-from aioproducer.testing.broker.codes import Code
 from aioproducer.testing.broker.history import SeenRequest
 from aioproducer.testing.broker.rules import Plan, Subject
 
@@ -46,7 +46,7 @@ class Call:
             return injected.code
         known = self.cluster.topics.get(topic)
         exists = known is not None and known.partition(partition) is not None
-        return Code.NONE if exists else Code.UNKNOWN_TOPIC_OR_PARTITION
+        return ErrorCode.NONE if exists else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
     def marker_wait(self) -> MarkerWait | None:
         """How long a fault keeps back the markers of the transaction that this request ends."""

@@ -16,8 +16,8 @@ from typing import Any, Protocol, TypedDict, Unpack
 
 import attrs
 
+from aioproducer._wire.error_codes import ErrorCode
 from aioproducer.testing.broker.cluster.cluster import Cluster, key_of
-from aioproducer.testing.broker.codes import Code, code_of
 from aioproducer.testing.broker.rules import (
     NO_FAULTS,
     Action,
@@ -42,6 +42,16 @@ from aioproducer.testing.broker.rules import (
 )
 
 _BEFORE_THE_REQUEST = (CutRequest, StopReading, HangUp)
+
+
+def code_of(error: int | str) -> int:
+    """The number of an error given as a number or as Kafka's name; an unknown name is a ValueError."""
+    if isinstance(error, int):
+        return int(error)
+    if error in ErrorCode.__members__:
+        return int(ErrorCode[error])
+    message = f"Kafka has no error named {error!r}; give one of Kafka's names, or a number"
+    raise ValueError(message)
 
 
 class Where(TypedDict, total=False):
@@ -140,7 +150,7 @@ class Faults:
         The records are not appended, but for NOT_ENOUGH_REPLICAS_AFTER_APPEND; `append` decides it for any error.
         """
         code = code_of(error)
-        appends = code == Code.NOT_ENOUGH_REPLICAS_AFTER_APPEND if append is None else append
+        appends = code == ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND if append is None else append
         return self._add(GiveError(code, appends, message), where)
 
     def record_errors(

@@ -189,7 +189,7 @@ class MockIntake:
         placeholder_batch = Batch(ready.topic, -1, 0, opened_at=self.loop.time(), loop=self.loop)
         delivery = queued_delivery(placeholder_batch)
         error = DeliveryTimeoutError(topic=ready.topic, partition=ready.partition, cause=cause)
-        placeholder_batch.fail(error, 2)
+        placeholder_batch.fail(error)
         self.ledger.count_failure(ready.topic, error)
         self.on_refused(error)
         return self.watched(delivery)

@@ -165,7 +165,7 @@ class Ledger:
     def end(self, held: Held, told: DeliveryError) -> None:
         """The record ends with this, and no transaction fails by that."""
         self._release(held)
-        held.batch.fail(told, NUMBER[told.outcome])
+        held.batch.fail(told)
         self.count_failure(held.record.topic, told, held.batch)
         self.on_settled()
 

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
+from aioproducer._wire.error_codes import ErrorCode
 from aioproducer._wire.messages.describe_transactions import DescribeTransactionsRequest, TransactionState
 from aioproducer._wire.messages.list_transactions import ListTransactionsRequest
-from aioproducer.testing.broker.codes import Code
 from tests.contract.client import WireClient
 from tests.contract.transactions.transacting import Transactor
 
@@ -84,7 +84,7 @@ async def test_patterns_filter(transactor: Transactor) -> None:
 async def test_a_broken_pattern_is_refused(transactor: Transactor) -> None:
     """With INVALID_REGULAR_EXPRESSION."""
     request = ListTransactionsRequest(transactional_id_pattern="(")
-    assert (await transactor.client.ask(request, 2)).error_code == Code.INVALID_REGULAR_EXPRESSION
+    assert (await transactor.client.ask(request, 2)).error_code == ErrorCode.INVALID_REGULAR_EXPRESSION
 
 
 async def test_a_transaction_is_described(transactor: Transactor) -> None:
@@ -107,6 +107,6 @@ async def test_what_is_not_there_is_not_described(transactor: Transactor) -> Non
     answer = await transactor.client.ask(request, 0)
     codes = {one.transactional_id: one.error_code for one in answer.transaction_states}
     assert codes == {
-        f"{transactor.id}-none": Code.TRANSACTIONAL_ID_NOT_FOUND,
-        "": Code.INVALID_REQUEST,
+        f"{transactor.id}-none": ErrorCode.TRANSACTIONAL_ID_NOT_FOUND,
+        "": ErrorCode.INVALID_REQUEST,
     }

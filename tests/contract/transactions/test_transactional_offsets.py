@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from aioproducer.testing.broker.codes import Code
+from aioproducer._wire.error_codes import ErrorCode
 from tests.contract.client import WireClient, until
 from tests.contract.transactions.transacting import (
     BUMPING_END,
@@ -16,7 +16,7 @@ from tests.contract.transactions.transacting import (
 )
 
 NOTHING = (0, -1, -1, "", 0)
-UNSTABLE = (0, -1, -1, "", int(Code.UNSTABLE_OFFSET_COMMIT))
+UNSTABLE = (0, -1, -1, "", int(ErrorCode.UNSTABLE_OFFSET_COMMIT))
 
 
 @pytest.fixture
@@ -32,7 +32,7 @@ async def _stable(transactor: Transactor) -> int:
     """The group's offset when no transaction can change it any more."""
     found = await until(
         lambda: read_offset(transactor.client, transactor.topic, transactor.topic, stable=True),
-        lambda one: one.error_code != Code.UNSTABLE_OFFSET_COMMIT,
+        lambda one: one.error_code != ErrorCode.UNSTABLE_OFFSET_COMMIT,
     )
     return found.committed_offset
 
@@ -58,9 +58,11 @@ async def test_committing_adds_the_group_since_version_5(transactor: Transactor)
     assert await _stable(transactor) == 7
 
 
-@pytest.mark.parametrize(("version", "code"), [(3, Code.INVALID_TXN_STATE), (4, Code.TRANSACTION_ABORTABLE)])
+@pytest.mark.parametrize(
+    ("version", "code"), [(3, ErrorCode.INVALID_TXN_STATE), (4, ErrorCode.TRANSACTION_ABORTABLE)]
+)
 async def test_a_group_that_was_not_added_takes_nothing(
-    transactor: Transactor, version: int, code: Code
+    transactor: Transactor, version: int, code: ErrorCode
 ) -> None:
     """Up to version 4."""
     assert await transactor.commit_offset(transactor.topic, 7, version=version) == code
@@ -100,7 +102,7 @@ async def test_the_note_is_kept(transactor: Transactor) -> None:
         await transactor.commit_offset(transactor.topic, 3, metadata=metadata)
         for metadata in (longest, longest + "x")
     ]
-    assert answers == [0, Code.OFFSET_METADATA_TOO_LARGE]
+    assert answers == [0, ErrorCode.OFFSET_METADATA_TOO_LARGE]
     await transactor.finish()
     assert await _stable(transactor) == 3
     assert (await read_offset(transactor.client, transactor.topic, transactor.topic)).metadata == longest
@@ -113,7 +115,7 @@ async def test_committing_needs_the_present_identity(transactor: Transactor) -> 
     await transactor.add_group(transactor.topic)
     strange = Who(old.producer_id + 100_000, 0)
     answers = [await transactor.commit_offset(transactor.topic, 3, who=who) for who in (old, strange)]
-    assert answers == [Code.INVALID_PRODUCER_EPOCH, Code.INVALID_PRODUCER_ID_MAPPING]
+    assert answers == [ErrorCode.INVALID_PRODUCER_EPOCH, ErrorCode.INVALID_PRODUCER_ID_MAPPING]
 
 
 async def test_a_topic_that_is_not_there_is_refused(transactor: Transactor) -> None:
@@ -121,7 +123,7 @@ async def test_a_topic_that_is_not_there_is_refused(transactor: Transactor) -> N
     await transactor.add_group(transactor.topic)
     assert (
         await transactor.commit_offset(transactor.topic, 3, topic=f"{transactor.topic}-none")
-        == Code.UNKNOWN_TOPIC_OR_PARTITION
+        == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     )
 
 
@@ -129,12 +131,12 @@ async def test_members_of_a_group_that_is_not_there_are_refused(transactor: Tran
     """A generation says that there was a group."""
     await transactor.add_group(transactor.topic)
     member = Member(3, "member")
-    assert await transactor.commit_offset(transactor.topic, 3, member=member) == Code.ILLEGAL_GENERATION
+    assert await transactor.commit_offset(transactor.topic, 3, member=member) == ErrorCode.ILLEGAL_GENERATION
 
 
 async def test_a_group_needs_a_name(transactor: Transactor) -> None:
     """The empty one is INVALID_GROUP_ID."""
-    assert await transactor.commit_offset("", 3) == Code.INVALID_GROUP_ID
+    assert await transactor.commit_offset("", 3) == ErrorCode.INVALID_GROUP_ID
 
 
 async def test_the_group_is_a_partition_of_the_transaction(transactor: Transactor) -> None:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
+from aioproducer._wire.error_codes import ErrorCode
 from aioproducer._wire.messages.add_partitions_to_txn import (
     AddPartitionsToTxnRequest,
     AddPartitionsToTxnTopic,
     AddPartitionsToTxnTransaction,
 )
-from aioproducer.testing.broker.codes import Code
 from tests.contract.client import WireClient, until
 from tests.contract.transactions.transacting import (
     ADDED,
@@ -64,7 +64,7 @@ async def test_a_time_limit_out_of_range_is_refused(transactor: Transactor, time
     """It must be positive and not over transaction.max.timeout.ms."""
     answer = await transactor.ask_init(timeout_ms)
     assert (answer.error_code, answer.producer_id, answer.producer_epoch) == (
-        Code.INVALID_TRANSACTION_TIMEOUT,
+        ErrorCode.INVALID_TRANSACTION_TIMEOUT,
         -1,
         -1,
     )
@@ -74,7 +74,7 @@ async def test_init_over_an_open_transaction_aborts_it(transactor: Transactor) -
     """It is told to ask again, and the epoch then is two higher."""
     old = transactor.who
     await transactor.add_and_write(2)
-    assert (await transactor.ask_init()).error_code == Code.CONCURRENT_TRANSACTIONS
+    assert (await transactor.ask_init()).error_code == ErrorCode.CONCURRENT_TRANSACTIONS
     assert await transactor.init() == bumped(old, 2)
     described = await transactor.client.describe(transactor.topic)
     seen = await read(transactor.client, described.topic_id)
@@ -89,9 +89,11 @@ async def test_a_producer_may_ask_for_its_next_epoch(transactor: Transactor) -> 
         assert (answer.error_code, answer.producer_id, answer.producer_epoch) == (0, old.producer_id, 1)
 
 
-@pytest.mark.parametrize(("version", "code"), [(3, Code.INVALID_PRODUCER_EPOCH), (4, Code.PRODUCER_FENCED)])
+@pytest.mark.parametrize(
+    ("version", "code"), [(3, ErrorCode.INVALID_PRODUCER_EPOCH), (4, ErrorCode.PRODUCER_FENCED)]
+)
 async def test_a_superseded_producer_gets_no_next_epoch(
-    transactor: Transactor, version: int, code: Code
+    transactor: Transactor, version: int, code: ErrorCode
 ) -> None:
     """After another init the old epoch is fenced, by the name that the version has for it."""
     old = transactor.who
@@ -102,7 +104,7 @@ async def test_a_superseded_producer_gets_no_next_epoch(
 async def test_another_producer_id_gets_no_next_epoch(transactor: Transactor) -> None:
     """An id that is not that of the transactional id is fenced."""
     strange = Who(transactor.who.producer_id + 100_000, 0)
-    assert (await transactor.ask_init(expected=strange)).error_code == Code.PRODUCER_FENCED
+    assert (await transactor.ask_init(expected=strange)).error_code == ErrorCode.PRODUCER_FENCED
 
 
 async def test_a_transactional_id_that_is_new_gives_a_new_identity(client: WireClient, name: str) -> None:
@@ -126,19 +128,19 @@ async def test_every_version_adds_partitions(transactor: Transactor, version: in
 async def test_partitions_are_added_all_or_none(transactor: Transactor) -> None:
     """If one is unknown, the others are not even tried."""
     errors = await transactor.add(0, 7)
-    assert errors == {0: Code.OPERATION_NOT_ATTEMPTED, 7: Code.UNKNOWN_TOPIC_OR_PARTITION}
+    assert errors == {0: ErrorCode.OPERATION_NOT_ATTEMPTED, 7: ErrorCode.UNKNOWN_TOPIC_OR_PARTITION}
     assert (await transactor.describe()).transaction_state == "Empty"
 
 
 async def test_adding_needs_the_present_identity(transactor: Transactor) -> None:
     """Another id is unknown, a lower or a higher epoch is fenced; old versions have the old name for that."""
     strange = Who(transactor.who.producer_id + 100_000, 0)
-    assert await transactor.add(who=strange) == {0: Code.INVALID_PRODUCER_ID_MAPPING}
-    assert await transactor.add(who=bumped(transactor.who)) == {0: Code.PRODUCER_FENCED}
+    assert await transactor.add(who=strange) == {0: ErrorCode.INVALID_PRODUCER_ID_MAPPING}
+    assert await transactor.add(who=bumped(transactor.who)) == {0: ErrorCode.PRODUCER_FENCED}
     old = transactor.who
     await transactor.init()
-    assert await transactor.add(who=old) == {0: Code.PRODUCER_FENCED}
-    assert await transactor.add(who=old, version=1) == {0: Code.INVALID_PRODUCER_EPOCH}
+    assert await transactor.add(who=old) == {0: ErrorCode.PRODUCER_FENCED}
+    assert await transactor.add(who=old, version=1) == {0: ErrorCode.INVALID_PRODUCER_EPOCH}
 
 
 async def test_a_transactional_id_that_nobody_initialized_adds_nothing(
@@ -146,7 +148,7 @@ async def test_a_transactional_id_that_nobody_initialized_adds_nothing(
 ) -> None:
     """Its producer id cannot be right."""
     nobody = Transactor(client, f"nobody-{transactor.id}", transactor.topic)
-    assert await nobody.add(who=transactor.who) == {0: Code.INVALID_PRODUCER_ID_MAPPING}
+    assert await nobody.add(who=transactor.who) == {0: ErrorCode.INVALID_PRODUCER_ID_MAPPING}
 
 
 async def _many(transactor: Transactor, who: Who, *, verify: bool, version: int) -> dict[int, int]:
@@ -167,10 +169,10 @@ async def test_brokers_ask_whether_partitions_were_added(transactor: Transactor,
     await transactor.add(1)
     for _ in range(2):
         answers = await _many(transactor, transactor.who, verify=True, version=version)
-        assert answers == {0: Code.TRANSACTION_ABORTABLE, 1: 0}
+        assert answers == {0: ErrorCode.TRANSACTION_ABORTABLE, 1: 0}
     old = bumped(transactor.who, -1)
     fenced = await _many(transactor, old, verify=True, version=version)
-    assert fenced == dict.fromkeys((0, 1), Code.PRODUCER_FENCED)
+    assert fenced == dict.fromkeys((0, 1), ErrorCode.PRODUCER_FENCED)
 
 
 @pytest.mark.parametrize("version", [4, 5])
@@ -185,10 +187,10 @@ async def test_brokers_add_partitions(transactor: Transactor, version: int) -> N
 
 
 @pytest.mark.parametrize(
-    ("version", "code"), [(10, Code.INVALID_TXN_STATE), (ADDED, Code.TRANSACTION_ABORTABLE)]
+    ("version", "code"), [(10, ErrorCode.INVALID_TXN_STATE), (ADDED, ErrorCode.TRANSACTION_ABORTABLE)]
 )
 async def test_a_partition_that_was_not_added_takes_nothing(
-    transactor: Transactor, version: int, code: Code
+    transactor: Transactor, version: int, code: ErrorCode
 ) -> None:
     """Produce up to version 11 is verified (KIP-890), also when the transaction has other partitions."""
     assert await transactor.write(version=version) == (code, -1)
@@ -210,19 +212,22 @@ async def test_writing_needs_the_present_identity(transactor: Transactor, versio
     old = transactor.who
     await transactor.init()
     strange = Who(old.producer_id + 100_000, 0)
-    assert await transactor.write(version=version, who=old) == (Code.INVALID_PRODUCER_EPOCH, -1)
-    assert await transactor.write(version=version, who=strange) == (Code.INVALID_PRODUCER_ID_MAPPING, -1)
+    assert await transactor.write(version=version, who=old) == (ErrorCode.INVALID_PRODUCER_EPOCH, -1)
+    assert await transactor.write(version=version, who=strange) == (ErrorCode.INVALID_PRODUCER_ID_MAPPING, -1)
 
 
 async def test_sequences_begin_with_0_where_writing_adds(transactor: Transactor) -> None:
     """A partition that does not know the producer takes no other sequence from it."""
-    assert await transactor.write(version=IMPLICIT, sequence=3) == (Code.OUT_OF_ORDER_SEQUENCE_NUMBER, -1)
+    assert await transactor.write(version=IMPLICIT, sequence=3) == (
+        ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
+        -1,
+    )
 
 
 async def test_an_open_transaction_takes_no_other_records_of_its_producer(transactor: Transactor) -> None:
     """Records outside of the transaction are INVALID_TXN_STATE."""
     await transactor.add_and_write()
-    assert await transactor.write(transactional=False) == (Code.INVALID_TXN_STATE, -1)
+    assert await transactor.write(transactional=False) == (ErrorCode.INVALID_TXN_STATE, -1)
 
 
 async def test_sequences_go_on_after_a_plain_end(transactor: Transactor) -> None:
@@ -239,7 +244,7 @@ async def test_a_refused_first_batch_holds_back_those_behind_it(transactor: Tran
     await transactor.finish()
     await transactor.add()
     answers = [(await transactor.write(sequence=sequence))[0] for sequence in (5, 0, 3)]
-    assert answers == [Code.OUT_OF_ORDER_SEQUENCE_NUMBER] * 3
+    assert answers == [ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER] * 3
 
 
 async def test_sequences_begin_again_after_an_end_that_raised_the_epoch(transactor: Transactor) -> None:
@@ -247,7 +252,7 @@ async def test_sequences_begin_again_after_an_end_that_raised_the_epoch(transact
     assert (await transactor.write(3, version=IMPLICIT))[0] == 0
     await transactor.finish(version=BUMPING_END)
     transactor.take(bumped(transactor.who))
-    assert (await transactor.write(version=IMPLICIT, sequence=3))[0] == Code.OUT_OF_ORDER_SEQUENCE_NUMBER
+    assert (await transactor.write(version=IMPLICIT, sequence=3))[0] == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
     assert await transactor.write(version=IMPLICIT, sequence=0) == (0, 4)
 
 
@@ -289,15 +294,15 @@ async def test_a_repetition_in_a_newer_version_is_illegal(transactor: Transactor
     """A commit of version 4 repeated in version 5 would be one of an empty transaction."""
     await transactor.add_and_write()
     await transactor.finish(version=PLAIN_END)
-    assert await transactor.end(version=BUMPING_END) == Code.INVALID_TXN_STATE
+    assert await transactor.end(version=BUMPING_END) == ErrorCode.INVALID_TXN_STATE
 
 
 async def test_a_repetition_in_an_older_version_is_fenced(transactor: Transactor) -> None:
     """Version 4 does not know that the epoch was raised by the end itself."""
     await transactor.add_and_write()
     await transactor.finish(version=BUMPING_END)
-    assert await transactor.end(version=PLAIN_END) == Code.PRODUCER_FENCED
-    assert await transactor.end(version=1) == Code.INVALID_PRODUCER_EPOCH
+    assert await transactor.end(version=PLAIN_END) == ErrorCode.PRODUCER_FENCED
+    assert await transactor.end(version=1) == ErrorCode.INVALID_PRODUCER_EPOCH
 
 
 @BOTH_ENDS
@@ -306,22 +311,22 @@ async def test_an_end_cannot_be_turned_round(transactor: Transactor, end: int, c
     """Abort after commit and commit after abort are illegal."""
     await transactor.add_and_write()
     await transactor.finish(commit=commit, version=end)
-    assert await transactor.end(commit=not commit, version=end) == Code.INVALID_TXN_STATE
+    assert await transactor.end(commit=not commit, version=end) == ErrorCode.INVALID_TXN_STATE
 
 
 @BOTH_ENDS
 async def test_an_empty_transaction_cannot_be_committed(transactor: Transactor, end: int) -> None:
     """Nothing was begun: INVALID_TXN_STATE, also under the next epoch after a commit."""
-    assert await transactor.end(version=end) == Code.INVALID_TXN_STATE
+    assert await transactor.end(version=end) == ErrorCode.INVALID_TXN_STATE
     await transactor.add_and_write()
     await transactor.finish(version=end)
     if end == BUMPING_END:
-        assert await transactor.end(version=end, who=bumped(transactor.who)) == Code.INVALID_TXN_STATE
+        assert await transactor.end(version=end, who=bumped(transactor.who)) == ErrorCode.INVALID_TXN_STATE
 
 
 async def test_an_empty_transaction_cannot_be_aborted_in_version_4(transactor: Transactor) -> None:
     """It is illegal there."""
-    assert await transactor.end(commit=False, version=PLAIN_END) == Code.INVALID_TXN_STATE
+    assert await transactor.end(commit=False, version=PLAIN_END) == ErrorCode.INVALID_TXN_STATE
 
 
 async def test_an_empty_transaction_is_aborted_in_version_5(transactor: Transactor) -> None:
@@ -338,10 +343,10 @@ async def test_ending_needs_the_present_identity(transactor: Transactor, end: in
     old = transactor.who
     await transactor.init()
     await transactor.add_and_write()
-    assert await transactor.end(version=end, who=old._replace(epoch=0)) == Code.PRODUCER_FENCED
-    assert await transactor.end(version=end, who=bumped(transactor.who)) == Code.PRODUCER_FENCED
+    assert await transactor.end(version=end, who=old._replace(epoch=0)) == ErrorCode.PRODUCER_FENCED
+    assert await transactor.end(version=end, who=bumped(transactor.who)) == ErrorCode.PRODUCER_FENCED
     strange = Who(old.producer_id + 100_000, 1)
-    assert await transactor.end(version=end, who=strange) == Code.INVALID_PRODUCER_ID_MAPPING
+    assert await transactor.end(version=end, who=strange) == ErrorCode.INVALID_PRODUCER_ID_MAPPING
     assert await transactor.end(version=end) == 0
 
 
@@ -351,7 +356,7 @@ async def test_a_late_write_after_a_plain_end_is_refused_if_partitions_are_added
     """The partition is in no transaction any more."""
     await transactor.add_and_write()
     await transactor.finish(version=PLAIN_END)
-    assert await transactor.write() == (Code.TRANSACTION_ABORTABLE, -1)
+    assert await transactor.write() == (ErrorCode.TRANSACTION_ABORTABLE, -1)
 
 
 async def test_a_late_write_after_a_plain_end_opens_a_transaction_if_writing_adds(
@@ -371,7 +376,7 @@ async def test_a_late_write_after_an_end_that_raised_the_epoch_is_refused(
     """Its epoch is the old one."""
     await transactor.add_and_write()
     await transactor.finish(version=BUMPING_END)
-    assert await transactor.write(version=write) == (Code.INVALID_PRODUCER_EPOCH, -1)
+    assert await transactor.write(version=write) == (ErrorCode.INVALID_PRODUCER_EPOCH, -1)
 
 
 async def test_a_transaction_that_ran_out_of_time_is_aborted(
@@ -384,7 +389,7 @@ async def test_a_transaction_that_ran_out_of_time_is_aborted(
     state = await until(late.describe, lambda one: one.transaction_state != "Ongoing")
     assert state.transaction_state in {"PrepareAbort", "CompleteAbort"}
     await late.complete()
-    assert await late.end(version=PLAIN_END) == Code.PRODUCER_FENCED
+    assert await late.end(version=PLAIN_END) == ErrorCode.PRODUCER_FENCED
     old = late.who
     assert await late.init() == bumped(old, 2)
     topic = await client.describe(transactor.topic)
@@ -399,5 +404,5 @@ async def test_the_commit_of_a_transaction_out_of_time_is_illegal_in_version_5(
     await late.init(timeout_ms=100)
     assert (await late.write(version=IMPLICIT))[0] == 0
     await until(late.describe, lambda one: one.transaction_state == "CompleteAbort")
-    assert await late.end(version=BUMPING_END) == Code.INVALID_TXN_STATE
+    assert await late.end(version=BUMPING_END) == ErrorCode.INVALID_TXN_STATE
     assert await late.end(commit=False, version=BUMPING_END) == 0

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Final, NamedTuple
 
+from aioproducer._wire.error_codes import ErrorCode
 from aioproducer._wire.messages.add_offsets_to_txn import AddOffsetsToTxnRequest
 from aioproducer._wire.messages.add_partitions_to_txn import (
     AddPartitionsToTxnRequest,
@@ -26,7 +27,6 @@ from aioproducer._wire.messages.txn_offset_commit import (
     TxnOffsetCommitRequestPartition,
     TxnOffsetCommitRequestTopic,
 )
-from aioproducer.testing.broker.codes import Code
 from aioproducer.testing.broker.logs.batches import CONTROL, TRANSACTIONAL, read_header
 from aioproducer.testing.broker.logs.records import parse_batch, split_batches, write_batch
 from tests.contract.batches import records
@@ -38,11 +38,11 @@ ADDED, IMPLICIT = 11, 12
 PLAIN_END, BUMPING_END = 4, 5
 """EndTxn versions."""
 _NOT_READY: Final = (
-    Code.COORDINATOR_LOAD_IN_PROGRESS,
-    Code.COORDINATOR_NOT_AVAILABLE,
-    Code.NOT_COORDINATOR,
+    ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
+    ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    ErrorCode.NOT_COORDINATOR,
 )
-_BUSY: Final = (*_NOT_READY, Code.CONCURRENT_TRANSACTIONS, Code.NOT_ENOUGH_REPLICAS)
+_BUSY: Final = (*_NOT_READY, ErrorCode.CONCURRENT_TRANSACTIONS, ErrorCode.NOT_ENOUGH_REPLICAS)
 
 
 class Who(NamedTuple):

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from aioproducer._wire.error_codes import ErrorCode
 from aioproducer._wire.messages.find_coordinator import FindCoordinatorRequest
 from aioproducer._wire.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
 from aioproducer._wire.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
-from aioproducer.testing.broker.codes import Code
 from tests.contract.client import WireClient, until
 from tests.contract.transactions.transacting import GROUP, Member, Transactor
 from tools.kafka_cluster import KafkaCluster
@@ -54,12 +54,12 @@ async def test_members_are_checked(real_kafka: KafkaCluster) -> None:
             for name, who in asked.items()
         }
     assert answers == {
-        "nobody": Code.NONE,
-        "the member": Code.NONE,
-        "without its instance": Code.NONE,
-        "an old generation": Code.ILLEGAL_GENERATION,
-        "a stranger": Code.UNKNOWN_MEMBER_ID,
-        "a stranger of its instance": Code.FENCED_INSTANCE_ID,
-        "of another instance": Code.UNKNOWN_MEMBER_ID,
-        "a member without a generation": Code.ILLEGAL_GENERATION,
+        "nobody": ErrorCode.NONE,
+        "the member": ErrorCode.NONE,
+        "without its instance": ErrorCode.NONE,
+        "an old generation": ErrorCode.ILLEGAL_GENERATION,
+        "a stranger": ErrorCode.UNKNOWN_MEMBER_ID,
+        "a stranger of its instance": ErrorCode.FENCED_INSTANCE_ID,
+        "of another instance": ErrorCode.UNKNOWN_MEMBER_ID,
+        "a member without a generation": ErrorCode.ILLEGAL_GENERATION,
     }

@@ -208,8 +208,8 @@ ANSWERS: Final = (
     _mutant(
         "refusal-of-a-version-read-to-its-end",
         "_state/connecting/opening.py",
-        "    if _error_code(frame) == _UNSUPPORTED_VERSION:",
-        "    if decode_response(ApiVersionsResponse, version, frame)[1].error_code == _UNSUPPORTED_VERSION:",
+        "    if _error_code(frame) == ErrorCode.UNSUPPORTED_VERSION:",
+        "    if decode_response(ApiVersionsResponse, version, frame)[1].error_code == ErrorCode.UNSUPPORTED_VERSION:",
         "librdkafka's mock cluster refuses ApiVersions 3 with an array that is broken: the producer never starts.",
         "tests/connection/test_opening.py::test_old_broker_is_asked_again_in_version_0",
     ),

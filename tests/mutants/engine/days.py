@@ -16,8 +16,8 @@ DAYS: Final = (
     _mutant(
         "a-forgotten-id-is-the-end",
         "_net/transactions/transactions.py",
-        "FINAL = frozenset({31, 35, 53})",
-        "FINAL = frozenset({31, 35, 49, 53})",
+        "        ErrorCode.UNSUPPORTED_VERSION,",
+        "        ErrorCode.UNSUPPORTED_VERSION,  ErrorCode.INVALID_PRODUCER_ID_MAPPING,",
         "A transactional id that was not used for a week is forgotten by its coordinator, and its producer ends for good.",
         _FORGOTTEN,
     ),
@@ -48,7 +48,7 @@ DAYS: Final = (
     _mutant(
         "fenced-as-the-markers-are-complete",
         "_state/identity/standing.py",
-        "            return code != INVALID_PRODUCER_ID_MAPPING or self.state in ENDED",
+        "            return code != ErrorCode.INVALID_PRODUCER_ID_MAPPING or self.state in ENDED",
         "            return self.state in PREPARING",
         "An end is refused while markers are written, and they are complete when the producer asks why: the refusal is believed.",
         _LATE,
@@ -80,7 +80,7 @@ DAYS: Final = (
     _mutant(
         "asked-again-against-its-own-word",
         "_state/identity/standing.py",
-        "            return code != INVALID_PRODUCER_ID_MAPPING or self.state in ENDED",
+        "            return code != ErrorCode.INVALID_PRODUCER_ID_MAPPING or self.state in ENDED",
         "            return True",
         "A coordinator has the producer's transaction open, and refuses its end for another producer id: it is asked for ever.",
         _STANDING,
@@ -88,8 +88,8 @@ DAYS: Final = (
     _mutant(
         "forgotten-as-the-markers-are-complete",
         "_state/identity/standing.py",
-        "            return code != INVALID_PRODUCER_ID_MAPPING or self.state in ENDED",
-        "            return code != INVALID_PRODUCER_ID_MAPPING",
+        "            return code != ErrorCode.INVALID_PRODUCER_ID_MAPPING or self.state in ENDED",
+        "            return code != ErrorCode.INVALID_PRODUCER_ID_MAPPING",
         "The first end under the next producer id is refused, and that id counts when the producer asks why: the refusal is believed.",
         _STANDING,
     ),

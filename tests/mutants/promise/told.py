@@ -145,8 +145,8 @@ TOLD: Final = (
     _mutant(
         "limit-of-a-segment-called-that-of-a-message",
         "_state/delivery/settlement.py",
-        '    18: ("segment.bytes", "of the topic (or log.segment.bytes of the brokers)"),',
-        '    18: ("max.message.bytes", "of the topic (or message.max.bytes of the brokers)"),',
+        '    ErrorCode.RECORD_LIST_TOO_LARGE: ("segment.bytes", "of the topic (or log.segment.bytes of the brokers)"),',
+        '    ErrorCode.RECORD_LIST_TOO_LARGE: ("max.message.bytes", "of the topic (or message.max.bytes of the brokers)"),',
         "The advice of RecordTooLargeError cannot help: it names a limit that the record is within.",
         "tests/state/delivery/test_settlement.py::test_a_single_record_that_is_too_large_names_the_setting",
     ),

@@ -34,8 +34,8 @@ TRANSACTIONAL: Final = (
     _mutant(
         "unknown-error-taken-for-committed",
         "_state/transactions/coordinator_verdicts.py",
-        "    say(_A.DONE, {0})",
-        "    say(_A.DONE, {0, -1})",
+        "    say(_A.DONE, {ErrorCode.NONE})",
+        "    say(_A.DONE, {ErrorCode.NONE, ErrorCode.UNKNOWN_SERVER_ERROR})",
         "EndTxn is answered with UNKNOWN_SERVER_ERROR, and the commit is said to have succeeded.",
         _VERDICTS,
     ),
@@ -74,8 +74,8 @@ TRANSACTIONAL: Final = (
     _mutant(
         "fenced-and-retried",
         "_state/transactions/coordinator_verdicts.py",
-        "    say(_A.SUPERSEDED, {47, 90})",
-        "    say(_A.RETRY, {47, 90})",
+        "    say(_A.SUPERSEDED, FENCING)",
+        "    say(_A.RETRY, FENCING)",
         "A producer that was taken over asks again for ever.",
         _VERDICTS,
     ),
@@ -179,8 +179,8 @@ TRANSACTIONAL: Final = (
     _mutant(
         "busy-leader-fails-the-transaction",
         "_state/identity/coordinated.py",
-        "        return not (code == OUT_OF_ORDER_SEQUENCE and (batch.dirty or queue.sent[0] is not batch))",
-        "        return True",
+        "            code == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER and (batch.dirty or queue.sent[0] is not batch)",
+        "            False",
         "A batch behind one that is sent again is refused for its number, and that fails the transaction.",
         "tests/state/identity/test_transactional_sequences.py",
     ),

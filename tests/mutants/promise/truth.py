@@ -103,8 +103,8 @@ TRUTH: Final = (
     _mutant(
         "repetition-taken-for-a-failure",
         "_state/delivery/verdicts.py",
-        "    46: Kind.ACK,",
-        "    46: Kind.FAIL,",
+        "    ErrorCode.DUPLICATE_SEQUENCE_NUMBER: Kind.ACK,",
+        "    ErrorCode.DUPLICATE_SEQUENCE_NUMBER: Kind.FAIL,",
         "DUPLICATE_SEQUENCE_NUMBER, the proof that the batch is in the log, is raised as an error.",
         _VERDICTS,
     ),

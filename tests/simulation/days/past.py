@@ -8,13 +8,13 @@ from typing import Any
 
 import attrs
 
+from aioproducer._wire.error_codes import ErrorCode
 from aioproducer._wire.messages.metadata import (
     MetadataResponse,
     MetadataResponsePartition,
     MetadataResponseTopic,
 )
 from aioproducer.testing.broker.cluster.topics import Partition, Topic
-from aioproducer.testing.broker.codes import Code
 from tests.simulation.world import World
 
 Picture = Mapping[str, MetadataResponseTopic]
@@ -71,4 +71,4 @@ def _partition(partition: Partition) -> MetadataResponsePartition:
 
 
 def _missing(name: str) -> MetadataResponseTopic:
-    return MetadataResponseTopic(Code.UNKNOWN_TOPIC_OR_PARTITION, name)
+    return MetadataResponseTopic(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, name)

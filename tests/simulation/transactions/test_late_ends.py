@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from aioproducer import CommitOutcomeUnknownError, Producer, TransactionAbortedError
+from aioproducer._wire.error_codes import ErrorCode
 from aioproducer.testing.broker.cluster.transactions import Identity, TransactionRefusal, Transactions
-from aioproducer.testing.broker.codes import Code
 from tests.simulation.world import World, simulate
 
 TOPIC = "t"
@@ -91,7 +91,7 @@ def test_an_abort_that_is_refused_just_before_the_markers_are_complete(
         await producer.abort_transaction()
         async with producer.transaction():
             await producer.send(TOPIC, b"b", partition=0)
-        assert refusals == [Code.PRODUCER_FENCED]
+        assert refusals == [ErrorCode.PRODUCER_FENCED]
         assert _seen(world) == [b"a", b"b"]
 
     simulate(play, 1, transaction_version=2)
@@ -119,10 +119,10 @@ def test_an_end_that_is_refused_by_a_coordinator_that_then_moves(code: str) -> N
     simulate(play, 1, transaction_version=2)
 
 
-def _complete_the_markers_behind_a_refusal(monkeypatch: pytest.MonkeyPatch) -> list[Code]:
+def _complete_the_markers_behind_a_refusal(monkeypatch: pytest.MonkeyPatch) -> list[ErrorCode]:
     """From now on the markers are complete as soon as an end was refused; returns the refusals."""
     end = Transactions.end
-    refusals: list[Code] = []
+    refusals: list[ErrorCode] = []
 
     def refuse_then_complete(transactions: Transactions, *arguments: Any, **options: Any) -> Identity:
         try:

@@ -89,7 +89,7 @@ def test_settled_records_stay_behind(m: Machines) -> None:
     """Without those that ended; their outcome stays where it was told."""
     deliveries = [m.append(b"%d" % number) for number in range(3)]
     batch = m.close()
-    batch.fail_some([1], LOST, 2)
+    batch.fail_some([1], LOST)
     replacement = rewriting.without_settled(batch, m.accumulator.replacement)
     assert [value for _, _, value, _ in stored(replacement)] == [b"0", b"2"]
     assert batch.forwarded
@@ -102,7 +102,7 @@ def test_a_split_takes_settled_records_along(m: Machines) -> None:
     deliveries = [m.append(b"%d" % number) for number in range(3)]
     m.later(LINGER)
     batch = m.only()
-    batch.fail_some([1], LOST, 3)
+    batch.fail_some([1], LOST)
     parts = rewriting.split(batch, m.accumulator.replacement, 1)
     assert [part.record_count for part in parts] == [1, 1, 1]
     assert [part.pending for part in parts] == [1, 0, 1]
@@ -117,7 +117,7 @@ def test_without_numbers_settled_records_stay_behind_in_a_split() -> None:
         m.append(b"%d" % number)
     m.later(LINGER)
     batch = m.only()
-    batch.fail_some([1], LOST, 3)
+    batch.fail_some([1], LOST)
     parts = rewriting.split(batch, m.accumulator.replacement, 1)
     assert [value for part in parts for _, _, value, _ in stored(part)] == [b"0", b"2"]
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from aioproducer import Outcome
+from aioproducer._core import OUTCOMES
 from aioproducer._state.batching.batches import QueuedBatch
 from aioproducer._state.batching.sequences import CONFIRMED_FOR
 from aioproducer._state.cluster.facts import NO_TOPIC_ID
-from aioproducer._state.delivery.settlement import NUMBER
 from tests.state.machines import Machines
 
 NEWER = (77, 0)
@@ -97,7 +97,7 @@ def test_what_may_be_in_the_former_topic_is_never_sent_to_the_present_one(m: Mac
     m.lose(lost)
     m.answer(refused, 100)
     m.learn(1, topic_id=NEW_ID)
-    assert lost.outcome == NUMBER[Outcome.UNKNOWN]
+    assert OUTCOMES[lost.outcome] is Outcome.UNKNOWN
     m.wait_for_retry()
     assert m.only() is refused
     assert refused.sequence == 0
@@ -109,9 +109,9 @@ def test_what_is_on_its_way_to_the_former_topic_is_waited_for(m: Machines) -> No
     written, lost = sent_to_the_former(m, 2)
     m.learn(1, topic_id=NEW_ID)
     m.acknowledge(written)
-    assert written.outcome == NUMBER[Outcome.ACKED]
+    assert OUTCOMES[written.outcome] is Outcome.ACKED
     m.lose(lost)
-    assert lost.outcome == NUMBER[Outcome.UNKNOWN]
+    assert OUTCOMES[lost.outcome] is Outcome.UNKNOWN
     assert m.is_clean()
     assert m.queue().end_offset == 0
 
@@ -127,7 +127,7 @@ def test_the_parts_of_what_may_be_in_the_former_topic_are_not_sent_to_the_presen
     assert m.only() is batch
     m.learn(1, topic_id=NEW_ID)
     m.answer(batch, 10)
-    assert batch.outcome == NUMBER[Outcome.UNKNOWN]
+    assert OUTCOMES[batch.outcome] is Outcome.UNKNOWN
     assert m.is_clean()
     assert not m.queue().queue
 
@@ -143,7 +143,7 @@ def test_without_idempotence_what_may_be_in_the_former_topic_is_not_sent_to_the_
     m.lose(lost)
     m.answer(refused, 100)
     m.learn(1, topic_id=NEW_ID)
-    assert lost.outcome == NUMBER[Outcome.UNKNOWN]
+    assert OUTCOMES[lost.outcome] is Outcome.UNKNOWN
     m.wait_for_retry()
     assert m.drain() == [refused]
 
@@ -176,4 +176,4 @@ def test_news_from_the_past_write_nothing_twice(m: Machines) -> None:
     m.learn(1, topic_id=NEW_ID)
     m.wait_for_retry()
     assert m.drain() == []
-    assert batch.outcome == NUMBER[Outcome.UNKNOWN]
+    assert OUTCOMES[batch.outcome] is Outcome.UNKNOWN

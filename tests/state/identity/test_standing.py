@@ -10,7 +10,6 @@ from aioproducer._state.identity.standing import (
     ABORTED,
     COMMITTED,
     EMPTY,
-    INVALID_PRODUCER_ID_MAPPING,
     LAST_EPOCH,
     ONGOING,
     PREPARING,
@@ -19,9 +18,9 @@ from aioproducer._state.identity.standing import (
     following,
     next_move,
 )
+from aioproducer._wire.error_codes import ErrorCode
 
 ME = (7, 3)
-PRODUCER_FENCED = 90
 STATES = sorted({EMPTY, ONGOING, "Dead"} | ABORTED | COMMITTED)
 
 
@@ -79,13 +78,29 @@ def test_only_the_next_epoch_follows() -> None:
     ("standing", "identity", "passes"),
     [
         # Markers are being written, or were complete just before the look.
-        (Standing(7, 3, "PrepareCommit"), ME, {PRODUCER_FENCED, INVALID_PRODUCER_ID_MAPPING}),
-        (Standing(7, 3, "CompleteAbort"), ME, {PRODUCER_FENCED, INVALID_PRODUCER_ID_MAPPING}),
+        (
+            Standing(7, 3, "PrepareCommit"),
+            ME,
+            {ErrorCode.PRODUCER_FENCED, ErrorCode.INVALID_PRODUCER_ID_MAPPING},
+        ),
+        (
+            Standing(7, 3, "CompleteAbort"),
+            ME,
+            {ErrorCode.PRODUCER_FENCED, ErrorCode.INVALID_PRODUCER_ID_MAPPING},
+        ),
         # The producer id is known while its transaction is open: this coordinator contradicts itself.
-        (Standing(7, 3, ONGOING), ME, {PRODUCER_FENCED}),
+        (Standing(7, 3, ONGOING), ME, {ErrorCode.PRODUCER_FENCED}),
         # The epochs of producer id 6 are used up, and 7 comes behind it.
-        (Standing(6, LAST_EPOCH + 1, "PrepareAbort"), (7, 0), {PRODUCER_FENCED, INVALID_PRODUCER_ID_MAPPING}),
-        (Standing(7, 0, "CompleteAbort"), (7, 0), {PRODUCER_FENCED, INVALID_PRODUCER_ID_MAPPING}),
+        (
+            Standing(6, LAST_EPOCH + 1, "PrepareAbort"),
+            (7, 0),
+            {ErrorCode.PRODUCER_FENCED, ErrorCode.INVALID_PRODUCER_ID_MAPPING},
+        ),
+        (
+            Standing(7, 0, "CompleteAbort"),
+            (7, 0),
+            {ErrorCode.PRODUCER_FENCED, ErrorCode.INVALID_PRODUCER_ID_MAPPING},
+        ),
         (Standing(6, LAST_EPOCH + 1, "CompleteAbort"), (7, 0), set()),
         # Another producer has taken over.
         (Standing(7, 4, "PrepareAbort"), ME, set()),
@@ -97,5 +112,5 @@ def test_what_is_refused_only_while_markers_are_written(
     standing: Standing, identity: tuple[int, int], passes: set[int]
 ) -> None:
     """Such a refusal says nothing of the producer, and the end is asked for again."""
-    codes = (PRODUCER_FENCED, INVALID_PRODUCER_ID_MAPPING)
+    codes = (ErrorCode.PRODUCER_FENCED, ErrorCode.INVALID_PRODUCER_ID_MAPPING)
     assert {code for code in codes if standing.passes(code, identity)} == passes

@@ -6,11 +6,11 @@ import socket
 
 import pytest
 
+from aioproducer._wire.error_codes import ErrorCode
 from aioproducer._wire.messages.api_versions import ApiVersion, ApiVersionsRequest
 from aioproducer._wire.messages.metadata import MetadataRequest
 from aioproducer._wire.messages.produce import LeaderIdAndEpoch, NodeEndpoint
 from aioproducer.testing import ClusterRefusal, EmbeddedKafka
-from aioproducer.testing.broker.codes import Code
 from tests.contract.batches import plain, sequenced
 from tests.contract.client import WireClient, produce_request
 
@@ -36,7 +36,7 @@ async def test_the_wrong_broker_says_who_leads(three: EmbeddedKafka, version: in
         request = produce_request("" if version >= 13 else "t", plain(), topic_id=topic_id)
         answer = await client.ask(request, version)
     partition = answer.responses[0].partition_responses[0]
-    assert partition.error_code == Code.NOT_LEADER_OR_FOLLOWER
+    assert partition.error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
     told = version >= 10
     assert partition.current_leader == (LeaderIdAndEpoch(3, 1) if told else LeaderIdAndEpoch())
     endpoint = NodeEndpoint(3, "127.0.0.1", three.brokers[2].port)
@@ -58,11 +58,11 @@ async def test_a_partition_can_be_without_a_leader(kafka: EmbeddedKafka, client:
     kafka.faults.move_leader("t", 0, -1)
     described = (await client.describe("t")).partitions[0]
     assert (described.error_code, described.leader_id, described.leader_epoch) == (
-        Code.LEADER_NOT_AVAILABLE,
+        ErrorCode.LEADER_NOT_AVAILABLE,
         -1,
         1,
     )
-    assert (await client.produce("t", plain())).error_code == Code.NOT_LEADER_OR_FOLLOWER
+    assert (await client.produce("t", plain())).error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
     kafka.faults.move_leader("t", 0, 1)
     assert (await client.produce("t", plain())).error_code == 0
     assert (await client.describe("t")).partitions[0].leader_epoch == 2
@@ -127,7 +127,7 @@ async def test_too_few_replicas_refuse_acks_all_only(three: EmbeddedKafka) -> No
     leader = three.leader_of("safe")
     three.faults.shrink_isr("safe", 0, leader)
     async with _client(three, leader) as client:
-        assert (await client.produce("safe", plain())).error_code == Code.NOT_ENOUGH_REPLICAS
+        assert (await client.produce("safe", plain())).error_code == ErrorCode.NOT_ENOUGH_REPLICAS
         assert (await client.produce("safe", plain(), acks=1)).base_offset == 0
         three.faults.shrink_isr("safe", 0, 1, 2)
         assert (await client.produce("safe", plain())).base_offset == 1
@@ -137,7 +137,7 @@ async def test_a_topic_can_hide_from_metadata(three: EmbeddedKafka) -> None:
     """From one broker or from all; it is not made anew, and takes records as before."""
     async with _client(three, 1) as client, _client(three, 2) as other:
         three.faults.hide_topic("t", broker=1)
-        assert (await client.describe("t")).error_code == Code.UNKNOWN_TOPIC_OR_PARTITION
+        assert (await client.describe("t")).error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         assert (await other.describe("t")).error_code == 0
         three.faults.hide_topic("t")
         assert (await other.ask(MetadataRequest(None), 13)).topics == []
@@ -189,8 +189,8 @@ async def test_a_broker_may_know_api_versions_of_old_only(kafka: EmbeddedKafka, 
     kafka.limit_version("ApiVersions", 0, 2)
     answers.append(await client.ask(request, 4))
     assert [(answer.error_code, list(answer.api_keys)) for answer in answers] == [
-        (Code.UNSUPPORTED_VERSION, [ApiVersion(18, 0, 4)]),
-        (Code.UNSUPPORTED_VERSION, [ApiVersion(18, 0, 2)]),
+        (ErrorCode.UNSUPPORTED_VERSION, [ApiVersion(18, 0, 4)]),
+        (ErrorCode.UNSUPPORTED_VERSION, [ApiVersion(18, 0, 2)]),
     ]
 
 

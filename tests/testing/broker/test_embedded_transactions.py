@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from aioproducer._wire.error_codes import ErrorCode
 from aioproducer._wire.messages.api_versions import ApiVersionsRequest
 from aioproducer._wire.messages.end_txn import EndTxnRequest
 from aioproducer._wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic
@@ -26,7 +27,6 @@ from aioproducer._wire.messages.txn_offset_commit import (
     TxnOffsetCommitRequestTopic,
 )
 from aioproducer.testing import EmbeddedKafka, TransactionView
-from aioproducer.testing.broker.codes import Code
 from aioproducer.testing.broker.logs.batches import TRANSACTIONAL
 from aioproducer.testing.broker.logs.records import write_batch
 from tests.contract.batches import NOW, plain, records
@@ -148,18 +148,18 @@ async def test_markers_can_be_held_back(kafka: EmbeddedKafka, transactor: Transa
     fault = kafka.faults.delay_markers()
     assert await end_now(transactor) == 0
     answer = await transactor.client.ask(InitProducerIdRequest("x", 1000), 5)
-    assert (answer.error_code, offsets(kafka)) == (Code.CONCURRENT_TRANSACTIONS, [])
-    assert await end_now(transactor) == Code.CONCURRENT_TRANSACTIONS
+    assert (answer.error_code, offsets(kafka)) == (ErrorCode.CONCURRENT_TRANSACTIONS, [])
+    assert await end_now(transactor) == ErrorCode.CONCURRENT_TRANSACTIONS
     fault.release()
     assert offsets(kafka) == [0]
     assert await end_now(transactor) == 0
 
 
 @pytest.mark.parametrize(
-    ("version", "code"), [(11, Code.NOT_ENOUGH_REPLICAS), (12, Code.CONCURRENT_TRANSACTIONS)]
+    ("version", "code"), [(11, ErrorCode.NOT_ENOUGH_REPLICAS), (12, ErrorCode.CONCURRENT_TRANSACTIONS)]
 )
 async def test_the_next_transaction_waits_for_the_markers(
-    kafka: EmbeddedKafka, transactor: Transactor, version: int, code: Code
+    kafka: EmbeddedKafka, transactor: Transactor, version: int, code: ErrorCode
 ) -> None:
     """Whoever writes is told to try again: old versions in words that old producers know."""
     await begin(transactor)
@@ -172,7 +172,7 @@ async def test_the_next_transaction_waits_for_the_markers(
     offset = [TxnOffsetCommitRequestTopic("t", [TxnOffsetCommitRequestPartition(0, 7)])]
     commit = TxnOffsetCommitRequest("x", "g", 0, 1, topics=offset)
     answer = await transactor.client.ask(commit, 5)
-    assert answer.topics[0].partitions[0].error_code == Code.CONCURRENT_TRANSACTIONS
+    assert answer.topics[0].partitions[0].error_code == ErrorCode.CONCURRENT_TRANSACTIONS
     fault.release()
     assert (await transactor.client.only_answer(request, 12)).error_code == 0
 
@@ -246,7 +246,7 @@ async def test_fencing_can_be_held_back(kafka: EmbeddedKafka, transactor: Transa
     fault = kafka.faults.delay_markers(api="InitProducerId")
     request = InitProducerIdRequest("x", 1000)
     answers = [await transactor.client.ask(request, 5) for _ in range(3)]
-    assert [one.error_code for one in answers] == [Code.CONCURRENT_TRANSACTIONS] * 3
+    assert [one.error_code for one in answers] == [ErrorCode.CONCURRENT_TRANSACTIONS] * 3
     assert (await transactor.describe()).transaction_state == "PrepareAbort"
     fault.release()
     assert (await transactor.client.ask(request, 5)).producer_epoch == 2
@@ -258,9 +258,9 @@ async def test_a_fault_may_end_the_transaction_and_say_otherwise(
     """With `append=True` it is committed; without it, it is not."""
     await begin(transactor)
     kafka.faults.error("REQUEST_TIMED_OUT", api="EndTxn")
-    assert (await end_now(transactor), offsets(kafka)) == (Code.REQUEST_TIMED_OUT, [])
+    assert (await end_now(transactor), offsets(kafka)) == (ErrorCode.REQUEST_TIMED_OUT, [])
     kafka.faults.error("REQUEST_TIMED_OUT", api="EndTxn", append=True)
-    assert (await end_now(transactor), offsets(kafka)) == (Code.REQUEST_TIMED_OUT, [0])
+    assert (await end_now(transactor), offsets(kafka)) == (ErrorCode.REQUEST_TIMED_OUT, [0])
 
 
 @pytest.mark.parametrize(("before", "seen"), [(True, []), (False, [0])])
@@ -278,7 +278,7 @@ async def test_the_answer_to_an_end_can_be_lost(
 async def test_one_of_many_partitions_can_be_denied(kafka: EmbeddedKafka, transactor: Transactor) -> None:
     """The others are not attempted."""
     kafka.faults.error("TOPIC_AUTHORIZATION_FAILED", api="AddPartitionsToTxn", topic="t", partition=1)
-    assert await transactor.add(0, 1) == {0: Code.OPERATION_NOT_ATTEMPTED, 1: 29}
+    assert await transactor.add(0, 1) == {0: ErrorCode.OPERATION_NOT_ATTEMPTED, 1: 29}
     assert await transactor.add(0, 1) == {0: 0, 1: 0}
 
 
@@ -332,7 +332,7 @@ async def test_an_open_transaction_ends_with_its_time(slow: tuple[EmbeddedKafka,
     assert kafka.last_stable_offset("t") == 0
     clock.now = 5.0
     assert (kafka.last_stable_offset("t"), offsets(kafka)) == (2, [])
-    assert await end_now(transactor) == Code.INVALID_TXN_STATE
+    assert await end_now(transactor) == ErrorCode.INVALID_TXN_STATE
 
 
 async def test_the_time_of_a_transaction_is_told(slow: tuple[EmbeddedKafka, Hands, Transactor]) -> None:
@@ -348,12 +348,12 @@ async def test_a_new_coordinator_loads_for_a_while(slow: tuple[EmbeddedKafka, Ha
     kafka, clock, transactor = slow
     await transactor.add()
     kafka.faults.move_coordinator("x", 1, loading=3.0)
-    assert await end_now(transactor) == Code.COORDINATOR_LOAD_IN_PROGRESS
+    assert await end_now(transactor) == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
     batch = write_batch(records(1), producer_id=0, epoch=0, sequence=0, attributes=TRANSACTIONAL)
     request = ProduceRequest(
         "x", -1, 10_000, [TopicProduceData("t", bytes(16), [PartitionProduceData(0, batch)])]
     )
-    assert (await transactor.client.only_answer(request, 11)).error_code == Code.NOT_ENOUGH_REPLICAS
+    assert (await transactor.client.only_answer(request, 11)).error_code == ErrorCode.NOT_ENOUGH_REPLICAS
     clock.now = 3.0
     assert (await transactor.client.only_answer(request, 11)).error_code == 0
     assert await end_now(transactor) == 0
@@ -382,8 +382,8 @@ async def test_a_coordinator_moves_with_all_it_knows(three: EmbeddedKafka) -> No
         await transactor.add()
         three.faults.move_coordinator("x", new)
         assert await _coordinator(before, "x") == new
-        assert await end_now(transactor) == Code.NOT_COORDINATOR
-        assert (await before.ask(InitProducerIdRequest("x", 1000), 5)).error_code == Code.NOT_COORDINATOR
+        assert await end_now(transactor) == ErrorCode.NOT_COORDINATOR
+        assert (await before.ask(InitProducerIdRequest("x", 1000), 5)).error_code == ErrorCode.NOT_COORDINATOR
         transactor.client = after
         assert await end_now(transactor) == 0
         assert [
@@ -430,7 +430,7 @@ async def test_offsets_go_to_the_coordinator_of_the_group(three: EmbeddedKafka) 
         offset = [TxnOffsetCommitRequestTopic("t", [TxnOffsetCommitRequestPartition(0, 7)])]
         request = TxnOffsetCommitRequest("x", "g", *transactor.who, topics=offset)
         refused = (await one.ask(request, 5)).topics[0].partitions[0]
-        assert refused.error_code == Code.NOT_COORDINATOR
+        assert refused.error_code == ErrorCode.NOT_COORDINATOR
         transactor.client = two
         assert await transactor.commit_offset("g", 7, version=5) == 0
         transactor.client = one
@@ -444,17 +444,17 @@ async def test_offsets_go_to_the_coordinator_of_the_group(three: EmbeddedKafka) 
 @pytest.mark.parametrize(
     ("member", "code"),
     [
-        (Member(), Code.NONE),
-        (Member(4, "plain"), Code.NONE),
-        (Member(4, "static", "instance"), Code.NONE),
-        (Member(3, "plain"), Code.ILLEGAL_GENERATION),
-        (Member(4, "stranger"), Code.UNKNOWN_MEMBER_ID),
-        (Member(4, "stranger", "instance"), Code.FENCED_INSTANCE_ID),
-        (Member(4, "plain", "nobody"), Code.UNKNOWN_MEMBER_ID),
+        (Member(), ErrorCode.NONE),
+        (Member(4, "plain"), ErrorCode.NONE),
+        (Member(4, "static", "instance"), ErrorCode.NONE),
+        (Member(3, "plain"), ErrorCode.ILLEGAL_GENERATION),
+        (Member(4, "stranger"), ErrorCode.UNKNOWN_MEMBER_ID),
+        (Member(4, "stranger", "instance"), ErrorCode.FENCED_INSTANCE_ID),
+        (Member(4, "plain", "nobody"), ErrorCode.UNKNOWN_MEMBER_ID),
     ],
 )
 async def test_members_are_checked(
-    kafka: EmbeddedKafka, transactor: Transactor, member: Member, code: Code
+    kafka: EmbeddedKafka, transactor: Transactor, member: Member, code: ErrorCode
 ) -> None:
     """In a group that the test has set; who names no member is taken (KIP-447)."""
     kafka.set_group("g", 4, {"plain": None, "static": "instance"})
@@ -468,7 +468,7 @@ async def test_an_empty_group_takes_offsets_without_a_generation(
     kafka.set_group("g", 4)
     assert await transactor.commit_offset("g", 7, version=5) == 0
     member = Member(4, "gone")
-    assert await transactor.commit_offset("g", 7, version=5, member=member) == Code.UNKNOWN_MEMBER_ID
+    assert await transactor.commit_offset("g", 7, version=5, member=member) == ErrorCode.UNKNOWN_MEMBER_ID
 
 
 async def test_a_fenced_producer_commits_no_offsets(kafka: EmbeddedKafka, transactor: Transactor) -> None:
@@ -476,8 +476,9 @@ async def test_a_fenced_producer_commits_no_offsets(kafka: EmbeddedKafka, transa
     old = transactor.who
     assert await transactor.commit_offset("g", 7, version=5) == 0
     await transactor.init()
-    assert await transactor.commit_offset("g", 8, version=5, who=old) == Code.INVALID_PRODUCER_EPOCH
+    assert await transactor.commit_offset("g", 8, version=5, who=old) == ErrorCode.INVALID_PRODUCER_EPOCH
     assert (
-        await transactor.commit_offset("g", 9, version=5, who=Who(99, 0)) == Code.INVALID_PRODUCER_ID_MAPPING
+        await transactor.commit_offset("g", 9, version=5, who=Who(99, 0))
+        == ErrorCode.INVALID_PRODUCER_ID_MAPPING
     )
     assert kafka.committed_offset("g", "t") is None

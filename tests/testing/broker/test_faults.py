@@ -7,12 +7,12 @@ from collections.abc import Callable
 
 import pytest
 
+from aioproducer._wire.error_codes import ErrorCode
 from aioproducer._wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from aioproducer._wire.messages.init_producer_id import InitProducerIdRequest
 from aioproducer._wire.messages.metadata import MetadataRequest
 from aioproducer._wire.messages.produce import BatchIndexAndErrorMessage
 from aioproducer.testing import EmbeddedKafka, Fault
-from aioproducer.testing.broker.codes import Code
 from tests.contract.batches import plain, sequenced
 from tests.contract.client import WireClient, produce_request
 
@@ -40,7 +40,7 @@ async def _stays_silent(client: WireClient) -> bool:
 async def test_an_error_happens_once_unless_told_otherwise(kafka: EmbeddedKafka, client: WireClient) -> None:
     """The next request of the API gets it, the one after does not; nothing was appended for the first."""
     kafka.faults.error("NOT_LEADER_OR_FOLLOWER")
-    assert await _codes(client, 2) == [Code.NOT_LEADER_OR_FOLLOWER, 0]
+    assert await _codes(client, 2) == [ErrorCode.NOT_LEADER_OR_FOLLOWER, 0]
     assert kafka.high_watermark("t") == 1
 
 
@@ -55,7 +55,7 @@ async def test_a_fault_can_be_for_one_partition(kafka: EmbeddedKafka, client: Wi
     """Requests for other partitions neither get it nor use it up."""
     kafka.faults.error("REQUEST_TIMED_OUT", topic="t", partition=1)
     assert await _codes(client, 1, partition=0) == [0]
-    assert await _codes(client, 2, partition=1) == [Code.REQUEST_TIMED_OUT, 0]
+    assert await _codes(client, 2, partition=1) == [ErrorCode.REQUEST_TIMED_OUT, 0]
 
 
 async def test_a_fault_can_be_for_one_topic(kafka: EmbeddedKafka, client: WireClient) -> None:
@@ -64,7 +64,7 @@ async def test_a_fault_can_be_for_one_topic(kafka: EmbeddedKafka, client: WireCl
     kafka.faults.error("INVALID_TOPIC_EXCEPTION", topic=other, times=None)
     assert await _codes(client, 1) == [0]
     request = produce_request("", plain(), topic_id=kafka.topic_id(other))
-    assert (await client.only_answer(request, 13)).error_code == Code.INVALID_TOPIC_EXCEPTION
+    assert (await client.only_answer(request, 13)).error_code == ErrorCode.INVALID_TOPIC_EXCEPTION
 
 
 async def test_a_fault_can_be_for_one_broker(three: EmbeddedKafka) -> None:
@@ -119,7 +119,7 @@ def kafka_not_started() -> EmbeddedKafka:
 async def test_after_append_really_appends(kafka: EmbeddedKafka, client: WireClient) -> None:
     """NOT_ENOUGH_REPLICAS_AFTER_APPEND is a refusal of records that are in the log."""
     kafka.faults.error("NOT_ENOUGH_REPLICAS_AFTER_APPEND")
-    assert await _codes(client, 1) == [Code.NOT_ENOUGH_REPLICAS_AFTER_APPEND]
+    assert await _codes(client, 1) == [ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND]
     assert kafka.high_watermark("t") == 1
 
 
@@ -128,7 +128,7 @@ async def test_any_error_may_append_or_not(kafka: EmbeddedKafka, client: WireCli
     """REQUEST_TIMED_OUT may stand for either; a retry of an appended batch is a duplicate."""
     batch = sequenced(await client.new_producer(), 0)
     kafka.faults.error("REQUEST_TIMED_OUT", append=append)
-    assert (await client.produce("t", batch)).error_code == Code.REQUEST_TIMED_OUT
+    assert (await client.produce("t", batch)).error_code == ErrorCode.REQUEST_TIMED_OUT
     assert kafka.high_watermark("t") == int(append)
     assert (await client.produce("t", batch)).base_offset == 0
     assert kafka.high_watermark("t") == 1
@@ -138,7 +138,7 @@ async def test_records_can_be_blamed(kafka: EmbeddedKafka, client: WireClient) -
     """KIP-467: the answer names records and has a text of its own."""
     kafka.faults.record_errors({0: "too blue", 2: "too green"}, message="colours")
     answer = await client.produce("t", plain(3))
-    assert (answer.error_code, answer.error_message) == (Code.INVALID_RECORD, "colours")
+    assert (answer.error_code, answer.error_message) == (ErrorCode.INVALID_RECORD, "colours")
     assert answer.record_errors == (
         BatchIndexAndErrorMessage(0, "too blue"),
         BatchIndexAndErrorMessage(2, "too green"),
@@ -150,7 +150,7 @@ async def test_metadata_can_lack_a_leader(kafka: EmbeddedKafka, client: WireClie
     kafka.faults.error("LEADER_NOT_AVAILABLE", api="Metadata", topic="t", partition=1)
     first, second = (await client.describe("t")).partitions
     assert (first.error_code, first.leader_id) == (0, 1)
-    assert (second.error_code, second.leader_id) == (Code.LEADER_NOT_AVAILABLE, -1)
+    assert (second.error_code, second.leader_id) == (ErrorCode.LEADER_NOT_AVAILABLE, -1)
 
 
 async def test_metadata_can_refuse_a_topic(kafka: EmbeddedKafka, client: WireClient) -> None:
@@ -372,7 +372,7 @@ async def test_faults_compose(kafka: EmbeddedKafka, client: WireClient) -> None:
     hold.release()
     _, answer = await client.receive(request, 12)
     assert answer.throttle_time_ms == 5
-    assert answer.responses[0].partition_responses[0].error_code == Code.NOT_ENOUGH_REPLICAS
+    assert answer.responses[0].partition_responses[0].error_code == ErrorCode.NOT_ENOUGH_REPLICAS
 
 
 async def test_a_fetch_can_be_refused(kafka: EmbeddedKafka, client: WireClient) -> None:

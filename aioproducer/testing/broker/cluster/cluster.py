@@ -12,6 +12,7 @@ from typing import Final, Protocol
 import attrs
 
 from aioproducer._wire.apis import APIS
+from aioproducer._wire.error_codes import ErrorCode
 from aioproducer.testing.broker.cluster.coordinators import Coordinators
 from aioproducer.testing.broker.cluster.groups import OFFSETS_TOPIC, Groups
 from aioproducer.testing.broker.cluster.topics import (
@@ -23,7 +24,6 @@ from aioproducer.testing.broker.cluster.topics import (
     invalid_name,
 )
 from aioproducer.testing.broker.cluster.transactions import Transaction, Transactions
-from aioproducer.testing.broker.codes import Code
 from aioproducer.testing.broker.effects import Changes
 from aioproducer.testing.broker.history import SeenRequest
 from aioproducer.testing.broker.logs.log import PartitionLog, Stamp
@@ -37,7 +37,7 @@ MAX_REPLICATION: Final = 3
 class ClusterRefusal(ValueError):  # noqa: N818 - an answer of the cluster, not a failure of it
     """The cluster does not do what it is asked, and says why with a Kafka error code."""
 
-    def __init__(self, error: Code, message: str) -> None:
+    def __init__(self, error: ErrorCode, message: str) -> None:
         super().__init__(message)
         self.error = error
         self.message = message
@@ -199,7 +199,7 @@ class Cluster:
         present = len(topic.partitions)
         if total <= present:
             raise ClusterRefusal(
-                Code.INVALID_PARTITIONS,
+                ErrorCode.INVALID_PARTITIONS,
                 f"The topic {name} currently has {present} partition(s); {total} would not be an increase.",
             )
         if not dry_run:
@@ -209,7 +209,9 @@ class Cluster:
         """The topic, or `ClusterRefusal` if there is none."""
         topic = self.topics.get(name)
         if topic is None:
-            raise ClusterRefusal(Code.UNKNOWN_TOPIC_OR_PARTITION, f"the embedded Kafka has no topic {name!r}")
+            raise ClusterRefusal(
+                ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"the embedded Kafka has no topic {name!r}"
+            )
         return topic
 
     def partition(self, name: str, index: int) -> Partition:
@@ -218,7 +220,7 @@ class Cluster:
         found = topic.partition(index)
         if found is None:
             raise ClusterRefusal(
-                Code.UNKNOWN_TOPIC_OR_PARTITION,
+                ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
                 f"topic {name!r} has partitions 0 to {len(topic.partitions) - 1}, not {index}",
             )
         return found
@@ -275,7 +277,7 @@ class Cluster:
         found = self.coordinators.find(key, [node.id for node in self.live_nodes()])
         return None if found is None else self.nodes[found]
 
-    def coordinator_error(self, key: str, broker_id: int) -> Code:
+    def coordinator_error(self, key: str, broker_id: int) -> ErrorCode:
         """What a broker answers to whoever takes it for the coordinator of this group or transactional id."""
         live = [node.id for node in self.live_nodes()]
         return self.coordinators.error(key, broker_id, live, self.clock())
@@ -315,27 +317,27 @@ class Cluster:
     def _check_new_topic(self, name: str, count: int, replicas: int, configs: Mapping[str, str]) -> None:
         problem = invalid_name(name)
         if problem is not None:
-            raise ClusterRefusal(Code.INVALID_TOPIC_EXCEPTION, problem)
+            raise ClusterRefusal(ErrorCode.INVALID_TOPIC_EXCEPTION, problem)
         twin = next((known for known in self.topics if collide(known, name)), None)
         if twin is not None:
             raise ClusterRefusal(
-                Code.INVALID_TOPIC_EXCEPTION, f"Topic '{name}' collides with existing topic: {twin}"
+                ErrorCode.INVALID_TOPIC_EXCEPTION, f"Topic '{name}' collides with existing topic: {twin}"
             )
         if name in self.topics:
-            raise ClusterRefusal(Code.TOPIC_ALREADY_EXISTS, f"Topic '{name}' already exists.")
+            raise ClusterRefusal(ErrorCode.TOPIC_ALREADY_EXISTS, f"Topic '{name}' already exists.")
         if count <= 0:
             raise ClusterRefusal(
-                Code.INVALID_PARTITIONS, "Number of partitions was set to an invalid non-positive value."
+                ErrorCode.INVALID_PARTITIONS, "Number of partitions was set to an invalid non-positive value."
             )
         if not 0 < replicas <= len(self.nodes):
             raise ClusterRefusal(
-                Code.INVALID_REPLICATION_FACTOR,
+                ErrorCode.INVALID_REPLICATION_FACTOR,
                 f"Unable to replicate the partition {replicas} time(s): {len(self.nodes)} broker(s) are registered.",
             )
         for key, value in configs.items():
             problem = invalid_config(key, value)
             if problem is not None:
-                raise ClusterRefusal(Code.INVALID_CONFIG, problem)
+                raise ClusterRefusal(ErrorCode.INVALID_CONFIG, problem)
 
     def _common_size(self, assignments: Sequence[tuple[int, ...]]) -> int:
         for brokers in assignments:
@@ -345,7 +347,7 @@ class Cluster:
                 or not len(distinct) == len(brokers) == len(assignments[0]) > 0
             ):
                 raise ClusterRefusal(
-                    Code.INVALID_REPLICA_ASSIGNMENT,
+                    ErrorCode.INVALID_REPLICA_ASSIGNMENT,
                     f"The replicas {list(brokers)} are not as many distinct brokers as those of partition 0.",
                 )
         return len(assignments[0])

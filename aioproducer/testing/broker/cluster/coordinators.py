@@ -11,7 +11,7 @@ from zlib import crc32
 
 import attrs
 
-from aioproducer.testing.broker.codes import Code
+from aioproducer._wire.error_codes import ErrorCode
 
 
 @attrs.define
@@ -42,8 +42,8 @@ class Coordinators:
         else:
             self._loading[key] = loaded_at
 
-    def error(self, key: str, broker_id: int, live: Sequence[int], now: float) -> Code:
+    def error(self, key: str, broker_id: int, live: Sequence[int], now: float) -> ErrorCode:
         """What a broker answers to whoever takes it for the coordinator."""
         if self.find(key, live) != broker_id:
-            return Code.NOT_COORDINATOR
-        return Code.COORDINATOR_LOAD_IN_PROGRESS if now < self._loading.get(key, now) else Code.NONE
+            return ErrorCode.NOT_COORDINATOR
+        return ErrorCode.COORDINATOR_LOAD_IN_PROGRESS if now < self._loading.get(key, now) else ErrorCode.NONE

@@ -10,7 +10,7 @@ from typing import Final
 
 import attrs
 
-from aioproducer.testing.broker.codes import Code
+from aioproducer._wire.error_codes import ErrorCode
 
 OFFSETS_TOPIC: Final = "__consumer_offsets"
 _OFFSETS_PARTITIONS: Final = 50
@@ -57,19 +57,19 @@ class Group:
         known = self.pending.get(producer_id)
         return known is not None and known.epoch == epoch
 
-    def member_error(self, generation: int, member_id: str, instance_id: str | None) -> Code:
+    def member_error(self, generation: int, member_id: str, instance_id: str | None) -> ErrorCode:
         """May who says to be this member commit in a transaction (KIP-447)? Who names nobody may."""
         if generation < 0 and not self.members:
-            return Code.NONE
+            return ErrorCode.NONE
         if generation < 0 and not member_id and instance_id is None:
-            return Code.NONE
+            return ErrorCode.NONE
         if instance_id is not None:
             owner = next((one for one, instance in self.members.items() if instance == instance_id), None)
             if owner != member_id:
-                return Code.UNKNOWN_MEMBER_ID if owner is None else Code.FENCED_INSTANCE_ID
+                return ErrorCode.UNKNOWN_MEMBER_ID if owner is None else ErrorCode.FENCED_INSTANCE_ID
         if member_id not in self.members:
-            return Code.UNKNOWN_MEMBER_ID
-        return Code.NONE if generation == self.generation else Code.ILLEGAL_GENERATION
+            return ErrorCode.UNKNOWN_MEMBER_ID
+        return ErrorCode.NONE if generation == self.generation else ErrorCode.ILLEGAL_GENERATION
 
     def note(self, producer_id: int, epoch: int, partition: TopicPartition, noted: CommittedOffset) -> None:
         """Keep an offset until the transaction ends."""

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import cramjam
 
+from aioproducer._wire.error_codes import ErrorCode
 from aioproducer.testing.broker.cluster.topics import Topic
-from aioproducer.testing.broker.codes import Code
 from aioproducer.testing.broker.logs.batches import BatchHeader, RefusedRecords
 from aioproducer.testing.broker.logs.records import (
     MalformedRecordsError,
@@ -34,7 +34,7 @@ def check_timestamps(topic: Topic, index: int, header: BatchHeader, batch: bytes
         if not oldest <= record.timestamp <= newest
     )
     told = "One or more records have been rejected due to invalid timestamp"
-    raise RefusedRecords(Code.INVALID_TIMESTAMP, told, told=told, record_errors=errors, by_log=True)
+    raise RefusedRecords(ErrorCode.INVALID_TIMESTAMP, told, told=told, record_errors=errors, by_log=True)
 
 
 def check_records(topic: Topic, index: int, batch: bytes, *, always: bool) -> None:
@@ -47,7 +47,7 @@ def check_records(topic: Topic, index: int, batch: bytes, *, always: bool) -> No
     errors = tuple((i, text) for i, record in enumerate(parsed) if compacted and record.key is None)
     if errors:
         told = _many(errors)
-        raise RefusedRecords(Code.INVALID_RECORD, told, told=told, record_errors=errors, by_log=True)
+        raise RefusedRecords(ErrorCode.INVALID_RECORD, told, told=told, record_errors=errors, by_log=True)
 
 
 def _many(errors: tuple[tuple[int, str], ...]) -> str:
@@ -62,4 +62,4 @@ def _parsed(topic: Topic, index: int, batch: bytes) -> list[StoredRecord]:
     try:
         return parse_batch(topic.name, index, batch)
     except (MalformedRecordsError, cramjam.DecompressionError) as error:
-        raise RefusedRecords(Code.INVALID_RECORD, str(error), by_log=True) from error
+        raise RefusedRecords(ErrorCode.INVALID_RECORD, str(error), by_log=True) from error

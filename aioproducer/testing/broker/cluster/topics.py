@@ -9,7 +9,7 @@ from typing import Final
 
 import attrs
 
-from aioproducer.testing.broker.codes import Code
+from aioproducer._wire.error_codes import ErrorCode
 from aioproducer.testing.broker.logs.log import PartitionLog
 
 NO_LEADER: Final = -1
@@ -80,8 +80,8 @@ class Partition:
 def wrong_epoch(partition: Partition, asked: int) -> int:
     """The error for a reader that believes in another leader epoch (KIP-320); 0 if it does not, or does not say."""
     if asked in (-1, partition.leader_epoch):
-        return Code.NONE
-    return Code.FENCED_LEADER_EPOCH if asked < partition.leader_epoch else Code.UNKNOWN_LEADER_EPOCH
+        return ErrorCode.NONE
+    return ErrorCode.FENCED_LEADER_EPOCH if asked < partition.leader_epoch else ErrorCode.UNKNOWN_LEADER_EPOCH
 
 
 @attrs.define

@@ -12,6 +12,7 @@ from typing import Final, NamedTuple
 
 import attrs
 
+from aioproducer._wire.error_codes import ErrorCode
 from aioproducer.testing.broker.cluster.transaction_states import (
     COMPLETE,
     PREPARING,
@@ -20,7 +21,6 @@ from aioproducer.testing.broker.cluster.transaction_states import (
     ending,
     ending_with_bump,
 )
-from aioproducer.testing.broker.codes import Code
 from aioproducer.testing.broker.effects import never
 
 NO_ID: Final = -1
@@ -35,14 +35,14 @@ TopicPartition = tuple[str, int]
 class TransactionRefusal(Exception):  # noqa: N818 - an answer of the coordinator, not a failure of it
     """The coordinator does not do what it is asked."""
 
-    def __init__(self, error: Code) -> None:
+    def __init__(self, error: ErrorCode) -> None:
         super().__init__(error)
         self.error = error
 
-    def code(self, *, knows_fencing: bool) -> Code:
+    def code(self, *, knows_fencing: bool) -> ErrorCode:
         """The error as a version of a request has it: PRODUCER_FENCED came late, and means "fatal"."""
-        if self.error == Code.PRODUCER_FENCED and not knows_fencing:
-            return Code.INVALID_PRODUCER_EPOCH
+        if self.error == ErrorCode.PRODUCER_FENCED and not knows_fencing:
+            return ErrorCode.INVALID_PRODUCER_EPOCH
         return self.error
 
 
@@ -172,21 +172,21 @@ class Transactions:
     ) -> Identity:
         """The identity for a producer that begins, or goes on after an error; an open transaction is aborted first."""
         if not transactional_id:
-            raise TransactionRefusal(Code.INVALID_REQUEST)
+            raise TransactionRefusal(ErrorCode.INVALID_REQUEST)
         if not 0 < timeout_ms <= self.max_timeout_ms:
-            raise TransactionRefusal(Code.INVALID_TRANSACTION_TIMEOUT)
+            raise TransactionRefusal(ErrorCode.INVALID_TRANSACTION_TIMEOUT)
         known = self.get(transactional_id)
         if known is None:
             known = Transaction(transactional_id, self.new_producer_id(), timeout_ms, changed_at=self.clock())
             self._known[transactional_id] = known
         if expected is not None and not known.may_continue(expected):
-            raise TransactionRefusal(Code.PRODUCER_FENCED)
+            raise TransactionRefusal(ErrorCode.PRODUCER_FENCED)
         if known.state is State.ONGOING:
             self._fence(known, wait)
             # Also when the markers are written by now: Kafka lets the producer ask again in any case.
-            raise TransactionRefusal(Code.CONCURRENT_TRANSACTIONS)
+            raise TransactionRefusal(ErrorCode.CONCURRENT_TRANSACTIONS)
         if known.state in PREPARING:
-            raise TransactionRefusal(Code.CONCURRENT_TRANSACTIONS)
+            raise TransactionRefusal(ErrorCode.CONCURRENT_TRANSACTIONS)
         self._next_epoch(known, expected)
         known.timeout_ms, known.state, known.started_ms = timeout_ms, State.EMPTY, -1
         known.changed_at = self.clock()
@@ -198,7 +198,7 @@ class Transactions:
         """Let the transaction write to these partitions; the first ones begin it."""
         known = self._of(transactional_id, who)
         if known.state in PREPARING:
-            raise TransactionRefusal(Code.CONCURRENT_TRANSACTIONS)
+            raise TransactionRefusal(ErrorCode.CONCURRENT_TRANSACTIONS)
         if known.state is not State.ONGOING:
             known.begin(self.wall_clock(), self.clock())
             self._ongoing[known.id] = known
@@ -208,9 +208,9 @@ class Transactions:
         """Was the partition added to the transaction that is open (KIP-890, first part)?"""
         known = self._of(transactional_id, who)
         if known.state in PREPARING:
-            raise TransactionRefusal(Code.CONCURRENT_TRANSACTIONS)
+            raise TransactionRefusal(ErrorCode.CONCURRENT_TRANSACTIONS)
         if partition not in known.partitions:
-            raise TransactionRefusal(Code.TRANSACTION_ABORTABLE)
+            raise TransactionRefusal(ErrorCode.TRANSACTION_ABORTABLE)
 
     def end(
         self,
@@ -225,9 +225,9 @@ class Transactions:
         known = self._find(transactional_id)
         step = self._step_with_bump(known, who, commit=commit) if bump else _step(known, who, commit=commit)
         if step is Ending.WAIT:
-            raise TransactionRefusal(Code.CONCURRENT_TRANSACTIONS)
+            raise TransactionRefusal(ErrorCode.CONCURRENT_TRANSACTIONS)
         if step is Ending.ILLEGAL:
-            raise TransactionRefusal(Code.INVALID_TXN_STATE)
+            raise TransactionRefusal(ErrorCode.INVALID_TXN_STATE)
         if step is Ending.DONE:
             return known.identity
         if bump:
@@ -272,10 +272,10 @@ class Transactions:
 
     def _find(self, transactional_id: str) -> Transaction:
         if not transactional_id:
-            raise TransactionRefusal(Code.INVALID_REQUEST)
+            raise TransactionRefusal(ErrorCode.INVALID_REQUEST)
         known = self.get(transactional_id)
         if known is None:
-            raise TransactionRefusal(Code.INVALID_PRODUCER_ID_MAPPING)
+            raise TransactionRefusal(ErrorCode.INVALID_PRODUCER_ID_MAPPING)
         return known
 
     def _of(self, transactional_id: str, who: Identity) -> Transaction:
@@ -292,14 +292,14 @@ class Transactions:
             and known.epoch == 0
         )
         if known.producer_id != who.producer_id and not rotated:
-            raise TransactionRefusal(Code.INVALID_PRODUCER_ID_MAPPING)
+            raise TransactionRefusal(ErrorCode.INVALID_PRODUCER_ID_MAPPING)
         again = rotated or who.epoch + 1 == known.epoch
         if known.state in PREPARING:
             valid = who.epoch + 1 == known.epoch
         else:
             valid = who.epoch == known.epoch or (known.state in COMPLETE and again)
         if not valid:
-            raise TransactionRefusal(Code.PRODUCER_FENCED)
+            raise TransactionRefusal(ErrorCode.PRODUCER_FENCED)
         return ending_with_bump(known.state, commit=commit, again=again)
 
     def _next_epoch(self, known: Transaction, expected: Identity | None) -> None:
@@ -313,7 +313,7 @@ class Transactions:
             known.last_epoch, known.epoch = known.epoch, known.epoch + 1
         elif expected.epoch != known.last_epoch:
             # If it is equal, the answer to such a call was lost, and is given again.
-            raise TransactionRefusal(Code.PRODUCER_FENCED)
+            raise TransactionRefusal(ErrorCode.PRODUCER_FENCED)
 
     def _fence(self, known: Transaction, wait: MarkerWait | None) -> None:
         known.fence()
@@ -341,9 +341,9 @@ class Transactions:
 
 def _check(known: Transaction, who: Identity) -> None:
     if known.producer_id != who.producer_id:
-        raise TransactionRefusal(Code.INVALID_PRODUCER_ID_MAPPING)
+        raise TransactionRefusal(ErrorCode.INVALID_PRODUCER_ID_MAPPING)
     if known.epoch != who.epoch:
-        raise TransactionRefusal(Code.PRODUCER_FENCED)
+        raise TransactionRefusal(ErrorCode.PRODUCER_FENCED)
 
 
 def _step(known: Transaction, who: Identity, *, commit: bool) -> Ending:

@@ -7,13 +7,13 @@ again, so that a late write can still get into one whose markers are not written
 
 from __future__ import annotations
 
+from aioproducer._wire.error_codes import ErrorCode
 from aioproducer.testing.broker.cluster.cluster import Cluster
 from aioproducer.testing.broker.cluster.transactions import (
     Identity,
     TopicPartition,
     TransactionRefusal,
 )
-from aioproducer.testing.broker.codes import Code
 
 
 def verify_write(
@@ -28,9 +28,9 @@ def verify_write(
     """`TransactionRefusal` with the error that the writer is given, if it may not write."""
     coordinator = cluster.coordinator(transactional_id)
     if coordinator is None:
-        raise TransactionRefusal(Code.COORDINATOR_NOT_AVAILABLE)
+        raise TransactionRefusal(ErrorCode.COORDINATOR_NOT_AVAILABLE)
     unready = cluster.coordinator_error(transactional_id, coordinator.id)
-    if unready != Code.NONE:
+    if unready != ErrorCode.NONE:
         raise TransactionRefusal(unready)
     try:
         if adds:
@@ -41,9 +41,9 @@ def verify_write(
         raise TransactionRefusal(_as_told(refused.error, knows_abortable=knows_abortable)) from None
 
 
-def _as_told(error: Code, *, knows_abortable: bool) -> Code:
-    if error == Code.PRODUCER_FENCED:
-        return Code.INVALID_PRODUCER_EPOCH
-    if error == Code.TRANSACTION_ABORTABLE and not knows_abortable:
-        return Code.INVALID_TXN_STATE
+def _as_told(error: ErrorCode, *, knows_abortable: bool) -> ErrorCode:
+    if error == ErrorCode.PRODUCER_FENCED:
+        return ErrorCode.INVALID_PRODUCER_EPOCH
+    if error == ErrorCode.TRANSACTION_ABORTABLE and not knows_abortable:
+        return ErrorCode.INVALID_TXN_STATE
     return error

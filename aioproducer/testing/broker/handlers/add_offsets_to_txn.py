@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
+from aioproducer._wire.error_codes import ErrorCode
 from aioproducer._wire.messages.add_offsets_to_txn import AddOffsetsToTxnRequest, AddOffsetsToTxnResponse
 from aioproducer.testing.broker.call import Call, Handler, Message
 from aioproducer.testing.broker.cluster.groups import offsets_partition
 from aioproducer.testing.broker.cluster.transactions import Identity, TransactionRefusal
-from aioproducer.testing.broker.codes import Code
 
 
 def answer(call: Call) -> Message:
     """May it?"""
     request: AddOffsetsToTxnRequest = call.request
     wrong = call.coordinator_error(request.transactional_id)
-    if wrong != Code.NONE:
+    if wrong != ErrorCode.NONE:
         return AddOffsetsToTxnResponse(error_code=wrong)
     who = Identity(request.producer_id, request.producer_epoch)
     try:

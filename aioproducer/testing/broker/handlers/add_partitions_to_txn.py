@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+from aioproducer._wire.error_codes import ErrorCode
 from aioproducer._wire.messages.add_partitions_to_txn import (
     AddPartitionsToTxnPartitionResult,
     AddPartitionsToTxnRequest,
@@ -20,7 +21,6 @@ from aioproducer._wire.messages.add_partitions_to_txn import (
 from aioproducer.testing.broker.call import Call, Handler, Message
 from aioproducer.testing.broker.cluster.cluster import Cluster
 from aioproducer.testing.broker.cluster.transactions import Identity, TopicPartition, TransactionRefusal
-from aioproducer.testing.broker.codes import Code
 from aioproducer.testing.broker.rules import Subject
 
 Errors = dict[TopicPartition, int]
@@ -57,11 +57,11 @@ def _partitions(topics: Sequence[AddPartitionsToTxnTopic]) -> Iterable[TopicPart
 def _errors(call: Call, asked: AddPartitionsToTxnTransaction) -> Errors:
     partitions = tuple(_partitions(asked.topics))
     wrong = call.coordinator_error(asked.transactional_id)
-    if wrong != Code.NONE:
+    if wrong != ErrorCode.NONE:
         return dict.fromkeys(partitions, wrong)
     single = {partition: call.partition_error(*partition) for partition in partitions}
     if any(single.values()):
-        return {partition: code or Code.OPERATION_NOT_ATTEMPTED for partition, code in single.items()}
+        return {partition: code or ErrorCode.OPERATION_NOT_ATTEMPTED for partition, code in single.items()}
     try:
         return _add_or_verify(call, asked, partitions)
     except TransactionRefusal as refused:
@@ -75,7 +75,7 @@ def _add_or_verify(
     if asked.verify_only:
         return {one: _verify(call, asked.transactional_id, who, one) for one in partitions}
     transactions.add_partitions(asked.transactional_id, who, partitions)
-    return dict.fromkeys(partitions, Code.NONE)
+    return dict.fromkeys(partitions, ErrorCode.NONE)
 
 
 def _verify(call: Call, transactional_id: str, who: Identity, partition: TopicPartition) -> int:
@@ -83,7 +83,7 @@ def _verify(call: Call, transactional_id: str, who: Identity, partition: TopicPa
         call.cluster.transactions.verify(transactional_id, who, partition)
     except TransactionRefusal as refused:
         return refused.error
-    return Code.NONE
+    return ErrorCode.NONE
 
 
 def _results(errors: Errors) -> list[AddPartitionsToTxnTopicResult]:

@@ -10,7 +10,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from aioproducer._wire.apis import API_VERSIONS
+from aioproducer._wire.apis import API_VERSIONS, PRODUCE
+from aioproducer._wire.error_codes import ErrorCode
 from aioproducer._wire.messages.api_versions import (
     ApiVersion,
     ApiVersionsResponse,
@@ -19,9 +20,7 @@ from aioproducer._wire.messages.api_versions import (
 )
 from aioproducer.testing.broker.call import Call, Handler, Message
 from aioproducer.testing.broker.cluster.cluster import Cluster
-from aioproducer.testing.broker.codes import Code
 
-PRODUCE = 0
 FEATURE = "transaction.version"
 MAX_TRANSACTION_VERSION = 2
 
@@ -38,7 +37,7 @@ def announced(cluster: Cluster, handlers: Mapping[int, Handler]) -> list[ApiVers
 def answer_with(call: Call, handlers: Mapping[int, Handler]) -> Message:
     """The ranges and the features."""
     error = call.plan.error()
-    if error is not None and error.code == Code.UNSUPPORTED_VERSION:
+    if error is not None and error.code == ErrorCode.UNSUPPORTED_VERSION:
         return refusal(call.cluster, handlers[API_VERSIONS])
     if error is not None:
         return ApiVersionsResponse(error_code=error.code)
@@ -54,5 +53,6 @@ def answer_with(call: Call, handlers: Mapping[int, Handler]) -> Message:
 def refusal(cluster: Cluster, handler: Handler) -> ApiVersionsResponse:
     """The answer to a version that is not known, to be written in version 0."""
     return ApiVersionsResponse(
-        error_code=Code.UNSUPPORTED_VERSION, api_keys=[ApiVersion(API_VERSIONS, *cluster.versions(handler))]
+        error_code=ErrorCode.UNSUPPORTED_VERSION,
+        api_keys=[ApiVersion(API_VERSIONS, *cluster.versions(handler))],
     )

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 
+from aioproducer._wire.error_codes import ErrorCode
 from aioproducer._wire.messages.create_topics import (
     CreatableTopic,
     CreatableTopicConfigs,
@@ -18,7 +19,6 @@ from aioproducer._wire.messages.create_topics import (
 from aioproducer.testing.broker.call import Call, Handler, Message
 from aioproducer.testing.broker.cluster.cluster import Cluster, ClusterRefusal
 from aioproducer.testing.broker.cluster.topics import DEFAULT_CONFIGS, Topic
-from aioproducer.testing.broker.codes import Code
 from aioproducer.testing.broker.rules import Subject
 
 _DYNAMIC_TOPIC_CONFIG, _DEFAULT_CONFIG = 1, 5
@@ -41,7 +41,7 @@ def _one(call: Call, asked: CreatableTopic, times: int) -> CreatableTopicResult:
     if injected is not None:
         return _refusal(asked.name, injected.code, injected.message)
     if times > 1:
-        return _refusal(asked.name, Code.INVALID_REQUEST, "Duplicate topic name.")
+        return _refusal(asked.name, ErrorCode.INVALID_REQUEST, "Duplicate topic name.")
     try:
         topic = _create(call, asked)
     except ClusterRefusal as refused:
@@ -53,17 +53,18 @@ def _create(call: Call, asked: CreatableTopic) -> Topic:
     assignments = [tuple(one.broker_ids) for one in sorted(asked.assignments)]
     if assignments and (asked.num_partitions, asked.replication_factor) != (-1, -1):
         raise ClusterRefusal(
-            Code.INVALID_REQUEST,
+            ErrorCode.INVALID_REQUEST,
             "A manual partition assignment was specified, but a number of partitions or replicas was given too.",
         )
     if [one.partition_index for one in sorted(asked.assignments)] != list(range(len(assignments))):
         raise ClusterRefusal(
-            Code.INVALID_REPLICA_ASSIGNMENT, "partitions should be a consecutive 0-based integer sequence"
+            ErrorCode.INVALID_REPLICA_ASSIGNMENT,
+            "partitions should be a consecutive 0-based integer sequence",
         )
     for config in asked.configs:
         if config.value is None:
             raise ClusterRefusal(
-                Code.INVALID_CONFIG, f"Null value not supported for topic configs: {config.name}"
+                ErrorCode.INVALID_CONFIG, f"Null value not supported for topic configs: {config.name}"
             )
     return call.cluster.create_topic(
         asked.name,

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections import Counter
 
+from aioproducer._wire.error_codes import ErrorCode
 from aioproducer._wire.messages.delete_topics import (
     DeletableTopicResult,
     DeleteTopicsRequest,
@@ -15,7 +16,6 @@ from aioproducer._wire.messages.delete_topics import (
 )
 from aioproducer.testing.broker.call import Call, Handler, Message
 from aioproducer.testing.broker.cluster.cluster import Cluster
-from aioproducer.testing.broker.codes import Code
 from aioproducer.testing.broker.rules import Subject
 
 
@@ -37,14 +37,14 @@ def answer(call: Call) -> Message:
 
 def _twice(state: DeleteTopicState) -> DeletableTopicResult:
     text = "Duplicate topic name." if state.name is not None else "Duplicate topic id."
-    return DeletableTopicResult(state.name, state.topic_id, Code.INVALID_REQUEST, text)
+    return DeletableTopicResult(state.name, state.topic_id, ErrorCode.INVALID_REQUEST, text)
 
 
 def _one(call: Call, state: DeleteTopicState) -> DeletableTopicResult:
     topic = call.cluster.find(state.name or "", state.topic_id, by_id=state.name is None)
     if topic is None and state.name is None:
         return DeletableTopicResult(
-            None, state.topic_id, Code.UNKNOWN_TOPIC_ID, "This server does not host this topic ID."
+            None, state.topic_id, ErrorCode.UNKNOWN_TOPIC_ID, "This server does not host this topic ID."
         )
     name = topic.name if topic is not None else state.name or ""
     injected = call.plan.error(name)
@@ -52,7 +52,7 @@ def _one(call: Call, state: DeleteTopicState) -> DeletableTopicResult:
         return DeletableTopicResult(name, state.topic_id, injected.code, injected.message)
     if topic is None:
         text = "This server does not host this topic-partition."
-        return DeletableTopicResult(name, state.topic_id, Code.UNKNOWN_TOPIC_OR_PARTITION, text)
+        return DeletableTopicResult(name, state.topic_id, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, text)
     call.cluster.delete_topic(name)
     return DeletableTopicResult(name, topic.id)
 

@@ -5,6 +5,7 @@ v1 is the first that is taken; v3 documentation, which is left out; v4 flexible.
 
 from __future__ import annotations
 
+from aioproducer._wire.error_codes import ErrorCode
 from aioproducer._wire.messages.describe_configs import (
     DescribeConfigsResource,
     DescribeConfigsResourceResult,
@@ -13,7 +14,6 @@ from aioproducer._wire.messages.describe_configs import (
 )
 from aioproducer.testing.broker.call import Call, Handler, Message
 from aioproducer.testing.broker.cluster.topics import DEFAULT_CONFIGS, Topic
-from aioproducer.testing.broker.codes import Code
 
 TOPIC, BROKER = 2, 4
 _DYNAMIC_TOPIC_CONFIG, _DEFAULT_CONFIG = 1, 5
@@ -27,13 +27,13 @@ def answer(call: Call) -> Message:
 def _one(call: Call, asked: DescribeConfigsResource) -> DescribeConfigsResult:
     kind, name = asked.resource_type, asked.resource_name
     if kind == BROKER:
-        return DescribeConfigsResult(Code.NONE, None, kind, name)
+        return DescribeConfigsResult(ErrorCode.NONE, None, kind, name)
     topic = call.cluster.topics.get(name) if kind == TOPIC else None
     if topic is None:
-        return DescribeConfigsResult(Code.UNKNOWN_TOPIC_OR_PARTITION, None, kind, name)
+        return DescribeConfigsResult(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, None, kind, name)
     wanted = DEFAULT_CONFIGS if asked.configuration_keys is None else asked.configuration_keys
     configs = [_setting(topic, setting) for setting in wanted if setting in DEFAULT_CONFIGS]
-    return DescribeConfigsResult(Code.NONE, None, kind, name, configs)
+    return DescribeConfigsResult(ErrorCode.NONE, None, kind, name, configs)
 
 
 def _setting(topic: Topic, name: str) -> DescribeConfigsResourceResult:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from aioproducer._wire.error_codes import ErrorCode
 from aioproducer._wire.messages.describe_transactions import (
     DescribeTransactionsResponse,
     TopicData,
@@ -9,7 +10,6 @@ from aioproducer._wire.messages.describe_transactions import (
 )
 from aioproducer.testing.broker.call import Call, Handler, Message
 from aioproducer.testing.broker.cluster.transactions import Transaction
-from aioproducer.testing.broker.codes import Code
 
 
 def answer(call: Call) -> Message:
@@ -23,15 +23,15 @@ def answer(call: Call) -> Message:
 
 def _describe(call: Call, transactional_id: str) -> TransactionState:
     if not transactional_id:
-        return TransactionState(Code.INVALID_REQUEST, transactional_id)
+        return TransactionState(ErrorCode.INVALID_REQUEST, transactional_id)
     wrong = call.coordinator_error(transactional_id)
-    if wrong != Code.NONE:
+    if wrong != ErrorCode.NONE:
         return TransactionState(wrong, transactional_id)
     known = call.cluster.transactions.get(transactional_id)
     if known is None:
-        return TransactionState(Code.TRANSACTIONAL_ID_NOT_FOUND, transactional_id)
+        return TransactionState(ErrorCode.TRANSACTIONAL_ID_NOT_FOUND, transactional_id)
     return TransactionState(
-        Code.NONE,
+        ErrorCode.NONE,
         known.id,
         known.state.value,
         known.timeout_ms,

@@ -7,10 +7,10 @@ its error all the same.
 
 from __future__ import annotations
 
+from aioproducer._wire.error_codes import ErrorCode
 from aioproducer._wire.messages.end_txn import EndTxnRequest, EndTxnResponse
 from aioproducer.testing.broker.call import Call, Handler, Message
 from aioproducer.testing.broker.cluster.transactions import Identity, TransactionRefusal
-from aioproducer.testing.broker.codes import Code
 
 
 def answer(call: Call) -> Message:
@@ -19,7 +19,7 @@ def answer(call: Call) -> Message:
     call.seen.commits = request.committed
     injected = call.plan.error()
     wrong = call.coordinator_error(request.transactional_id)
-    if wrong != Code.NONE and (injected is None or not injected.append):
+    if wrong != ErrorCode.NONE and (injected is None or not injected.append):
         return EndTxnResponse(error_code=wrong)
     try:
         identity = _end(call, request)

@@ -12,6 +12,7 @@ from collections.abc import Iterator
 
 import attrs
 
+from aioproducer._wire.error_codes import ErrorCode
 from aioproducer._wire.messages.fetch import (
     AbortedTransaction,
     FetchableTopicResponse,
@@ -25,7 +26,6 @@ from aioproducer._wire.messages.fetch import (
 from aioproducer.testing.broker.call import Answer, Call, Handler, Later, Message
 from aioproducer.testing.broker.cluster.cluster import Cluster
 from aioproducer.testing.broker.cluster.topics import Partition, Topic, wrong_epoch
-from aioproducer.testing.broker.codes import Code
 from aioproducer.testing.broker.logs.batches import read_header
 from aioproducer.testing.broker.logs.log import PartitionLog
 from aioproducer.testing.broker.logs.records import split_batches
@@ -50,7 +50,7 @@ def answer(call: Call) -> Answer:
     if error is not None:
         return FetchResponse(error_code=error.code)
     if request.session_id != 0 and request.session_epoch > 0:
-        return FetchResponse(error_code=Code.FETCH_SESSION_ID_NOT_FOUND)
+        return FetchResponse(error_code=ErrorCode.FETCH_SESSION_ID_NOT_FOUND)
     if request.max_wait_ms <= 0 or _Reading(call).is_enough():
         return _Reading(call).response()
     return Later(
@@ -102,7 +102,7 @@ class _Reading:
     def _partition(self, topic: Topic | None, asked: FetchPartition) -> PartitionData:
         partition = topic.partition(asked.partition) if topic is not None else None
         error = self._error(topic, partition, asked)
-        if partition is None or error != Code.NONE:
+        if partition is None or error != ErrorCode.NONE:
             self.failed = True
             return _refusal(asked, partition, error)
         log = partition.log
@@ -125,19 +125,23 @@ class _Reading:
 
     def _error(self, topic: Topic | None, partition: Partition | None, asked: FetchPartition) -> int:
         if topic is None:
-            return Code.UNKNOWN_TOPIC_ID if self.call.version >= 13 else Code.UNKNOWN_TOPIC_OR_PARTITION
+            return (
+                ErrorCode.UNKNOWN_TOPIC_ID
+                if self.call.version >= 13
+                else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+            )
         injected = self.call.plan.error(topic.name, asked.partition)
         if injected is not None:
             return injected.code
         if partition is None:
-            return Code.UNKNOWN_TOPIC_OR_PARTITION
+            return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         if partition.leader != self.call.node.id:
-            return Code.NOT_LEADER_OR_FOLLOWER
+            return ErrorCode.NOT_LEADER_OR_FOLLOWER
         wrong = wrong_epoch(partition, asked.current_leader_epoch)
         if wrong:
             return wrong
         in_range = partition.log.start_offset <= asked.fetch_offset <= partition.log.end_offset
-        return Code.NONE if in_range else Code.OFFSET_OUT_OF_RANGE
+        return ErrorCode.NONE if in_range else ErrorCode.OFFSET_OUT_OF_RANGE
 
 
 def _aborted(log: PartitionLog, start: int, records: bytes) -> list[AbortedTransaction]:
@@ -153,7 +157,7 @@ def _refusal(asked: FetchPartition, partition: Partition | None, error: int) -> 
     response = PartitionData(
         asked.partition, error, high_watermark=-1, aborted_transactions=None, records=b""
     )
-    if error not in (Code.NOT_LEADER_OR_FOLLOWER, Code.FENCED_LEADER_EPOCH) or partition is None:
+    if error not in (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH) or partition is None:
         return response
     return response._replace(current_leader=LeaderIdAndEpoch(partition.leader, partition.leader_epoch))
 

@@ -5,9 +5,9 @@ v0 groups only; v1 key types (0 group, 1 transaction, 2 share group); v3 flexibl
 
 from __future__ import annotations
 
+from aioproducer._wire.error_codes import ErrorCode
 from aioproducer._wire.messages.find_coordinator import Coordinator, FindCoordinatorResponse
 from aioproducer.testing.broker.call import Call, Handler, Message
-from aioproducer.testing.broker.codes import Code
 
 
 def answer(call: Call) -> Message:
@@ -32,7 +32,7 @@ def _find(call: Call, key: str) -> Coordinator:
         return Coordinator(key, -1, "", -1, injected.code, injected.message)
     node = call.cluster.coordinator(key)
     if node is None:
-        return Coordinator(key, -1, "", -1, Code.COORDINATOR_NOT_AVAILABLE)
+        return Coordinator(key, -1, "", -1, ErrorCode.COORDINATOR_NOT_AVAILABLE)
     return Coordinator(key, node.id, node.host, node.port)
 
 

@@ -8,10 +8,10 @@ open transaction it aborts that first and lets the producer ask again (CONCURREN
 
 from __future__ import annotations
 
+from aioproducer._wire.error_codes import ErrorCode
 from aioproducer._wire.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 from aioproducer.testing.broker.call import Call, Handler, Message
 from aioproducer.testing.broker.cluster.transactions import NO_ID, Identity, TransactionRefusal
-from aioproducer.testing.broker.codes import Code
 
 
 def answer(call: Call) -> Message:
@@ -21,7 +21,7 @@ def answer(call: Call) -> Message:
     if error is not None:
         return _refusal(error.code)
     if (request.producer_id == -1) != (request.producer_epoch == -1):
-        return _refusal(Code.INVALID_REQUEST)
+        return _refusal(ErrorCode.INVALID_REQUEST)
     if request.transactional_id is None:
         return InitProducerIdResponse(producer_id=call.cluster.new_producer_id(), producer_epoch=0)
     try:
@@ -33,7 +33,7 @@ def answer(call: Call) -> Message:
 
 def _of_transaction(call: Call, request: InitProducerIdRequest, transactional_id: str) -> Identity:
     wrong = call.cluster.coordinator_error(transactional_id, call.node.id)
-    if transactional_id and wrong != Code.NONE:
+    if transactional_id and wrong != ErrorCode.NONE:
         raise TransactionRefusal(wrong)
     has = Identity(request.producer_id, request.producer_epoch)
     return call.cluster.transactions.init(

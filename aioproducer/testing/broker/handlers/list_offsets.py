@@ -7,6 +7,7 @@ the others are nowhere. -1 is the end, -2 the beginning.
 
 from __future__ import annotations
 
+from aioproducer._wire.error_codes import ErrorCode
 from aioproducer._wire.messages.list_offsets import (
     ListOffsetsPartition,
     ListOffsetsPartitionResponse,
@@ -17,7 +18,6 @@ from aioproducer._wire.messages.list_offsets import (
 from aioproducer.testing.broker.call import Call, Handler, Message
 from aioproducer.testing.broker.cluster.cluster import Cluster
 from aioproducer.testing.broker.cluster.topics import wrong_epoch
-from aioproducer.testing.broker.codes import Code
 from aioproducer.testing.broker.logs.log import PartitionLog
 from aioproducer.testing.broker.rules import Subject
 
@@ -53,16 +53,16 @@ def _one_partition(call: Call, name: str, asked: ListOffsetsPartition) -> ListOf
     topic = call.cluster.topics.get(name)
     partition = topic.partition(asked.partition_index) if topic is not None else None
     if partition is None:
-        return ListOffsetsPartitionResponse(asked.partition_index, Code.UNKNOWN_TOPIC_OR_PARTITION)
+        return ListOffsetsPartitionResponse(asked.partition_index, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
     if partition.leader != call.node.id:
-        return ListOffsetsPartitionResponse(asked.partition_index, Code.NOT_LEADER_OR_FOLLOWER)
+        return ListOffsetsPartitionResponse(asked.partition_index, ErrorCode.NOT_LEADER_OR_FOLLOWER)
     wrong = wrong_epoch(partition, asked.current_leader_epoch)
     if wrong or asked.timestamp < EARLIEST_PENDING_UPLOAD:
-        return ListOffsetsPartitionResponse(asked.partition_index, wrong or Code.UNSUPPORTED_VERSION)
+        return ListOffsetsPartitionResponse(asked.partition_index, wrong or ErrorCode.UNSUPPORTED_VERSION)
     committed = call.request.isolation_level == READ_COMMITTED
     offset, timestamp = find(partition.log, asked.timestamp, committed=committed)
     epoch = partition.leader_epoch if offset >= 0 and call.version >= 4 else -1
-    return ListOffsetsPartitionResponse(asked.partition_index, Code.NONE, timestamp, offset, epoch)
+    return ListOffsetsPartitionResponse(asked.partition_index, ErrorCode.NONE, timestamp, offset, epoch)
 
 
 def find(log: PartitionLog, wanted: int, *, committed: bool = False) -> tuple[int, int]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+from aioproducer._wire.error_codes import ErrorCode
 from aioproducer._wire.messages.list_transactions import (
     ListTransactionsRequest,
     ListTransactionsResponse,
@@ -17,7 +18,6 @@ from aioproducer._wire.messages.list_transactions import (
 from aioproducer.testing.broker.call import Call, Handler, Message
 from aioproducer.testing.broker.cluster.transaction_states import State
 from aioproducer.testing.broker.cluster.transactions import Transaction
-from aioproducer.testing.broker.codes import Code
 
 
 def answer(call: Call) -> Message:
@@ -30,7 +30,7 @@ def answer(call: Call) -> Message:
     try:
         pattern = re.compile(request.transactional_id_pattern or ".*", re.DOTALL)
     except re.error:
-        return ListTransactionsResponse(error_code=Code.INVALID_REGULAR_EXPRESSION)
+        return ListTransactionsResponse(error_code=ErrorCode.INVALID_REGULAR_EXPRESSION)
     return ListTransactionsResponse(
         unknown_state_filters=[name for name in request.state_filters if name not in names],
         transaction_states=[
@@ -43,7 +43,7 @@ def answer(call: Call) -> Message:
 
 def _coordinated_here(call: Call) -> Iterator[Transaction]:
     for known in call.cluster.transactions.all():
-        if call.cluster.coordinator_error(known.id, call.node.id) == Code.NONE:
+        if call.cluster.coordinator_error(known.id, call.node.id) == ErrorCode.NONE:
             yield known
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from aioproducer._wire.error_codes import ErrorCode
 from aioproducer._wire.messages.metadata import (
     MetadataRequest,
     MetadataRequestTopic,
@@ -21,7 +22,6 @@ from aioproducer._wire.messages.metadata import (
 from aioproducer.testing.broker.call import Call, Handler, Message
 from aioproducer.testing.broker.cluster.cluster import Cluster
 from aioproducer.testing.broker.cluster.topics import NO_LEADER, NO_TOPIC_ID, Partition, Topic, invalid_name
-from aioproducer.testing.broker.codes import Code
 from aioproducer.testing.broker.rules import Subject
 
 
@@ -42,7 +42,7 @@ def answer(call: Call) -> Message:
         cluster_id=cluster.cluster_id,
         controller_id=cluster.controller_id,
         topics=[] if whole_answer else list(_topics(call)),
-        error_code=error.code if error is not None and whole_answer else Code.NONE,
+        error_code=error.code if error is not None and whole_answer else ErrorCode.NONE,
     )
 
 
@@ -62,7 +62,7 @@ def _one_topic(call: Call, asked: MetadataRequestTopic) -> MetadataResponseTopic
     if topic is not None and not call.cluster.is_hidden(topic.name, call.node.id):
         return _describe(call, topic)
     if by_id:
-        return MetadataResponseTopic(Code.UNKNOWN_TOPIC_ID, None, asked.topic_id)
+        return MetadataResponseTopic(ErrorCode.UNKNOWN_TOPIC_ID, None, asked.topic_id)
     return _unknown(call, asked.name or "", creates=topic is None)
 
 
@@ -71,10 +71,10 @@ def _unknown(call: Call, name: str, *, creates: bool) -> MetadataResponseTopic:
     if error is not None:
         return MetadataResponseTopic(error.code, name)
     if invalid_name(name) is not None:
-        return MetadataResponseTopic(Code.INVALID_TOPIC_EXCEPTION, name)
+        return MetadataResponseTopic(ErrorCode.INVALID_TOPIC_EXCEPTION, name)
     if creates and call.cluster.options.auto_create_topics and call.request.allow_auto_topic_creation:
         call.cluster.create_topic(name)
-    return MetadataResponseTopic(Code.UNKNOWN_TOPIC_OR_PARTITION, name)
+    return MetadataResponseTopic(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, name)
 
 
 def _describe(call: Call, topic: Topic) -> MetadataResponseTopic:
@@ -89,14 +89,14 @@ def _describe(call: Call, topic: Topic) -> MetadataResponseTopic:
 
 
 def _describe_partition(call: Call, topic: str, partition: Partition) -> MetadataResponsePartition:
-    code: int = Code.LEADER_NOT_AVAILABLE if partition.leader == NO_LEADER else Code.NONE
+    code: int = ErrorCode.LEADER_NOT_AVAILABLE if partition.leader == NO_LEADER else ErrorCode.NONE
     error = call.plan.error(topic, partition.index)
     if error is not None:
         code = error.code
     return MetadataResponsePartition(
         error_code=code,
         partition_index=partition.index,
-        leader_id=NO_LEADER if code == Code.LEADER_NOT_AVAILABLE else partition.leader,
+        leader_id=NO_LEADER if code == ErrorCode.LEADER_NOT_AVAILABLE else partition.leader,
         leader_epoch=partition.leader_epoch,
         replica_nodes=partition.replicas,
         isr_nodes=partition.isr,

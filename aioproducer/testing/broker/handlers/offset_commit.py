@@ -5,6 +5,7 @@ v2 is the first that is taken; v6 leader epochs; v8 flexible; v10 topics by id.
 
 from __future__ import annotations
 
+from aioproducer._wire.error_codes import ErrorCode
 from aioproducer._wire.messages.offset_commit import (
     OffsetCommitRequestPartition,
     OffsetCommitResponse,
@@ -13,7 +14,6 @@ from aioproducer._wire.messages.offset_commit import (
 )
 from aioproducer.testing.broker.call import Call, Handler, Message
 from aioproducer.testing.broker.cluster.topics import Topic
-from aioproducer.testing.broker.codes import Code
 
 
 def answer(call: Call) -> Message:
@@ -41,16 +41,16 @@ def _commit_topic(
 
 def _commit(call: Call, topic: Topic | None, asked: OffsetCommitRequestPartition) -> int:
     wrong = call.coordinator_error(call.request.group_id)
-    if wrong != Code.NONE:
+    if wrong != ErrorCode.NONE:
         return wrong
     if topic is None:
-        return Code.UNKNOWN_TOPIC_ID if call.version >= 10 else Code.UNKNOWN_TOPIC_OR_PARTITION
+        return ErrorCode.UNKNOWN_TOPIC_ID if call.version >= 10 else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     if topic.partition(asked.partition_index) is None:
-        return Code.UNKNOWN_TOPIC_OR_PARTITION
+        return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     groups = call.cluster.groups
     noted = groups.noted(asked.committed_offset, asked.committed_leader_epoch, asked.committed_metadata)
     groups.make(call.request.group_id).committed[topic.name, asked.partition_index] = noted
-    return Code.NONE
+    return ErrorCode.NONE
 
 
 HANDLER = Handler(8, 2, 10, answer)

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable
 
+from aioproducer._wire.error_codes import ErrorCode
 from aioproducer._wire.messages.offset_fetch import (
     OffsetFetchRequest,
     OffsetFetchRequestGroup,
@@ -24,7 +25,6 @@ from aioproducer._wire.messages.offset_fetch import (
 )
 from aioproducer.testing.broker.call import Call, Handler, Message
 from aioproducer.testing.broker.cluster.groups import CommittedOffset, Group
-from aioproducer.testing.broker.codes import Code
 
 _NOTHING = CommittedOffset(-1, -1, "")
 
@@ -48,7 +48,7 @@ def _widened(request: OffsetFetchRequest) -> list[OffsetFetchRequestTopics] | No
 
 def _group(call: Call, asked: OffsetFetchRequestGroup) -> OffsetFetchResponseGroup:
     wrong = call.coordinator_error(asked.group_id)
-    if wrong != Code.NONE:
+    if wrong != ErrorCode.NONE:
         return OffsetFetchResponseGroup(asked.group_id, error_code=wrong)
     known = call.cluster.groups.get(asked.group_id) or Group()
     topics = _all_committed(known.committed) if asked.topics is None else asked.topics
@@ -66,17 +66,17 @@ def _all_committed(known: Iterable[tuple[str, int]]) -> list[OffsetFetchRequestT
 
 def _topic(call: Call, asked: OffsetFetchRequestTopics, known: Group) -> OffsetFetchResponseTopics:
     topic = call.cluster.find(asked.name, asked.topic_id, by_id=not asked.name)
-    unknown = Code.UNKNOWN_TOPIC_ID if topic is None and not asked.name else Code.NONE
+    unknown = ErrorCode.UNKNOWN_TOPIC_ID if topic is None and not asked.name else ErrorCode.NONE
     name = asked.name if topic is None else topic.name
     partitions = [_partition(call, known, (name, index), unknown) for index in asked.partition_indexes]
     return OffsetFetchResponseTopics(name, bytes(16) if topic is None else topic.id, partitions)
 
 
 def _partition(
-    call: Call, known: Group, place: tuple[str, int], unknown: Code
+    call: Call, known: Group, place: tuple[str, int], unknown: ErrorCode
 ) -> OffsetFetchResponsePartitions:
     if call.request.require_stable and known.is_unstable(place):
-        unstable = Code.UNSTABLE_OFFSET_COMMIT
+        unstable = ErrorCode.UNSTABLE_OFFSET_COMMIT
         return OffsetFetchResponsePartitions(place[1], -1, -1, "", unstable)
     one = known.committed.get(place, _NOTHING)
     return OffsetFetchResponsePartitions(place[1], one.offset, one.leader_epoch, one.metadata, unknown)

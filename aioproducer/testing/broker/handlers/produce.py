@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from aioproducer._wire.error_codes import ErrorCode
 from aioproducer._wire.messages.produce import (
     BatchIndexAndErrorMessage,
     LeaderIdAndEpoch,
@@ -29,7 +30,6 @@ from aioproducer.testing.broker.cluster.record_checks import check_records, chec
 from aioproducer.testing.broker.cluster.topics import Partition, Topic
 from aioproducer.testing.broker.cluster.transactions import Identity, TransactionRefusal
 from aioproducer.testing.broker.cluster.verification import verify_write
-from aioproducer.testing.broker.codes import Code
 from aioproducer.testing.broker.history import SeenBatch
 from aioproducer.testing.broker.logs.batches import (
     TRANSACTIONAL,
@@ -97,7 +97,7 @@ def _one_partition(
 def _append(call: Call, topic: Topic | None, partition: Partition | None, records: bytes) -> Appended:
     if topic is None or partition is None:
         by_id = topic is None and call.version >= 13
-        code = Code.UNKNOWN_TOPIC_ID if by_id else Code.UNKNOWN_TOPIC_OR_PARTITION
+        code = ErrorCode.UNKNOWN_TOPIC_ID if by_id else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         raise RefusedRecords(code, "It does not exist.")
     header, batch = only_batch(records)
     _note(call, topic, partition, header)
@@ -119,18 +119,19 @@ def _append(call: Call, topic: Topic | None, partition: Partition | None, record
 def _check_request(call: Call, header: BatchHeader) -> None:
     request: ProduceRequest = call.request
     if header.compression == ZSTD and call.version < 7:
-        raise RefusedRecords(Code.UNSUPPORTED_COMPRESSION_TYPE, "Produce takes zstd from version 7 on.")
+        raise RefusedRecords(ErrorCode.UNSUPPORTED_COMPRESSION_TYPE, "Produce takes zstd from version 7 on.")
     if header.attributes & TRANSACTIONAL and request.transactional_id is None:
         raise RefusedRecords(
-            Code.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, "Transactional records without a transactional id."
+            ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
+            "Transactional records without a transactional id.",
         )
     if request.acks not in (ACKS_NONE, ACKS_LEADER, ACKS_ALL):
-        raise RefusedRecords(Code.INVALID_REQUIRED_ACKS, f"acks={request.acks} is none of -1, 0 and 1.")
+        raise RefusedRecords(ErrorCode.INVALID_REQUIRED_ACKS, f"acks={request.acks} is none of -1, 0 and 1.")
 
 
 def _check_leader(call: Call, partition: Partition) -> None:
     if partition.leader != call.node.id:
-        raise RefusedRecords(Code.NOT_LEADER_OR_FOLLOWER, f"Broker {partition.leader} leads it.")
+        raise RefusedRecords(ErrorCode.NOT_LEADER_OR_FOLLOWER, f"Broker {partition.leader} leads it.")
 
 
 def _verify(call: Call, topic: Topic, partition: Partition, header: BatchHeader) -> None:
@@ -154,15 +155,15 @@ def _verify(call: Call, topic: Topic, partition: Partition, header: BatchHeader)
         raise RefusedRecords(_as_told(refused.error, adds=adds), text) from None
 
 
-def _as_told(error: Code, *, adds: bool) -> Code:
+def _as_told(error: ErrorCode, *, adds: bool) -> ErrorCode:
     """What producers know to repeat: they expect no error of a coordinator here, and a wait only since v12."""
     unready = error in (
-        Code.COORDINATOR_LOAD_IN_PROGRESS,
-        Code.COORDINATOR_NOT_AVAILABLE,
-        Code.NOT_COORDINATOR,
+        ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
+        ErrorCode.COORDINATOR_NOT_AVAILABLE,
+        ErrorCode.NOT_COORDINATOR,
     )
-    if unready or (error == Code.CONCURRENT_TRANSACTIONS and not adds):
-        return Code.NOT_ENOUGH_REPLICAS
+    if unready or (error == ErrorCode.CONCURRENT_TRANSACTIONS and not adds):
+        return ErrorCode.NOT_ENOUGH_REPLICAS
     return error
 
 
@@ -170,7 +171,7 @@ def _check_replicas(call: Call, topic: Topic, partition: Partition) -> None:
     needed = min(topic.min_insync_replicas, len(partition.replicas))
     if call.request.acks == ACKS_ALL and len(partition.isr) < needed:
         raise RefusedRecords(
-            Code.NOT_ENOUGH_REPLICAS,
+            ErrorCode.NOT_ENOUGH_REPLICAS,
             f"{len(partition.isr)} replicas are in sync, {needed} needed.",
             by_log=True,
         )
@@ -213,7 +214,7 @@ def _refusal(
         record_errors=[BatchIndexAndErrorMessage(*one) for one in refused.record_errors],
         error_message=refused.told,
     )
-    if refused.error != Code.NOT_LEADER_OR_FOLLOWER or partition is None or call.version < 10:
+    if refused.error != ErrorCode.NOT_LEADER_OR_FOLLOWER or partition is None or call.version < 10:
         return response
     return response._replace(current_leader=LeaderIdAndEpoch(partition.leader, partition.leader_epoch))
 

@@ -7,6 +7,7 @@ request. The group's coordinator answers it, and asks that of the transaction.
 
 from __future__ import annotations
 
+from aioproducer._wire.error_codes import ErrorCode
 from aioproducer._wire.messages.txn_offset_commit import (
     TxnOffsetCommitRequest,
     TxnOffsetCommitRequestPartition,
@@ -19,7 +20,6 @@ from aioproducer.testing.broker.cluster.cluster import Cluster
 from aioproducer.testing.broker.cluster.groups import MAX_METADATA, offsets_partition
 from aioproducer.testing.broker.cluster.transactions import Identity, TransactionRefusal
 from aioproducer.testing.broker.cluster.verification import verify_write
-from aioproducer.testing.broker.codes import Code
 from aioproducer.testing.broker.rules import Subject
 
 
@@ -33,7 +33,7 @@ def answer(call: Call) -> Message:
     request: TxnOffsetCommitRequest = call.request
     wanted = [(topic.name, one) for topic in request.topics for one in topic.partitions]
     single = [call.partition_error(name, one.partition_index) for name, one in wanted]
-    error = _error(call, request) if Code.NONE in single else Code.NONE
+    error = _error(call, request) if ErrorCode.NONE in single else ErrorCode.NONE
     codes = iter([code or error or _note(call, *one) for code, one in zip(single, wanted, strict=True)])
     return TxnOffsetCommitResponse(
         topics=[
@@ -52,16 +52,16 @@ def answer(call: Call) -> Message:
 def _error(call: Call, request: TxnOffsetCommitRequest) -> int:
     """Is there anything against all of it: the coordinator, the transaction, the member?"""
     if not request.group_id:
-        return Code.INVALID_GROUP_ID
+        return ErrorCode.INVALID_GROUP_ID
     wrong = call.coordinator_error(request.group_id)
-    if wrong != Code.NONE:
+    if wrong != ErrorCode.NONE:
         return wrong
     try:
         _verify(call, request)
     except TransactionRefusal as refused:
         return refused.error
     if call.cluster.groups.get(request.group_id) is None and request.generation_id >= 0:
-        return Code.ILLEGAL_GENERATION
+        return ErrorCode.ILLEGAL_GENERATION
     group = call.cluster.groups.make(request.group_id)
     return group.member_error(request.generation_id, request.member_id, request.group_instance_id)
 
@@ -83,13 +83,13 @@ def _verify(call: Call, request: TxnOffsetCommitRequest) -> None:
 
 def _note(call: Call, name: str, asked: TxnOffsetCommitRequestPartition) -> int:
     if len(asked.committed_metadata or "") > MAX_METADATA:
-        return Code.OFFSET_METADATA_TOO_LARGE
+        return ErrorCode.OFFSET_METADATA_TOO_LARGE
     request: TxnOffsetCommitRequest = call.request
     groups = call.cluster.groups
     noted = groups.noted(asked.committed_offset, asked.committed_leader_epoch, asked.committed_metadata)
     place = (name, asked.partition_index)
     groups.make(request.group_id).note(request.producer_id, request.producer_epoch, place, noted)
-    return Code.NONE
+    return ErrorCode.NONE
 
 
 HANDLER = Handler(28, 0, 5, answer, subjects)

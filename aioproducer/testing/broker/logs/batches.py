@@ -11,7 +11,7 @@ from typing import Final, NamedTuple, NoReturn
 
 from crc32c import crc32c
 
-from aioproducer.testing.broker.codes import Code
+from aioproducer._wire.error_codes import ErrorCode
 from aioproducer.testing.broker.logs.producer_state import ProducedBatch
 
 _HEADER: Final = struct.Struct(">qiibIhiqqqhii")
@@ -47,7 +47,7 @@ class RefusedRecords(Exception):  # noqa: N818 - a verdict that travels up, not 
 
     def __init__(
         self,
-        error: Code,
+        error: ErrorCode,
         reason: str,
         *,
         told: str | None = None,
@@ -116,14 +116,18 @@ def only_batch(records: bytes) -> tuple[BatchHeader, bytes]:
     """
     end = _end_of_batch(records, 0)
     if end is None:
-        raise RefusedRecords(Code.INVALID_RECORD, "There is no whole record batch for the partition.")
+        raise RefusedRecords(ErrorCode.INVALID_RECORD, "There is no whole record batch for the partition.")
     if _end_of_batch(records, end) is not None:
-        raise RefusedRecords(Code.INVALID_RECORD, "There is more than one record batch for the partition.")
+        raise RefusedRecords(
+            ErrorCode.INVALID_RECORD, "There is more than one record batch for the partition."
+        )
     if records[MAGIC_AT] != 2:
-        raise RefusedRecords(Code.INVALID_RECORD, f"The record batch has magic {records[MAGIC_AT]}, not 2.")
+        raise RefusedRecords(
+            ErrorCode.INVALID_RECORD, f"The record batch has magic {records[MAGIC_AT]}, not 2."
+        )
     if end < HEADER_SIZE:
         raise RefusedRecords(
-            Code.CORRUPT_MESSAGE, f"The record batch of {end} bytes is shorter than its header."
+            ErrorCode.CORRUPT_MESSAGE, f"The record batch of {end} bytes is shorter than its header."
         )
     return read_header(records), records if end == len(records) else records[:end]
 
@@ -150,10 +154,11 @@ def check_batch(header: BatchHeader, batch: bytes, max_bytes: int) -> None:
         _invalid(f"The baseOffset of the record batch should be 0, but it is {header.base_offset}.")
     if len(batch) > max_bytes:
         raise RefusedRecords(
-            Code.MESSAGE_TOO_LARGE, f"The batch has {len(batch)} bytes, max.message.bytes is {max_bytes}."
+            ErrorCode.MESSAGE_TOO_LARGE,
+            f"The batch has {len(batch)} bytes, max.message.bytes is {max_bytes}.",
         )
     if not header.has_valid_checksum(batch):
-        raise RefusedRecords(Code.CORRUPT_MESSAGE, f"The checksum of the batch is not {header.crc}.")
+        raise RefusedRecords(ErrorCode.CORRUPT_MESSAGE, f"The checksum of the batch is not {header.crc}.")
     if header.last_offset_delta < 0 or header.record_count <= 0:
         _invalid(
             f"The batch claims {header.record_count} records and the last delta {header.last_offset_delta}."
@@ -168,7 +173,7 @@ def check_batch(header: BatchHeader, batch: bytes, max_bytes: int) -> None:
         _invalid(f"Invalid sequence number {header.base_sequence} in record batch.")
     if header.compression > ZSTD:
         raise RefusedRecords(
-            Code.UNKNOWN_SERVER_ERROR, f"Unknown compression type {header.compression}.", by_log=True
+            ErrorCode.UNKNOWN_SERVER_ERROR, f"Unknown compression type {header.compression}.", by_log=True
         )
 
 
@@ -189,8 +194,8 @@ def stamp_append_time(batch: bytes, attributes: int, timestamp: int) -> bytes:
 
 
 def _invalid(reason: str) -> NoReturn:
-    raise RefusedRecords(Code.INVALID_RECORD, reason, by_log=True)
+    raise RefusedRecords(ErrorCode.INVALID_RECORD, reason, by_log=True)
 
 
 def _corrupt(reason: str) -> NoReturn:
-    raise RefusedRecords(Code.CORRUPT_MESSAGE, reason, told=reason)
+    raise RefusedRecords(ErrorCode.CORRUPT_MESSAGE, reason, told=reason)

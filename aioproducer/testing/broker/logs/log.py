@@ -7,7 +7,7 @@ from typing import Final
 
 import attrs
 
-from aioproducer.testing.broker.codes import Code
+from aioproducer._wire.error_codes import ErrorCode
 from aioproducer.testing.broker.logs.batches import (
     CONTROL,
     NO_PRODUCER,
@@ -174,14 +174,14 @@ class PartitionLog:
         transactional = header.attributes & TRANSACTIONAL
         if header.producer_id in self.transactions and not transactional:
             raise RefusedRecords(
-                Code.INVALID_TXN_STATE,
+                ErrorCode.INVALID_TXN_STATE,
                 f"Producer {header.producer_id} has a transaction open, and this is no part of one.",
                 by_log=True,
             )
         remembered = header.producer_id in self.producers
         if not self.transactions.allows(header.producer_id, header.base_sequence, remembered=remembered):
             raise RefusedRecords(
-                Code.OUT_OF_ORDER_SEQUENCE_NUMBER,
+                ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
                 f"A transaction cannot begin with sequence {header.base_sequence} here.",
                 by_log=True,
             )

@@ -12,7 +12,7 @@ from typing import Final
 
 import attrs
 
-from aioproducer.testing.broker.codes import Code
+from aioproducer._wire.error_codes import ErrorCode
 
 REMEMBERED_BATCHES: Final = 5
 SEQUENCE_LIMIT: Final = 2**31
@@ -55,7 +55,7 @@ class Duplicate:
 class Refused:
     """The batch must not be appended."""
 
-    error: Code
+    error: ErrorCode
     message: str
 
 
@@ -168,7 +168,7 @@ def _judge_epoch(entry: ProducerEntry, batch: ProducedBatch) -> Refused | None:
     if batch.epoch >= entry.epoch:
         return None
     return Refused(
-        Code.INVALID_PRODUCER_EPOCH,
+        ErrorCode.INVALID_PRODUCER_EPOCH,
         f"Epoch of producer {batch.producer_id} is {batch.epoch}, which is smaller than the last seen epoch {entry.epoch}",
     )
 
@@ -180,7 +180,7 @@ def _judge_sequence(entry: ProducerEntry, batch: ProducedBatch) -> Refused | Non
     if batch.base_sequence == expected:
         return None
     return Refused(
-        Code.OUT_OF_ORDER_SEQUENCE_NUMBER,
+        ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
         f"Out of order sequence number of producer {batch.producer_id} epoch {batch.epoch}: "
         f"{batch.base_sequence} (incoming sequence number), {expected} (expected)",
     )

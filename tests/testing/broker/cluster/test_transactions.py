@@ -9,6 +9,7 @@ from functools import partial
 import attrs
 import pytest
 
+from aioproducer._wire.error_codes import ErrorCode
 from aioproducer.testing.broker.cluster.transaction_states import State
 from aioproducer.testing.broker.cluster.transactions import (
     LAST_GIVEN_EPOCH,
@@ -19,7 +20,6 @@ from aioproducer.testing.broker.cluster.transactions import (
     TransactionRefusal,
     Transactions,
 )
-from aioproducer.testing.broker.codes import Code
 
 PLACE = ("t", 0)
 
@@ -78,7 +78,7 @@ def bench() -> Bench:
     return Bench()
 
 
-def refusal(call: Callable[[], object]) -> Code:
+def refusal(call: Callable[[], object]) -> ErrorCode:
     """The error of a call that must be refused."""
     with pytest.raises(TransactionRefusal) as refused:
         call()
@@ -105,8 +105,8 @@ def test_markers_that_are_held_keep_everybody_waiting(bench: Bench) -> None:
         refusal(lambda: transactions.verify("x", after, PLACE)),
         refusal(lambda: transactions.init("x", 1000)),
         refusal(lambda: bench.end(who)),
-    ] == [Code.CONCURRENT_TRANSACTIONS] * 4
-    assert refusal(lambda: bench.end(who, commit=False)) == Code.INVALID_TXN_STATE
+    ] == [ErrorCode.CONCURRENT_TRANSACTIONS] * 4
+    assert refusal(lambda: bench.end(who, commit=False)) == ErrorCode.INVALID_TXN_STATE
     transactions.tick()
     assert bench.state() is State.PREPARE_COMMIT
     bench.open = True
@@ -146,9 +146,9 @@ def test_a_transaction_runs_out_of_time(bench: Bench) -> None:
     bench.now = 1.0
     bench.transactions.tick()
     assert (bench.state(), bench.written) == (State.COMPLETE_ABORT, [(10, 1, False, ("t-0",))])
-    assert refusal(lambda: bench.end(who, bump=False)) == Code.PRODUCER_FENCED
-    assert refusal(lambda: bench.end(who, bump=True)) == Code.INVALID_TXN_STATE
-    assert refusal(lambda: bench.transactions.add_partitions("x", who, [PLACE])) == Code.PRODUCER_FENCED
+    assert refusal(lambda: bench.end(who, bump=False)) == ErrorCode.PRODUCER_FENCED
+    assert refusal(lambda: bench.end(who, bump=True)) == ErrorCode.INVALID_TXN_STATE
+    assert refusal(lambda: bench.transactions.add_partitions("x", who, [PLACE])) == ErrorCode.PRODUCER_FENCED
 
 
 def test_the_time_counts_from_the_first_partition(bench: Bench) -> None:
@@ -188,7 +188,7 @@ def test_what_has_ended_runs_out_of_no_time(bench: Bench) -> None:
 def test_init_over_an_open_transaction_raises_the_epoch_twice(bench: Bench) -> None:
     """Once for the fence, under which it is aborted, and once for the producer that asks again."""
     bench.begin()
-    assert refusal(lambda: bench.transactions.init("x", 1000)) == Code.CONCURRENT_TRANSACTIONS
+    assert refusal(lambda: bench.transactions.init("x", 1000)) == ErrorCode.CONCURRENT_TRANSACTIONS
     assert bench.written == [(10, 1, False, ("t-0",))]
     assert bench.transactions.init("x", 1000) == Identity(10, 2)
 
@@ -198,7 +198,10 @@ def test_a_fence_may_be_held_as_well(bench: Bench) -> None:
     bench.begin()
     wait = MarkerWait(lambda: bench.open)
     for _ in range(3):
-        assert refusal(lambda: bench.transactions.init("x", 1000, None, wait)) == Code.CONCURRENT_TRANSACTIONS
+        assert (
+            refusal(lambda: bench.transactions.init("x", 1000, None, wait))
+            == ErrorCode.CONCURRENT_TRANSACTIONS
+        )
     bench.open = True
     bench.transactions.tick()
     assert bench.transactions.init("x", 1000) == Identity(10, 2)
@@ -210,14 +213,14 @@ def test_the_next_epoch_is_given_twice_to_who_asks_twice(bench: Bench) -> None:
     raised = [bench.transactions.init("x", 1000, who) for _ in range(2)]
     assert raised == [Identity(10, 1)] * 2
     assert bench.transactions.init("x", 1000, raised[0]) == Identity(10, 2)
-    assert refusal(lambda: bench.transactions.init("x", 1000, who)) == Code.PRODUCER_FENCED
+    assert refusal(lambda: bench.transactions.init("x", 1000, who)) == ErrorCode.PRODUCER_FENCED
 
 
 def test_another_producer_makes_the_repetition_a_fence(bench: Bench) -> None:
     """Once somebody has called init without an identity, the old one is out."""
     who = bench.transactions.init("x", 1000)
     bench.transactions.init("x", 1000)
-    assert refusal(lambda: bench.transactions.init("x", 1000, who)) == Code.PRODUCER_FENCED
+    assert refusal(lambda: bench.transactions.init("x", 1000, who)) == ErrorCode.PRODUCER_FENCED
 
 
 def test_used_up_epochs_give_another_producer_id(bench: Bench) -> None:
@@ -231,7 +234,7 @@ def test_the_last_epoch_can_still_be_fenced(bench: Bench) -> None:
     """That is what the highest epoch is kept for; who asks again gets another id."""
     who = bench.at(LAST_GIVEN_EPOCH)
     bench.transactions.add_partitions("x", who, [PLACE])
-    assert refusal(lambda: bench.transactions.init("x", 1000)) == Code.CONCURRENT_TRANSACTIONS
+    assert refusal(lambda: bench.transactions.init("x", 1000)) == ErrorCode.CONCURRENT_TRANSACTIONS
     assert bench.written == [(10, MAX_EPOCH, False, ("t-0",))]
     assert bench.transactions.init("x", 1000) == Identity(11, 0)
 
@@ -241,12 +244,12 @@ def test_an_end_that_uses_up_the_epochs_answers_with_another_id(bench: Bench) ->
     who = bench.at(LAST_GIVEN_EPOCH)
     bench.transactions.add_partitions("x", who, [PLACE])
     assert bench.end(who, held=True) == Identity(11, 0)
-    assert refusal(lambda: bench.end(who)) == Code.CONCURRENT_TRANSACTIONS
+    assert refusal(lambda: bench.end(who)) == ErrorCode.CONCURRENT_TRANSACTIONS
     bench.open = True
     bench.transactions.tick()
     assert bench.written == [(10, MAX_EPOCH, True, ("t-0",))]
     assert bench.end(who) == Identity(11, 0)
-    assert refusal(lambda: bench.end(who, commit=False)) == Code.INVALID_TXN_STATE
+    assert refusal(lambda: bench.end(who, commit=False)) == ErrorCode.INVALID_TXN_STATE
     bench.transactions.add_partitions("x", Identity(11, 0), [PLACE])
     assert bench.end(Identity(11, 0)) == Identity(11, 1)
 
@@ -255,15 +258,15 @@ def test_a_partition_is_verified(bench: Bench) -> None:
     """Only one that was added to the transaction that is open."""
     who = bench.begin()
     bench.transactions.verify("x", who, PLACE)
-    assert refusal(lambda: bench.transactions.verify("x", who, ("t", 1))) == Code.TRANSACTION_ABORTABLE
+    assert refusal(lambda: bench.transactions.verify("x", who, ("t", 1))) == ErrorCode.TRANSACTION_ABORTABLE
     bench.end(who, bump=False)
-    assert refusal(lambda: bench.transactions.verify("x", who, PLACE)) == Code.TRANSACTION_ABORTABLE
+    assert refusal(lambda: bench.transactions.verify("x", who, PLACE)) == ErrorCode.TRANSACTION_ABORTABLE
 
 
 def test_nobody_is_refused_everything(bench: Bench) -> None:
     """An id that was never initialized is unknown, an empty one invalid."""
     who = Identity(1, 0)
-    for name, code in (("nobody", Code.INVALID_PRODUCER_ID_MAPPING), ("", Code.INVALID_REQUEST)):
+    for name, code in (("nobody", ErrorCode.INVALID_PRODUCER_ID_MAPPING), ("", ErrorCode.INVALID_REQUEST)):
         assert refusal(partial(bench.transactions.add_partitions, name, who, [PLACE])) == code
         assert refusal(partial(bench.transactions.verify, name, who, PLACE)) == code
         assert refusal(partial(bench.transactions.end, name, who, commit=True, bump=True)) == code
@@ -272,7 +275,10 @@ def test_nobody_is_refused_everything(bench: Bench) -> None:
 
 def test_old_versions_have_another_name_for_fencing() -> None:
     """The other errors are the same in all."""
-    fenced, illegal = TransactionRefusal(Code.PRODUCER_FENCED), TransactionRefusal(Code.INVALID_TXN_STATE)
-    assert fenced.code(knows_fencing=True) == Code.PRODUCER_FENCED
-    assert fenced.code(knows_fencing=False) == Code.INVALID_PRODUCER_EPOCH
-    assert illegal.code(knows_fencing=False) == Code.INVALID_TXN_STATE
+    fenced, illegal = (
+        TransactionRefusal(ErrorCode.PRODUCER_FENCED),
+        TransactionRefusal(ErrorCode.INVALID_TXN_STATE),
+    )
+    assert fenced.code(knows_fencing=True) == ErrorCode.PRODUCER_FENCED
+    assert fenced.code(knows_fencing=False) == ErrorCode.INVALID_PRODUCER_EPOCH
+    assert illegal.code(knows_fencing=False) == ErrorCode.INVALID_TXN_STATE

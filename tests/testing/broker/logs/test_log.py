@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from aioproducer.testing.broker.codes import Code
+from aioproducer._wire.error_codes import ErrorCode
 from aioproducer.testing.broker.logs.batches import RefusedRecords, check_batch, only_batch, read_header
 from aioproducer.testing.broker.logs.log import PartitionLog, Stamp
 from aioproducer.testing.broker.logs.records import NewRecord, split_batches, write_batch
@@ -87,7 +87,7 @@ def test_a_refused_batch_leaves_the_log_as_it_was(log: PartitionLog) -> None:
     _append(log, 1, producer_id=5, sequence=0)
     with pytest.raises(RefusedRecords) as refused:
         _append(log, 1, producer_id=5, sequence=9)
-    assert (refused.value.error, log.end_offset) == (Code.OUT_OF_ORDER_SEQUENCE_NUMBER, 7)
+    assert (refused.value.error, log.end_offset) == (ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, 7)
 
 
 def test_a_batch_shorter_than_its_header_is_corrupt() -> None:
@@ -95,4 +95,4 @@ def test_a_batch_shorter_than_its_header_is_corrupt() -> None:
     short = bytes(8) + (30).to_bytes(4, "big") + bytes(4) + b"\x02" + bytes(40)
     with pytest.raises(RefusedRecords) as refused:
         only_batch(short)
-    assert refused.value.error == Code.CORRUPT_MESSAGE
+    assert refused.value.error == ErrorCode.CORRUPT_MESSAGE

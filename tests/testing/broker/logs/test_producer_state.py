@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
-from aioproducer.testing.broker.codes import Code
+from aioproducer._wire.error_codes import ErrorCode
 from aioproducer.testing.broker.logs.producer_state import (
     REMEMBERED_BATCHES,
     SEQUENCE_LIMIT,
@@ -33,7 +33,7 @@ class Partition:
         self.states = ProducerStates(expiration=100.0)
         self.end = 0
 
-    def send(self, batch: ProducedBatch, now: float = 0.0) -> int | Code:
+    def send(self, batch: ProducedBatch, now: float = 0.0) -> int | ErrorCode:
         """The offset, or the error."""
         verdict = self.states.judge(batch)
         if isinstance(verdict, Accepted):
@@ -72,7 +72,7 @@ def test_five_batches_are_remembered_and_no_sixth() -> None:
     for sequence in range(REMEMBERED_BATCHES + 1):
         partition.send(_batch(sequence))
     answers = [partition.send(_batch(sequence)) for sequence in range(REMEMBERED_BATCHES + 1)]
-    assert answers == [Code.OUT_OF_ORDER_SEQUENCE_NUMBER, 1, 2, 3, 4, 5]
+    assert answers == [ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, 1, 2, 3, 4, 5]
 
 
 def test_a_refusal_says_what_was_expected() -> None:
@@ -91,11 +91,11 @@ def test_a_duplicate_of_an_old_epoch_is_fenced() -> None:
     partition = Partition()
     partition.send(_batch(0))
     partition.send(_batch(0, epoch=1))
-    assert partition.send(_batch(0)) == Code.INVALID_PRODUCER_EPOCH
+    assert partition.send(_batch(0)) == ErrorCode.INVALID_PRODUCER_EPOCH
 
 
-@pytest.mark.parametrize(("sequence", "answer"), [(0, 1), (1, Code.OUT_OF_ORDER_SEQUENCE_NUMBER)])
-def test_a_new_epoch_begins_with_0(sequence: int, answer: int | Code) -> None:
+@pytest.mark.parametrize(("sequence", "answer"), [(0, 1), (1, ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER)])
+def test_a_new_epoch_begins_with_0(sequence: int, answer: int | ErrorCode) -> None:
     """Whoever bumps the epoch begins again."""
     partition = Partition()
     partition.send(_batch(0))
@@ -107,7 +107,7 @@ def test_idle_producers_are_forgotten() -> None:
     partition = Partition()
     partition.send(_batch(0), now=0.0)
     partition.states.expire(99.9)
-    assert partition.send(_batch(7)) == Code.OUT_OF_ORDER_SEQUENCE_NUMBER
+    assert partition.send(_batch(7)) == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
     partition.states.expire(100.0)
     assert partition.send(_batch(7)) == 1
 
@@ -178,7 +178,7 @@ class OneProducer(RuleBasedStateMachine):
         known = self._of_this_epoch()
         if back < len(known):
             batch, offset = known[-1 - back]
-            expected = offset if back < REMEMBERED_BATCHES else Code.OUT_OF_ORDER_SEQUENCE_NUMBER
+            expected = offset if back < REMEMBERED_BATCHES else ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
             assert self.partition.send(batch) == expected
 
     @rule(gap=st.integers(1, 5))
@@ -186,7 +186,7 @@ class OneProducer(RuleBasedStateMachine):
         """A gap is refused once there is memory."""
         if self.appended:
             answer = self.partition.send(_batch(self._next_sequence() + gap, epoch=self.epoch))
-            assert answer == Code.OUT_OF_ORDER_SEQUENCE_NUMBER
+            assert answer == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
 
     @rule()
     def bump(self) -> None:
@@ -196,7 +196,7 @@ class OneProducer(RuleBasedStateMachine):
         if known:
             self.epoch += 1
             self.send_the_next(1)
-            assert self.partition.send(_batch(0, epoch=old)) == Code.INVALID_PRODUCER_EPOCH
+            assert self.partition.send(_batch(0, epoch=old)) == ErrorCode.INVALID_PRODUCER_EPOCH
 
     @invariant()
     def nothing_else_was_appended(self) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from aioproducer.testing.broker.codes import Code
+from aioproducer._wire.error_codes import ErrorCode
 from aioproducer.testing.broker.logs.batches import TRANSACTIONAL, RefusedRecords, read_header
 from aioproducer.testing.broker.logs.log import PartitionLog, Stamp
 from aioproducer.testing.broker.logs.markers import Marker, read_marker, write_marker
@@ -117,8 +117,8 @@ def test_sequences_follow_the_marker(writer: Writer) -> None:
     with pytest.raises(RefusedRecords) as gap:
         writer.write(ONE, epoch=1, sequence=4)
     assert [old.value.error, gap.value.error] == [
-        Code.INVALID_PRODUCER_EPOCH,
-        Code.OUT_OF_ORDER_SEQUENCE_NUMBER,
+        ErrorCode.INVALID_PRODUCER_EPOCH,
+        ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
     ]
     assert writer.write(ONE, epoch=1) == 6
 
@@ -129,7 +129,7 @@ def test_an_open_transaction_takes_nothing_else_of_its_producer(writer: Writer) 
     writer.write(ONE)
     with pytest.raises(RefusedRecords) as refused:
         writer.write(ONE, attributes=0)
-    assert refused.value.error == Code.INVALID_TXN_STATE
+    assert refused.value.error == ErrorCode.INVALID_TXN_STATE
     assert writer.write(ONE, attributes=0, sequence=0) == 0
 
 
@@ -138,7 +138,7 @@ def test_a_stranger_begins_with_0_where_that_is_asked(writer: Writer) -> None:
     writer.log.transactions.attempt(ONE, 0, 4, from_zero=True)
     with pytest.raises(RefusedRecords) as refused:
         writer.write(ONE, sequence=4)
-    assert refused.value.error == Code.OUT_OF_ORDER_SEQUENCE_NUMBER
+    assert refused.value.error == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
     writer.log.transactions.attempt(OTHER, 0, 4, from_zero=False)
     assert [writer.write(ONE, sequence=0), writer.write(OTHER, sequence=4)] == [0, 1]
 
@@ -149,7 +149,7 @@ def test_no_batch_overtakes_the_first_attempt(writer: Writer) -> None:
         writer.log.transactions.attempt(ONE, epoch, sequence, from_zero=False)
     with pytest.raises(RefusedRecords) as refused:
         writer.write(ONE, sequence=5)
-    assert refused.value.error == Code.OUT_OF_ORDER_SEQUENCE_NUMBER
+    assert refused.value.error == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
     writer.log.transactions.attempt(ONE, 1, 5, from_zero=False)
     assert writer.write(ONE, epoch=1, sequence=5) == 0
     writer.log.transactions.attempt(OTHER, 0, 3, from_zero=False)
