@@ -14,7 +14,6 @@ from aioproducer._wire.apis import PRODUCE
 
 FLEXIBLE_FROM = 9
 TOPIC_IDS_FROM = 13
-ZSTD_FROM = 7
 NO_TAGS = b"\x00"
 
 _HEADER = struct.Struct(">hhi")

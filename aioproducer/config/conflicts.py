@@ -6,13 +6,13 @@ from collections.abc import Callable, Iterator, Mapping
 from collections.abc import Set as AbstractSet
 from typing import Any
 
+from aioproducer._codecs import LEVELS
 from aioproducer.config.table import DERIVED
 
 __all__ = ["complete", "conflicts"]
 
 IDEMPOTENT_IN_FLIGHT = 5  # a broker remembers this many batches of a producer in each partition
 TRANSACTION_TIMEOUT_MS = 60_000
-LEVELS = {"gzip": (1, 9), "lz4": (1, 17), "zstd": (-131_072, 22)}
 CEILINGS = {
     "reconnect_backoff_max_ms": ("reconnect_backoff_ms", 1_000),
     "retry_backoff_max_ms": ("retry_backoff_ms", 1_000),
@@ -105,9 +105,9 @@ def _compression_level(fields: Mapping[str, Any], given: AbstractSet[str]) -> It
     if kind not in LEVELS:
         yield f"compression_level={level}: compression_type={kind!r} has no levels: leave it out"
         return
-    low, high = LEVELS[kind]
-    if not low <= level <= high:
-        yield f"compression_level={level}: must be {low} to {high} with compression_type={kind!r}"
+    levels = LEVELS[kind]
+    if not levels.low <= level <= levels.high:
+        yield f"compression_level={level}: must be {levels.low} to {levels.high} with compression_type={kind!r}"
 
 
 def _rack(fields: Mapping[str, Any], given: AbstractSet[str]) -> Iterator[str]:

@@ -8,6 +8,7 @@ from typing import Any, Final, Self, Unpack, cast
 
 import attrs
 
+from aioproducer._codecs import CODECS, LEVELS
 from aioproducer.config.callables import Interceptors, Partitioner, Serializer
 from aioproducer.config.conflicts import TRANSACTION_TIMEOUT_MS, complete, conflicts
 from aioproducer.config.endpoints import BootstrapServers, Endpoint
@@ -288,16 +289,21 @@ class ProducerConfig:
     )
     compression_type: str = setting(
         "none",
-        Choice(("none", "gzip", "snappy", "lz4", "zstd")),
+        Choice(tuple(CODECS)),
         Group.BATCHING,
         "How batches are compressed.",
     )
     compression_level: int | None = setting(
         None,
-        Optional(Integer(-131_072, 22), "gzip 6, lz4 9, zstd 3"),
+        Optional(
+            Integer(
+                min(levels.low for levels in LEVELS.values()), max(levels.high for levels in LEVELS.values())
+            ),
+            ", ".join(f"{codec} {levels.default}" for codec, levels in LEVELS.items()),
+        ),
         Group.BATCHING,
-        "How hard to compress: gzip 1 to 9, lz4 1 to 17 (where 9 stands for its fast compressor, as in Kafka), zstd "
-        "-131072 to 22; snappy has no levels. In a properties file, "
+        f"How hard to compress: {', '.join(f'{codec} {levels}' for codec, levels in LEVELS.items())}; "
+        "snappy has no levels. In a properties file, "
         "Kafka's `compression.gzip.level`, `compression.lz4.level` and `compression.zstd.level` work as well: the one of "
         "the type in use counts.",
         kafka_default=None,

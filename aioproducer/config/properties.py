@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from aioproducer._codecs import LEVELS
 from aioproducer.config.java_properties import parse_properties
 from aioproducer.config.refused import class_name_problem, refusal, says_what_we_do, unknown
 from aioproducer.config.table import Setting, complaint
@@ -56,7 +57,7 @@ def _file(path: Path) -> dict[str, str]:
 
 def _with_one_level(properties: Mapping[str, Any], override: str | None) -> dict[str, Any]:
     """Kafka has a level for each type, and ignores all but that of the type in use."""
-    levels = {f"compression.{kind}.level" for kind in ("gzip", "lz4", "zstd")}
+    levels = {f"compression.{kind}.level" for kind in LEVELS}
     rest = {name: value for name, value in properties.items() if name not in levels}
     in_use = properties.get("compression.type", "none") if override is None else override
     kind = str.__str__(in_use).strip().lower() if issubclass(type(in_use), str) else "none"

@@ -7,6 +7,7 @@ from collections.abc import Collection, Mapping
 
 import attrs
 
+from aioproducer._codecs import LEVELS
 from aioproducer.errors import printable
 
 __all__ = ["REFUSED", "REFUSED_PREFIXES", "refusal", "refuses_kafka", "says_what_we_do", "unknown"]
@@ -43,9 +44,7 @@ REFUSED: Mapping[str, Refusal] = {
     ),
     "security_providers": Refusal("a Java security provider; TLS comes from Python's ssl module; remove it"),
     "transaction_two_phase_commit_enable": Refusal(NO_TWO_PHASES, accepts=("false",)),
-    "compression_gzip_level": Refusal(ONE_LEVEL),
-    "compression_lz4_level": Refusal(ONE_LEVEL),
-    "compression_zstd_level": Refusal(ONE_LEVEL),
+    **{f"compression_{codec}_level": Refusal(ONE_LEVEL) for codec in LEVELS},
     "ssl_keystore_type": Refusal("Java key stores cannot be read; convert to PEM; TLS is " + NOT_BUILT),
     "ssl_truststore_type": Refusal("Java trust stores cannot be read; convert to PEM; TLS is " + NOT_BUILT),
     "ssl_keystore_location": Refusal("Java key stores cannot be read; convert to PEM; TLS is " + NOT_BUILT),

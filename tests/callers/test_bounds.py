@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from aioproducer import BufferFullError, ConfigurationError, DeliveryError, Outcome, Producer, RecordError
+from aioproducer._codecs import compress
 from aioproducer._state.deadlines import TIDY_FROM
-from aioproducer._wire.compression import compress
 from aioproducer.testing import EmbeddedKafka
 from tests.net.support import LIMIT, Make, engine, memory_in_use, until, warm
 from tests.runtime.support import sound

@@ -12,11 +12,11 @@ import attrs
 from hypothesis import strategies as st
 from hypothesis.stateful import initialize, invariant, precondition, rule
 
+from aioproducer._codecs import compress
 from aioproducer._core import APPENDED, BATCH_OVERHEAD
 from aioproducer._state.batching.accumulator import Limits
 from aioproducer._state.batching.batches import QueuedBatch
 from aioproducer._state.batching.queues import PartitionQueue
-from aioproducer._wire.compression import compress
 from aioproducer.outcome import Outcome
 from aioproducer.testing import StoredRecord
 from aioproducer.testing.broker.logs.records import parse_batch

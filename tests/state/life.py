@@ -7,10 +7,10 @@ from collections.abc import Sequence
 
 import attrs
 
+from aioproducer._codecs import compress
 from aioproducer._core import Delivery
 from aioproducer._state.batching.accumulator import Limits
 from aioproducer._state.batching.batches import QueuedBatch
-from aioproducer._wire.compression import compress
 from aioproducer.outcome import Outcome
 from tests.state.machines import DELIVERY_TIMEOUT, LINGER, Call, Machines, read_batch
 from tests.state.model_broker import NOT_LEADER, OK, PartitionLog

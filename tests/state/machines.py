@@ -10,6 +10,7 @@ from typing import Any
 import attrs
 from crc32c import crc32c
 
+from aioproducer._codecs import decompress
 from aioproducer._core import APPENDED, Budget, Delivery, ManualClock, SendPath
 from aioproducer._state.admission.lines import Admission, ReadyRecord, Waiting
 from aioproducer._state.backoff import Backoff
@@ -24,7 +25,6 @@ from aioproducer._state.delivery.tally import Tally
 from aioproducer._state.identity.choice import sequences_of
 from aioproducer._state.identity.coordinated import CoordinatedIdentity
 from aioproducer._state.identity.own import OwnIdentity
-from aioproducer._wire.compression import decompress
 from aioproducer.errors import KafkaError, ProtocolError
 
 LINGER = 0.005

@@ -6,7 +6,7 @@ import random
 
 import pytest
 
-from aioproducer._wire.compression import CODECS, compress, decompress
+from aioproducer._codecs import CODECS, compress, decompress
 
 WORDS = [b"%x" % random.Random(number).getrandbits(30) for number in range(300)]
 TEXT = b" ".join(random.Random(7).choices(WORDS, k=8000))
@@ -14,8 +14,8 @@ TEXT = b" ".join(random.Random(7).choices(WORDS, k=8000))
 
 def size(codec: str, level: int | None) -> int:
     """How large the text is afterwards; it must come back as it was."""
-    packed = compress(TEXT, CODECS[codec], level)
-    assert decompress(packed, CODECS[codec]) == TEXT
+    packed = compress(TEXT, CODECS[codec].id, level)
+    assert decompress(packed, CODECS[codec].id) == TEXT
     return len(packed)
 
 

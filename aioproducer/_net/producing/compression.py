@@ -8,7 +8,7 @@ import anyio.lowlevel
 import anyio.to_thread
 from anyio import CapacityLimiter
 
-from aioproducer._wire.compression import compress
+from aioproducer._codecs import compress
 from aioproducer.errors import DeliveryError
 
 if TYPE_CHECKING:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import anyio
 
+from aioproducer._codecs import CODECS
 from aioproducer._net.connecting.connection import Ending
 from aioproducer._net.connecting.contact import Contact
 from aioproducer._net.connecting.link import Link, is_busy, is_idle
@@ -18,7 +19,7 @@ from aioproducer._state.transactions.versions import version_for
 from aioproducer._wire.apis import PRODUCE
 from aioproducer._wire.error_codes import ErrorCode
 from aioproducer._wire.frames import FRAME_LIMIT
-from aioproducer._wire.produce import TOPIC_IDS_FROM, ZSTD_FROM, ProduceHead, TopicBatches, write_produce
+from aioproducer._wire.produce import TOPIC_IDS_FROM, ProduceHead, TopicBatches, write_produce
 from aioproducer.errors import BrokerUnavailableError, KafkaError, ProtocolError
 from aioproducer.records import ConnectionStats
 
@@ -226,7 +227,7 @@ class Sender:
             # A broker that wants topic ids, of which the one that gave the metadata knows nothing yet.
             self._unsent(link, batches, error)
             return
-        if version < ZSTD_FROM and self.config.compression_type == "zstd":
+        if version < CODECS[self.config.compression_type].produce_version:
             self._refuse_codec(link, batches)
             return
         correlation_id = connection.next_correlation_id()

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 import anyio
 
 from aioproducer._callers.threads import require_loop
+from aioproducer._codecs import CODECS
 from aioproducer._core import Budget
 from aioproducer._net.cluster.control import Control
 from aioproducer._net.cluster.metadata_task import Cluster
@@ -43,7 +44,6 @@ from aioproducer._state.delivery.tally import Tally
 from aioproducer._state.identity.choice import sequences_of
 from aioproducer._state.identity.coordinated import CoordinatedIdentity
 from aioproducer._state.identity.own import OwnIdentity
-from aioproducer._wire.compression import CODECS
 from aioproducer.errors import (
     AuthenticationError,
     AuthorizationError,
@@ -331,7 +331,7 @@ class Engine:
         self.over.set()
 
     def _set_up_compression(self, tasks: TaskGroup) -> None:
-        codec = CODECS[self.config.compression_type]
+        codec = CODECS[self.config.compression_type].id
         if codec:
             self.accumulator.compress = Compressor(
                 self.accumulator,
@@ -533,7 +533,7 @@ def limits_of(config: ProducerConfig) -> Limits:
         batch_size=max(config.batch_size, 1),
         max_request_size=config.max_request_size,
         delivery_timeout=config.delivery_timeout_ms / 1000,
-        codec=CODECS[config.compression_type],
+        codec=CODECS[config.compression_type].id,
         adaptive=config.partitioner_adaptive_partitioning_enable,
         ignore_keys=config.partitioner_ignore_keys,
         custom_partitioner=bind_partitioner(config.partitioner) is not None,

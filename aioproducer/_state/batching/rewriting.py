@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
+from aioproducer._codecs import decompress
 from aioproducer._core import BATCH_OVERHEAD, record_size
 from aioproducer._state.batching.batches import QueuedBatch
-from aioproducer._wire.compression import decompress
 
 if TYPE_CHECKING:
     from collections.abc import Callable

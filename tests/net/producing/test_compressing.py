@@ -10,7 +10,7 @@ import anyio.to_thread
 import pytest
 
 from aioproducer import DeliveryError, Outcome
-from aioproducer._wire.compression import compress
+from aioproducer._codecs import compress
 from aioproducer.testing import EmbeddedKafka
 from tests.net.support import LIMIT, Make, all_acked, memory_in_use, numbers, send_all, warm
 

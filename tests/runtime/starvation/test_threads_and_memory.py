@@ -12,7 +12,7 @@ import anyio.to_thread
 import pytest
 
 from aioproducer import DeliveryError, Outcome, Producer
-from aioproducer._wire.compression import compress
+from aioproducer._codecs import compress
 from aioproducer.testing import EmbeddedKafka
 from tests.net.conftest import QUICK
 from tests.net.support import LIMIT, Make, engine, memory_in_use, until, warm

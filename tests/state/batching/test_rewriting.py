@@ -10,10 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from aioproducer import Outcome
+from aioproducer._codecs import compress
 from aioproducer._core import BATCH_OVERHEAD
 from aioproducer._state.batching import rewriting
 from aioproducer._state.batching.batches import QueuedBatch
-from aioproducer._wire.compression import compress
 from tests.state.machines import LIMITS, LINGER, LOST, Machines
 
 StoredRecord = tuple[int, bytes | None, bytes | None, tuple[tuple[str, bytes | None], ...] | None]

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
+from aioproducer._codecs import compress
 from aioproducer._core import Delivery
 from aioproducer._state.batching.accumulator import Limits
 from aioproducer._state.batching.batches import QueuedBatch
-from aioproducer._wire.compression import compress
 from aioproducer.errors import (
     BrokerError,
     DeliveryError,

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from aioproducer._codecs import CODEC_IDS
 from aioproducer._wire.error_codes import ErrorCode
 from aioproducer._wire.messages.produce import (
     BatchIndexAndErrorMessage,
@@ -33,7 +34,6 @@ from aioproducer.testing.broker.cluster.verification import verify_write
 from aioproducer.testing.broker.history import SeenBatch
 from aioproducer.testing.broker.logs.batches import (
     TRANSACTIONAL,
-    ZSTD,
     BatchHeader,
     RefusedRecords,
     check_batch,
@@ -118,8 +118,10 @@ def _append(call: Call, topic: Topic | None, partition: Partition | None, record
 
 def _check_request(call: Call, header: BatchHeader) -> None:
     request: ProduceRequest = call.request
-    if header.compression == ZSTD and call.version < 7:
-        raise RefusedRecords(ErrorCode.UNSUPPORTED_COMPRESSION_TYPE, "Produce takes zstd from version 7 on.")
+    codec = CODEC_IDS.get(header.compression)
+    if codec is not None and call.version < codec.produce_version:
+        text = f"Produce takes {codec.name} from version {codec.produce_version} on."
+        raise RefusedRecords(ErrorCode.UNSUPPORTED_COMPRESSION_TYPE, text)
     if header.attributes & TRANSACTIONAL and request.transactional_id is None:
         raise RefusedRecords(
             ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,

@@ -11,6 +11,7 @@ from typing import Final, NamedTuple, NoReturn
 
 from crc32c import crc32c
 
+from aioproducer._codecs import CODEC_IDS
 from aioproducer._wire.error_codes import ErrorCode
 from aioproducer.testing.broker.logs.producer_state import ProducedBatch
 
@@ -35,7 +36,6 @@ COMPRESSION_MASK: Final = 0x07
 LOG_APPEND_TIME: Final = 0x08
 TRANSACTIONAL: Final = 0x10
 CONTROL: Final = 0x20
-ZSTD: Final = 4
 
 
 class RefusedRecords(Exception):  # noqa: N818 - a verdict that travels up, not a failure of the broker
@@ -86,7 +86,7 @@ class BatchHeader(NamedTuple):
 
     @property
     def compression(self) -> int:
-        """0 none, 1 gzip, 2 snappy, 3 lz4, 4 zstd."""
+        """The id of a codec in `CODEC_IDS`."""
         return self.attributes & COMPRESSION_MASK
 
     @property
@@ -171,7 +171,7 @@ def check_batch(header: BatchHeader, batch: bytes, max_bytes: int) -> None:
         _invalid("Clients are not allowed to write control records.")
     if header.producer_id != NO_PRODUCER and header.base_sequence < 0:
         _invalid(f"Invalid sequence number {header.base_sequence} in record batch.")
-    if header.compression > ZSTD:
+    if header.compression not in CODEC_IDS:
         raise RefusedRecords(
             ErrorCode.UNKNOWN_SERVER_ERROR, f"Unknown compression type {header.compression}.", by_log=True
         )

@@ -12,6 +12,7 @@ from typing import Final, NamedTuple
 import attrs
 from crc32c import crc32c
 
+from aioproducer._codecs import compress, decompress
 from aioproducer.testing.broker.logs.batches import (
     ATTRIBUTES_AT,
     CRC_AT,
@@ -22,7 +23,6 @@ from aioproducer.testing.broker.logs.batches import (
     BatchHeader,
     read_header,
 )
-from aioproducer.testing.broker.logs.compression import compress, decompress
 
 Headers = tuple[tuple[str, bytes | None], ...]
 _HEADER: Final = struct.Struct(">qiibIhiqqqhii")
@@ -62,7 +62,7 @@ class MalformedRecordsError(ValueError):
 def parse_batch(topic: str, partition: int, batch: bytes) -> list[StoredRecord]:
     """All records of one batch; `MalformedRecordsError` if count or lengths are wrong."""
     header = read_header(batch)
-    reader = _Reader(decompress(header.compression, batch[HEADER_SIZE : header.size]))
+    reader = _Reader(decompress(batch[HEADER_SIZE : header.size], header.compression))
     parsed = [_parse_record(reader, header, topic, partition) for _ in range(header.record_count)]
     if reader.at != len(reader.data):
         message = (
@@ -97,7 +97,7 @@ def write_batch(
 ) -> bytes:
     """A record batch as a producer sends it; `count` and `last_offset_delta` may be made to lie."""
     base = records[0].timestamp if records else 0
-    body = compress(compression, b"".join(_write_record(i, base, record) for i, record in enumerate(records)))
+    body = compress(b"".join(_write_record(i, base, record) for i, record in enumerate(records)), compression)
     batch = bytearray(
         _HEADER.pack(
             0,

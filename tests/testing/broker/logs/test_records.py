@@ -7,8 +7,8 @@ from aiokafka.record.default_records import DefaultRecordBatch, DefaultRecordBat
 from hypothesis import given
 from hypothesis import strategies as st
 
+from aioproducer._codecs import compress, decompress
 from aioproducer.testing.broker.logs.batches import read_header
-from aioproducer.testing.broker.logs.compression import compress, decompress
 from aioproducer.testing.broker.logs.records import (
     MalformedRecordsError,
     NewRecord,
@@ -89,6 +89,6 @@ def test_a_run_is_split_into_its_whole_batches(sizes: list[int], lost: int) -> N
 def test_an_unknown_codec_is_named() -> None:
     """There are codecs 0 to 4."""
     with pytest.raises(ValueError, match="codec 6 is unknown"):
-        decompress(6, b"")
+        decompress(b"", 6)
     with pytest.raises(ValueError, match="codec 5 is unknown"):
-        compress(5, b"")
+        compress(b"", 5)
