@@ -356,7 +356,7 @@ def test_constructing_touches_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize("name", ["sasl_plain_password", "ssl_key_password", "sasl_jaas_config", "pasword"])
 def test_value_of_a_refused_setting_is_nowhere(name: str) -> None:
-    """The value of a refused name is in no text, no argument, and no frame of ours in the traceback."""
+    """The value of a refused name is in no text, no argument, and no frame of ours in the traceback (I14)."""
     settings = {name: "canary-" + "secret"}
     make = partial(ProducerConfig, SERVER, **settings)  # type: ignore[arg-type]
     with pytest.raises(ConfigurationError) as caught:
