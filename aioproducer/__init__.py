@@ -58,7 +58,7 @@ from aioproducer.transaction import committed_offsets as committed_offsets
 from aioproducer.transaction import fence as fence
 from aioproducer.transaction import list_transactions as list_transactions
 
-__version__ = "0.1.0"
+__version__ = "0.2.0.dev20261123"
 
 __all__ = [
     "AuthenticationError",
