@@ -23,6 +23,7 @@ from aioproducer._net.accepting.bulk_intake import BulkIntake
 from aioproducer._net.accepting.intake import Call, Intake
 from aioproducer._net.accepting.pending import Pending
 from aioproducer._net.accepting.stream import send_stream
+from aioproducer._net.connecting.dialing import SOCKETS
 from aioproducer._net.log import log_of
 from aioproducer._net.observing.closing import counted, waits_for
 from aioproducer._net.observing.snapshot import (
@@ -62,6 +63,7 @@ if TYPE_CHECKING:
 
     from aioproducer._callers.owners import Told
     from aioproducer._core import BatchDelivery, Delivery, Sending
+    from aioproducer._net.connecting.dialing import Network
     from aioproducer._net.transactions.transactions import Transactions
     from aioproducer._state.batching.flushing import Flush
     from aioproducer.config import BootstrapServers, Settings
@@ -243,9 +245,16 @@ class Producer(SendPath[K_contra, V_contra], Generic[K_contra, V_contra]):
         # The tasks hold the producer weakly: one that is dropped without close() is noticed, and ends.
         me = weakref.proxy(self)
         rng = random.Random()  # noqa: S311  # jitter, not secrets
-        engine = Engine(self.config, me, loop, rng, wall_ms=lambda: me._wall_ms())  # noqa: PLW0108, SLF001
+        engine = Engine(
+            self.config,
+            me,
+            loop,
+            rng,
+            wall_ms=lambda: me._wall_ms(),  # noqa: PLW0108, SLF001
+            network=self._network(),
+        )
         # Calls code of the user's, such as `for_producer()` of a partitioner: what it raises leaves nothing half begun.
-        intake = Intake(engine, lambda: me._pace(), lambda: me._still_taking())  # noqa: PLW0108, SLF001
+        intake = self._intake_of(engine, lambda: me._pace(), lambda: me._still_taking())  # noqa: PLW0108, SLF001
         self._bind(engine.accumulator.topics, clock, loop, _get_running_loop, self._largest_record())
         self._owners.entries.clear()
         self._follow_tasks(self._owners.entries, asyncio.current_task)
@@ -273,6 +282,14 @@ class Producer(SendPath[K_contra, V_contra], Generic[K_contra, V_contra]):
             self._state = "new"
             raise
         return engine
+
+    def _network(self) -> Network:
+        """Where connections are opened."""
+        return SOCKETS
+
+    def _intake_of(self, engine: Engine, pace: Callable[[], bool], usable: Callable[[], object]) -> Intake:
+        """What takes the records in that the fast path leaves."""
+        return Intake(engine, pace, usable)
 
     def _update_accepting(self) -> None:
         """Records are taken while the producer runs, of a transactional one only within a transaction."""

@@ -72,6 +72,15 @@ SHORT: dict[str, Callable[[], dict[str, Any]]] = {
 }
 
 
+async def test_headers_that_can_be_read_once_are_those_of_each_record(
+    producer: Producer[Any, Any], kafka: EmbeddedKafka
+) -> None:
+    """An iterator over one set of headers for all records is read once, and not by the first record."""
+    pairs = [("name", b"1")]
+    await (await producer.send_batch("one", [b"1", b"3"], headers=iter(pairs)))
+    assert [record.headers for record in kafka.records("one")] == [tuple(pairs)] * 2
+
+
 @pytest.mark.parametrize("name", SHORT)
 async def test_a_column_of_another_length_than_it_says(
     name: str, producer: Producer[Any, Any], kafka: EmbeddedKafka

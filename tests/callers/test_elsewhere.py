@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from aioproducer import Outcome, Producer, StateError
+from aioproducer import Delivery, Outcome, Producer, StateError
 from aioproducer._callers.threads import run_in_loop
 from aioproducer.testing import EmbeddedKafka, MockProducer
 from tests.net.support import LIMIT, Make, until, warm
@@ -165,3 +165,22 @@ def test_the_producer_is_dropped_with_its_loop() -> None:
             runner.run(asyncio.sleep(0.01))
         runner.run(stopped(producer, kafka))
     assert all(future.done() for future in futures)
+
+
+@pytest.mark.parametrize("kind", ["placed", "queued"])
+async def test_only_the_own_loop_takes_a_record_back(kind: str, make: Make, kafka: EmbeddedKafka) -> None:
+    """try_cancel() in another thread, with a loop of its own or without, says so and leaves the record where it is."""
+
+    async def taken(delivery: Delivery) -> bool:
+        return delivery.try_cancel()
+
+    kafka.faults.delay(api="Metadata", topic="unknown", times=None)
+    producer = await warm(make(kafka, linger_ms=10_000))
+    delivery = await producer.send("one", b"1") if kind == "placed" else producer.send_nowait("unknown", b"1")
+    with pytest.raises(StateError, match="call_soon_threadsafe"):
+        await asyncio.to_thread(delivery.try_cancel)
+    with pytest.raises(StateError, match="call_soon_threadsafe"):
+        await asyncio.to_thread(asyncio.run, taken(delivery))
+    assert delivery.outcome is Outcome.PENDING
+    assert delivery.try_cancel()
+    assert not await asyncio.to_thread(delivery.try_cancel)

@@ -30,6 +30,8 @@ if TYPE_CHECKING:
     from aioproducer._state.admission.lines import ReadyRecord
     from aioproducer.records import Record
 
+    Refuse = Callable[[int, KafkaError], None]
+
 
 T = TypeVar("T")
 
@@ -126,7 +128,7 @@ class BulkIntake:
             on_done=finished,
             on_refusal=refused,
             on_left=self._withdraw,
-            on_each=intake.watch if interceptors else None,
+            on_each=intake.watch if intake.watches_each else None,
             choose=intake.choose if intake.partitioner is not None else None,
             again=again,
             delivery=delivery,
@@ -158,7 +160,7 @@ class BulkIntake:
     # -- preparing
 
     def _columns(self, call: BulkCall, waiting: BulkWaiting) -> Columns:
-        if self.plain:
+        if self.plain and not self.intake.reads_each(call.topic):
             return self._plain_columns(call, waiting.delivery)
         return self._gathered(self._each(call, waiting, self.intake.prepared))
 
@@ -233,36 +235,41 @@ class BulkIntake:
 
     def _plain_columns(self, call: BulkCall, delivery: BatchDelivery) -> Columns:
         topic = call.topic
+        refused: set[int] = set()
+
+        def refuse(at: int, error: KafkaError) -> None:
+            refused.add(at)
+            self._refuse(delivery, at, error)
+
         return Columns(
-            values=self._bytes_column("value", call.values, topic, delivery),
-            keys=None if call.keys is None else self._bytes_column("key", call.keys, topic, delivery),
+            values=self._bytes_column("value", call.values, topic, refuse),
+            keys=None if call.keys is None else self._bytes_column("key", call.keys, topic, refuse),
             partitions=None
             if call.partition is None
-            else self._each_of(checked_partition, call.partition, topic, delivery),
-            timestamps=None if call.timestamps is None else self._times(call.timestamps, topic, delivery),
+            else self._each_of(checked_partition, call.partition, topic, refuse),
+            timestamps=None if call.timestamps is None else self._times(call.timestamps, topic, refuse),
             headers=None
             if call.headers is None
-            else self._each_of(checked_headers, call.headers, topic, delivery),
+            else self._each_of(checked_headers, call.headers, topic, refuse),
+            refused=frozenset(refused),
         )
 
-    def _bytes_column(self, part: str, items: Items, topic: str, delivery: BatchDelivery) -> Column:
+    def _bytes_column(self, part: str, items: Items, topic: str, refuse: Refuse) -> Column:
         column = items if isinstance(items, Column) else Column.of_bytes(items)
         if column is not None:
             return column
         return Column.of_items(
-            self._each_of(lambda item, name: checked_bytes(part, item, name), items, topic, delivery)
+            self._each_of(lambda item, name: checked_bytes(part, item, name), items, topic, refuse)
         )
 
-    def _times(self, items: Items, topic: str, delivery: BatchDelivery) -> Column:
+    def _times(self, items: Items, topic: str, refuse: Refuse) -> Column:
         if isinstance(items, Column):
             return items
-        stamps = self._each_of(checked_timestamp, items, topic, delivery)
+        stamps = self._each_of(checked_timestamp, items, topic, refuse)
         wall = self.intake.engine.wall_ms
         return Column.of_items([wall() if stamp is None else stamp for stamp in stamps])
 
-    def _each_of(
-        self, check: Callable[[Any, str], Any], given: Any, topic: str, delivery: BatchDelivery
-    ) -> Any:
+    def _each_of(self, check: Callable[[Any, str], Any], given: Any, topic: str, refuse: Refuse) -> Any:
         """A column after the check of each of its items, or the one thing for all after its check."""
         if not isinstance(given, list):
             return check(given, topic)
@@ -273,7 +280,7 @@ class BulkIntake:
                 with Reading(topic):
                     one = check(item, topic)
             except KafkaError as error:
-                self._refuse(delivery, at, error)
+                refuse(at, error)
             made.append(one)
         return made
 

@@ -186,6 +186,16 @@ class Intake:
         return self.serialize_key is None and self.serialize_value is None and not self.interceptors
 
     @property
+    def watches_each(self) -> bool:
+        """True when each record that is accepted has to be seen."""
+        return bool(self.interceptors)
+
+    def reads_each(self, topic: str) -> bool:
+        """True when the records of a bulk send to this topic are read one by one, although all of them are plain."""
+        del topic
+        return False
+
+    @property
     def answers_at_once(self) -> bool:
         """True when what has to see a record is no more than serializers that need not be awaited."""
         return not self.interceptors and not self.waits_for_serializers

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Protocol
 from aioproducer._net.cluster.control import Control
 from aioproducer._net.connecting.addresses import Addresses
 from aioproducer._net.connecting.contact import Contact
+from aioproducer._net.connecting.dialing import SOCKETS, Network
 from aioproducer._net.log import log_of
 from aioproducer._state.backoff import Backoff
 from aioproducer._state.cluster.metadata import MetadataView
@@ -60,11 +61,11 @@ class Session(Protocol):
 class ShortSession:
     """A few questions to a cluster without a producer: `async with ShortSession(config) as session: ...`."""
 
-    def __init__(self, config: ProducerConfig) -> None:
+    def __init__(self, config: ProducerConfig, network: Network = SOCKETS) -> None:
         self.config = config
         self.loop = asyncio.get_running_loop()
         self.rng = random.Random()  # noqa: S311  # jitter, not secrets
-        self.addresses = Addresses(config, self.loop, self.rng)
+        self.addresses = Addresses(config, self.loop, self.rng, network=network)
         # Nothing is learned: the bootstrap addresses are all that is asked.
         self.view = MetadataView(
             max_age=config.metadata_max_age_ms / 1000,

@@ -16,7 +16,7 @@ import anyio
 import attrs
 
 from aioproducer._net.connecting.connection import Ending
-from aioproducer._net.connecting.dialing import dial
+from aioproducer._net.connecting.dialing import SOCKETS, Network, dial
 from aioproducer._net.connecting.security import PLAINTEXT, TransportSecurity
 from aioproducer._net.log import log_of
 from aioproducer._state.backoff import Backoff
@@ -69,9 +69,11 @@ class Addresses:
         loop: asyncio.AbstractEventLoop,
         rng: Random,
         security: TransportSecurity = PLAINTEXT,
+        network: Network = SOCKETS,
     ) -> None:
         self._config = config
         self._security = security
+        self._network = network
         self._loop = loop
         self._rng = rng
         self._pause = Backoff(config.reconnect_backoff_ms / 1000, config.reconnect_backoff_max_ms / 1000)
@@ -110,7 +112,13 @@ class Addresses:
                 await anyio.sleep(pause)
             setup_timeout = self._setup_timeout.after(address.failures, self._rng)
             try:
-                connection = await dial(endpoint, self._config, self._security, setup_timeout=setup_timeout)
+                connection = await dial(
+                    endpoint,
+                    self._config,
+                    self._security,
+                    setup_timeout=setup_timeout,
+                    network=self._network,
+                )
             except KafkaError as error:
                 self._led_to_nothing(address)
                 address.is_reached = False

@@ -13,9 +13,9 @@ import math
 import os
 import socket
 import ssl
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import partial
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
 import anyio
 import anyio.to_thread
@@ -27,10 +27,10 @@ from aioproducer._state.connecting.opening import Dialogue, opening
 from aioproducer.config import ProducerConfig
 from aioproducer.errors import BrokerUnavailableError, ProtocolError
 
-__all__ = ["SOFTWARE_VERSION", "converse", "dial"]
+__all__ = ["SOCKETS", "SOFTWARE_VERSION", "Network", "converse", "dial"]
 
 # Told to brokers for their statistics of clients (KIP-511). A test compares it with pyproject.toml.
-SOFTWARE_VERSION = "0.2.0.dev20261123"
+SOFTWARE_VERSION = "0.1.0"
 
 T = TypeVar("T")
 
@@ -39,12 +39,42 @@ T = TypeVar("T")
 _KEEPALIVE = (("TCP_KEEPIDLE", 60), ("TCP_KEEPALIVE", 60), ("TCP_KEEPINTVL", 20), ("TCP_KEEPCNT", 6))
 
 
+class Network(Protocol):
+    """The network that connections are opened in."""
+
+    async def look_up(self, host: str, port: int) -> list[Any]:
+        """The addresses of a host, in the form of `socket.getaddrinfo`."""
+
+    async def create_connection(
+        self, make: Callable[[], Connection], address: str, port: int, **tls: Any
+    ) -> tuple[asyncio.BaseTransport, Connection]:
+        """Open a transport to this address, as `loop.create_connection` does."""
+
+
+class Sockets:
+    """The network of the system."""
+
+    async def look_up(self, host: str, port: int) -> list[Any]:
+        """Ask the system's resolver."""
+        return await look_up(host, port)
+
+    async def create_connection(
+        self, make: Callable[[], Connection], address: str, port: int, **tls: Any
+    ) -> tuple[asyncio.BaseTransport, Connection]:
+        """Open a TCP connection."""
+        return await asyncio.get_running_loop().create_connection(make, address, port, **tls)
+
+
+SOCKETS: Network = Sockets()
+
+
 async def dial(
     endpoint: BrokerEndpoint,
     config: ProducerConfig,
     security: TransportSecurity = PLAINTEXT,
     *,
     setup_timeout: float | None = None,
+    network: Network = SOCKETS,
 ) -> Connection:
     """A connection to this broker, ready for requests, within `setup_timeout` seconds for everything.
 
@@ -55,12 +85,12 @@ async def dial(
     loop = asyncio.get_running_loop()
     limit = config.socket_connection_setup_timeout_ms / 1000 if setup_timeout is None else setup_timeout
     deadline = loop.time() + limit
-    addresses = await _resolve(endpoint, limit)
+    addresses = await _resolve(endpoint, limit, network)
     failures: list[tuple[str, Exception]] = []
     for index, address in enumerate(addresses):
         share = max(0.0, deadline - loop.time()) / (len(addresses) - index)
         try:
-            return await _connect(address, endpoint, security, config, share)
+            return await _connect(address, endpoint, security, config, share, network)
         except (OSError, ProtocolError) as error:
             failures.append((joined(address, endpoint.port), error.with_traceback(None)))
     raise _failed(endpoint.name, failures) from failures[-1][1]
@@ -79,14 +109,14 @@ async def converse(connection: Connection, dialogue: Dialogue[T]) -> T:
         return result
 
 
-async def _resolve(endpoint: BrokerEndpoint, limit: float) -> list[str]:
+async def _resolve(endpoint: BrokerEndpoint, limit: float, network: Network) -> list[str]:
     """The host's addresses, in the order in which the resolver gives them."""
     host, broker = endpoint.host, endpoint.name
     if _is_address(host):
         return [host]
     try:
         with anyio.fail_after(limit):
-            found = await look_up(host, endpoint.port)
+            found = await network.look_up(host, endpoint.port)
     except TimeoutError:
         raise _unresolved(broker, f"the name server did not answer within {limit:g} s") from None
     except (OSError, ValueError) as error:  # ValueError: not encodable as a name, or a null byte in it
@@ -113,11 +143,12 @@ async def _connect(
     security: TransportSecurity,
     config: ProducerConfig,
     limit: float,
+    network: Network,
 ) -> Connection:
     loop = asyncio.get_running_loop()
     state = "no connection"
     with anyio.move_on_after(limit):
-        transport, connection = await loop.create_connection(
+        transport, connection = await network.create_connection(
             lambda: Connection(endpoint.name, config.client_id, loop),
             address,
             endpoint.port,

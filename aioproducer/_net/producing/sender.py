@@ -6,6 +6,7 @@ import contextlib
 from typing import TYPE_CHECKING
 
 import anyio
+from anyio import WouldBlock
 
 from aioproducer._codecs import CODECS
 from aioproducer._net.connecting.connection import Ending
@@ -80,7 +81,7 @@ class Sender:
     async def _send_next(self) -> None:
         link = self.link
         if link is None:
-            await self._connect()
+            await self.connect()
             return
         if link.moved:
             await self._leave(link)
@@ -98,6 +99,22 @@ class Sender:
         # The answer that gave the permit back may have asked for a pause.
         if link.connection.closed or self._pause(link) > 0 or not self._send(link):
             link.permits.release()
+
+    def send_at_once(self) -> bool:
+        """Send one request without a turn of the loop; False: there is none, or it has to wait."""
+        link = self.link
+        if link is None or link.moved or self._pause(link) > 0 or not link.connection.writable():
+            return False
+        if self._is_early() or not self.engine.accumulator.has_ready(self.queue, self.loop.time()):
+            return False
+        try:
+            link.permits.acquire_nowait()
+        except WouldBlock:
+            return False
+        if self._send(link):
+            return True
+        link.permits.release()
+        return False
 
     def end_if_idle(self) -> bool:
         """End the task, if it does nothing: the broker has left the cluster."""
@@ -145,7 +162,8 @@ class Sender:
 
     # -- connecting
 
-    async def _connect(self) -> None:
+    async def connect(self) -> None:
+        """Open the connection; what keeps it from that is the trouble of this broker."""
         self.state = "connecting"
         try:
             node = await self._node()

@@ -24,6 +24,7 @@ from aioproducer._net.cluster.metadata_task import Cluster
 from aioproducer._net.connecting.addresses import Addresses
 from aioproducer._net.connecting.connection import Ending
 from aioproducer._net.connecting.contact import Contact
+from aioproducer._net.connecting.dialing import SOCKETS, Network
 from aioproducer._net.log import log_of
 from aioproducer._net.observing.fault_log import FaultLog
 from aioproducer._net.observing.unseen import UnseenFailures
@@ -83,6 +84,7 @@ class Engine:
         rng: Random,
         *,
         wall_ms: Callable[[], int],
+        network: Network = SOCKETS,
     ) -> None:
         self.config = config
         self.log = log_of(config.client_id)
@@ -124,7 +126,7 @@ class Engine:
             backoff=Backoff(config.retry_backoff_ms / 1000, config.retry_backoff_max_ms / 1000),
             rebootstrap_after=rebootstrap_after(config),
         )
-        self.addresses = Addresses(config, loop, rng)
+        self.addresses = Addresses(config, loop, rng, network=network)
         self.addresses.on_ended = self._connection_ended
         self.control = Control(self, Contact(self.log))
         self.cluster = Cluster(self)
@@ -356,13 +358,22 @@ class Engine:
         return next((trouble for trouble in found if trouble is not None), None)
 
     def _has_work(self, queue: NodeQueue) -> None:
+        sender = self._sender_of(queue)
+        if sender is not None:
+            sender.work.ring()
+
+    def _sender_of(self, queue: NodeQueue) -> Sender | None:
         sender = self.senders.get(queue.node_id)
-        if sender is None:
-            if self.tasks is None:
-                return
+        if sender is None and self.tasks is not None:
             sender = self.senders[queue.node_id] = Sender(self, queue)
             self.look_after(f"sender {queue.node_id}", sender.run)
-        sender.work.ring()
+        return sender
+
+    async def connect_early(self, node_id: int) -> None:
+        """Connect to a broker before there is anything to send to it."""
+        sender = self._sender_of(self.accumulator.node(node_id))
+        if sender is not None and sender.link is None:
+            await sender.connect()
 
     def forget_unused(self, now: float) -> None:
         """Brokers that have left the cluster, and addresses that are not called any more, leave nothing behind."""

@@ -777,6 +777,10 @@ class Transactions:
             return True
         return self.parts.opened or self.engine.tally.acked > self.acked_before
 
+    def overtaken(self) -> None:
+        """Another producer has taken over the transactional id."""
+        self._end_the_producer(ProducerFencedError())
+
     def _end_the_producer(self, error: KafkaError) -> None:
         self.table.refused(error)
         self.accepting_changed()

@@ -1,1 +1,1 @@
-"""The mock of a producer, which needs no broker."""
+"""The mock: a producer whose brokers are in memory and do what a test says."""

@@ -183,14 +183,6 @@ FLUSHING: Final = (
         "tests/net/observing/test_lines_of_a_life.py",
     ),
     _mutant(
-        "mock-takes-what-came-later",
-        "testing/mock/producer.py",
-        '        began = self._ledger.told_now()\n        async with asyncio.timeout(checked_timeout("timeout", timeout)):\n            waited_for = await self._all_settled()\n',
-        '        async with asyncio.timeout(checked_timeout("timeout", timeout)):\n            await self._all_settled()\n        began, waited_for = self._ledger.told_now(), []\n',
-        "The mock's report counts records that were sent behind the call.",
-        f"{_OWNERS}::test_a_mock_waits_for_the_test_and_tells_no_more",
-    ),
-    _mutant(
         "scope-begins-with-the-producer",
         "_callers/owners.py",
         "        self.told = self._now()\n",

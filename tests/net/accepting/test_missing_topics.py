@@ -157,6 +157,8 @@ async def test_a_mock_says_the_same() -> None:
             await mock.send("any", b"0", partition=3)
         assert (caught.value.partition, caught.value.partition_count) == (3, 3)
         assert len(await mock.partitions_for("any", timeout=1)) == 3
-        error = mock.send_nowait("any", b"0", partition=3).exception()
+        delivery = mock.send_nowait("any", b"0", partition=3)
+        await delivery.wait()
+        error = delivery.exception()
     assert isinstance(error, DeliveryError)
     assert isinstance(error.cause, MetadataTimeoutError)

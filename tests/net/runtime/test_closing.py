@@ -1,4 +1,4 @@
-"""`close()` always returns in time, whatever is going on, resolves everything, and leaves nothing behind (I7)."""
+"""`close()` always returns in time, whatever is going on, resolves everything, and leaves nothing behind."""
 
 from __future__ import annotations
 

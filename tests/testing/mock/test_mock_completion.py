@@ -111,16 +111,6 @@ async def test_timeout_of_a_record_counts(manual: MockProducer) -> None:
     assert caught.value.outcome is Outcome.NOT_WRITTEN
 
 
-async def test_settled_records_leave_no_timer(manual: MockProducer) -> None:
-    """Whatever ends a record also ends its limit."""
-    for _ in range(3):
-        await manual.send("orders", b"")
-    manual.complete_next()
-    manual.fail_next(DeliveryError())
-    manual.purge()
-    assert manual._ledger._timers == {}
-
-
 async def test_memory_is_limited() -> None:
     """Pending records hold buffer_memory; what does not fit is refused, and completing makes room."""
     async with MockProducer(auto_complete=False, buffer_memory=1000, max_request_size=1000) as mock:

@@ -176,24 +176,6 @@ async def test_send_batch_refuses_columns_that_do_not_fit(
     assert mock.history == ()
 
 
-async def test_send_batch_waits_for_coroutine_serializers() -> None:
-    """A batch keeps its place before later calls; what is not accepted when the producer closes is refused."""
-    serialize, gates = gated()
-    async with MockProducer(value_serializer=serialize) as mock:
-        sending = mock.send_batch("orders", [b"1", b"2"])
-        later = asyncio.ensure_future(mock.send("orders", b"3"))
-        await asyncio.sleep(0)
-        gates[b"1"].set()
-        gates[b"3"].set()
-        for _ in range(5):
-            await asyncio.sleep(0)
-        assert values(mock) == [b"1"]
-    result = await (await sending)
-    assert (result.acked, result.not_written) == (1, 1)
-    with pytest.raises(StateError):
-        await later
-
-
 async def test_send_all_counts_what_became_of_records(mock: MockProducer) -> None:
     """send_all() sends a stream, counts outcomes, and tells progress at the end."""
     told: list[int] = []
