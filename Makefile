@@ -1,6 +1,6 @@
 # Two commands do all of their own set-up: `make demo` and `make test`. See `make help`.
 .DEFAULT_GOAL := help
-.PHONY: help demo demo-spark check lint format test proof mutants soak bench bench-spark floors clean
+.PHONY: help demo demo-spark near check lint format test proof trace mutants soak bench bench-spark floors clean
 MINUTES ?= 60
 SHELL := /bin/bash
 MAKEFLAGS += --no-print-directory
@@ -21,6 +21,9 @@ demo: ## 200,000 records into an embedded Kafka, read back and verified
 demo-spark: ## DataFrames into an embedded Kafka through Spark, exactly once, audited: a table and a picture
 	@mkdir -p build && $(full) examples/spark_pipeline.py build/spark-report.png
 
+near: ## the tests near FILE="a.py b.py", or near all that differs from the last commit
+	@$(dev) -m tools.near $(FILE)
+
 check: ## all that needs no Java, for every edit: lint, and the core suite
 	@$(dev) -m tools.checks check
 
@@ -35,6 +38,9 @@ test: ## everything: lint, the core suite on each Python found, real Kafka, the 
 
 proof: ## the proof at length: 50 times the seeds, every byte, ten times the kills (hours)
 	@$(full) -m tools.checks proof
+
+trace: ## the way of a record: each function that it passes, with file and line
+	@$(dev) -m tests.trace
 
 mutants: ## plant defects that other clients have had, one at a time: each must be caught
 	@$(dev) -m tests.mutants

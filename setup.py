@@ -1,12 +1,19 @@
-"""What pyproject.toml cannot say: on Linux the compiled modules of a wheel carry no symbols, which are five times their code.
+"""What pyproject.toml cannot say: how the compiled modules are linked, and where the links of the README lead on a package index.
 
-In a tree where they are compiled in place they keep them, for debuggers and profilers.
+On Linux the compiled modules of a wheel carry no symbols, which are five times their code. In a tree where they are compiled in
+place they keep them, for debuggers and profilers.
 """
 
+import re
 import sys
+import tomllib
+from pathlib import Path
 
 from setuptools import Extension, setup
 from setuptools.command.build_ext import build_ext
+
+ROOT = Path(__file__).parent
+LINK = re.compile(r"(!?)(\[[^\]]*\])\((?!\w+:|#)([^)\s]+)\)")
 
 
 class Stripped(build_ext):
@@ -19,4 +26,19 @@ class Stripped(build_ext):
         super().build_extension(ext)
 
 
-setup(cmdclass={"build_ext": Stripped})
+def long_description() -> str:
+    """The README with absolute links: a package index has no other files to link to."""
+    source = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["urls"]["Source"]
+
+    def absolute(link: re.Match[str]) -> str:
+        image, words, path = link.groups()
+        return f"{image}{words}({source}/{'raw' if image else 'blob'}/main/{path})"
+
+    return LINK.sub(absolute, (ROOT / "README.md").read_text(encoding="utf-8"))
+
+
+setup(
+    cmdclass={"build_ext": Stripped},
+    long_description=long_description(),
+    long_description_content_type="text/markdown",
+)

@@ -13,6 +13,10 @@ from aioproducer._callers.owners import Scope as Scope
 from aioproducer._core import BatchDelivery as BatchDelivery
 from aioproducer._core import Delivery as Delivery
 from aioproducer.config import ProducerConfig as ProducerConfig
+from aioproducer.coordinators import Coordinators as Coordinators
+from aioproducer.coordinators import committed_offsets as committed_offsets
+from aioproducer.coordinators import fence as fence
+from aioproducer.coordinators import list_transactions as list_transactions
 from aioproducer.errors import AuthenticationError as AuthenticationError
 from aioproducer.errors import AuthorizationError as AuthorizationError
 from aioproducer.errors import BrokerError as BrokerError
@@ -54,11 +58,8 @@ from aioproducer.stats import Stats as Stats
 from aioproducer.topics import check_topics as check_topics
 from aioproducer.transaction import Transaction as Transaction
 from aioproducer.transaction import TransactionHandle as TransactionHandle
-from aioproducer.transaction import committed_offsets as committed_offsets
-from aioproducer.transaction import fence as fence
-from aioproducer.transaction import list_transactions as list_transactions
 
-__version__ = "0.1.0"
+__version__ = "0.2.0.dev20261123"
 
 __all__ = [
     "AuthenticationError",
@@ -72,6 +73,7 @@ __all__ = [
     "CommitOutcomeUnknownError",
     "ConfigurationError",
     "ConnectionStats",
+    "Coordinators",
     "Delivery",
     "DeliveryError",
     "DeliveryTimeoutError",

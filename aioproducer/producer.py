@@ -284,7 +284,7 @@ class Producer(SendPath[K_contra, V_contra], Generic[K_contra, V_contra]):
         return engine
 
     def _network(self) -> Network:
-        """Where connections are opened."""
+        """The network that connections are opened in."""
         return SOCKETS
 
     def _intake_of(self, engine: Engine, pace: Callable[[], bool], usable: Callable[[], object]) -> Intake:

@@ -14,7 +14,7 @@ from aioproducer.errors import ConfigurationError
 if TYPE_CHECKING:
     from typing import Unpack
 
-    from aioproducer.config import BootstrapServers, Settings
+    from aioproducer.config import BootstrapServers, ConnectionSettings
 
 __all__ = ["check_topics"]
 
@@ -25,7 +25,7 @@ async def check_topics(
     bootstrap_servers: BootstrapServers,
     *,
     timeout: float | None = None,
-    **settings: Unpack[Settings],
+    **settings: Unpack[ConnectionSettings],
 ) -> dict[str, int]:
     """How many partitions each of these topics has, if all of them are there and may be written; raises if not.
 

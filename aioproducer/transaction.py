@@ -1,4 +1,4 @@
-"""Transactions as users hold them: the context manager, the handle for another process, and questions about others."""
+"""Transactions as users hold them: a context manager, or a handle for another process."""
 
 from __future__ import annotations
 
@@ -9,24 +9,21 @@ import attrs
 
 from aioproducer._callers.consumed import Offsets, group_of, next_offsets, offsets_of
 from aioproducer._callers.transaction_retry import may_run_again
-from aioproducer._net.cluster.session import ShortSession
 from aioproducer._net.log import Log, log
-from aioproducer._net.transactions.foreign_transactions import end_foreign, fence_all, list_all
-from aioproducer._net.transactions.stable_offsets import fetch_committed
 from aioproducer._state.admission.checking import checked_timeout
 from aioproducer._state.transactions.table import State
 from aioproducer.config import ProducerConfig
+from aioproducer.coordinators import Coordinators
 from aioproducer.errors import KafkaError, StateError, TransactionAbortedError
-from aioproducer.records import OffsetAndMetadata, TopicPartition, TransactionListing
 
 if TYPE_CHECKING:
     from types import TracebackType
     from typing import Self, Unpack
 
     from aioproducer._net.transactions.transactions import Transactions
-    from aioproducer.config import BootstrapServers, Settings
+    from aioproducer.config import BootstrapServers, ConnectionSettings
 
-__all__ = ["Transaction", "TransactionHandle", "committed_offsets", "fence", "list_transactions"]
+__all__ = ["Transaction", "TransactionHandle"]
 
 
 class Transaction:
@@ -135,85 +132,27 @@ class TransactionHandle:
         bootstrap_servers: BootstrapServers,
         *,
         timeout: float | None = None,
-        **settings: Unpack[Settings],
+        **settings: Unpack[ConnectionSettings],
     ) -> None:
         """Commit it, within `timeout` seconds (default: `max_block_ms`).
 
         Raises `CommitOutcomeUnknownError` without an answer in time, `ProducerFencedError` when another producer has
         taken over, or `TransactionAbortedError` when its time was over.
         """
-        await self._end(bootstrap_servers, timeout, settings, committed=True)
+        async with self._coordinators(ProducerConfig(bootstrap_servers, **settings)) as coordinators:
+            await coordinators.commit(self, timeout=timeout)
 
     async def abort(
         self,
         bootstrap_servers: BootstrapServers,
         *,
         timeout: float | None = None,
-        **settings: Unpack[Settings],
+        **settings: Unpack[ConnectionSettings],
     ) -> None:
         """Abort it, within `timeout` seconds (default: `max_block_ms`). Done as well if its time was over."""
-        await self._end(bootstrap_servers, timeout, settings, committed=False)
+        async with self._coordinators(ProducerConfig(bootstrap_servers, **settings)) as coordinators:
+            await coordinators.abort(self, timeout=timeout)
 
-    async def _end(
-        self, servers: BootstrapServers, timeout: float | None, settings: Settings, *, committed: bool
-    ) -> None:
-        config = ProducerConfig(servers, **settings)
-        if self.is_empty:
-            return
-        async with self._session(config) as session:
-            facts = (self.transactional_id, self.producer_id, self.epoch, self.version)
-            await end_foreign(session, facts, _timeout(config, timeout), committed=committed)
-
-    def _session(self, config: ProducerConfig) -> ShortSession:
-        return ShortSession(config)
-
-
-async def fence(
-    transactional_ids: Iterable[str],
-    bootstrap_servers: BootstrapServers,
-    *,
-    timeout: float | None = None,
-    **settings: Unpack[Settings],
-) -> None:
-    """Fence the producers of these ids, whose owners are gone: what they have open is aborted, and they are refused.
-
-    Waits at most `timeout` seconds (default: `max_block_ms`) for all of them.
-    """
-    config = ProducerConfig(bootstrap_servers, **settings)
-    async with ShortSession(config) as session:
-        await fence_all(session, transactional_ids, _timeout(config, timeout))
-
-
-async def list_transactions(
-    prefix: str,
-    bootstrap_servers: BootstrapServers,
-    *,
-    timeout: float | None = None,
-    **settings: Unpack[Settings],
-) -> list[TransactionListing]:
-    """The transactional ids that begin with `prefix`, as all brokers know them, with the state of each."""
-    config = ProducerConfig(bootstrap_servers, **settings)
-    async with ShortSession(config) as session:
-        return await list_all(session, prefix, _timeout(config, timeout))
-
-
-async def committed_offsets(
-    group: str,
-    partitions: Iterable[Any],
-    bootstrap_servers: BootstrapServers,
-    *,
-    timeout: float | None = None,
-    **settings: Unpack[Settings],
-) -> dict[TopicPartition, OffsetAndMetadata]:
-    """The offsets that a group has committed; partitions without one are left out.
-
-    Offsets that are a part of an open transaction are waited for, at most `timeout` seconds (default: `max_block_ms`).
-    """
-    config = ProducerConfig(bootstrap_servers, **settings)
-    async with ShortSession(config) as session:
-        return await fetch_committed(session, group, partitions, _timeout(config, timeout))
-
-
-def _timeout(config: ProducerConfig, timeout: float | None) -> float:
-    seconds = checked_timeout("timeout", timeout)
-    return config.max_block_ms / 1000 if seconds is None else seconds
+    def _coordinators(self, config: ProducerConfig) -> Coordinators:
+        """Those that know of the transaction."""
+        return Coordinators.from_config(config)

@@ -22,6 +22,7 @@ import re
 import subprocess
 import sys
 import tomllib
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -175,16 +176,22 @@ class Stamp:
         self.path.write_text(self.content)
 
 
-def compiled_modules(suffix: str) -> list[Path]:
-    """Where the compiled modules of pyproject.toml stand in the tree for one interpreter."""
-    modules = project()["tool"]["setuptools"]["ext-modules"]
-    return [ROOT / (each["name"].replace(".", "/") + suffix) for each in modules]
+def modules() -> list[dict[str, Any]]:
+    """The entries of the compiled modules in pyproject.toml."""
+    found: list[dict[str, Any]] = project()["tool"]["setuptools"]["ext-modules"]
+    return found
 
 
-def sources() -> list[tuple[str, bytes]]:
-    """Everything that the compiler reads."""
-    found = [path for end in ("pyx", "pxd", "pxi", "h") for path in ROOT.glob(f"aioproducer/**/*.{end}")]
-    return [(str(path.relative_to(ROOT)), path.read_bytes()) for path in sorted(found)]
+def compiled_module(module: dict[str, Any], suffix: str) -> Path:
+    """Where a compiled module stands in the tree for one interpreter."""
+    name: str = module["name"]
+    return ROOT / (name.replace(".", "/") + suffix)
+
+
+def inputs(module: dict[str, Any]) -> str:
+    """A fingerprint of all that the compiler reads for a module, and of how it is called."""
+    contents = [(ROOT / name).read_bytes() for name in [*module["sources"], *module["depends"]]]
+    return digest(module, project()["build-system"], contents)
 
 
 # ---------------------------------------------------------------------------------------------- steps
@@ -204,23 +211,48 @@ def install_requirements(folder: Path, level: str) -> None:
 
 
 def install_package(folder: Path) -> None:
-    """Install the package in place, which compiles it; afterwards only compile again what changed."""
+    """Install the package in place, which compiles it, once for each way of installing it; then compile what changes."""
     facts = probe(folder) or {}
-    outputs = compiled_modules(facts["suffix"])
-    described = {key: project()[key] for key in ("project", "build-system")}
-    described["setuptools"] = project()["tool"]["setuptools"]
-    built = Stamp(folder, "build", digest(described, sources()))
-    if built.is_current() and all(path.exists() for path in outputs):
-        return
-    say(f"Compiling what changed for Python {'.'.join(map(str, facts['version']))}.")
-    installed = Stamp(folder, "package", digest(described))
-    if installed.is_current():
-        compile_again = "from setuptools import setup; setup()"
-        run(python_of(folder), "-W", "ignore", "-c", compile_again, "-q", "build_ext", "--inplace")
-    else:
+    built = {
+        module["name"]: Stamp(folder, f"built-{module['name'].rpartition('.')[2]}", inputs(module))
+        for module in modules()
+    }
+    outputs = {module["name"]: compiled_module(module, facts["suffix"]) for module in modules()}
+    installed = Stamp(folder, "package", digest(installation()))
+    if not installed.is_current():
+        say(f"Compiling for Python {'.'.join(map(str, facts['version']))}.")
         run(*pip_install(folder), "--no-build-isolation", "--no-deps", "-e", ".")
         installed.write()
-    built.write()
+        changed = []
+    else:
+        changed = [
+            name for name, stamp in built.items() if not (stamp.is_current() and outputs[name].exists())
+        ]
+    compile_modules(folder, changed)
+    for stamp in built.values():
+        stamp.write()
+
+
+def installation() -> dict[str, Any]:
+    """What an installation in place depends on. A version, a description or a module of the core changes none of it."""
+    described = project()
+    keys = ("name", "dependencies", "optional-dependencies", "scripts", "entry-points")
+    setuptools = {
+        key: value for key, value in described["tool"]["setuptools"].items() if key != "ext-modules"
+    }
+    return {key: described["project"][key] for key in keys} | {"setuptools": setuptools}
+
+
+def compile_modules(folder: Path, names: list[str]) -> None:
+    """Compile modules side by side, each by a process of its own: Cython takes as long as the C compiler."""
+    if not names:
+        return
+    say(f"Compiling {', '.join(names)}.")
+    script = ROOT / "tools" / "compile_module.py"
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        commands = [pool.submit(run, python_of(folder), "-W", "ignore", script, name) for name in names]
+    for command in commands:
+        command.result()
 
 
 def main() -> None:

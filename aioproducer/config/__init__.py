@@ -14,13 +14,16 @@ from aioproducer.config.names import topic_problem as topic_problem
 from aioproducer.config.producer import SETTINGS as SETTINGS
 from aioproducer.config.producer import ProducerConfig as ProducerConfig
 from aioproducer.config.producer import require_config as require_config
+from aioproducer.config.producer import require_connection_settings as require_connection_settings
 from aioproducer.config.signature import Changes as Changes
+from aioproducer.config.signature import ConnectionSettings as ConnectionSettings
 from aioproducer.config.signature import Settings as Settings
 
 __all__ = [
     "SETTINGS",
     "BootstrapServers",
     "Changes",
+    "ConnectionSettings",
     "Endpoint",
     "ProducerConfig",
     "Settings",
@@ -31,5 +34,6 @@ __all__ = [
     "client_id_problem",
     "parse_endpoint",
     "require_config",
+    "require_connection_settings",
     "topic_problem",
 ]

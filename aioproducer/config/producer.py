@@ -28,7 +28,7 @@ from aioproducer.config.kinds import (
 from aioproducer.config.names import client_id_problem, transactional_id_problem
 from aioproducer.config.properties import read_properties
 from aioproducer.config.refused import refusal, unknown
-from aioproducer.config.signature import Changes, Settings
+from aioproducer.config.signature import Changes, ConnectionSettings, Settings
 from aioproducer.config.table import DERIVED, REQUIRED, Group, Setting, complaint, rows, setting
 from aioproducer.errors import ConfigurationError, printable
 
@@ -474,6 +474,17 @@ def require_config(config: object) -> None:
     """Refuse what is no configuration, such as a mapping of settings."""
     if not isinstance(config, ProducerConfig):
         raise ConfigurationError(f"from_config() takes a ProducerConfig, not {type(config).__name__}")
+
+
+def require_connection_settings(settings: ConnectionSettings) -> None:
+    """Refuse the settings of a producer that have no effect without records; what is no setting is found later."""
+    others = [
+        name for name in settings if name in SETTINGS and name not in ConnectionSettings.__annotations__
+    ]
+    if others:
+        # No frame of a traceback keeps a secret.
+        cast("dict[str, Any]", settings).clear()
+        raise ConfigurationError(f"{name}: not a setting of connections; remove it here" for name in others)
 
 
 SETTINGS: Final[Mapping[str, Setting]] = rows(ProducerConfig)

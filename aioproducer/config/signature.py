@@ -11,11 +11,11 @@ from typing import Any, Literal, TypedDict
 
 from aioproducer.config.endpoints import BootstrapServers
 
-__all__ = ["Changes", "Settings"]
+__all__ = ["Changes", "ConnectionSettings", "Settings"]
 
 
-class Settings(TypedDict, total=False):
-    """Every setting but the servers and the serializers, which signatures name themselves."""
+class ConnectionSettings(TypedDict, total=False):
+    """The settings that matter where no record is sent: connections, timeouts and backoffs."""
 
     client_id: str
     client_dns_lookup: Literal["use_all_dns_ips"]
@@ -28,19 +28,24 @@ class Settings(TypedDict, total=False):
     connections_max_idle_ms: int
     send_buffer_bytes: int
     receive_buffer_bytes: int
+    request_timeout_ms: int
+    max_block_ms: int
+    retry_backoff_ms: int
+    retry_backoff_max_ms: int
+    transaction_timeout_ms: int
+
+
+class Settings(ConnectionSettings, total=False):
+    """Every setting but the servers and the serializers, which signatures name themselves."""
+
     acks: Literal["all", "-1", "0", "1", 0, 1, -1]
     enable_idempotence: bool
     max_in_flight_requests_per_connection: int
     delivery_timeout_ms: int
-    request_timeout_ms: int
-    max_block_ms: int
     close_timeout_ms: int
     retries: int
-    retry_backoff_ms: int
-    retry_backoff_max_ms: int
     gapless: bool
     transactional_id: str | None
-    transaction_timeout_ms: int
     batch_size: int
     linger_ms: int
     linger_awaited: bool

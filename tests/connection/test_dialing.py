@@ -7,10 +7,8 @@ import errno
 import os
 import socket
 import ssl
-import tomllib
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Any, TypeAlias
 
 import pytest
@@ -419,9 +417,3 @@ async def test_every_cut_of_the_opening_answer_is_an_error(listen: Listen) -> No
             await dial(at("127.0.0.1", peer.port), CONFIG)
     connection = await dial(at("127.0.0.1", peer.port), CONFIG)
     connection.close()
-
-
-def test_software_version_is_the_projects() -> None:
-    """Brokers are told the version that is released."""
-    project = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text())["project"]
-    assert project["version"] == SOFTWARE_VERSION

@@ -67,7 +67,7 @@ async def finished(kafka: EmbeddedKafka) -> None:
 
 
 async def test_killed_anywhere(kafka: EmbeddedKafka, request: pytest.FixtureRequest) -> None:
-    """Whatever request a SIGKILL comes at, and whether it was carried out or not, each order has one invoice in the end."""
+    """Whatever request a SIGKILL comes at, and whether it was carried out or not, each order has one invoice in the end (E08)."""
     moments = [(api, False) for api in MOMENTS[request.node.callspec.params["kafka"]]]
     moments += [(api, before) for api in ("Produce", "EndTxn") for before in (True, False)]
     placed = 0

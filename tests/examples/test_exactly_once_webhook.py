@@ -58,7 +58,7 @@ async def repeated(client: httpx.AsyncClient, key: str) -> int:
 
 
 async def test_killed_anywhere(kafka: EmbeddedKafka, request: pytest.FixtureRequest) -> None:
-    """Whatever request a SIGKILL comes at, the hook that had no answer is repeated, and is there once; so are all others."""
+    """Whatever request a SIGKILL comes at, the hook that had no answer is repeated, and is there once; so are all others (E08)."""
     moments = MOMENTS[request.node.callspec.params["kafka"]]
     answers = []
     for number, (api, before) in enumerate(moments):

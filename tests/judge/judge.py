@@ -17,7 +17,7 @@ from tests.judge.history import NOBODY, Found, Sent
 
 
 class Anomaly(enum.Enum):
-    """In which way the promise was broken."""
+    """In which way the promise was broken: invariants I1, I2, I3, I4, I5 and I12 of tests/CATALOGUE.md."""
 
     LOST = "it was acknowledged, and is not in the log"
     DUPLICATE = "it is in the log more than once"

@@ -1,4 +1,4 @@
-"""The judge of transactions: what their owners were told of them, against what a reader of committed records finds."""
+"""The judge of transactions: what their owners were told of them, against what a reader of committed records finds (I13)."""
 
 from __future__ import annotations
 

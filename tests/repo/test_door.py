@@ -6,7 +6,6 @@ import importlib
 import inspect
 import subprocess
 import sys
-import tomllib
 
 import aioproducer
 from tests.repo.source import ROOT
@@ -69,12 +68,6 @@ def test_help_shows_the_real_signature_of_send() -> None:
     assert list(parameters) == names
     assert all(each.kind is each.KEYWORD_ONLY for each in list(parameters.values())[3:])
     assert "key" in (inspect.getdoc(aioproducer.Producer.send) or "")
-
-
-def test_version_is_that_of_the_distribution() -> None:
-    """`__version__` and pyproject.toml agree."""
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-    assert aioproducer.__version__ == project["version"]
 
 
 def test_public_modules_are_importable_on_their_own() -> None:

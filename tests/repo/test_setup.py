@@ -14,7 +14,18 @@ import pytest
 
 from tests.repo.source import ROOT
 from tools import setup_venv
-from tools.setup_venv import Stamp, at_floor, choose_folder, compiled_modules, digest, is_usable, requirements
+from tools.setup_venv import (
+    Stamp,
+    at_floor,
+    choose_folder,
+    compiled_module,
+    digest,
+    inputs,
+    installation,
+    is_usable,
+    modules,
+    requirements,
+)
 
 
 @pytest.fixture
@@ -98,7 +109,34 @@ def test_every_level_brings_what_it_is_for() -> None:
 def test_compiled_modules_of_this_python_are_where_they_belong() -> None:
     """After set-up each compiled module stands in the tree for the Python that runs this."""
     suffix = sysconfig.get_config_var("EXT_SUFFIX")
-    assert [path.name for path in compiled_modules(suffix) if not path.exists()] == []
+    paths = [compiled_module(module, suffix) for module in modules()]
+    assert paths
+    assert [path.name for path in paths if not path.exists()] == []
+
+
+def test_a_module_is_compiled_again_for_what_it_is_made_of(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A change of one file changes the fingerprints of the modules that include it, and of no other."""
+    shutil.copytree(ROOT / "aioproducer" / "_core", tmp_path / "aioproducer" / "_core")
+    shutil.copy2(ROOT / "pyproject.toml", tmp_path)
+    monkeypatch.setattr(setup_venv, "ROOT", tmp_path)
+    before = {module["name"]: inputs(module) for module in modules()}
+    with (tmp_path / "aioproducer" / "_core" / "accept_column.pxi").open("a") as file:
+        file.write("# changed\n")
+    after = {module["name"]: inputs(module) for module in modules()}
+    assert [name for name in before if before[name] != after[name]] == ["aioproducer._core.accept"]
+
+
+def test_a_new_version_installs_nothing_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The package is installed again, which compiles all of it, for other dependencies but not for another version."""
+    text = (ROOT / "pyproject.toml").read_text()
+    monkeypatch.setattr(setup_venv, "ROOT", tmp_path)
+    found = []
+    for old, new in (("", ""), ('\nversion = "', '\nversion = "9'), ('"anyio>=', '"anyio>=9')):
+        (tmp_path / "pyproject.toml").write_text(text.replace(old, new, 1))
+        found.append(installation())
+    assert found[0] == found[1] != found[2]
 
 
 @pytest.fixture

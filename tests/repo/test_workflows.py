@@ -27,11 +27,19 @@ def jobs(workflow: Path) -> dict[str, str]:
 
 @pytest.mark.parametrize("workflow", WORKFLOWS, ids=lambda path: path.stem)
 def test_actions_are_pinned(workflow: Path) -> None:
-    """Each action of somebody else is named with its full version."""
-    used = re.findall(r"uses: (\S+)", workflow.read_text())
+    """Each action of another repository is named by its commit, with its version beside it."""
+    used = re.findall(r"uses: (.+)", workflow.read_text())
     assert used
-    pinned = re.compile(r"\./.+|[\w/-]+@v\d+\.\d+\.\d+")
+    pinned = re.compile(r"\./.+|[\w/-]+@[0-9a-f]{40}  # v\d+\.\d+\.\d+")
     assert [action for action in used if not pinned.fullmatch(action)] == []
+
+
+@pytest.mark.parametrize("workflow", WORKFLOWS, ids=lambda path: path.stem)
+def test_programs_of_an_index_are_pinned(workflow: Path) -> None:
+    """A program that a workflow fetches from the package index has an exact version."""
+    fetched = re.findall(r"pipx run (\S+)", workflow.read_text())
+    assert fetched
+    assert [program for program in fetched if not re.fullmatch(r"[\w-]+==\d+(\.\d+)+", program)] == []
 
 
 @pytest.mark.parametrize("workflow", WORKFLOWS, ids=lambda path: path.stem)

@@ -244,6 +244,7 @@ class Ledger:
         self._watch()
 
     def _overdue(self, entry: Entry) -> None:
+        """A record without an outcome behind its deadline is late for good (I4)."""
         if entry.pending:
             entry.resolved_at = math.inf
 

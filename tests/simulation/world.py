@@ -134,6 +134,7 @@ async def _end(world: World) -> None:
 
 
 def _nothing_is_left(world: World) -> None:
+    """No task, timer or connection outlives its producer, and all memory is given back (I9)."""
     assert world.loop.troubles == [], world.loop.troubles
     left = [task for task in asyncio.all_tasks(world.loop) if task.get_name().startswith("aioproducer")]
     assert left == [], left

@@ -30,7 +30,7 @@ from aioproducer.errors import BrokerUnavailableError, ProtocolError
 __all__ = ["SOCKETS", "SOFTWARE_VERSION", "Network", "converse", "dial"]
 
 # Told to brokers for their statistics of clients (KIP-511). A test compares it with pyproject.toml.
-SOFTWARE_VERSION = "0.1.0"
+SOFTWARE_VERSION = "0.2.0.dev20261123"
 
 T = TypeVar("T")
 

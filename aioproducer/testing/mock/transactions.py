@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 import attrs
 
 from aioproducer._callers.consumed import group_of, offsets_of
-from aioproducer._net.cluster.session import ShortSession
 from aioproducer.config import checked_transactional_id
+from aioproducer.coordinators import Coordinators
 from aioproducer.errors import CommitOutcomeUnknownError, KafkaError, ProducerFencedError, StateError
 from aioproducer.testing.broker.cluster.transaction_states import State
 from aioproducer.transaction import Transaction, TransactionHandle
@@ -24,6 +24,20 @@ if TYPE_CHECKING:
 
 # The mocks of this process, by the producer ids of the transactions that they handed over.
 _networks: weakref.WeakValueDictionary[int, Pipes] = weakref.WeakValueDictionary()
+
+
+class MockCoordinators(Coordinators):
+    """The coordinators of the mock that has handed over a transaction."""
+
+    producer_id: int
+
+    def _network(self) -> Pipes:
+        network = _networks.get(self.producer_id)
+        if network is None:
+            raise StateError(
+                "the MockProducer that gave out this handle is not in this process, or not any more"
+            )
+        return network
 
 
 class MockTransaction(Transaction):
@@ -44,13 +58,10 @@ class MockTransaction(Transaction):
 class MockTransactionHandle(TransactionHandle):
     """The open transaction of a mock. It can be pickled."""
 
-    def _session(self, config: ProducerConfig) -> ShortSession:
-        network = _networks.get(self.producer_id)
-        if network is None:
-            raise StateError(
-                "the MockProducer that gave out this handle is not in this process, or not any more"
-            )
-        return ShortSession(config, network)
+    def _coordinators(self, config: ProducerConfig) -> MockCoordinators:
+        coordinators = MockCoordinators.from_config(config)
+        coordinators.producer_id = self.producer_id
+        return coordinators
 
 
 class MockTransactionControls:

@@ -1,4 +1,4 @@
-"""`close()` always returns in time, whatever is going on, resolves everything, and leaves nothing behind."""
+"""`close()` always returns in time, whatever is going on, resolves everything, and leaves nothing behind (I7)."""
 
 from __future__ import annotations
 

@@ -109,7 +109,7 @@ async def test_what_was_not_sent_is_dropped(make: Make, ledger: EmbeddedKafka) -
 async def test_an_empty_transaction_asks_nobody(
     clerk: Producer[Any, Any], ledger: EmbeddedKafka, end: str
 ) -> None:
-    """It ends well, again and again."""
+    """It ends well, again and again (E11)."""
     for _ in range(3):
         await clerk.begin_transaction()
         await getattr(clerk, end)()

@@ -14,7 +14,7 @@ import pytest
 from aioproducer import BrokerUnavailableError, Health, KafkaError, Producer
 from aioproducer._net.connecting.connection import Connection
 from aioproducer._net.runtime.engine import Engine
-from aioproducer.transaction import fence
+from aioproducer.coordinators import fence
 from tests.scenarios.support import TOPIC, scenario
 from tests.simulation.network import Link
 from tests.simulation.world import QUICK, World

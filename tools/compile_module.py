@@ -1,0 +1,27 @@
+"""Compile one module of the core into the tree, whatever was compiled before.
+
+    python tools/compile_module.py aioproducer._core.records
+
+The module's entry in pyproject.toml says from what and how. `tools/setup_venv.py` knows which modules have changed.
+"""
+
+from __future__ import annotations
+
+import sys
+
+from setuptools import Distribution
+
+
+def compile_module(name: str) -> None:
+    """Run `build_ext` for one of the modules."""
+    # In pyproject.toml the long description is dynamic, so that one has to be given.
+    distribution = Distribution({"long_description": ""})
+    distribution.parse_config_files()
+    distribution.ext_modules = [each for each in distribution.ext_modules if each.name == name]
+    command = distribution.get_command_obj("build_ext")
+    command.inplace = command.force = True
+    distribution.run_command("build_ext")
+
+
+if __name__ == "__main__":
+    compile_module(*sys.argv[1:])
