@@ -2,16 +2,16 @@
 
 KafkaError
 ├─ ConfigurationError (ValueError)          a setting is wrong; lists every problem at once
-├─ StateError (RuntimeError)                not started, closed, other loop, other thread, after a fork
+├─ StateError (RuntimeError)                not started, closed, another loop, another thread, after a fork
 ├─ RecordError (ValueError)                 this record can never be sent as it is
 │  ├─ RecordTooLargeError
 │  └─ SerializationError
-├─ BufferFullError (TimeoutError)           no room within max_block, or none now for send_nowait
+├─ BufferFullError (TimeoutError)           no memory within max_block, or at once for send_nowait
 ├─ MetadataTimeoutError (TimeoutError)      the topic or partition did not become known within max_block
 ├─ DeliveryError                            an accepted record failed
 │  ├─ DeliveryTimeoutError (TimeoutError)
 │  └─ BrokerError                           the broker answered with an error code
-│     └─ RefusedAsTooLargeError             of MESSAGE_TOO_LARGE; it is a RecordTooLargeError as well
+│     └─ RefusedAsTooLargeError             MESSAGE_TOO_LARGE; also a RecordTooLargeError
 ├─ TransactionError
 │  ├─ TransactionAbortedError
 │  ├─ CommitOutcomeUnknownError (TimeoutError)
@@ -20,11 +20,11 @@ KafkaError
 ├─ AuthenticationError
 ├─ AuthorizationError
 ├─ BrokerUnavailableError (ConnectionError)
-└─ ProtocolError                            the peer does not speak Kafka, or not a version of it that we do
+└─ ProtocolError                            the peer violates Kafka's protocol, or supports no common version
 
-Facts are attributes; the text is composed from them by the class. Every error has `outcome` (what became of
-the record), `retriable` (may the same call succeed later?), `topic`, `partition` and `cause`. Every error can be
-pickled with all of that. Whatever came from a broker is escaped and cut short before it becomes text.
+Facts are attributes; the class composes the text from them. Every error has `outcome` (the outcome of
+the record), `retriable` (whether the same call may succeed later), `topic`, `partition` and `cause`. Every error can be
+pickled with its facts. Text from a broker is escaped and truncated.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ class DeliveryFacts(Facts, total=False):
 
 
 def printable(text: object, limit: int = PIECE_LIMIT) -> str:
-    r"""`text` on one line, with everything that is not printable written as `\x0a`, at most `limit` characters.
+    r"""`text` on one line; characters that are not printable are written as `\x0a`, at most `limit` characters.
 
     A broker's string that reaches a log unescaped could forge log lines or drive a terminal.
     """
@@ -93,13 +93,13 @@ def printable(text: object, limit: int = PIECE_LIMIT) -> str:
 
 
 def text_of(error: BaseException | None) -> str:
-    """What an error says. One of the user's may raise when it is asked, where nobody could catch it."""
+    """The text of an error. `str()` of a user's error may raise, at a place where no caller could catch it."""
     try:
         return str(error)
     except (KeyboardInterrupt, SystemExit):
         raise
     except BaseException as raised:  # noqa: BLE001  # named in the text
-        return f"(its text raises {type(raised).__name__})"
+        return f"(str() of the error raised {type(raised).__name__})"
 
 
 def _escape(char: str) -> str:
@@ -115,8 +115,8 @@ def _restore(cls: type[KafkaError], args: tuple[Any, ...]) -> KafkaError:
 class KafkaError(Exception):
     """The root of all errors of this library.
 
-    `outcome` is `NOT_WRITTEN` unless said otherwise: whatever is raised before a record is accepted is about a
-    record that is certainly not in the log. `retriable` says whether the same call may succeed later.
+    `outcome` is `NOT_WRITTEN` by default: an error that is raised before a record is accepted concerns a
+    record that is certainly not in the log. `retriable` tells whether the same call may succeed later.
     """
 
     retriable: bool = False
@@ -144,7 +144,7 @@ class KafkaError(Exception):
 
     @property
     def cause(self) -> BaseException | None:
-        """The error behind this one, if there is one (the same as `__cause__`)."""
+        """The underlying error, if there is one (the same as `__cause__`)."""
         return self.__cause__
 
     def _what_to_do(self) -> str:
@@ -177,9 +177,9 @@ class KafkaError(Exception):
 
 
 class ConfigurationError(KafkaError, ValueError):
-    """Settings that cannot work; `problems` has one line for each, with its fix."""
+    """Invalid settings; `problems` has one line for each problem, with its fix."""
 
-    summary = "the configuration cannot be used"
+    summary = "invalid configuration"
 
     def __init__(self, problems: str | Iterable[str] = (), **facts: Unpack[Facts]) -> None:
         lines = (problems,) if isinstance(problems, str) else tuple(problems)
@@ -195,17 +195,17 @@ class ConfigurationError(KafkaError, ValueError):
 class StateError(KafkaError, RuntimeError):
     """The producer is not in a state for this call: not started, closed, another loop, thread or process."""
 
-    summary = "the producer cannot do this now"
+    summary = "the call is not possible in the producer's current state"
 
 
 class RecordError(KafkaError, ValueError):
     """This record can never be sent as it is."""
 
-    summary = "this record cannot be sent"
+    summary = "the record cannot be sent"
 
 
 class RecordTooLargeError(RecordError):
-    """The record is larger than a limit: `size` and `limit` in bytes, `setting` is what to change."""
+    """The record is larger than a limit: `size` and `limit` are in bytes, `setting` is the name of the limit."""
 
     summary = "the record is too large"
 
@@ -232,12 +232,12 @@ class RecordTooLargeError(RecordError):
 
 
 class SerializationError(RecordError):
-    """A serializer or an interceptor failed on this record, or gave something that is not bytes.
+    """A serializer failed on this record, or returned an object that is not bytes.
 
-    `part` is "key", "value" or whatever piece was being made.
+    `part` is the part of the record, such as "key" or "value".
     """
 
-    summary = "serializing failed"
+    summary = "serialization failed"
 
     def __init__(
         self, message: str | None = None, *, part: str | None = None, **facts: Unpack[Facts]
@@ -248,11 +248,11 @@ class SerializationError(RecordError):
     def _facts(self) -> Iterator[str]:
         yield from super()._facts()
         if self.part is not None:
-            yield f"its {self.part}"
+            yield self.part
 
 
 class _WaitingError(KafkaError):
-    """Something that did not come within `waited` seconds (None: it was not waited for)."""
+    """An event that did not occur within `waited` seconds (None: the call did not wait)."""
 
     def __init__(
         self, message: str | None = None, *, waited: float | None = None, **facts: Unpack[Facts]
@@ -267,18 +267,16 @@ class _WaitingError(KafkaError):
 
 
 class BufferFullError(_WaitingError, TimeoutError):
-    """There was no room in `buffer_memory` within `max_block`, or none at once for `send_nowait`."""
+    """`buffer_memory` had no room within `max_block`, or at once for `send_nowait`."""
 
     retriable = True
-    summary = "no room for the record in buffer_memory"
-    advice = (
-        "Records come faster than brokers take them: send more slowly, or raise buffer_memory or max_block_ms"
-    )
+    summary = "buffer_memory has no room for the record"
+    advice = "Records arrive faster than brokers accept them: send more slowly, or raise buffer_memory or max_block_ms"
 
     def _what_to_do(self) -> str:
-        # A broker that cannot be reached takes nothing, however slowly it comes.
+        # A broker that cannot be reached accepts no record, however slowly the program sends.
         return (
-            "It has room again when brokers are back"
+            "Its memory is released when the brokers are reachable again"
             if isinstance(self.cause, ConnectionError)
             else self.advice
         )
@@ -287,12 +285,12 @@ class BufferFullError(_WaitingError, TimeoutError):
 class MetadataTimeoutError(_WaitingError, TimeoutError):
     """The topic or partition did not become known within `max_block`, or the brokers say that it does not exist.
 
-    `cause` tells which: the error of the brokers for the topic (a `BrokerError` with its code), or that of a connection.
-    `partition_count` is how many partitions the topic has, where the one that was asked for is not among them.
+    `cause` is the brokers' error for the topic (a `BrokerError` with its code), or the error of a connection.
+    `partition_count` is the number of partitions of the topic, if the requested partition is not one of them.
     """
 
     retriable = True
-    summary = "no metadata of the topic or partition came in time"
+    summary = "timed out waiting for metadata of the topic or partition"
     advice = "Check that it exists and that bootstrap_servers are reachable, or raise max_block_ms"
 
     def __init__(
@@ -313,9 +311,9 @@ class MetadataTimeoutError(_WaitingError, TimeoutError):
 
 
 class DeliveryError(KafkaError):
-    """An accepted record was not acknowledged; `outcome` says whether it may be in the log all the same.
+    """An accepted record was not acknowledged; `outcome` tells whether it may be in the log nevertheless.
 
-    `attempts` counts the times that it was sent, `elapsed` is seconds since it was accepted.
+    `attempts` is the number of times that it was sent, `elapsed` the seconds since it was accepted.
     """
 
     summary = "the record was not delivered"
@@ -353,7 +351,7 @@ class DeliveryTimeoutError(DeliveryError, TimeoutError):
 
 
 class BrokerError(DeliveryError):
-    """The broker answered with an error: its `code`, Kafka's `name` for it, the `broker` that said it."""
+    """The broker answered with an error: its `code`, Kafka's `name` for it, the `broker` that answered."""
 
     def __init__(
         self,
@@ -370,7 +368,7 @@ class BrokerError(DeliveryError):
         super().__init__(message, **facts)
 
     def _is_of_a_record(self) -> bool:
-        # Coordinators answer for ids and transactions: whoever tells of that says what it means for records.
+        # Coordinators answer for ids and transactions; the error that wraps such an answer has the outcome of records.
         return self.topic is not None
 
     def _compose(self, message: str | None) -> str:
@@ -384,10 +382,10 @@ class BrokerError(DeliveryError):
 
 
 class RefusedAsTooLargeError(RecordTooLargeError, BrokerError):
-    """An accepted record is larger than the broker takes; `setting` is that of the topic which has to be raised.
+    """An accepted record is larger than the broker accepts; `setting` is the topic's setting to raise.
 
-    Caught as what it is, a `RecordTooLargeError`, and as what every delivery raises, a `DeliveryError`. Nobody need name
-    it: it is not a name of `aioproducer`.
+    It can be caught as a `RecordTooLargeError`, and as the `DeliveryError` that every delivery raises. Programs need not
+    name it: it is not a public name of `aioproducer`.
     """
 
     def __init__(
@@ -408,24 +406,24 @@ class RefusedAsTooLargeError(RecordTooLargeError, BrokerError):
 
 
 class TransactionError(KafkaError):
-    """A transaction cannot go on."""
+    """A transaction cannot continue."""
 
-    summary = "the transaction cannot go on"
+    summary = "the transaction cannot continue"
 
 
 class TransactionAbortedError(TransactionError):
-    """The transaction was aborted, or can only be aborted; nothing of it becomes visible. Run it again."""
+    """The transaction was aborted, or can only be aborted; none of its records becomes visible. Repeat the transaction."""
 
     retriable = True
     summary = "the transaction was aborted, or can only be aborted now"
 
 
 class CommitOutcomeUnknownError(_WaitingError, TransactionError, TimeoutError):
-    """No answer to the commit came in time: it may be committed. The same call again joins the same attempt."""
+    """The commit was not answered in time: it may be committed. The same call again joins the same attempt."""
 
     retriable = True
-    summary = "no answer to the commit came in time"
-    advice = "Call it again to join the same attempt, or init_transactions() to settle it"
+    summary = "timed out waiting for the answer to the commit"
+    advice = "Repeat the call to join the same attempt, or call init_transactions() to resolve it"
 
     def __init__(
         self, message: str | None = None, *, waited: float | None = None, **facts: Unpack[Facts]
@@ -435,11 +433,11 @@ class CommitOutcomeUnknownError(_WaitingError, TransactionError, TimeoutError):
 
 
 class TransactionTimeoutError(_WaitingError, TransactionError, TimeoutError):
-    """A call of a transaction did not end in time. What it began goes on: the same call again joins it."""
+    """A call of a transaction did not end in time. Its operation continues: the same call again joins it."""
 
     retriable = True
-    summary = "no answer of the coordinator came in time"
-    advice = "Call it again to join the same attempt"
+    summary = "timed out waiting for the coordinator"
+    advice = "Repeat the call to join the same attempt"
 
 
 class ProducerFencedError(TransactionError):
@@ -450,7 +448,7 @@ class ProducerFencedError(TransactionError):
 
 
 class _BrokerSideError(KafkaError):
-    """Something that happened with one `broker` (its id or "host:port")."""
+    """An error that concerns one `broker` (its id or "host:port")."""
 
     def __init__(
         self, message: str | None = None, *, broker: int | str | None = None, **facts: Unpack[Facts]
@@ -465,20 +463,20 @@ class _BrokerSideError(KafkaError):
 
 
 class AuthenticationError(_BrokerSideError):
-    """The broker did not accept who we are, or did not prove who it is."""
+    """The broker refused the identity of this client, or did not prove its own."""
 
     summary = "authentication failed"
 
 
 class AuthorizationError(_BrokerSideError):
-    """We are known, but not allowed to do this."""
+    """The principal of this client lacks a permission."""
 
     summary = "not authorized"
-    advice = "Ask for the ACL that is missing (WRITE on the topic, IDEMPOTENT_WRITE on old clusters)"
+    advice = "Grant the missing ACL (WRITE on the topic, IDEMPOTENT_WRITE on old clusters)"
 
 
 class BrokerUnavailableError(_BrokerSideError, ConnectionError):
-    """A broker, or all of them, cannot be reached or stopped answering."""
+    """A broker cannot be reached or stopped answering, or all of them."""
 
     retriable = True
     summary = "the broker cannot be reached"
@@ -486,6 +484,6 @@ class BrokerUnavailableError(_BrokerSideError, ConnectionError):
 
 
 class ProtocolError(_BrokerSideError):
-    """What came is not Kafka's protocol, or not a version that both sides know."""
+    """The received bytes violate Kafka's protocol, or both sides support no common version."""
 
-    summary = "the peer does not speak a Kafka protocol that we understand"
+    summary = "the peer does not support Kafka's protocol in a version of this client"

@@ -1,14 +1,16 @@
-"""Compiled modules cannot be imported from a zip, which is how Spark's --py-files ships packages: this says so."""
+"""Refuses to be imported from a zip, as Spark's --py-files ships packages: compiled modules cannot be."""
 
 from __future__ import annotations
 
 from zipimport import zipimporter
 
+from aioproducer.documentation import page
+
 __all__: list[str] = []
 
 if isinstance(__spec__.loader, zipimporter):
     raise ImportError(
-        f"aioproducer is compiled, and cannot be imported from the zip {__spec__.loader.archive} (--py-files, addPyFile): "
-        "install it for the Python that Spark runs, or ship an environment that has it by --archives; "
-        "see docs/spark-clusters.md"
+        f"aioproducer is compiled and cannot be imported from the zip {__spec__.loader.archive} (--py-files, addPyFile): "
+        "install it for the Python that Spark runs, or ship an environment that contains it by --archives; "
+        f"see {page('spark-clusters.md')}"
     )

@@ -1,4 +1,4 @@
-"""The command line: what `aioproducer` and `python -m aioproducer` run."""
+"""The command line: `aioproducer`, or `python -m aioproducer`."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from collections.abc import Sequence
 __all__ = ["main"]
 
 USAGE = 2
-# 128 and the number of SIGINT, as shells have it.
+# 128 plus the number of SIGINT, as in shells.
 INTERRUPTED = 130
 NEEDED = ("click", "rich")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run one command; returns its exit code: 0 all went well, 1 something failed, 2 wrong usage, 130 Ctrl-C before it began."""
+    """Run one command; returns its exit code: 0 success, 1 failure, 2 wrong usage, 130 Ctrl-C before it began."""
     missing = [name for name in NEEDED if importlib.util.find_spec(name) is None]
     if missing:
         print(
@@ -23,7 +23,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             file=sys.stderr,
         )
         return USAGE
-    # Late: without these two there is no command line, and all the rest of the package works.
+    # Late: the rest of the package works without these two.
     try:
         from aioproducer.cli.program import run  # noqa: PLC0415
 

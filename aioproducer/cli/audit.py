@@ -1,4 +1,4 @@
-"""`aioproducer audit`: reads topics back with Spark, and proves what is there."""
+"""`aioproducer audit`: reads topics with Spark, and verifies their records."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from aioproducer.cli.files import to_be_drawn, to_be_written
 from aioproducer.cli.terminal.numbers import MOST_LONG, Whole
 
 SECONDS_TO_ANSWER = 10.0
-# Python reads no number of thousands of digits.
+# Python refuses numbers of thousands of digits.
 DIGITS = 100
 NEEDED = ("pyspark", "confluent_kafka", "matplotlib")
 
@@ -25,7 +25,9 @@ def _numbered(_: click.Context, option: click.Parameter, given: tuple[str, ...])
         if not source or not number.isdecimal():
             raise click.BadParameter(f"{text!r} is not SOURCE=NUMBER", param=option)
         if len(number) > DIGITS or int(number) > MOST_LONG:
-            raise click.BadParameter(f"{text:.60} is more than a source can send", param=option)
+            raise click.BadParameter(
+                f"{text:.60} is larger than the largest number of a source", param=option
+            )
         found[source] = int(number)
     return found
 
@@ -34,7 +36,9 @@ def _numbered(_: click.Context, option: click.Parameter, given: tuple[str, ...])
     epilog="\b\nExamples:\n  aioproducer audit -b localhost:9092 -t orders --expect shop-1=1000000\n"
     "  aioproducer audit -b localhost:9092 -t orders --json verdict.json --picture verdict.png"
 )
-@click.option("-b", "--bootstrap-server", required=True, metavar="HOST:PORT,…", help="Where Kafka is.")
+@click.option(
+    "-b", "--bootstrap-server", required=True, metavar="HOST:PORT,…", help="Addresses of the first brokers."
+)
 @click.option(
     "-t",
     "--topic",
@@ -42,31 +46,31 @@ def _numbered(_: click.Context, option: click.Parameter, given: tuple[str, ...])
     required=True,
     multiple=True,
     metavar="NAME",
-    help="What to read; may be repeated.",
+    help="A topic to read; may be repeated.",
 )
 @click.option(
     "--expect",
     multiple=True,
     callback=_numbered,
     metavar="SOURCE=NUMBER",
-    help="How many records a source has sent; may be repeated. Of others, the last that is there is taken for the last.",
+    help="The number of records of a source; may be repeated. For other sources, the last record found counts as the last.",
 )
 @click.option(
     "--isolation",
     type=click.Choice(["read_committed", "read_uncommitted"]),
     default="read_committed",
     show_default=True,
-    help="Whether records of aborted transactions are read.",
+    help="Whether to read records of aborted transactions.",
 )
-@click.option("--any-partition", is_flag=True, help="Keys do not say in which partition a record belongs.")
-@click.option("--master", default="local[2]", show_default=True, metavar="URL", help="The Spark that reads.")
+@click.option("--any-partition", is_flag=True, help="Do not check the partitions of keys.")
+@click.option("--master", default="local[2]", show_default=True, metavar="URL", help="The Spark master.")
 @click.option(
     "--split",
     type=Whole(1, MOST_LONG),
     default=500_000,
     show_default=True,
     metavar="N",
-    help="Offsets of one task.",
+    help="The number of offsets of one task.",
 )
 @click.option(
     "--json",
@@ -74,14 +78,14 @@ def _numbered(_: click.Context, option: click.Parameter, given: tuple[str, ...])
     callback=to_be_written,
     type=click.Path(dir_okay=False, path_type=Path),
     metavar="FILE",
-    help="Write the verdict there.",
+    help="Write the verdict to this file.",
 )
 @click.option(
     "--picture",
     callback=to_be_drawn,
     type=click.Path(dir_okay=False, path_type=Path),
     metavar="FILE",
-    help="Draw it: .png or .svg.",
+    help="Draw the verdict: .png or .svg.",
 )
 def command(
     bootstrap_server: str,
@@ -94,24 +98,24 @@ def command(
     json_file: Path | None,
     picture: Path | None,
 ) -> int:
-    """Prove that every record of a topic is there once, in order, unaltered and where it belongs.
+    """Verify that every record of a topic is there once, in order, unaltered and in its partition.
 
     For records whose values begin with `source:sequence:crc32 of the rest:`. Exits with 1 if anything is wrong.
     """
     missing = [name for name in NEEDED if importlib.util.find_spec(name) is None]
     if missing:
-        raise click.UsageError(f"it needs {', '.join(missing)}: pip install 'aioproducer[cli,spark]'")
+        raise click.UsageError(f"audit requires {', '.join(missing)}: pip install 'aioproducer[cli,spark]'")
     from pyspark.sql import SparkSession  # noqa: PLC0415  # for this command only
 
     from aioproducer.spark import audit  # noqa: PLC0415  # as above
     from aioproducer.spark.auditing.picture import draw  # noqa: PLC0415  # as above
     from aioproducer.spark.auditing.splits import partitions_of_topics  # noqa: PLC0415  # as above
 
-    # Before Spark starts, which would tell of it in a hundred lines; librdkafka's own are left out.
+    # Before Spark starts, which would report it in a hundred lines; those of librdkafka are turned off.
     asking = {"bootstrap.servers": bootstrap_server, "log_level": 0}
     partitions_of_topics(asking, topics, SECONDS_TO_ANSWER)
 
-    # Spark would take whatever is called python3.
+    # Spark would run `python3`.
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     spark = (
         SparkSession.builder.master(master)

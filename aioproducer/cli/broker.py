@@ -21,10 +21,10 @@ LAST_PORT = 65535
     type=Whole(0, LAST_PORT),
     default=9092,
     show_default=True,
-    help="Port of the first broker, the others follow; 0 for any free ports.",
+    help="Port of the first broker; the others use the following ports. 0 selects free ports.",
 )
 @click.option(
-    "--brokers", metavar="N", type=Whole(1, 100), default=1, show_default=True, help="How many brokers."
+    "--brokers", metavar="N", type=Whole(1, 100), default=1, show_default=True, help="The number of brokers."
 )
 def command(port: int, brokers: int) -> None:
     """Run an embedded Kafka on this machine until Ctrl-C or SIGTERM.
@@ -33,7 +33,7 @@ def command(port: int, brokers: int) -> None:
     """
     if port + brokers - 1 > LAST_PORT and port:
         raise click.UsageError(
-            f"the last of {brokers} brokers would need a port above {LAST_PORT}", click.get_current_context()
+            f"{brokers} brokers from this port need ports above {LAST_PORT}", click.get_current_context()
         )
     run_to_end(_serve(port, brokers))
 

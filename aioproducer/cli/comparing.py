@@ -1,4 +1,4 @@
-"""Comparing what was sent, what the deliveries said, and what the log holds."""
+"""Comparing the sent records with their deliveries and the log."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ SHOWN = 10
 
 
 class Stored(Protocol):
-    """A record as it was read back."""
+    """A record that was read back."""
 
     @property
     def partition(self) -> int:
-        """Where it was read."""
+        """The partition that it was read from."""
         ...
 
     @property
     def offset(self) -> int:
-        """Its place in the partition."""
+        """Its offset in the partition."""
         ...
 
     @property
@@ -38,7 +38,7 @@ class Stored(Protocol):
 
 @attrs.define
 class Audit:
-    """What was found of the records that were sent."""
+    """The result of the comparison."""
 
     acked: int = 0
     found: int = 0
@@ -47,18 +47,18 @@ class Audit:
 
     @property
     def is_good(self) -> bool:
-        """Nothing is missing, doubled, foreign, misplaced or out of order."""
+        """No record is missing, duplicate, foreign, misplaced or out of order."""
         return self.wrong == 0
 
     def complain(self, text: str) -> None:
-        """Count what is wrong and keep the first few."""
+        """Count a defect, and keep the first few."""
         self.wrong += 1
         if len(self.complaints) < SHOWN:
             self.complaints.append(text)
 
 
 def audit(sent: Mapping[bytes, Delivery], log: Iterable[Stored]) -> Audit:
-    """Compare. `sent` has the deliveries by unique value, those of one key in the order of their sends."""
+    """Compare. `sent` maps unique values to deliveries; those of one key are in the order of their sends."""
     result = Audit()
     place_in_order = {value: place for place, value in enumerate(sent)}
     newest: dict[tuple[bytes | None, int], int] = {}
@@ -67,13 +67,13 @@ def audit(sent: Mapping[bytes, Delivery], log: Iterable[Stored]) -> Audit:
         value = record.value or b""
         delivery = missing.pop(value, None)
         if delivery is None:
-            result.complain(f"{_where(record)}: {value[:20]!r} was read twice or never sent")
+            result.complain(f"{_where(record)}: {value[:20]!r} is in the log twice, or was never sent")
             continue
         result.found += 1
         _check_place(result, delivery, record)
         lane = (record.key, record.partition)
         if place_in_order[value] < newest.get(lane, -1):
-            result.complain(f"{_where(record)}: {value[:20]!r} comes after a later record of its key")
+            result.complain(f"{_where(record)}: {value[:20]!r} is behind a later record of its key")
         newest[lane] = place_in_order[value]
     for value in missing:
         result.complain(f"{value[:20]!r} is not in the log")
@@ -82,13 +82,15 @@ def audit(sent: Mapping[bytes, Delivery], log: Iterable[Stored]) -> Audit:
 
 def _check_place(result: Audit, delivery: Delivery, record: Stored) -> None:
     if delivery.outcome is not Outcome.ACKED:
-        result.complain(f"{_where(record)}: is in the log, but its delivery says {delivery.outcome.value}")
+        result.complain(
+            f"{_where(record)}: is in the log, but its delivery has the outcome {delivery.outcome.value}"
+        )
         return
     result.acked += 1
     metadata = delivery.result()
     if (metadata.partition, metadata.offset) != (record.partition, record.offset):
         told = f"partition {metadata.partition} offset {metadata.offset}"
-        result.complain(f"{_where(record)}: its delivery says {told}")
+        result.complain(f"{_where(record)}: its delivery reports {told}")
 
 
 def _where(record: Stored) -> str:

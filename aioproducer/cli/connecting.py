@@ -1,4 +1,4 @@
-"""From flags to a configuration, and to a broker that answers."""
+"""The configuration of the flags, and the wait for a broker that answers."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ PATIENCE = 10.0
 
 
 def pairs(_: click.Context, option: click.Parameter, given: tuple[str, ...]) -> dict[str, str]:
-    """NAME=VALUE, as often as it is given; a later one replaces an earlier one of its name."""
+    """All NAME=VALUE arguments; a later one replaces an earlier one of the same name."""
     return dict(pair(option, text) for text in given)
 
 
 def pair(option: click.Parameter, text: str) -> tuple[str, str]:
-    """NAME=VALUE, taken apart."""
+    """NAME=VALUE as a pair."""
     name, equals, value = text.partition("=")
     if not equals or not name.strip():
         raise click.BadParameter(f"{text!r} is not NAME=VALUE", param=option)
@@ -30,7 +30,7 @@ def pair(option: click.Parameter, text: str) -> tuple[str, str]:
 
 
 def checked_topic(_: click.Context, option: click.Parameter, name: str | None) -> str | None:
-    """A name that a topic can have."""
+    """A valid topic name."""
     problem = None if name is None else topic_problem(name)
     if problem:
         raise click.BadParameter(problem, param=option)
@@ -44,12 +44,12 @@ wait_option = click.option(
     default=PATIENCE,
     show_default=True,
     metavar="SECONDS",
-    help="How long to wait at first for a broker and the topic.",
+    help="The longest initial wait for a broker and the topic.",
 )
 
 
 def configuration(file: Path | None, properties: Mapping[str, str]) -> ProducerConfig:
-    """What the file says, and on top of it the properties, which are Kafka's dotted names and strings."""
+    """The settings of the file, replaced by the properties, which are Kafka's dotted names and strings."""
     if file is None:
         return ProducerConfig.from_properties(properties)
     overrides = {name.replace(".", "_"): _parsed(name, text) for name, text in properties.items()}
@@ -62,7 +62,7 @@ def _parsed(name: str, text: str) -> object:
 
 
 async def reach(producer: Producer, topic: str | None, wait: float) -> None:
-    """Wait until a broker has answered and the topic is known, or raise what is wrong."""
+    """Wait until a broker has answered and the topic is known, or raise the reason."""
     began = asyncio.get_running_loop().time()
     await producer.ready(wait)
     if topic is None:
@@ -71,6 +71,6 @@ async def reach(producer: Producer, topic: str | None, wait: float) -> None:
     try:
         await producer.partitions_for(topic, timeout=max(left, 0))
     except MetadataTimeoutError as error:
-        text = "the topic did not become known: does it exist?"
+        text = "no broker returned metadata of the topic: check that the topic exists"
         cause = error.cause
         raise MetadataTimeoutError(text, topic=topic, waited=wait, cause=cause) from cause

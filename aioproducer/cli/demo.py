@@ -31,7 +31,7 @@ LOOK_EVERY = 0.1
     type=Whole(1, 10_000_000),
     default=200_000,
     show_default=True,
-    help="How many to send.",
+    help="The number of records.",
 )
 @click.option(
     "--tasks",
@@ -39,7 +39,7 @@ LOOK_EVERY = 0.1
     type=Whole(1, 10_000),
     default=100,
     show_default=True,
-    help="How many send at once.",
+    help="The number of tasks that send.",
 )
 def command(records: int, tasks: int) -> int:
     """Send, read back and verify; no Kafka is needed.
@@ -59,7 +59,7 @@ def command(records: int, tasks: int) -> int:
 
 @attrs.frozen
 class Report:
-    """What the demo found out; `latencies` are in seconds, in ascending order."""
+    """The result of the demo; `latencies` are in seconds, in ascending order."""
 
     records: int
     tasks: int
@@ -101,7 +101,7 @@ async def _demo(screen: Screen, records: int, tasks: int) -> Report:
 
 
 async def _send_all(screen: Screen, producer: Producer, records: int, tasks: int) -> Mapping[bytes, Delivery]:
-    """Send from all the tasks, and wait for the outcomes; the deliveries by value."""
+    """Send from all tasks, wait for the outcomes, and return the deliveries by value."""
     shares = [records // tasks + (task < records % tasks) for task in range(tasks)]
     with screen.progress("sending", records) as meter:
 
@@ -119,7 +119,7 @@ async def _send_all(screen: Screen, producer: Producer, records: int, tasks: int
 
 
 async def _send_share(producer: Producer, task: int, count: int) -> dict[bytes, Delivery]:
-    """One task's records, each with its delivery; the key keeps them in one partition, and so in order."""
+    """Send the records of one task. Its key keeps them in one partition, and so in order."""
     key = b"task-%d" % task
     deliveries = {}
     for index in range(count):
@@ -129,6 +129,6 @@ async def _send_share(producer: Producer, task: int, count: int) -> dict[bytes, 
 
 
 def _latencies(deliveries: Iterable[Delivery]) -> Iterable[float]:
-    """The time of each from acceptance to acknowledgement, in seconds."""
+    """The time from acceptance to acknowledgement of each record, in seconds."""
     times = [delivery.timings for delivery in deliveries]
     return (each.answered - each.accepted for each in times if each.answered and each.accepted)

@@ -1,4 +1,4 @@
-"""Many latencies as a few figures, and as bars."""
+"""Latencies as percentiles and as a histogram."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ BAR = 30
 
 
 def quantile(ordered: Sequence[float], fraction: float) -> float:
-    """The value that this share of all is below, as Kafka's tool picks it; 0 if there is none."""
+    """The percentile as Kafka's tool selects it; 0 without values."""
     if not ordered:
         return 0.0
     return ordered[min(int(fraction * len(ordered)), len(ordered) - 1)]
@@ -38,7 +38,7 @@ def histogram(seconds: Sequence[float], bar: int = BAR, *, blocks: bool = True) 
 
 
 def _counts(seconds: Sequence[float], steps: Sequence[float]) -> list[tuple[float, int]]:
-    """How many there are up to each bound, from the first bound that has some to the last; in milliseconds."""
+    """The count up to each bound in milliseconds, from the first to the last bound with a value."""
     bounds = [step * 10.0**power for power in range(-2, 8) for step in steps]
     counts = [0] * (len(bounds) + 1)
     for each in seconds:
@@ -48,6 +48,6 @@ def _counts(seconds: Sequence[float], steps: Sequence[float]) -> list[tuple[floa
 
 
 def _blocks(length: float) -> str:
-    # Whatever is there is seen, if it is but a sliver.
+    # Every non-zero count is visible, at least as a thin bar.
     whole, part = divmod(max(round(length * 8), 1 if length else 0), 8)
     return ("█" * whole + EIGHTHS[part]).rstrip()

@@ -1,4 +1,4 @@
-"""The program: its commands, imported when they are asked for, and one line for whatever goes wrong."""
+"""The program: commands that are imported on use, and one line for each failure."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ COMMANDS = {
     "produce": "Send the lines of files or of standard input.",
     "perf": "Measure throughput and latency, with the flags of Kafka's own tool.",
     "broker": "Run an embedded Kafka for local development.",
-    "audit": "Prove with Spark what is in a topic.",
+    "audit": "Verify the records of topics with Spark.",
 }
 
 
 class Commands(click.Group):
-    """Each command is a module of its own, which only the use of the command imports."""
+    """Each command is a module of its own, which is imported when the command is used."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        """In the order in which one meets them."""
+        """The commands in the order of the documentation."""
         return list(COMMANDS)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
@@ -37,7 +37,7 @@ class Commands(click.Group):
         try:
             command: click.Command = importlib.import_module(f"aioproducer.cli.{cmd_name}").command
         except KeyboardInterrupt:
-            # Nothing has begun, so that there is nothing to tell.
+            # The command has not begun, so there is no message.
             raise click.exceptions.Exit(INTERRUPTED) from None
         return command
 
@@ -63,7 +63,7 @@ def program() -> None:
 
 
 def run(arguments: Sequence[str] | None) -> int:
-    """Run one command; whatever goes wrong is one line on stderr."""
+    """Run one command; a failure is one line on stderr."""
     _forgive_encodings()
     try:
         code = program.main(arguments, prog_name="aioproducer", standalone_mode=False)
@@ -90,7 +90,7 @@ def _said(reason: str, code: int) -> int:
 
 
 def _forgive_encodings() -> None:
-    """Let a character that the streams' encoding lacks be replaced, not be the end of the program."""
+    """Replace characters that the encoding of the streams lacks, instead of failing."""
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")

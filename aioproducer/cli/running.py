@@ -16,7 +16,7 @@ T = TypeVar("T")
 
 
 def run_to_end(work: Coroutine[Any, Any, T]) -> T:
-    """Run it; a Ctrl-C that nobody heeds is one line, as every failure."""
+    """Run the coroutine; an unhandled Ctrl-C prints one line, as every failure."""
     try:
         return asyncio.run(work)
     except KeyboardInterrupt:
@@ -24,7 +24,7 @@ def run_to_end(work: Coroutine[Any, Any, T]) -> T:
 
 
 class Stop:
-    """Whether to stop: asked for with the first signal, insisted on with the second."""
+    """The state of stopping: requested by the first signal, forced by the second."""
 
     def __init__(self, notice: Callable[[], object]) -> None:
         self.asked = asyncio.Event()
@@ -33,18 +33,18 @@ class Stop:
         self._work: asyncio.Task[object] | None = None
 
     def ask(self) -> None:
-        """Somebody wants an end."""
+        """A signal has arrived."""
         if self.asked.is_set():
             self.insisted.set()
         else:
             self.asked.set()
             if self._work is not None:
-                # Before anybody is told: what arrives from now on is not taken any more.
+                # Before the callbacks: later input is not accepted any more.
                 self._work.cancel()
             self._notice()
 
     async def unless_asked(self, work: Coroutine[Any, Any, object]) -> None:
-        """Do the work, and cancel it when a stop is asked for; if it was before, do nothing."""
+        """Do the work, and cancel it when a stop is requested; do nothing if it was requested before."""
         if self.asked.is_set():
             work.close()
         else:
@@ -52,11 +52,11 @@ class Stop:
             await _until(self.asked, self._work)
 
     async def unless_insisted(self, work: Coroutine[Any, Any, object]) -> None:
-        """Do the work, and cancel it when a stop is insisted on."""
+        """Do the work, and cancel it when a stop is forced."""
         await _until(self.insisted, asyncio.create_task(work))
 
     async def close(self, producer: Producer) -> None:
-        """Close, within its own time limit; at once when that is insisted on."""
+        """Close within the time limit of the producer, or at once when a stop is forced."""
         closing = asyncio.create_task(producer.close())
         await self.unless_insisted(asyncio.wait([closing]))
         if not closing.done():
@@ -65,7 +65,7 @@ class Stop:
 
 
 async def _until(event: asyncio.Event, task: asyncio.Task[Any]) -> None:
-    """Let the task go on until it is done or the event happens."""
+    """Wait until the task is done or the event is set."""
     happened = asyncio.create_task(event.wait())
     try:
         await asyncio.wait([task, happened], return_when=asyncio.FIRST_COMPLETED)
@@ -79,11 +79,11 @@ async def _until(event: asyncio.Event, task: asyncio.Task[Any]) -> None:
 
 @contextmanager
 def heeding_signals(notice: Callable[[], object] = lambda: None) -> Iterator[Stop]:
-    """Ctrl-C and SIGTERM ask for a stop while this lasts; a signal that is ignored stays ignored."""
+    """Ctrl-C and SIGTERM request a stop in this context; an ignored signal stays ignored."""
     stop = Stop(notice)
     loop = asyncio.get_running_loop()
     heeded = [each for each in (signal.SIGINT, signal.SIGTERM) if signal.getsignal(each) != signal.SIG_IGN]
-    # Not the loop's own add_signal_handler(), which not every platform has.
+    # Not the loop's own add_signal_handler(), which is missing on some platforms.
     before = {each: signal.signal(each, lambda *_: loop.call_soon_threadsafe(stop.ask)) for each in heeded}
     try:
         yield stop
@@ -94,7 +94,7 @@ def heeding_signals(notice: Callable[[], object] = lambda: None) -> Iterator[Sto
 
 @asynccontextmanager
 async def every(seconds: float, act: Callable[[], object]) -> AsyncIterator[None]:
-    """Do it again and again while this lasts."""
+    """Repeat the call in this context."""
 
     async def again() -> None:
         while True:

@@ -1,4 +1,4 @@
-"""Deliveries on their way, each with what is to be known when it arrives."""
+"""Pending deliveries, each with the data that is needed when it has its outcome."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ LEAST = 1000
 
 
 class Watch(Generic[T]):
-    """Looks through the deliveries whenever there are twice as many as were left the last time.
+    """Checks the deliveries when their number is twice the number that was left the last time.
 
     So each costs little, the memory is in proportion to what is on its way, and one that is late holds up no other.
     """
@@ -24,13 +24,13 @@ class Watch(Generic[T]):
         self._enough = LEAST
 
     def add(self, what: T, delivery: Delivery) -> None:
-        """One more is on its way."""
+        """Add a delivery."""
         self._open.append((what, delivery))
         if len(self._open) >= self._enough:
             self.look()
 
     def look(self) -> None:
-        """Tell of those that have arrived."""
+        """Report the deliveries that have their outcome."""
         pending = Outcome.PENDING
         left: list[tuple[T, Delivery]] = []
         arrived: list[tuple[T, Delivery]] = []

@@ -1,4 +1,4 @@
-"""What a producer can be told: settings, their checks, and Kafka's names for them."""
+"""Settings of a producer: their checks, and Kafka's names for them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The kinds of settings that hold what users supply: objects and functions of theirs."""
+"""The kinds of settings that hold objects and functions of users."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ __all__ = ["Interceptors", "Partitioner", "Serializer", "check_progress"]
 
 def _refuse_class(value: Any) -> None:
     if isinstance(value, type):
-        raise ValueError(f"{value.__name__} is a class: give an object of it, {value.__name__}(…)")
+        raise ValueError(f"{value.__name__} is a class: pass an instance, {value.__name__}(…)")
 
 
 def _refuse_coroutine(value: Any, what: str) -> None:
     call = value if inspect.isroutine(value) else getattr(value, "__call__", value)  # noqa: B004
     if inspect.iscoroutinefunction(value) or inspect.iscoroutinefunction(call):
-        raise ValueError(f"{what} cannot be a coroutine function: it is called where nothing may wait")
+        raise ValueError(f"{what} cannot be a coroutine function: its caller cannot await")
 
 
 def check_progress(on_progress: object) -> None:
-    """Refuse what `send_all()` cannot tell of its progress."""
+    """Refuse an `on_progress` that `send_all()` cannot call."""
     if on_progress is not None and (not callable(on_progress) or inspect.iscoroutinefunction(on_progress)):
         what = "a coroutine function" if callable(on_progress) else type(on_progress).__name__
         raise ConfigurationError(f"on_progress must be a function, not {what}")
@@ -41,7 +41,7 @@ class Serializer:
 
     def check(self, value: Any) -> Any:
         if isinstance(value, str):
-            raise ValueError("must be an object of Python, not a name: see aioproducer.serializers")
+            raise ValueError("must be a Python object, not a name: see aioproducer.serializers")
         _refuse_class(value)
         if not (callable(value) or callable(getattr(value, "serialize", None))):
             raise ValueError(f"must be {self.range}")
@@ -53,7 +53,7 @@ class Serializer:
 
 @attrs.frozen
 class Partitioner:
-    """The name of a built-in partitioner, a callable, or an object whose `for_producer()` makes one."""
+    """The name of a built-in partitioner, a callable, or an object whose `for_producer()` returns one."""
 
     names: tuple[str, ...]
 

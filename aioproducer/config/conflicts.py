@@ -1,4 +1,4 @@
-"""Settings that depend on each other: defaults that follow others, and combinations that cannot work."""
+"""Settings that depend on each other: derived defaults, and invalid combinations."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ CEILINGS = {
 
 
 def complete(fields: dict[str, Any]) -> None:
-    """Fill in the defaults that follow other settings."""
+    """Fill in the defaults that depend on other settings."""
     for name, (start, ceiling) in CEILINGS.items():
         _default(fields, name, max(ceiling, fields[start]))
     _default(fields, "delivery_timeout_ms", max(120_000, fields["linger_ms"] + fields["request_timeout_ms"]))
@@ -34,7 +34,7 @@ def _default(fields: dict[str, Any], name: str, value: int) -> None:
 
 
 def conflicts(fields: Mapping[str, Any], given: AbstractSet[str]) -> list[str]:
-    """One line, with its fix, for each combination that cannot work."""
+    """One line, with its fix, for each invalid combination."""
     return [line for rule in RULES for line in rule(fields, given)]
 
 
@@ -54,8 +54,8 @@ def _idempotence(fields: Mapping[str, Any], given: AbstractSet[str]) -> Iterator
     for name, holds, need in needs:
         if not holds:
             yield (
-                f"{name}={fields[name]}: enable_idempotence=True{default} needs {need}: "
-                "use that, or give up the guarantee with enable_idempotence=False"
+                f"{name}={fields[name]}: enable_idempotence=True{default} requires {need}: "
+                "change it, or give up the guarantee with enable_idempotence=False"
             )
 
 
@@ -63,22 +63,22 @@ def _transactions(fields: Mapping[str, Any], given: AbstractSet[str]) -> Iterato
     name = fields["transactional_id"]
     if name is not None and not fields["enable_idempotence"]:
         yield (
-            "enable_idempotence=False: transactional_id needs it: leave enable_idempotence out, or transactional_id"
+            "enable_idempotence=False: transactional_id requires idempotence: remove enable_idempotence, or transactional_id"
         )
     timeout = fields["transaction_timeout_ms"]
     if name is None and timeout != TRANSACTION_TIMEOUT_MS:
-        yield f"transaction_timeout_ms={timeout}: there are no transactions without transactional_id: set it, or remove this"
+        yield f"transaction_timeout_ms={timeout}: requires transactional_id: set it, or remove transaction_timeout_ms"
 
 
 def _gapless(fields: Mapping[str, Any], given: AbstractSet[str]) -> Iterator[str]:
     ordered = fields["enable_idempotence"] or fields["max_in_flight_requests_per_connection"] == 1
     if fields["gapless"] and not ordered:
         yield (
-            "gapless=True: needs enable_idempotence=True, or max_in_flight_requests_per_connection=1: with several requests "
-            "in flight a broker would take what follows a lost one"
+            "gapless=True: requires enable_idempotence=True, or max_in_flight_requests_per_connection=1: with several requests "
+            "in flight a broker would accept the requests behind a lost one"
         )
     if fields["gapless"] and not fields["acks"]:
-        yield "gapless=True: with acks=0 nobody learns of a loss: use acks='all'"
+        yield "gapless=True: with acks=0 a loss is not detected: use acks='all'"
 
 
 def _delivery_timeout(fields: Mapping[str, Any], given: AbstractSet[str]) -> Iterator[str]:
@@ -88,7 +88,7 @@ def _delivery_timeout(fields: Mapping[str, Any], given: AbstractSet[str]) -> Ite
     if delivery < linger + request:
         yield (
             f"delivery_timeout_ms={delivery}: must be at least linger_ms + request_timeout_ms ({linger} + {request}): "
-            f"use {linger + request} or more, or lower one of those"
+            f"use {linger + request} or more, or lower one of the two"
         )
 
 
@@ -103,7 +103,7 @@ def _compression_level(fields: Mapping[str, Any], given: AbstractSet[str]) -> It
     if level is None:
         return
     if kind not in LEVELS:
-        yield f"compression_level={level}: compression_type={kind!r} has no levels: leave it out"
+        yield f"compression_level={level}: compression_type={kind!r} has no levels: remove compression_level"
         return
     levels = LEVELS[kind]
     if not levels.low <= level <= levels.high:
@@ -112,7 +112,7 @@ def _compression_level(fields: Mapping[str, Any], given: AbstractSet[str]) -> It
 
 def _rack(fields: Mapping[str, Any], given: AbstractSet[str]) -> Iterator[str]:
     if fields["partitioner_rack_aware"] and fields["client_rack"] is None:
-        yield "partitioner_rack_aware=True: needs client_rack, the rack that this client runs in"
+        yield "partitioner_rack_aware=True: requires client_rack, the rack that this client runs in"
 
 
 RULES: tuple[Callable[[Mapping[str, Any], AbstractSet[str]], Iterator[str]], ...] = (

@@ -1,4 +1,4 @@
-"""Addresses of brokers as people write them: `host:port`, IPv6 in brackets."""
+"""Addresses of brokers in text form: `host:port`, IPv6 in brackets."""
 
 from __future__ import annotations
 
@@ -31,14 +31,14 @@ BootstrapServers: TypeAlias = str | Sequence[str | Endpoint | tuple[str, int]]
 
 
 def parse_endpoints(servers: object) -> tuple[Endpoint, ...]:
-    """Every address in `servers`, in order, each once; `ValueError` names the piece at fault.
+    """Every address in `servers`, in order, each once; `ValueError` names the invalid piece.
 
     Empty pieces (`"a:1,,b:2"`) are left out, as Kafka's clients do.
     """
     # One by one: an iterable may have no end.
     found = tuple(dict.fromkeys(_endpoint(piece) for item in _items(servers) for piece in _pieces(item)))
     if not found:
-        raise ValueError("no address in it: give at least one 'host:port'")
+        raise ValueError("has no address: pass at least one 'host:port'")
     return found
 
 
@@ -47,7 +47,9 @@ def _items(servers: object) -> Iterable[object]:
         return (servers,)
     if isinstance(servers, Iterable) and not isinstance(servers, bytes | bytearray | dict):
         return servers
-    raise ValueError(f"must be 'host:port,host:port' or a sequence of such, not {type(servers).__name__}")
+    raise ValueError(
+        f"must be 'host:port,host:port' or a sequence of addresses, not {type(servers).__name__}"
+    )
 
 
 def _pieces(item: object) -> Iterable[object]:
@@ -66,7 +68,7 @@ def _endpoint(piece: object) -> Endpoint:
 
 
 def parse_endpoint(piece: str) -> Endpoint:
-    """The address that `piece` says; `ValueError` tells what is wrong with it and what to write."""
+    """The address in `piece`; `ValueError` names the mistake and the correct form."""
     _refuse_urls(piece)
     shown = printable(repr(piece))
     host, colon, port = piece.rpartition(":")
@@ -76,9 +78,9 @@ def parse_endpoint(piece: str) -> Endpoint:
 
 
 def _refuse_urls(piece: str) -> None:
-    if "@" in piece:  # what stands before it may be a password, and is not repeated
+    if "@" in piece:  # the text before it may be a password, and is not repeated
         where = printable(repr(piece.rpartition("@")[2]))
-        raise ValueError(f"the address before {where} has credentials in it: write only 'host:port'")
+        raise ValueError(f"the address before {where} contains credentials: write only 'host:port'")
     if "://" in piece:
         address = piece.partition("://")[2]
         raise ValueError(f"{printable(repr(piece))} has a scheme: write {printable(repr(address))}")
@@ -91,7 +93,7 @@ def _example(piece: str) -> str:
 def _checked_port(port: str, shown: str) -> int:
     if _PORT.fullmatch(port) and 1 <= int(port) <= 65535:
         return int(port)
-    raise ValueError(f"{shown} has a port that cannot be: use a number from 1 to 65535")
+    raise ValueError(f"{shown} has an invalid port: use a number from 1 to 65535")
 
 
 def _checked_host(host: str, shown: str) -> str:
@@ -102,7 +104,7 @@ def _checked_host(host: str, shown: str) -> str:
     if not host:
         raise ValueError(f"{shown} has no host: write 'host:port'")
     if len(host) > MAX_HOST_LENGTH or not _HOST.fullmatch(host):
-        raise ValueError(f"{shown} has a host that cannot be: use a domain name or an IP address")
+        raise ValueError(f"{shown} has an invalid host: use a domain name or an IP address")
     return host
 
 
@@ -110,5 +112,5 @@ def _checked_ipv6(host: str, shown: str) -> str:
     try:
         ipaddress.IPv6Address(host)
     except ValueError:
-        raise ValueError(f"{shown} has no IPv6 address in its brackets") from None
+        raise ValueError(f"{shown} has no valid IPv6 address in its brackets") from None
     return host

@@ -1,6 +1,6 @@
 r"""Java's `.properties` format, as `java.util.Properties` reads it.
 
-The bytes are UTF-8: other encodings need `\uXXXX`, which Java's own tools write for anything beyond ASCII.
+The bytes are UTF-8. Other encodings need `\uXXXX`, which Java's own tools write for all characters beyond ASCII.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ def parse_properties(text: str) -> dict[str, str]:
     pairs: dict[str, str] = {}
     for number, line in _logical_lines(text):
         match = _PAIR.fullmatch(line)
-        if match is None:  # cannot be: every part of the pattern may be empty
+        if match is None:  # impossible: every part of the pattern may be empty
             raise ValueError(f"line {number} cannot be read")
         pairs[_unescaped(match["key"], number)] = _unescaped(match["value"], number)
     return pairs
@@ -56,7 +56,7 @@ def _unescaped(text: str, line: int) -> str:
         if match["code"]:
             return chr(int(match["code"], 16))
         if match["char"] == "u":
-            raise ValueError(f"line {line}: \\u needs four hexadecimal digits")
+            raise ValueError(f"line {line}: \\u requires four hexadecimal digits")
         return _CONTROLS.get(match["char"] or "", match["char"] or "")
 
     return _joined_surrogates(_ESCAPE.sub(replaced, text), line)
@@ -67,4 +67,4 @@ def _joined_surrogates(text: str, line: int) -> str:
     try:
         return text.encode("utf-16", "surrogatepass").decode("utf-16")
     except UnicodeDecodeError:
-        raise ValueError(f"line {line}: half of a surrogate pair") from None
+        raise ValueError(f"line {line}: incomplete surrogate pair") from None

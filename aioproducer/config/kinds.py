@@ -1,7 +1,7 @@
-"""The kinds of values that settings take: what is accepted, and what to do about the rest.
+"""The kinds of values that settings accept.
 
-`check(value)` gives the value as it is kept, or raises a `ValueError` whose text completes "name=value: …".
-`parse(text)` makes a value of a property's string, and leaves the judging to `check`. `range` is for the docs.
+`check(value)` returns the value in its stored form, or raises a `ValueError` whose text completes "name=value: …".
+`parse(text)` converts the string of a property to a value, which `check` then checks. `range` is for the docs.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ LONG_MAX = 2**63 - 1
 
 
 class Kind(Protocol):
-    """What a setting accepts."""
+    """A kind of values."""
 
     @property
     def range(self) -> str: ...
@@ -47,7 +47,7 @@ class Kind(Protocol):
 
 @attrs.frozen
 class Integer:
-    """A whole number within bounds. A bool is not a number, and neither is a string or a float of any value."""
+    """A whole number within bounds. A bool, a string or a float is not accepted, whatever its value."""
 
     low: int
     high: int = INT_MAX
@@ -83,7 +83,7 @@ class Integer:
 
 @attrs.frozen
 class Flag:
-    """True or False, not something that is merely truthy."""
+    """True or False, not another truthy or falsy value."""
 
     range: str = attrs.field(default="True, False", init=False)
 
@@ -98,7 +98,7 @@ class Flag:
 
 @attrs.frozen
 class Choice:
-    """One of a few words, in any case; `refused` tells why a word of Kafka's is not among them."""
+    """One of a few words, in any case; `refused` has the reason for each of Kafka's words that is missing."""
 
     words: tuple[str, ...]
     refused: dict[str, str] = attrs.field(factory=dict, hash=False)
@@ -125,7 +125,7 @@ class Choice:
 
 @attrs.frozen
 class Acks:
-    """How many replicas must have the record; kept as Kafka's number, -1 for all of them."""
+    """The number of replicas that must have the record; stored as Kafka's number, -1 for all of them."""
 
     range: str = attrs.field(default="'all', 1, 0, -1", init=False)
 
@@ -144,7 +144,7 @@ class Acks:
 
 @attrs.frozen
 class Addresses:
-    """Where brokers can be found."""
+    """Addresses of brokers."""
 
     range: str = attrs.field(default="'host:port,host:port' or a sequence", init=False)
 
@@ -157,7 +157,7 @@ class Addresses:
 
 @attrs.frozen
 class Name:
-    """A string of which `problem` tells what is wrong with it, or None."""
+    """A string; `problem` returns the reason for which it is invalid, or None."""
 
     range: str
     problem: Callable[[object], str | None]
@@ -166,7 +166,7 @@ class Name:
         problem = self.problem(value)
         if problem:
             raise ValueError(problem)
-        # Not a subclass, whose methods may answer otherwise the next time.
+        # Not a subclass, whose methods may return something else the next time.
         return str.__str__(value)
 
     def parse(self, text: str) -> str:
@@ -175,7 +175,7 @@ class Name:
 
 @attrs.frozen
 class Text:
-    """A printable string that is not empty."""
+    """A non-empty printable string."""
 
     range: str = attrs.field(default="a string", init=False)
 
@@ -193,7 +193,7 @@ class Text:
 
 @attrs.frozen
 class Optional:
-    """What `kind` accepts, or None, which is `absent` in words."""
+    """A value of `kind`, or None; `absent` is the meaning of None."""
 
     kind: Kind
     absent: str
@@ -227,7 +227,7 @@ class Topics:
 
 @attrs.frozen
 class TopicLimits:
-    """A number of bytes for each of some topics; kept as a tuple of pairs, in the order of the names."""
+    """A number of bytes for each of several topics; stored as a tuple of pairs, sorted by name."""
 
     range: str = attrs.field(default="a mapping of topic names to 1 or more bytes", init=False)
 
@@ -254,5 +254,5 @@ def _topic(name: object) -> str:
     problem = topic_problem(name)
     if problem:
         raise ValueError(f"{printable(repr(name), 60)}: {problem}")
-    assert isinstance(name, str)  # noqa: S101  # that is what topic_problem() found out
+    assert isinstance(name, str)  # noqa: S101  # topic_problem() has checked it
     return str.__str__(name)

@@ -1,4 +1,4 @@
-"""What Kafka allows as a name."""
+"""The names that Kafka allows."""
 
 from __future__ import annotations
 
@@ -16,44 +16,44 @@ __all__ = [
     "transactional_id_problem",
 ]
 
-MAX_TOPIC_LENGTH = 249  # a log directory is called topic-partition, and file names end at 255
+MAX_TOPIC_LENGTH = 249  # a log directory is named topic-partition, and a file name has at most 255 characters
 MAX_CLIENT_ID_BYTES = 255
-MAX_STRING_BYTES = 32_767  # of the protocol: older versions of the requests have 16 bits for the length
+MAX_STRING_BYTES = 32_767  # older versions of the requests have 16 bits for the length
 _TOPIC = re.compile(r"[A-Za-z0-9._-]+")
 
 
 def topic_problem(topic: object) -> str | None:
-    """Why no topic can be called this, or None if one can."""
+    """The reason for which this is not a valid topic name, or None."""
     if not isinstance(topic, str):
-        return f"a topic's name must be str, not {type(topic).__name__}"
+        return f"a topic name must be str, not {type(topic).__name__}"
     topic = str.__str__(topic)
     if not topic:
-        return "a topic's name cannot be empty"
+        return "a topic name must not be empty"
     if topic in {".", ".."}:
-        return f"a topic's name cannot be {topic!r}"
+        return f"a topic name must not be {topic!r}"
     if len(topic) > MAX_TOPIC_LENGTH:
-        return f"a topic's name has at most {MAX_TOPIC_LENGTH} characters, not {len(topic)}"
+        return f"a topic name must have at most {MAX_TOPIC_LENGTH} characters, not {len(topic)}"
     if not _TOPIC.fullmatch(topic):
-        return "a topic's name has only letters and digits of ASCII, '.', '_' and '-'"
+        return "a topic name must consist of ASCII letters, digits, '.', '_' and '-'"
     return None
 
 
 def client_id_problem(client_id: object) -> str | None:
-    """Why this cannot be a client id, or None if it can. Brokers put it into logs, quotas and metric names."""
+    """The reason for which this is not a valid client id, or None. Brokers put it into logs, quotas and metric names."""
     if not isinstance(client_id, str):
         return f"must be str, not {type(client_id).__name__}"
     client_id = str.__str__(client_id)
     if not client_id:
-        return "must not be empty: leave it out for the default"
+        return "must not be empty: remove it to use the default"
     if not client_id.isprintable():
-        return "must have only printable characters"
+        return "must consist of printable characters"
     if len(client_id.encode("utf-8", "surrogatepass")) > MAX_CLIENT_ID_BYTES:
         return f"must have at most {MAX_CLIENT_ID_BYTES} bytes in UTF-8"
     return None
 
 
 def transactional_id_problem(name: object) -> str | None:
-    """Why this cannot be a transactional id, or None if it can."""
+    """The reason for which this is not a valid transactional id, or None."""
     if not isinstance(name, str):
         return f"must be str, not {type(name).__name__}"
     name = str.__str__(name)
@@ -65,17 +65,17 @@ def transactional_id_problem(name: object) -> str | None:
 
 
 def checked_transactional_id(name: object) -> str:
-    """A transactional id that brokers can be asked for."""
+    """A valid transactional id."""
     problem = transactional_id_problem(name)
     if problem is not None:
         raise ConfigurationError(f"a transactional id {problem}")
-    assert isinstance(name, str)  # noqa: S101  # that is what transactional_id_problem() found out
-    # Not a subclass, whose methods may answer otherwise the next time.
+    assert isinstance(name, str)  # noqa: S101  # transactional_id_problem() has checked it
+    # Not a subclass, whose methods may return something else the next time.
     return str.__str__(name)
 
 
 def checked_prefix(prefix: object) -> str:
-    """What transactional ids begin with; all of them begin with the empty string."""
+    """A valid prefix of transactional ids; every id begins with the empty string."""
     if not isinstance(prefix, str):
         raise ConfigurationError(f"the prefix of transactional ids must be str, not {type(prefix).__name__}")
     plain = str.__str__(prefix)
@@ -85,9 +85,9 @@ def checked_prefix(prefix: object) -> str:
 
 
 def checked_transactional_ids(names: Iterable[object]) -> list[str]:
-    """Several of them, each once. A single `str` is a mistake: its characters would be taken for ids."""
+    """Several valid ids, each once. A single `str` is a mistake: its characters would be treated as ids."""
     if isinstance(names, str):
-        raise ConfigurationError("transactional ids are given as a sequence of them, not as one str")
+        raise ConfigurationError("transactional ids must be a sequence of str, not one str")
     found: dict[str, None] = {}
     try:
         for name in names:
@@ -95,6 +95,6 @@ def checked_transactional_ids(names: Iterable[object]) -> list[str]:
     except KafkaError:
         raise
     except Exception as error:
-        text = f"transactional ids are given as a sequence of them, and {type(names).__name__} cannot be read"
+        text = f"transactional ids must be a sequence of str; iterating over {type(names).__name__} failed"
         raise ConfigurationError(text, cause=error) from error
     return list(found)

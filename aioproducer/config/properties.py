@@ -24,7 +24,7 @@ def read_properties(
     values: dict[str, Any],
     problems: list[str],
 ) -> None:
-    """Put the settings of `source` into `values` where it has none of that name, and complaints into `problems`."""
+    """Add the settings of `source` to `values`, except those already there, and append problems to `problems`."""
     properties = source if isinstance(source, Mapping) else _file(_path(source))
     for dotted, value in _with_one_level(properties, values.get("compression_type")).items():
         name = str(dotted)
@@ -32,14 +32,14 @@ def read_properties(
             _take(name, value, table, values, problems)
         except (KeyboardInterrupt, SystemExit):
             raise
-        except BaseException as error:  # noqa: BLE001  # of the user's: it is one problem among others
+        except BaseException as error:  # noqa: BLE001  # an object of the user raised: one problem among others
             problems.append(complaint(name, value, error))
 
 
 def _path(given: object) -> Path:
     if not isinstance(given, str | os.PathLike):
         raise ConfigurationError(
-            f"properties are a mapping, or the path of a file as str or os.PathLike, not {type(given).__name__}"
+            f"properties must be a mapping, or the path of a file as str or os.PathLike, not {type(given).__name__}"
         )
     return Path(given)
 
@@ -48,15 +48,15 @@ def _file(path: Path) -> dict[str, str]:
     try:
         return parse_properties(path.read_text(encoding="utf-8-sig"))
     except OSError as error:
-        raise ConfigurationError(f"{path}: cannot be read: {error.strerror}", cause=error) from error
+        raise ConfigurationError(f"{path}: reading the file failed: {error.strerror}", cause=error) from error
     except UnicodeDecodeError:
-        raise ConfigurationError(f"{path}: is not UTF-8; write other characters as \\uXXXX") from None
+        raise ConfigurationError(f"{path}: not UTF-8; write other characters as \\uXXXX") from None
     except ValueError as error:
         raise ConfigurationError(f"{path}: {error}") from None
 
 
 def _with_one_level(properties: Mapping[str, Any], override: str | None) -> dict[str, Any]:
-    """Kafka has a level for each type, and ignores all but that of the type in use."""
+    """Kafka has a level for each type, and ignores all except that of the type in use."""
     levels = {f"compression.{kind}.level" for kind in LEVELS}
     rest = {name: value for name, value in properties.items() if name not in levels}
     in_use = properties.get("compression.type", "none") if override is None else override

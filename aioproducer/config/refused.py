@@ -1,4 +1,4 @@
-"""Names that are no settings here: Kafka properties that are refused, and why; names of other clients; mistakes."""
+"""Names that are not settings: refused Kafka properties with the reason, names in other clients, misspellings."""
 
 from __future__ import annotations
 
@@ -8,21 +8,22 @@ from collections.abc import Collection, Mapping
 import attrs
 
 from aioproducer._codecs import LEVELS
+from aioproducer.documentation import page
 from aioproducer.errors import printable
 
 __all__ = ["REFUSED", "REFUSED_PREFIXES", "refusal", "refuses_kafka", "says_what_we_do", "unknown"]
 
-NOT_BUILT = "not built yet in this version; remove it"
-NO_TWO_PHASES = "two-phase commit (KIP-939) is not built; remove it"
-NO_METRICS = "there are no metrics to configure; read producer.stats(), and remove this"
-NO_TELEMETRY = "nothing is pushed to brokers; read producer.stats(), and remove this"
-ONE_LEVEL = "as an argument, use compression_level, which is for the compression_type in use; works in a properties file"
-JVM_CLASS = "a class can only be loaded by a JVM"
+NOT_BUILT = "not implemented yet; remove it"
+NO_TWO_PHASES = "two-phase commit (KIP-939) is not implemented; remove it"
+NO_METRICS = "metrics are not configurable; remove it, and read producer.stats()"
+NO_TELEMETRY = "the producer pushes no metrics to brokers; remove it, and read producer.stats()"
+ONE_LEVEL = "accepted in properties files only; as an argument, use compression_level, which applies to compression_type"
+JVM_CLASS = "only a JVM can load a Java class"
 
 
 @attrs.frozen
 class Refusal:
-    """Why a Kafka property is no setting, with what to do; `accepts` are values that ask for what happens anyway."""
+    """The reason for which a Kafka property is refused, with the fix; `accepts` are values that are the behaviour anyway."""
 
     reason: str
     accepts: tuple[str, ...] = ()
@@ -32,17 +33,19 @@ REFUSED: Mapping[str, Refusal] = {
     "partitioner_class": Refusal(
         f"{JVM_CLASS}; use partitioner= with 'default', 'round_robin', 'murmur3', 'random' or a callable"
     ),
-    "interceptor_classes": Refusal(f"{JVM_CLASS}; use interceptors=[…] with objects of yours", accepts=("",)),
-    "metric_reporters": Refusal(f"{JVM_CLASS}; read producer.stats(), and remove this", accepts=("",)),
+    "interceptor_classes": Refusal(f"{JVM_CLASS}; use interceptors=[…] with Python objects", accepts=("",)),
+    "metric_reporters": Refusal(f"{JVM_CLASS}; remove it, and read producer.stats()", accepts=("",)),
     "enable_metrics_push": Refusal(NO_TELEMETRY, accepts=("false",)),
     "metrics_sample_window_ms": Refusal(NO_METRICS),
     "metrics_num_samples": Refusal(NO_METRICS),
     "metrics_recording_level": Refusal(NO_METRICS),
     "config_providers": Refusal(
-        "settings are data: nothing in them is looked up elsewhere; read secrets in your own code, and remove this",
+        "settings are never looked up elsewhere; remove it, and read secrets in the application",
         accepts=("",),
     ),
-    "security_providers": Refusal("a Java security provider; TLS comes from Python's ssl module; remove it"),
+    "security_providers": Refusal(
+        "it names a Java security provider, and TLS uses Python's ssl module; remove it"
+    ),
     "transaction_two_phase_commit_enable": Refusal(NO_TWO_PHASES, accepts=("false",)),
     **{f"compression_{codec}_level": Refusal(ONE_LEVEL) for codec in LEVELS},
     "ssl_keystore_type": Refusal("Java key stores cannot be read; convert to PEM; TLS is " + NOT_BUILT),
@@ -57,24 +60,24 @@ REFUSED: Mapping[str, Refusal] = {
     "sasl_login_class": Refusal(f"{JVM_CLASS}; SASL is {NOT_BUILT}"),
     "sasl_oauthbearer_jwt_retriever_class": Refusal(f"{JVM_CLASS}; SASL is {NOT_BUILT}"),
     "sasl_oauthbearer_jwt_validator_class": Refusal(f"{JVM_CLASS}; SASL is {NOT_BUILT}"),
-    "sasl_jaas_config": Refusal(f"names a Java login module; SASL is {NOT_BUILT}"),
+    "sasl_jaas_config": Refusal(f"it names a Java login module; SASL is {NOT_BUILT}"),
 }
 REFUSED_PREFIXES: Mapping[str, Refusal] = {
     "ssl_": Refusal(f"TLS is {NOT_BUILT}"),
     "sasl_": Refusal(f"SASL is {NOT_BUILT}"),
 }
 SERIALIZERS: Mapping[str, str] = {
-    "ByteArraySerializer": "leave {name} out, bytes are what is taken without a serializer",
-    "ByteBufferSerializer": "leave {name} out, bytes-like objects are what is taken without a serializer",
-    "BytesSerializer": "leave {name} out, bytes are what is taken without a serializer",
+    "ByteArraySerializer": "remove {name}: bytes need no serializer",
+    "ByteBufferSerializer": "remove {name}: bytes-like objects need no serializer",
+    "BytesSerializer": "remove {name}: bytes need no serializer",
     "StringSerializer": "pass {name}=aioproducer.serializers.string()",
 }
 PARTITIONERS: Mapping[str, str] = {
     "RoundRobinPartitioner": "use partitioner='round_robin'",
-    "DefaultPartitioner": "leave it out, hashing keys as Kafka does is the default",
+    "DefaultPartitioner": "remove it: the default partitioner hashes keys as Kafka does",
     "UniformStickyPartitioner": "use partitioner_ignore_keys=True",
 }
-ELSEWHERE: Mapping[str, str] = {  # what other clients call it
+ELSEWHERE: Mapping[str, str] = {  # names in other clients
     "compression_codec": "compression_type",
     "max_batch_size": "batch_size",
     "max_in_flight": "max_in_flight_requests_per_connection",
@@ -89,7 +92,7 @@ ELSEWHERE: Mapping[str, str] = {  # what other clients call it
 
 
 def refusal(name: str) -> str | None:
-    """Why this property of Kafka's is refused, as a line that begins with its name; None if it is not one."""
+    """The reason for which this Kafka property is refused, as a line that begins with its name, or None."""
     found = _find(name.replace(".", "_"))
     return f"{printable(name)}: {found.reason}" if found else None
 
@@ -100,7 +103,7 @@ def refuses_kafka(name: str) -> bool:
 
 
 def says_what_we_do(name: str, value: object) -> bool:
-    """Whether a refused property asks for what happens anyway, so that a file that has it may keep it."""
+    """Whether a refused property has a value that is the behaviour anyway, so that a file may keep it."""
     found = _find(name.replace(".", "_"))
     return found is not None and str(value).strip().lower() in found.accepts
 
@@ -112,10 +115,10 @@ def _find(name: str) -> Refusal | None:
 
 
 def class_name_problem(dotted: str, value: str) -> str | None:
-    """What to do instead of this Java class name in a property, or None if the property does not hold one."""
+    """The replacement for a Java class name in a property, or None if the property does not hold one."""
     name, simple = dotted.replace(".", "_"), value.strip().rpartition(".")[2]
     if name in {"key_serializer", "value_serializer"}:
-        advice = SERIALIZERS.get(simple, f"pass {name}= a callable, see aioproducer.serializers").format(
+        advice = SERIALIZERS.get(simple, f"pass a callable as {name}=, see aioproducer.serializers").format(
             name=name
         )
     elif name == "partitioner_class" and simple in PARTITIONERS:
@@ -126,12 +129,12 @@ def class_name_problem(dotted: str, value: str) -> str | None:
 
 
 def unknown(name: str, known: Collection[str]) -> str:
-    """The line about a name that is nobody's, with the nearest known one."""
+    """The line about an unknown name, with the nearest known one."""
     dotted = "." in name
     plain = name.replace(".", "_").strip()
     if plain in known:
-        return f"{printable(name)}: written {plain} here"
+        return f"{printable(name)}: the setting is named {plain}"
     near = [ELSEWHERE[plain]] if plain in ELSEWHERE else difflib.get_close_matches(plain.lower(), known, n=1)
     if not near:
-        return f"{printable(name)}: no such setting; remove it, or see docs/configuration.md for all names"
+        return f"{printable(name)}: no such setting; remove it, or see {page('configuration.md')}"
     return f"{printable(name)}: no such setting; did you mean {near[0].replace('_', '.') if dotted else near[0]}?"

@@ -1,4 +1,4 @@
-"""The settings as keyword arguments, for type checkers and editors: wider than what is kept.
+"""The settings as keyword arguments, for type checkers and editors: wider than the stored values.
 
 `Producer(bootstrap_servers, *, key_serializer=…, value_serializer=…, **settings: Unpack[Settings])` has the same
 names as `ProducerConfig`; a test keeps them equal to the table.
@@ -15,7 +15,7 @@ __all__ = ["Changes", "ConnectionSettings", "Settings"]
 
 
 class ConnectionSettings(TypedDict, total=False):
-    """The settings that matter where no record is sent: connections, timeouts and backoffs."""
+    """The settings of calls that send no record: connections, timeouts and backoffs."""
 
     client_id: str
     client_dns_lookup: Literal["use_all_dns_ips"]
@@ -36,7 +36,7 @@ class ConnectionSettings(TypedDict, total=False):
 
 
 class Settings(ConnectionSettings, total=False):
-    """Every setting but the servers and the serializers, which signatures name themselves."""
+    """Every setting except the servers and the serializers, which signatures name themselves."""
 
     acks: Literal["all", "-1", "0", "1", 0, 1, -1]
     enable_idempotence: bool

@@ -1,4 +1,4 @@
-"""The facts that are kept of each setting: the configuration class is the table, this is its row."""
+"""The row of a setting in the table that the configuration class is."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ SAME = _Word.SAME
 class Group(enum.Enum):
     """The chapters of the reference, in their order."""
 
-    CONNECTING = "Connecting"
-    DELIVERY = "Delivery and its time limits"
+    CONNECTING = "Connections"
+    DELIVERY = "Delivery and timeouts"
     TRANSACTIONS = "Transactions"
     BATCHING = "Batching, compression and memory"
-    PARTITIONING = "Choosing partitions"
-    PIECES = "Pieces that you supply"
-    METADATA = "Knowing the cluster"
+    PARTITIONING = "Partitioning"
+    PIECES = "Serializers and interceptors"
+    METADATA = "Metadata"
 
 
 @attrs.frozen
@@ -50,7 +50,7 @@ class Setting:
 
     @property
     def dotted(self) -> str:
-        """The name in a `.properties` file, which is Kafka's name for what is Kafka's."""
+        """The name in a `.properties` file; for a property of Kafka it is Kafka's name."""
         return self.name.replace("_", ".")
 
     @property
@@ -68,7 +68,7 @@ def setting(
     kafka_default: Any = SAME,
     differs: str = "",
 ) -> Any:
-    """A field of the configuration class that is a row of the table."""
+    """A field of the configuration class, which is a row of the table."""
     facts = {
         "group": group,
         "kind": kind,
@@ -93,12 +93,14 @@ LONGEST_NUMBER = 10**80
 
 
 def complaint(name: str, value: Any, problem: BaseException) -> str:
-    """The line about a value that cannot be, with as much of it as may be shown."""
-    # What a kind says of a value is a ValueError; all else was raised by an object of the user's while it was read.
+    """The line about an invalid value, with as much of the value as may be shown."""
+    # A kind raises ValueError; any other error was raised by an object of the user while it was read.
     text = (
-        text_of(problem) if isinstance(problem, ValueError) else f"reading it raised {type(problem).__name__}"
+        text_of(problem)
+        if isinstance(problem, ValueError)
+        else f"reading the value raised {type(problem).__name__}"
     )
-    # An address may hold a password by mistake, an object whatever its repr likes to tell, and Python writes no huge number.
+    # An address may contain a password by mistake, a repr may contain anything, and Python formats no huge number.
     is_plain = type(value) in PLAIN and not (type(value) is int and abs(value) > LONGEST_NUMBER)
     if not is_plain or name.replace(".", "_") == "bootstrap_servers":
         return f"{name}: {text}"

@@ -1,4 +1,4 @@
-"""What a task knows of itself: which partition of which epoch of which query it writes, and in which attempt."""
+"""The facts of a task: its partition, epoch, query and attempt."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ SPECULATION: Final = "spark.speculation"
 
 @attrs.frozen
 class TaskFacts:
-    """As Spark tells them."""
+    """The facts that Spark passes."""
 
     partition: int
     # Unlike that of any other attempt of the same driver's, and higher than those before.
@@ -36,7 +36,7 @@ class TaskFacts:
         """Of the task that runs in this process."""
         context = TaskContext.get()
         if context is None:
-            raise StateError("this has to run in a task of Spark")
+            raise StateError("the call is possible in a Spark task only")
         epoch = context.getLocalProperty(EPOCH)
         return cls(
             partition=context.partitionId(),
@@ -49,16 +49,16 @@ class TaskFacts:
         )
 
     def require_one_attempt_at_a_time(self) -> None:
-        """Two attempts of a task that run at once fence each other, and may use up all attempts that a task has."""
+        """Refuse speculation: concurrent attempts of a task fence each other, and may use up all attempts of the task."""
         if self.is_speculative:
-            raise ConfigurationError("delivery=exactly-once needs spark.speculation=false")
+            raise ConfigurationError("delivery=exactly-once requires spark.speculation=false")
 
     def sink_and_epoch(self, sink_id: str | None) -> tuple[str, int]:
-        """What names the work of this task for ever: the same after a restart from the same checkpoint."""
+        """The permanent name of this task's work: the same after a restart from the same checkpoint."""
         name = sink_id or self.query
         if self.epoch is None or name is None:
             raise StateError(
-                "Spark does not tell which query and epoch this is, and without them nothing can be written exactly once: "
+                "Spark does not pass the query and epoch, which exactly-once requires: "
                 "use delivery=at-least-once, or aioproducer.spark.foreach_batch()"
             )
         return name, self.epoch

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 __all__ = ["foreach_batch", "write"]
 
 RESULT: Final = "result string"
-NAMELESS: Final = "delivery=exactly-once in foreachBatch needs the option 'sink.id' here"
+NAMELESS: Final = "delivery=exactly-once in foreachBatch requires the option 'sink.id' here"
 
 
 @attrs.frozen
@@ -66,12 +66,10 @@ def write(df: DataFrame, options: Mapping[str, str], *, epoch: tuple[str, int] |
     require_own_id(read, is_stream=epoch is not None)
     if epoch is not None and not read.is_exactly_once:
         raise ConfigurationError(
-            "epoch= is for delivery=exactly-once: at least once, rows are written as often as they come"
+            "epoch= requires delivery=exactly-once: with at-least-once, repeated rows are written again"
         )
     if epoch is not None and read.sink_id not in (None, epoch[0]):
-        raise ConfigurationError(
-            "epoch= and the option 'sink.id' name the same work differently: leave one of them out"
-        )
+        raise ConfigurationError("epoch= and the option 'sink.id' both name the work: remove one of them")
     return _written(df, read, epoch)
 
 
@@ -134,7 +132,7 @@ def foreach_batch(spark: SparkSession, df: DataFrame, options: Mapping[str, str]
     require_own_id(read, is_stream=True)
     Layout.of(df.schema, read)
     if read.is_exactly_once and read.sink_id is None and not _tells_queries(spark):
-        raise ConfigurationError(f"{NAMELESS}: Spark Connect does not tell which query it is")
+        raise ConfigurationError(f"{NAMELESS}: Spark Connect does not pass the id of the query")
     return df.writeStream.foreachBatch(partial(_write_epoch, given))
 
 
@@ -143,7 +141,7 @@ def _write_epoch(options: dict[str, str], df: DataFrame, number: int) -> None:
     read = read_options(options)
     name = read.sink_id or _property_of(df.sparkSession, QUERY)
     if name is None and read.is_exactly_once:
-        raise StateError(f"{NAMELESS}: Spark does not tell which query this is")
+        raise StateError(f"{NAMELESS}: Spark does not pass the id of the query")
     _written(df, read, None if name is None else (name, number))
 
 

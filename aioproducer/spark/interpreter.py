@@ -1,4 +1,4 @@
-"""Which Python Spark's workers run: a library that is installed for the driver's is not there for another."""
+"""The Python of Spark's workers: a library that is installed for the driver's Python is missing in another one."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ __all__ = ["name_another_python", "warn_of_another_python"]
 
 
 def warn_of_another_python(spark: SparkSession) -> None:
-    """Say so where the workers are on this machine, and run another Python than this program."""
-    # Sessions of Spark Connect have no context; on a cluster other paths are what one expects.
+    """Warn if the workers are on this machine and run another Python than this program."""
+    # Sessions of Spark Connect have no context; on a cluster other paths are normal.
     context = getattr(spark, "sparkContext", None)
     if context is None or not context.master.startswith("local"):
         return
@@ -36,6 +36,6 @@ def name_another_python(command: str, own: str) -> str | None:
     """The Python that this command starts, unless it is this one; links that virtual environments make lead elsewhere."""
     found = shutil.which(command)
     if found is None:
-        return f"{command!r}, which is not there"
+        return f"{command!r}, which does not exist"
     same = Path(found).resolve() == Path(own).resolve() and Path(found).parent == Path(own).parent
     return None if same else found

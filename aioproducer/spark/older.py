@@ -19,7 +19,7 @@ def require_formats() -> None:
     """ConfigurationError unless formats can be written in Python as this one is."""
     if not _has_formats():
         raise ConfigurationError(
-            f"format('aioproducer') needs Spark 4.1 or later, and this is {pyspark.__version__}: call "
+            f"format('aioproducer') requires Spark 4.1 or later, and this is {pyspark.__version__}: call "
             "aioproducer.spark.write(df, options) for a batch, and aioproducer.spark.foreach_batch(spark, df, options) "
             "for a stream; they take the same options"
         )

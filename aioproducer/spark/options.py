@@ -1,4 +1,4 @@
-"""The sink's options, as Spark hands them over: names in lower case, values as text; all that is wrong is told at once."""
+"""The sink's options as Spark passes them: names in lower case, values as text. All problems are reported together."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ SPELT: Final[Mapping[str, str]] = {
     "checkpointlocation": "checkpointLocation",
 }
 INSTEAD: Final[Mapping[str, str]] = {
-    "path": "the topic is given by the option 'topic', or by the column of that name: call save() or start() without a path",
-    "transactional_id": "'kafka.transactional.id' is chosen by the sink: ask for delivery=exactly-once, and pin it by sink.id or write.id",
+    "path": "set the topic by the option 'topic' or the column of that name, and call save() or start() without a path",
+    "transactional_id": "the sink sets 'kafka.transactional.id': use delivery=exactly-once, and name the work by sink.id or write.id",
     "bootstrap.servers": "did you mean 'kafka.bootstrap.servers'?",
 }
 LONGEST_ID: Final = 200
@@ -42,7 +42,7 @@ JOB_TIMEOUT_MS: Final = 900_000
 
 
 class Guarantee(enum.Enum):
-    """What a reader of committed records finds."""
+    """The guarantee for readers of committed records."""
 
     AT_LEAST_ONCE = "at-least-once"
     EXACTLY_ONCE = "exactly-once"
@@ -50,7 +50,7 @@ class Guarantee(enum.Enum):
 
 @attrs.frozen
 class SinkOptions:
-    """What the user asked for, checked; it travels to the executors as it is, and its repr shows no secret."""
+    """The checked options of the user; they are sent to the executors unchanged, and their repr shows no secret."""
 
     producer: ProducerConfig
     topic: str | None = None
@@ -70,7 +70,7 @@ class SinkOptions:
 
 
 def read_options(given: Mapping[str, str]) -> SinkOptions:
-    """What these options ask for; ConfigurationError with every problem and its remedy, and without any value of Kafka's."""
+    """The checked options; ConfigurationError has every problem and its fix, and no value of a Kafka property."""
     problems: list[str] = []
     options = _read({name.lower(): value for name, value in given.items()}, problems)
     # Nothing that holds a password may be in a frame that an error passes through: Spark can be told to print locals.
@@ -88,18 +88,18 @@ def with_time_for_a_job(options: SinkOptions) -> SinkOptions:
 
 
 def require_own_id(options: SinkOptions, *, is_stream: bool) -> None:
-    """ConfigurationError if the work was given the id of the other kind: nothing would be known by it when it is repeated."""
+    """Raise ConfigurationError for the id of the other kind of work: a repeated run would not be recognized by it."""
     if is_stream and options.write_id is not None:
-        raise ConfigurationError("write.id is for batches: what names a stream is the option 'sink.id'")
+        raise ConfigurationError("write.id is for batches: a stream uses the option 'sink.id'")
     if not is_stream and options.sink_id is not None:
         raise ConfigurationError(
-            "sink.id is for streams: what makes a batch repeatable is the option 'write.id', and inside of foreachBatch the "
+            "sink.id is for streams: a batch uses the option 'write.id', and foreachBatch the "
             "argument epoch= of write()"
         )
 
 
 def settings_of(config: ProducerConfig) -> dict[str, Any]:
-    """What was given besides the servers: for calls that need no producer."""
+    """The settings besides the servers, for calls that need no producer."""
     return {name: getattr(config, name) for name in config.given if name != "bootstrap_servers"}
 
 
@@ -117,15 +117,13 @@ def _read(given: dict[str, str], problems: list[str]) -> SinkOptions | None:
     topic = _topic("topic", ours["topic"], problems) if "topic" in ours else None
     ids = {name: _id(name, ours[name], problems) for name in ("sink.id", "write.id") if name in ours}
     if ids and guarantee is not Guarantee.EXACTLY_ONCE:
-        problems.append(f"{' and '.join(ids)} need delivery=exactly-once")
+        problems.append(f"{' and '.join(ids)}: set delivery=exactly-once")
     if topic is not None and topic == dead_letters:
-        problems.append(
-            "on.error names the topic that is written to: what was refused there would be refused again"
-        )
+        problems.append("on.error names the topic of the rows: rows that it refused would be refused again")
     marker_topic = _topic("marker.topic", ours["marker.topic"], problems) if "marker.topic" in ours else topic
     if guarantee is Guarantee.EXACTLY_ONCE and marker_topic is None:
         problems.append(
-            "delivery=exactly-once marks what is done by offsets of a topic: set the option 'topic', or 'marker.topic'"
+            "delivery=exactly-once marks completed work by offsets of a topic: set the option 'topic' or 'marker.topic'"
         )
     if producer is None:
         return None
@@ -145,7 +143,11 @@ def _unknown(name: str) -> str:
     if name in INSTEAD:
         return f"unknown option {name!r}: {INSTEAD[name]}"
     near = difflib.get_close_matches(name, [*OURS, PREFIX + "bootstrap.servers"], n=1)
-    hint = f"did you mean {SPELT.get(near[0], near[0])!r}?" if near else "Kafka's own begin with 'kafka.'"
+    hint = (
+        f"did you mean {SPELT.get(near[0], near[0])!r}?"
+        if near
+        else "names of Kafka's properties begin with 'kafka.'"
+    )
     return f"unknown option {printable(name)!r}: {hint}"
 
 
@@ -158,11 +160,11 @@ def _producer(properties: dict[str, str], guarantee: Guarantee, problems: list[s
     try:
         config = ProducerConfig.from_properties(properties)
     except ConfigurationError as error:
-        problems.append(f"of the options that begin with 'kafka.': {error}")
+        problems.append(f"options that begin with 'kafka.': {error}")
         return None
     if config.acks != -1 or not config.enable_idempotence:
         problems.append(
-            "the sink promises that every row is written: remove kafka.acks and kafka.enable.idempotence, or set them to all and true"
+            "the sink requires acks=all and idempotence: remove kafka.acks and kafka.enable.idempotence, or set them to all and true"
         )
     return config
 
@@ -189,6 +191,6 @@ def _topic(name: str, text: str, problems: list[str]) -> str:
 def _id(name: str, text: str, problems: list[str]) -> str:
     if not text.strip() or not text.isprintable() or len(text.encode(errors="replace")) > LONGEST_ID:
         problems.append(
-            f"{name}: must be 1 to {LONGEST_ID} printable bytes, as it becomes a part of transactional ids"
+            f"{name}: must be 1 to {LONGEST_ID} printable bytes, because it is part of transactional ids"
         )
     return text

@@ -1,4 +1,4 @@
-"""What the driver finds out before any task starts: Kafka answers, and what is to be written can be."""
+"""The driver's checks before any task starts: Kafka answers, and the topics can be written."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ from aioproducer.spark.shipping.worker import this_worker
 
 __all__ = ["check_kafka", "check_kafka_once"]
 
-# Long enough for a cluster that has just lost a broker; a job that nobody watches must not wait a minute for a misspelt name.
+# Long enough for a cluster that has just lost a broker; a job must not wait a minute for a misspelled name.
 PATIENCE = 15.0
 
 
 def check_kafka(options: SinkOptions, name: str | None = None) -> None:
-    """Raise what would make every task fail; `name` is what the tasks' transactional ids are made of, if it is known."""
+    """Raise an error that would fail every task; `name` is the base of the tasks' transactional ids, if it is known."""
     this_worker().run(_check(options, name))
 
 
@@ -42,7 +42,7 @@ _checked: set[tuple[SinkOptions, str | None]] = set()
 async def _check(options: SinkOptions, name: str | None) -> None:
     await _check_topics(options)
     if options.is_exactly_once and name is not None:
-        # Nobody else has this one: it stands for those of the tasks, which must not be taken from them.
+        # Only the driver has this id; it stands for those of the tasks, which must not be taken over.
         config = options.producer
         await fence([f"{transactional_name(name)}-driver"], config.bootstrap_servers, **settings_of(config))
 
@@ -53,7 +53,7 @@ async def _check_topics(options: SinkOptions) -> None:
     try:
         await _ask([topic for topic in topics if topic is not None], options.producer)
         if marks is not None and marks not in topics:
-            # Offsets can be committed where nothing may be written.
+            # Offsets can be committed for a topic that the principal may not write.
             with contextlib.suppress(AuthorizationError):
                 await _ask([marks], options.producer)
     except (MetadataTimeoutError, AuthorizationError, BrokerError) as error:

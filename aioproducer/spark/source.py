@@ -1,4 +1,4 @@
-"""The data source that Spark finds by the name 'aioproducer': it checks on the driver, and makes the writers that run in tasks."""
+"""The data source that Spark finds by the name 'aioproducer': it checks on the driver, and creates the writers of the tasks."""
 
 from __future__ import annotations
 
@@ -34,14 +34,14 @@ WRITES_ONLY: Final = "'aioproducer' only writes: read from Kafka with spark.read
 
 
 class Work(NamedTuple):
-    """What a task of a stream was a part of: the name of the work, and the run of its query."""
+    """The work of a task of a stream: its name, and the run of its query."""
 
     name: str
     run: str | None
 
 
 class Message(WriterCommitMessage):
-    """What a task tells the driver once all of its rows are written."""
+    """The message of a task to the driver after all of its rows are written."""
 
     def __init__(
         self, written: Written, handle: TransactionHandle | None = None, work: Work | None = None
@@ -66,7 +66,7 @@ class KafkaSink(DataSource):
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceArrowWriter:
         if overwrite:
-            raise ConfigurationError("rows can only be added to a topic: write with .mode('append')")
+            raise ConfigurationError("a topic supports appending only: write with .mode('append')")
         options, layout = self._checked(schema, is_stream=False)
         check_kafka(options)
         if not options.is_exactly_once:
@@ -152,7 +152,7 @@ class StreamWriter(DataSourceStreamArrowWriter):
         if None in messages:
             # Spark starts such a query, and goes on for ever without asking for a single row to be written.
             raise ConfigurationError(
-                "trigger(continuous=…) writes nothing: use processingTime or availableNow"
+                "trigger(continuous=…) is not supported: use processingTime or availableNow"
             )
         work = next((one.work for one in messages if isinstance(one, Message)), None)
         if work is not None and may_be_repeated(*work, batchId):

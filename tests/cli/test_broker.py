@@ -41,5 +41,5 @@ async def test_broker_has_no_ports_above_the_last() -> None:
     done = await ended(await start("broker", "--port", "65534", "--brokers", "3"))
     assert (done.code, done.out) == (2, "")
     assert done.err.splitlines() == [
-        "aioproducer: the last of 3 brokers would need a port above 65535; see 'aioproducer broker --help'"
+        "aioproducer: 3 brokers from this port need ports above 65535; see 'aioproducer broker --help'"
     ]

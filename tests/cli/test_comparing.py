@@ -47,14 +47,20 @@ def test_good_log_has_no_complaint() -> None:
     ("log", "complaint"),
     [
         ([Record(b"a", 0)], "b'b' is not in the log"),
-        ([Record(b"a", 0), Record(b"b", 1), Record(b"a", 2)], "offset 2: b'a' was read twice or never sent"),
-        ([Record(b"a", 0), Record(b"b", 1), Record(b"x", 2)], "offset 2: b'x' was read twice or never sent"),
-        ([Record(b"a", 0), Record(b"b", 7)], "offset 7: its delivery says partition 0 offset 1"),
+        (
+            [Record(b"a", 0), Record(b"b", 1), Record(b"a", 2)],
+            "offset 2: b'a' is in the log twice, or was never sent",
+        ),
+        (
+            [Record(b"a", 0), Record(b"b", 1), Record(b"x", 2)],
+            "offset 2: b'x' is in the log twice, or was never sent",
+        ),
+        ([Record(b"a", 0), Record(b"b", 7)], "offset 7: its delivery reports partition 0 offset 1"),
         (
             [Record(b"a", 0), Record(b"b", 1, partition=3)],
-            "partition 3 offset 1: its delivery says partition 0",
+            "partition 3 offset 1: its delivery reports partition 0",
         ),
-        ([Record(b"b", 1), Record(b"a", 0)], "offset 0: b'a' comes after a later record of its key"),
+        ([Record(b"b", 1), Record(b"a", 0)], "offset 0: b'a' is behind a later record of its key"),
     ],
     ids=["missing", "doubled", "foreign", "other offset", "other partition", "out of order"],
 )
@@ -68,4 +74,4 @@ def test_each_kind_of_loss_is_found(log: list[Record], complaint: str) -> None:
 def test_written_record_that_was_called_lost_is_found() -> None:
     """A record in the log whose delivery says NOT_WRITTEN is a broken promise."""
     sent: Any = {b"a": Told(0, outcome=Outcome.NOT_WRITTEN)}
-    assert "its delivery says not written" in audit(sent, [Record(b"a", 0)]).complaints[0]
+    assert "its delivery has the outcome not written" in audit(sent, [Record(b"a", 0)]).complaints[0]

@@ -59,11 +59,11 @@ def test_a_job_may_take_as_long_as_brokers_allow() -> None:
         ({"includeHeader": "true"}, "did you mean 'includeHeaders'"),
         ({"bootstrap.servers": "x:1"}, "did you mean 'kafka.bootstrap.servers'"),
         ({"path": "t"}, "without a path"),
-        ({"sink.id": "x"}, "sink.id need"),
+        ({"sink.id": "x"}, "sink.id: set delivery"),
         ({"delivery": "exactly-once"}, "'marker.topic'"),
         ({"delivery": "exactly-once", "topic": "t", "write.id": "x" * 300}, "1 to 200"),
         ({"topic": "t", "on.error": "t"}, "refused again"),
-        ({"kafka.acks": "0", "kafka.enable.idempotence": "false"}, "every row is written"),
+        ({"kafka.acks": "0", "kafka.enable.idempotence": "false"}, "requires acks=all and idempotence"),
         ({"kafka.transactional.id": "x"}, "sink.id or write.id"),
     ],
 )

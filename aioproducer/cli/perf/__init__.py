@@ -1,4 +1,4 @@
-"""`aioproducer perf`: throughput and latency, in the manner of Kafka's own kafka-producer-perf-test."""
+"""`aioproducer perf`: throughput and latency, like Kafka's own kafka-producer-perf-test."""
 
 from __future__ import annotations
 

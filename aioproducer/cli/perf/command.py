@@ -24,7 +24,7 @@ TAKE_MANY = ("--command-property", "--producer-props")
 # The defaults of Kafka's tool: ProducerPerformance.DEFAULT_TRANSACTION_ID_PREFIX, DEFAULT_TRANSACTION_DURATION_MS.
 ID_PREFIX = "performance-producer-"
 DURATION_MS = 3000
-# No broker takes a record as large as that, and its letters still fit into memory.
+# No broker accepts a record of this size, and its letters still fit into memory.
 LARGEST = 100_000_000
 EPILOG = """
 \b
@@ -41,7 +41,7 @@ wrong usage.
 
 
 class KafkasWay(click.Command):
-    """Takes several values after one flag, as Kafka's tool does: `--command-property a=1 b=2`."""
+    """Accepts several values after one flag, as Kafka's tool does: `--command-property a=1 b=2`."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Repeat the flag before each value."""
@@ -59,10 +59,12 @@ def _repeated(args: list[str]) -> Iterator[str]:
 
 
 @click.command(cls=KafkasWay, epilog=EPILOG)
-@click.option("--bootstrap-server", metavar="HOST:PORT,...", help="Brokers to ask first.")
-@click.option("--embedded", is_flag=True, help="Measure with an embedded Kafka in this process instead.")
-@click.option("--topic", required=True, callback=checked_topic, help="Where to send.")
-@click.option("--num-records", metavar="N", required=True, type=Whole(1, MOST_LONG), help="How many to send.")
+@click.option("--bootstrap-server", metavar="HOST:PORT,...", help="Addresses of the first brokers.")
+@click.option("--embedded", is_flag=True, help="Use an embedded Kafka in this process instead.")
+@click.option("--topic", required=True, callback=checked_topic, help="The topic of the records.")
+@click.option(
+    "--num-records", metavar="N", required=True, type=Whole(1, MOST_LONG), help="The number of records."
+)
 @click.option(
     "--record-size", metavar="BYTES", type=Whole(1, LARGEST), help="Send random letters of this size,"
 )
@@ -74,14 +76,14 @@ def _repeated(args: list[str]) -> Iterator[str]:
     callback=unescaped,
     default=r"\n",
     show_default=True,
-    help="What stands between the payloads of the file.",
+    help="The delimiter between the payloads of the file.",
 )
 @click.option(
     "--throughput",
     metavar="RATE",
     required=True,
     type=Real(),
-    help="At most so many records/s; -1: no limit.",
+    help="Limit in records/s; -1: no limit.",
 )
 @click.option(
     "--command-property",
@@ -90,12 +92,16 @@ def _repeated(args: list[str]) -> Iterator[str]:
     metavar="NAME=VALUE ...",
     multiple=True,
     callback=pairs,
-    help="Any of Kafka's producer properties; several may follow one flag.",
+    help="Kafka producer properties; several may follow one flag.",
 )
-@click.option("--command-config", "--producer.config", "config", type=FILE, help="A file of such properties.")
+@click.option("--command-config", "--producer.config", "config", type=FILE, help="A properties file.")
 @click.option("--print-metrics", is_flag=True, help="Print the producer's statistics at the end.")
 @click.option(
-    "--warmup-records", metavar="N", type=Whole(0), default=0, help="Leave these out of a second summary."
+    "--warmup-records",
+    metavar="N",
+    type=Whole(0),
+    default=0,
+    help="Records to exclude from a second summary.",
 )
 @click.option(
     "--reporting-interval",
@@ -103,28 +109,33 @@ def _repeated(args: list[str]) -> Iterator[str]:
     type=Whole(1, MOST_INT),
     default=5000,
     show_default=True,
-    help="Print a line so often.",
+    help="Interval of the printed lines.",
 )
 @click.option(
     "--transactional-id",
     metavar="ID",
-    help="Send in transactions under this id; so does the property transactional.id.",
+    help="Send in transactions with this id, like the property transactional.id.",
 )
 @click.option(
     "--transaction-duration-ms",
     metavar="MS",
     type=Whole(1, MOST_INT),
-    help=f"Commit a transaction at this age (default {DURATION_MS}); without an id, under a random one.",
+    help=f"Commit a transaction at this age (default {DURATION_MS}); without an id, a random one.",
 )
 @click.option(
-    "--tasks", metavar="N", type=Whole(1, 100_000), default=1, show_default=True, help="How many tasks send."
+    "--tasks",
+    metavar="N",
+    type=Whole(1, 100_000),
+    default=1,
+    show_default=True,
+    help="The number of tasks that send.",
 )
 @click.option(
     "--plot",
     metavar="FILE",
     callback=to_be_drawn,
     type=click.Path(dir_okay=False, path_type=Path),
-    help="Draw throughput and latency over time into a .png or .svg.",
+    help="Plot throughput and latency over time to a .png or .svg.",
 )
 @wait_option
 def command(**flags: Any) -> int:
@@ -176,7 +187,7 @@ def _check(flags: dict[str, Any]) -> None:
     kinds = [flags["record_size"] is not None, flags["payload_file"] is not None, flags["payload_monotonic"]]
     if sum(kinds) != 1:
         raise click.UsageError(
-            "Give exactly one of --record-size, --payload-file and --payload-monotonic", context
+            "Use exactly one of --record-size, --payload-file and --payload-monotonic", context
         )
     if flags["embedded"] and flags["bootstrap_server"] is not None:
         raise click.UsageError("Give --bootstrap-server or --embedded, not both", context)
@@ -193,5 +204,5 @@ def _payloads(flags: dict[str, Any]) -> Iterator[bytes]:
         return random_payloads(flags["record_size"])
     lines = read_payloads(flags["payload_file"], flags["payload_delimiter"])
     if not lines:
-        raise click.UsageError(f"'{flags['payload_file']}' holds no payloads", click.get_current_context())
+        raise click.UsageError(f"'{flags['payload_file']}' has no payloads", click.get_current_context())
     return payloads_of(lines)

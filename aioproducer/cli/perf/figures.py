@@ -1,4 +1,4 @@
-"""What was measured, told in exactly the words of Kafka's own tool."""
+"""The figures of a measurement, in exactly the words of Kafka's own tool."""
 
 from __future__ import annotations
 
@@ -8,27 +8,27 @@ import attrs
 
 from aioproducer.cli.latencies import quantile
 
-MEBI = 1024.0 * 1024.0  # which that tool calls MB
+MEBI = 1024.0 * 1024.0  # named MB in that tool
 SAMPLES = 100_000
 
 
 @attrs.define
 class Latencies:
-    """Latencies in seconds, and when each record was acknowledged; of many records every n-th."""
+    """Latencies in seconds, and the times of the acknowledgements; of many records every n-th."""
 
     every: int = 1
     seconds: array[float] = attrs.Factory(lambda: array("d"))
     at: array[float] = attrs.Factory(lambda: array("d"))
 
     def add(self, seconds: float, at: float) -> None:
-        """One more."""
+        """Add a sample."""
         self.seconds.append(seconds)
         self.at.append(at)
 
 
 @attrs.define
 class Counter:
-    """Records that were acknowledged since it began."""
+    """The records acknowledged since its beginning."""
 
     began: float
     records: int = 0
@@ -36,7 +36,7 @@ class Counter:
     latencies: Latencies = attrs.Factory(Latencies)
 
     def count(self, records: int, size: int) -> None:
-        """So many more, of so many bytes in all."""
+        """Add this number of records and of bytes."""
         self.records += records
         self.size += size
 
@@ -52,7 +52,7 @@ class Counter:
         )
 
     def total(self, now: float, kind: str = "") -> str:
-        """The line about all of it; `kind` is "steady state " where the warm-up is left out."""
+        """The line about the whole run; `kind` is "steady state " without the warm-up."""
         elapsed = max(now - self.began, 1e-9)
         ordered = sorted(self.latencies.seconds)
         mean = sum(ordered) / len(ordered) * 1000 if ordered else 0.0

@@ -1,4 +1,4 @@
-"""Measuring every record: how many arrive, how long they take, and which fail."""
+"""Measuring every record: counts, latencies, failures."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ Sent = tuple[float, int]  # when, and how many bytes
 
 
 class Measure:
-    """Counts what arrives in three ways: all of it, since the last line, and after the warm-up."""
+    """Counts acknowledged records in three ways: all, since the last line, and after the warm-up."""
 
     def __init__(self, records: int, began: float) -> None:
         self.watch: Watch[Sent] = Watch(self._settled)
         self.failures: Tally[str] = Tally()
-        # Looking at the clock of each would be a good part of the whole cost.
+        # Reading the clock for each record would be a large part of the whole cost.
         self._every = max(1, records // SAMPLES)
         self._to_next = self._every
         self.all = self._counter(began)
@@ -29,17 +29,17 @@ class Measure:
         return Counter(began, latencies=Latencies(self._every))
 
     def new_window(self, now: float) -> Counter:
-        """Begin another one; the one that ends."""
+        """Begin another interval, and return the one that ends."""
         self.watch.look()
         ended, self.window = self.window, self._counter(now)
         return ended
 
     def warmed_up(self, now: float) -> None:
-        """What is sent from now on is counted in `steady` too."""
+        """Count records that are sent from now on in `steady` too."""
         self.steady = self._counter(now)
 
     def failed(self, reason: object) -> None:
-        """A record was not acknowledged."""
+        """Count a record that was not acknowledged."""
         self.failures[str(reason)] += 1
 
     def _settled(self, arrived: list[tuple[Sent, Delivery]]) -> None:

@@ -1,4 +1,4 @@
-"""Sending no faster than asked."""
+"""Sending at a limited rate."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ WORTH_SLEEPING = 0.001
 
 
 class Pace:
-    """So many records in a second, over all the tasks."""
+    """A number of records per second, over all tasks."""
 
     def __init__(self, rate: float, now: Callable[[], float]) -> None:
         self._rate = rate
@@ -17,7 +17,7 @@ class Pace:
         self._began = now()
 
     async def keep(self, sent: int) -> None:
-        """So many are sent by now; wait if that was early."""
+        """Wait if this number of records was sent too early."""
         early = self._began + sent / self._rate - self._now()
         if early >= WORTH_SLEEPING:
             await asyncio.sleep(early)

@@ -1,4 +1,4 @@
-"""What is sent when only the speed matters."""
+"""The payloads of a measurement."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ LETTERS = bytes(ord("A") + number % 26 for number in range(256))
 
 
 def random_payloads(size: int) -> Iterator[bytes]:
-    """Random capital letters, as Kafka's tool sends them: no stretch of them comes again within 8 MiB."""
+    """Random capital letters, as in Kafka's tool: no sequence repeats within 8 MiB."""
     supply = random.Random(0).randbytes(max(SUPPLY, 2 * size)).translate(LETTERS)  # noqa: S311  # not a secret
     end = len(supply) - size
     while True:
@@ -21,14 +21,14 @@ def random_payloads(size: int) -> Iterator[bytes]:
 
 
 def payloads_of(lines: list[bytes]) -> Iterator[bytes]:
-    """One of these at random, again and again."""
+    """An endless random choice of these."""
     choice = random.Random(0).choice  # noqa: S311  # not a secret
     while True:
         yield choice(lines)
 
 
 def read_payloads(path: Path, delimiter: bytes) -> list[bytes]:
-    """What stands between the delimiters of a file."""
+    """The texts between the delimiters of a file."""
     lines = path.read_bytes().split(delimiter)
     return lines if lines[-1] else lines[:-1]
 

@@ -1,4 +1,4 @@
-"""A picture of throughput and latency over time."""
+"""A plot of throughput and latency over time."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ BLUE, GREEN, RED = "#3b6fb6", "#2a8a57", "#c2452d"
 
 @attrs.frozen
 class Slice:
-    """A stretch of the run: its middle in seconds since the beginning, and what was acknowledged in it."""
+    """A slice of the run: its middle in seconds since the beginning, and the acknowledged records."""
 
     middle: float
     rate: float
@@ -26,7 +26,7 @@ class Slice:
 
 
 def slices(latencies: Latencies, began: float, ended: float, points: int = POINTS) -> list[Slice]:
-    """The run in equal stretches; each sample stands for as many records as were not measured."""
+    """The run in equal slices; each sample also counts for the records that were not timed."""
     width = max(ended - began, 1e-9) / points
     found: list[list[float]] = [[] for _ in range(points)]
     for seconds, at in zip(latencies.seconds, latencies.at, strict=True):
@@ -44,7 +44,7 @@ def _slice(middle: float, rate: float, ordered: list[float]) -> Slice:
 
 
 def write_plot(path: Path, title: str, parts: list[Slice]) -> None:
-    """Draw it into a PNG or SVG, as the name of the file says; needs no display."""
+    """Draw it as PNG or SVG, according to the extension; needs no display."""
     figure = Figure(figsize=(9, 6), layout="constrained")
     FigureCanvasAgg(figure)
     figure.suptitle(title)

@@ -1,4 +1,4 @@
-"""A run of `perf`: send at the pace that is asked for, tell each interval, and sum up."""
+"""A run of `perf`: send at the requested rate, print each interval, and print the summary."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ LOOK_EVERY = 0.1
 
 @attrs.frozen
 class Job:
-    """What the user asked for; `configured` gets the address of the embedded Kafka, or None for no such one.
+    """The options of the user; `configured` gets the address of the embedded Kafka, or None without one.
 
     Records go in transactions if what is `configured` has a transactional id, each of so many seconds.
     """
@@ -45,7 +45,7 @@ class Job:
 
 
 async def perf(job: Job, screen: Screen) -> int:
-    """Measure; the exit code."""
+    """Measure, and return the exit code."""
     async with AsyncExitStack() as life:
         servers = await _embedded(job, life) if job.embedded else None
         producer: Producer = Producer.from_config(job.configured(servers))
@@ -61,7 +61,7 @@ async def perf(job: Job, screen: Screen) -> int:
 
 
 async def _prepare(job: Job, producer: Producer, stop: Stop) -> None:
-    """Wait for all that there has to be before the first record."""
+    """Wait for everything that the first record needs."""
     is_ready = False
     try:
         await stop.unless_asked(reach(producer, job.topic, job.wait))
@@ -70,7 +70,7 @@ async def _prepare(job: Job, producer: Producer, stop: Stop) -> None:
         is_ready = not stop.asked.is_set()
     finally:
         if not is_ready:
-            # Nothing was sent. A close() with time would give it to the call that was left.
+            # Nothing was sent. A close() with a time limit would spend it on the abandoned call.
             await producer.close(timeout=0)
 
 
@@ -98,7 +98,7 @@ class Run:
         self._ended = self._now()
 
     async def measure(self, stop: Stop) -> None:
-        """Send everything, or until a stop is asked for, and wait for all answers."""
+        """Send all records, or until a stop is requested, and wait for all answers."""
         if self._job.warmup:
             self._screen.say(
                 f"Warmup first {self._job.warmup} records. "
@@ -138,7 +138,7 @@ class Run:
         finally:
             self._measure.watch.look()
             if before_that is None:
-                # An abort that was asked for is not a failure of the records that it drops.
+                # A requested abort is not a failure of the records that it drops.
                 self._measure.failures = before
 
     async def _send_until(self, end: float) -> None:
@@ -150,8 +150,8 @@ class Run:
                 task.cancel()
 
     async def _send(self, end: float) -> None:
-        """Send until all is sent, or one was sent at the end or later: after that it is committed."""
-        # Names are looked up once: this loop is what is measured, and has to cost little itself.
+        """Send until all records are sent, or until the transaction's end has passed; then it is committed."""
+        # Names are looked up once: this loop is part of the measurement, and must be cheap.
         now, pace, send, topic = self._now, self._pace, self._producer.send, self._job.topic
         add, payloads, records = self._measure.watch.add, self._job.payloads, self._job.records
         to_warm_up = records - self._job.warmup if self._job.warmup else -1
@@ -187,7 +187,7 @@ class Run:
         self._screen.say(self._measure.new_window(now).window(now))
 
     def conclude(self) -> None:
-        """Say what was measured."""
+        """Print the results."""
         measure, screen = self._measure, self._screen
         if screen.out.is_terminal:
             screen.say(histogram(measure.all.latencies.seconds, blocks=screen.blocks))
@@ -209,7 +209,7 @@ class Run:
         write_plot(path, ", ".join(total.split(", ")[:2]), parts)
 
     def exit_code(self, *, interrupted: bool) -> int:
-        """0 if all is acknowledged; otherwise stderr says what is not."""
+        """The exit code: 0 if all records are acknowledged; otherwise stderr has the failures."""
         for reason, count in self._measure.failures.most_common():
             self._screen.complain(f"aioproducer: {count:,} records failed: {reason}")
         so_far = f"after {self._sent:,} of {self._job.records:,} records"
@@ -224,7 +224,7 @@ class Run:
 
 
 def _metrics(stats: Stats) -> Iterator[str]:
-    """What the producer counted, a line each."""
+    """The statistics of the producer, one line each."""
     yield f"{'Metric Name':<32}Value"
     for field in attrs.fields(Stats):
         value = getattr(stats, field.name)

@@ -1,4 +1,4 @@
-"""Sending in transactions, one after the other, each as long as was asked for."""
+"""Sending in transactions, one after the other, each of the requested duration."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from aioproducer import KafkaError, Producer, ProducerFencedError
 
 
 class Transactions:
-    """As Kafka's tool has them: the first that fails is the last."""
+    """Transactions as in Kafka's tool: the first failed one is the last."""
 
     def __init__(self, producer: Producer, seconds: float) -> None:
         self.committed = 0
@@ -23,18 +23,18 @@ class Transactions:
         self._longest = self._in_commits = 0.0
 
     async def one(self, send_until: Callable[[float], Awaitable[object]]) -> bool:
-        """Begin one, send until it is old enough, and commit it; False if that failed."""
+        """Begin a transaction, send until its duration is over, and commit it; False if that failed."""
         if not await self._went_well(self._producer.begin_transaction()):
             return False
         self._is_open = True
         if await self._went_well(send_until(self._now() + self._seconds)):
             self._commit = asyncio.create_task(self._commit_it())
-            # A commit is past recall: whoever is interrupted leaves it to `leave`.
+            # A commit cannot be withdrawn: an interrupted one is left to `leave`.
             await asyncio.shield(self._commit)
         return self._failure is None
 
     async def leave(self) -> None:
-        """Wait for a commit that was left, and abort what is open then."""
+        """Wait for an interrupted commit, and abort an open transaction."""
         if self._commit is not None:
             await asyncio.wait([self._commit])
         if self._is_open:
@@ -53,7 +53,7 @@ class Transactions:
         try:
             await step
         except KafkaError as error:
-            # What follows the first is its consequence. But fencing is seen by what it does, before it is known as such.
+            # Later failures are consequences of the first. Fencing shows by its effects before it is known as such.
             if self._failure is None or isinstance(error, ProducerFencedError):
                 self._failure = error
             return False
@@ -61,13 +61,13 @@ class Transactions:
 
     @property
     def problem(self) -> str | None:
-        """Which has failed, and why."""
+        """The message about the failed transaction."""
         if self._failure is None:
             return None
         return f"transaction {self.committed + 1:,} failed: {self._failure}"
 
     def total(self) -> str:
-        """The line about all of them."""
+        """The line about all transactions."""
         mean = self._in_commits / max(self.committed, 1) * 1000
         return (
             f"{self.committed} transactions committed, {mean:.2f} ms avg commit latency, "

@@ -45,22 +45,24 @@ def _headers(_: click.Context, option: click.Parameter, given: tuple[str, ...]) 
 
 @click.command(epilog=EPILOG)
 @click.argument("files", nargs=-1, type=click.Path(exists=True, dir_okay=False, allow_dash=True))
-@click.option("-b", "--bootstrap-server", metavar="HOST:PORT,...", help="Brokers to ask first.")
-@click.option("-t", "--topic", callback=checked_topic, help="Where to send. JSON lines may name another.")
+@click.option("-b", "--bootstrap-server", metavar="HOST:PORT,...", help="Addresses of the first brokers.")
+@click.option(
+    "-t", "--topic", callback=checked_topic, help="The topic of the records. JSON lines may name another."
+)
 @click.option(
     "--format",
     "form",
     type=click.Choice(["lines", "jsonl"]),
     default="lines",
     show_default=True,
-    help='What a line is: the value itself, or JSON such as {"key": "alice", "value": "2 apples"}.',
+    help='Format of a line: the value itself, or JSON such as {"key": "alice", "value": "2 apples"}.',
 )
 @click.option(
     "-K",
     "--key-separator",
     metavar="TEXT",
     callback=unescaped,
-    help=r"What stands between key and value; \t works.",
+    help=r"The separator between key and value; \t works.",
 )
 @click.option(
     "-D",
@@ -69,10 +71,10 @@ def _headers(_: click.Context, option: click.Parameter, given: tuple[str, ...]) 
     callback=unescaped,
     default=r"\n",
     show_default=True,
-    help="What ends a line.",
+    help="The end of a line.",
 )
 @click.option(
-    "--null-marker", metavar="TEXT", callback=unescaped, help="A key or value of this text is null."
+    "--null-marker", metavar="TEXT", callback=unescaped, help="A key or value equal to this text is null."
 )
 @click.option("--skip-empty", is_flag=True, help="Send no records for empty lines.")
 @click.option(
@@ -82,10 +84,14 @@ def _headers(_: click.Context, option: click.Parameter, given: tuple[str, ...]) 
     metavar="NAME=VALUE",
     multiple=True,
     callback=_headers,
-    help="For every record.",
+    help="A header of every record.",
 )
 @click.option(
-    "-p", "--partition", metavar="N", type=Whole(0, 2**31 - 1), help="In place of the one the key leads to."
+    "-p",
+    "--partition",
+    metavar="N",
+    type=Whole(0, 2**31 - 1),
+    help="The partition, instead of that of the key.",
 )
 @click.option("-z", "--compression", metavar="TYPE", help="gzip, snappy, lz4 or zstd.")
 @click.option("--acks", help="all, 1 or 0.")
@@ -96,15 +102,15 @@ def _headers(_: click.Context, option: click.Parameter, given: tuple[str, ...]) 
     metavar="NAME=VALUE",
     multiple=True,
     callback=pairs,
-    help="Any of Kafka's producer properties.",
+    help="Any Kafka producer property.",
 )
-@click.option("-F", "--config", type=FILE, help="A file of such properties, as Java clients have.")
+@click.option("-F", "--config", type=FILE, help="A properties file, as for Java clients.")
 @click.option(
     "--on-error",
     type=click.Choice(["stop", "continue"]),
     default="stop",
     show_default=True,
-    help="Whether the first failure is the end, or the other lines are sent all the same.",
+    help="End at the first failure, or send the other lines.",
 )
 @wait_option
 @click.option("--progress/--no-progress", default=None, help="On stderr.  [default: in a terminal]")
@@ -131,12 +137,12 @@ def _job(**flags: Any) -> Job:
 
 
 def _config(flags: dict[str, Any]) -> ProducerConfig:
-    """Flags of their own come before properties, and these before the file."""
+    """Flags take precedence over properties, and properties over the file."""
     given = {name: flags[flag] for flag, name in PROPERTY_OF.items() if flags[flag] is not None}
     file = None if flags["config"] is None else Path(flags["config"])
     config = configuration(file, flags["properties"] | given)
     if config.transactional_id is not None:
-        text = "transactional.id: lines are not sent in transactions; remove it"
+        text = "transactional.id: this command does not use transactions; remove it"
         raise click.UsageError(text, click.get_current_context())
     return config
 
@@ -150,5 +156,5 @@ def _format(flags: dict[str, Any]) -> Format:
     for name in ONLY_FOR_LINES:
         if flags[name]:
             flag = name.replace("_", "-")
-            raise click.UsageError(f"--{flag} is for --format lines", click.get_current_context())
+            raise click.UsageError(f"--{flag} requires --format lines", click.get_current_context())
     return JsonLines(defaults)

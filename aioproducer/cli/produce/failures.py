@@ -1,4 +1,4 @@
-"""Which lines did not arrive, and why: neighbours with the same reason are told together."""
+"""The lines that were not acknowledged, with the reasons: adjacent lines with the same reason share a message."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ RANGES = 10
 
 
 class Failures:
-    """Collects what failed until it is told."""
+    """Collects failures until they are printed."""
 
     def __init__(self) -> None:
         self.count = 0
@@ -17,17 +17,17 @@ class Failures:
         self._untold: dict[tuple[str, str], list[int]] = defaultdict(list)
 
     def add(self, source: str, line: int, reason: str) -> None:
-        """One more line that was not acknowledged."""
+        """Add a line that was not acknowledged."""
         self.count += 1
         self._untold[source, reason].append(line)
 
     def unreadable(self, source: str, error: OSError) -> None:
-        """A source could not be read, or not to its end."""
+        """Add a source that could not be read to its end."""
         self.count += 1
         self._unreadable.append(f"{source}: {error.strerror or error}")
 
     def told(self) -> list[str]:
-        """What was collected since the last time, as complaints."""
+        """The messages about the failures since the last call."""
         untold, self._untold = self._untold, defaultdict(list)
         complaints, self._unreadable = self._unreadable, []
         for (source, reason), lines in untold.items():

@@ -1,4 +1,4 @@
-"""Feeding lines to a producer, with an account of what became of each."""
+"""Feeding lines to a producer, with an account of their outcomes."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ LONGEST = 8  # times max.request.size: escapes make a line longer than its recor
 
 @attrs.define
 class Account:
-    """What was read, and what became of it."""
+    """The lines that were read, and their outcomes."""
 
     bytes_read: int = 0
     place: Place | None = None
@@ -31,11 +31,11 @@ class Account:
 
     @property
     def is_good(self) -> bool:
-        """Whether all that was read is acknowledged."""
+        """Whether all lines are acknowledged."""
         return not self.failures.count
 
     def settled(self, arrived: list[tuple[Place, Delivery]]) -> None:
-        """These records have their outcomes."""
+        """Count the outcomes of these records."""
         for place, delivery in arrived:
             outcome = delivery.outcome
             self.outcomes[outcome] += 1
@@ -43,13 +43,13 @@ class Account:
                 self.failures.add(*place, str(delivery.exception()))
 
     def refused(self, place: Place, reason: object) -> None:
-        """A line was not sent."""
+        """Count a line that was not sent."""
         self.outcomes[Outcome.NOT_WRITTEN] += 1
         self.failures.add(*place, str(reason))
 
 
 class Feed:
-    """Reads the sources one after the other, and sends what they hold."""
+    """Reads the sources one after the other, and sends their lines."""
 
     def __init__(self, producer: Producer, form: Format, delimiter: bytes, *, stops_at_failure: bool) -> None:
         self.account = Account()
@@ -117,7 +117,7 @@ class Feed:
         except KafkaError as error:
             self.account.refused(place, error)
         except asyncio.CancelledError:
-            # Interrupted: after its acceptance the record goes on, before it is taken back.
+            # Interrupted: an accepted record continues, a record that is not accepted yet is withdrawn.
             if call.delivery is not None:
                 self.watch.add(place, call.delivery)
             else:

@@ -20,12 +20,12 @@ FIELDS = ("topic", "key", "key_base64", "value", "value_base64", "headers", "par
 
 @attrs.frozen
 class JsonLines:
-    """Reads `{"key": "alice", "value": "2 apples"}`; fields that are left out are as the command line says."""
+    """Reads `{"key": "alice", "value": "2 apples"}`; missing fields have the values of the command line."""
 
     defaults: Defaults
 
     def record(self, line: bytes) -> RawRecord | None:
-        """The line as a record; a blank one is none."""
+        """The record of the line; None for a blank line."""
         if not line.strip():
             return None
         fields = _object(line)
@@ -43,7 +43,7 @@ class JsonLines:
         if name is None:
             name = self.defaults.topic
         if name is None:
-            raise LineError('names no "topic", and there is no --topic')
+            raise LineError('has no "topic", and --topic is not set')
         problem = topic_problem(name)
         if problem:
             raise LineError(f'"topic": {problem}')
@@ -60,13 +60,13 @@ def _object(line: bytes) -> dict[str, Any]:
     except LineError:
         raise
     except ValueError:
-        # Python refuses to read them: that takes longer than their length.
+        # Python refuses to read them, because the time is quadratic in their length.
         raise LineError("has a number of more than 4,300 digits") from None
     if not isinstance(fields, dict):
         raise LineError('is not a JSON object such as {"key": "alice", "value": "2 apples"}')
     for name in fields:
         if name not in FIELDS:
-            raise LineError(f"has the unknown field {_shown(name)}; there are {', '.join(FIELDS)}")
+            raise LineError(f"has the unknown field {_shown(name)}; the fields are {', '.join(FIELDS)}")
     return fields
 
 
@@ -84,7 +84,7 @@ def _no_number(word: str) -> None:
 
 
 def _bytes(fields: dict[str, Any], name: str) -> bytes | None:
-    """A key or value: a string as its UTF-8, null as null, anything else as its JSON."""
+    """A key or value: a string in UTF-8, null as null, any other value as JSON."""
     encoded = fields.get(f"{name}_base64")
     if encoded is not None:
         if name in fields:
@@ -109,7 +109,7 @@ def _text(name: str, text: str) -> bytes:
     try:
         return text.encode()
     except UnicodeEncodeError:
-        raise LineError(f'"{name}" has half of a surrogate pair') from None
+        raise LineError(f'"{name}" has an incomplete surrogate pair') from None
 
 
 def _from_base64(name: str, encoded: Any) -> bytes:
@@ -120,7 +120,7 @@ def _from_base64(name: str, encoded: Any) -> bytes:
 
 
 def _headers(found: Any) -> Headers:
-    """An object, or a list of pairs where a name is repeated."""
+    """The headers: an object, or a list of pairs, which may repeat a name."""
     if found is None:
         return []
     pairs = list(found.items()) if isinstance(found, dict) else found
@@ -140,7 +140,7 @@ def _is_pair(pair: Any) -> bool:
 
 def _whole(name: str, number: Any) -> int:
     if not isinstance(number, int) or isinstance(number, bool) or number < 0:
-        raise LineError(f'"{name}" is not a whole number from 0')
+        raise LineError(f'"{name}" is not a whole number of 0 or more')
     return number
 
 

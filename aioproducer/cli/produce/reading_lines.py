@@ -1,4 +1,4 @@
-"""From a line to a record: what all formats share, and plain lines."""
+"""Reading a record from a line: the parts common to all formats, and plain lines."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ RawRecord = Record[bytes, bytes]
 
 
 class LineError(ValueError):
-    """This line is no record; says why."""
+    """A line that cannot be read as a record, with the reason."""
 
 
 class Format(Protocol):
-    """How lines are read."""
+    """A format of lines."""
 
     def record(self, line: bytes) -> RawRecord | None:
-        """The record that the line is, None for a line that is none; raises `LineError` for what is wrong."""
+        """The record of the line, or None for a line to skip; raises `LineError` for an invalid line."""
         ...
 
 
 @attrs.frozen
 class Defaults:
-    """What the command line says of every record."""
+    """The facts of every record from the command line."""
 
     topic: str | None = None
     partition: int | None = None
@@ -48,7 +48,7 @@ class Lines:
         if self.skips_empty and not line:
             return None
         key, value = self._parts(line)
-        assert self.defaults.topic is not None  # noqa: S101  # the command demands one for this format
+        assert self.defaults.topic is not None  # noqa: S101  # the command requires one for this format
         return Record(
             self.defaults.topic,
             self._unless_marked(value),

@@ -1,4 +1,4 @@
-"""A run of `produce`: connect, feed, close, and say what became of it all."""
+"""A run of `produce`: connect, feed, close, and print the outcomes."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ LOOK_EVERY = 0.1
 
 @attrs.frozen
 class Job:
-    """What the user asked for."""
+    """The options of the user."""
 
     config: ProducerConfig
     sources: Sequence[Source]
@@ -34,13 +34,13 @@ class Job:
 
     @property
     def size(self) -> int | None:
-        """How many bytes there are to read, where that can be known."""
+        """The number of bytes to read, if it is known."""
         sizes = [source.size for source in self.sources]
         return None if None in sizes else sum(size for size in sizes if size is not None)
 
 
 async def produce(job: Job, screen: Screen) -> int:
-    """Send everything; the exit code."""
+    """Send all lines, and return the exit code."""
     bytes_on_stdin()
     began = time.perf_counter()
     producer: Producer = Producer.from_config(job.config)
@@ -78,7 +78,7 @@ def _figures(account: Account) -> str:
 def _say_stopping(screen: Screen, job: Job) -> None:
     limit = job.config.close_timeout_ms / 1000
     screen.complain(
-        f"aioproducer: stopping: what was read is sent, for at most {limit:g} s; interrupt again to give up"
+        f"aioproducer: stopping: sending the lines already read, for at most {limit:g} s; interrupt again to end at once"
     )
 
 
@@ -91,6 +91,6 @@ def _conclude(screen: Screen, account: Account, stop: Stop, seconds: float) -> i
     )
     if stop.asked.is_set():
         where = "{}:{}".format(*account.place) if account.place else "the first line"
-        screen.complain(f"aioproducer: interrupted at {where}; what follows was not read")
+        screen.complain(f"aioproducer: interrupted at {where}; later lines were not read")
         return 1
     return 0 if account.is_good else 1

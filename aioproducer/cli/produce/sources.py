@@ -1,4 +1,4 @@
-"""Where lines come from, as pieces of bytes that are read without holding up the event loop."""
+"""Sources of lines: pieces of bytes that are read without blocking the event loop."""
 
 from __future__ import annotations
 
@@ -29,17 +29,17 @@ class Source:
 
     @classmethod
     def of(cls, argument: str) -> Source:
-        """What the user named; `-` is standard input."""
+        """The source for an argument; `-` is standard input."""
         return cls(None if argument == "-" else Path(argument))
 
     @property
     def name(self) -> str:
-        """What complaints call it."""
+        """Its name in error messages."""
         return "stdin" if self.path is None else printable(self.path)
 
     @property
     def size(self) -> int | None:
-        """How many bytes it has; None for one that has no size, such as a pipe."""
+        """Its size in bytes; None for a source without a size, such as a pipe."""
         try:
             status = os.fstat(STDIN) if self.path is None else self.path.stat()
         except OSError:
@@ -61,7 +61,7 @@ _FLAGS = os.O_RDONLY | getattr(os, "O_BINARY", 0)
 
 
 def bytes_on_stdin() -> None:
-    """On Windows, let standard input give the bytes as they are."""
+    """On Windows, switch standard input to binary mode."""
     if sys.platform == "win32":
         import msvcrt  # noqa: PLC0415  # exists nowhere else
 
@@ -69,7 +69,7 @@ def bytes_on_stdin() -> None:
 
 
 async def _aside(act: Callable[[], T]) -> T:
-    """Do it in a thread of its own, which may go on for ever without holding up the end of the program.
+    """Run the work in a thread of its own, which does not block the end of the program.
 
     A thread of the event loop's would: nothing can interrupt a read from a terminal, and the loop waits for its own.
     """
@@ -82,7 +82,7 @@ async def _aside(act: Callable[[], T]) -> T:
         if error is not None:
             done.set_exception(error)
         else:
-            done.set_result(result)  # type: ignore[arg-type]  # there is one, as there is no error
+            done.set_result(result)  # type: ignore[arg-type]  # set, because there is no error
 
     def work() -> None:
         result, failed = None, None

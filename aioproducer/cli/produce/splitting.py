@@ -8,7 +8,7 @@ OVERLONG = None
 
 
 class Splitter:
-    """Gives each line without its delimiter, and OVERLONG in the place of one that is longer than the limit."""
+    """Returns each line without its delimiter, and OVERLONG for a line that exceeds the limit."""
 
     def __init__(self, delimiter: bytes, limit: int) -> None:
         self._delimiter = delimiter
@@ -25,14 +25,14 @@ class Splitter:
         self._keep(rest)
 
     def _keep(self, rest: bytes) -> None:
-        begun = len(self._delimiter) - 1  # so much of the rest may be the beginning of a delimiter
+        begun = len(self._delimiter) - 1  # this many bytes of the rest may be the beginning of a delimiter
         if self._dropping or len(rest) > self._limit + begun:
             self._dropping = True
             rest = rest[max(len(rest) - begun, 0) :]
         self._rest = rest
 
     def last(self) -> Iterator[bytes | None]:
-        """What follows the last delimiter, if anything does."""
+        """The text behind the last delimiter, if there is any."""
         if self._dropping or len(self._rest) > self._limit:
             yield OVERLONG
         elif self._rest:

@@ -1,1 +1,1 @@
-"""What a person types and sees: numbers, escapes, progress."""
+"""Terminal input and output: numbers, escapes, progress."""

@@ -10,24 +10,24 @@ from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, T
 
 
 class Bar:
-    """A bar that is drawn when it is told of something new, at the pace of whoever tells it."""
+    """A bar that is drawn at each call of `show`."""
 
     def __init__(self, progress: Progress, title: str, total: float | None) -> None:
         self._progress = progress
         self._task = progress.add_task(title, total=total, text="")
 
     def show(self, done: float, text: str) -> None:
-        """So much of the total is done; the text says it in figures."""
+        """Show this part of the total, and the text."""
         self._progress.update(self._task, completed=done, text=text, refresh=True)
 
 
 @contextmanager
 def drawn_bar(console: Console, title: str, total: float | None) -> Iterator[Bar]:
-    """A bar while this lasts; afterwards its line is empty again."""
+    """A bar in this context; afterwards its line is empty again."""
     columns = [TextColumn("{task.description}"), BarColumn(bar_width=None)]
     columns += [TaskProgressColumn()] if total is not None else []
     columns += [TextColumn("{task.fields[text]}", markup=False), TimeElapsedColumn()]
-    # Nothing is redirected: what is printed meanwhile is printed through the screen.
+    # Nothing is redirected: other output goes through the screen.
     with Progress(
         *columns,
         console=console,

@@ -1,4 +1,4 @@
-r"""Escapes such as `\n` and `\x1e` in what is given on the command line."""
+r"""Escapes such as `\n` and `\x1e` in arguments of the command line."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _MEANS = {b"n": b"\n", b"t": b"\t", b"r": b"\r", b"0": b"\0", b"\\": b"\\"}
 
 
 def unescaped(_: click.Context, option: click.Parameter, text: str | None) -> bytes | None:
-    r"""The bytes that are meant: `\n`, `\t`, `\r`, `\0`, `\\` and `\x1e`; all else is as it was given, UTF-8 or not."""
+    r"""The bytes of an argument with the escapes `\n`, `\t`, `\r`, `\0`, `\\` and `\x1e`; other bytes are unchanged."""
     if text is None:
         return None
     if not text:
@@ -22,7 +22,9 @@ def unescaped(_: click.Context, option: click.Parameter, text: str | None) -> by
         if escape[1]:
             return bytes.fromhex(escape[1].decode())
         if escape[2] not in _MEANS:
-            raise click.BadParameter(rf"{text!r}: only \n, \t, \r, \0, \\ and \x1e are known", param=option)
+            raise click.BadParameter(
+                rf"{text!r}: only \n, \t, \r, \0, \\ and \x1e are supported", param=option
+            )
         return _MEANS[escape[2]]
 
     return _ESCAPE.sub(meant, os.fsencode(text))

@@ -1,4 +1,4 @@
-"""Numbers on the command line, with complaints in plain words."""
+"""Numbers on the command line, with error messages in plain words."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Real(click.FloatRange):
     name = "number"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
-        """Refuse `nan` as well, which is within all bounds, and infinity."""
+        """Refuse infinity, and `nan`, which passes every check of bounds."""
         number = float(super().convert(value, param, ctx))
         if not math.isfinite(number):
             self.fail(f"{value!r} is not a finite number.", param, ctx)

@@ -1,4 +1,4 @@
-"""What is printed where: results on stdout, complaints on stderr, progress where a person sees it."""
+"""The output streams: results on stdout, error messages on stderr, progress in terminals."""
 
 from __future__ import annotations
 
@@ -16,22 +16,22 @@ LINES_EVERY = 1.0
 
 
 class Meter(Protocol):
-    """Shows how far the work is."""
+    """Shows progress."""
 
     def show(self, done: float, text: str) -> None:
-        """So much of the total is done; the text says it in figures."""
+        """Show this part of the total, and the text."""
         ...
 
 
 class _Stream(Console):
-    """A stream whose reader may go: `| head`. The work goes on, as it does with Kafka's own tools."""
+    """A stream whose reader may disappear: `| head`. The work continues, as with Kafka's own tools."""
 
     def on_broken_pipe(self) -> None:
         os.dup2(os.open(os.devnull, os.O_WRONLY), self.file.fileno())
 
 
 class Screen:
-    """The two streams of a program, and the bar that may be drawn on one of them."""
+    """The two streams of a program, and the progress bar on one of them."""
 
     def __init__(self) -> None:
         self.out = _Stream(highlight=False, markup=False, emoji=False)
@@ -39,15 +39,15 @@ class Screen:
         self._drawn_on: _Stream | None = None
 
     def say(self, what: RenderableType) -> None:
-        """A result."""
+        """Print a result."""
         self._print(self.out, what)
 
     def complain(self, text: str) -> None:
-        """Something that went wrong."""
+        """Print an error message."""
         self._print(self.err, text)
 
     def _print(self, console: _Stream, what: RenderableType) -> None:
-        # What a terminal shows goes above the bar; what is piped goes where it is led.
+        # Text in a terminal goes above the bar; piped text goes to its stream.
         if self._drawn_on is not None and console.is_terminal:
             console = self._drawn_on
         try:
@@ -56,7 +56,7 @@ class Screen:
             else:
                 console.print(_without_padding(console, what), soft_wrap=True)
         except BrokenPipeError:
-            console.on_broken_pipe()  # older versions of rich leave that to who prints
+            console.on_broken_pipe()  # older versions of rich leave that to the caller
 
     @property
     def blocks(self) -> bool:
@@ -65,7 +65,7 @@ class Screen:
 
     @contextmanager
     def progress(self, title: str, total: float | None, wanted: bool | None = None) -> Iterator[Meter]:
-        """A bar in a terminal; elsewhere nothing, or a line each second if it is wanted."""
+        """A bar in a terminal; elsewhere nothing, or a line each second on request."""
         console = self.err if self.err.is_terminal else self.out
         if wanted is False or not (console.is_terminal or wanted):
             yield _Silence()
@@ -88,7 +88,7 @@ class Screen:
 
     @contextmanager
     def log(self) -> Iterator[Log]:
-        """Let warnings of the library be complaints while this lasts, once they are `shown`."""
+        """Print warnings of the library as error messages in this context, once they are `shown`."""
         handler = Log(self)
         log = logging.getLogger("aioproducer")
         log.addHandler(handler)
@@ -129,7 +129,7 @@ class _Lines:
 
 
 class Log(logging.Handler):
-    """What the library has to say. While connecting it is not shown: that ends with an error that tells all."""
+    """Log messages of the library. They are not shown while connecting, which ends with an error that has the reason."""
 
     def __init__(self, screen: Screen) -> None:
         super().__init__(logging.WARNING)
@@ -137,6 +137,6 @@ class Log(logging.Handler):
         self._screen = screen
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Complain in its words."""
+        """Print the message."""
         if self.shown:
             self._screen.complain(f"aioproducer: {record.getMessage()}")

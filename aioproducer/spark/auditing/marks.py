@@ -58,7 +58,7 @@ def _at_once(parts: pa.Array) -> Marks:
     if not pc.all(pc.ascii_is_decimal(texts)).as_py():
         raise ValueError("a sequence is not a number")
     if not pc.all(pc.equal(pc.binary_length(checks), LENGTH_OF_A_CHECK)).as_py():
-        raise ValueError("a checksum is not one")
+        raise ValueError("a checksum does not have 8 digits")
     crcs = np.fromiter(map(zlib.crc32, rests.to_pylist()), ">u4", len(rests))
     # Eight digits are compared as one number.
     found = np.frombuffer(crcs.tobytes().hex().encode(), np.uint64)

@@ -48,8 +48,8 @@ def _read_one(consumer: Consumer, split: Split, number: int) -> Iterator[pa.Reco
             return
         if time.monotonic() - heard > SILENCE:
             raise TimeoutError(
-                f"{split} was not read to its end: nothing came for {SILENCE:g} s. Its broker is gone, or a transaction is "
-                "open there, behind which nothing can be read before it ends"
+                f"{split} was not read to its end: no record arrived for {SILENCE:g} s. Its broker is unreachable, or an open "
+                "transaction holds back the records behind it"
             )
 
 

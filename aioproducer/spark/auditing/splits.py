@@ -78,7 +78,7 @@ def _partitions(consumer: Consumer, topic: str, timeout: float = SECONDS_TO_ANSW
 def _refused(topic: str, error: Any) -> BrokerError | AuthorizationError:
     if error.code() == NOT_ALLOWED:
         return AuthorizationError(
-            "the topic may not be read: grant the principal READ and DESCRIBE", topic=topic
+            "the principal may not read the topic: grant it READ and DESCRIBE", topic=topic
         )
     return BrokerError("the topic cannot be read", code=error.code(), name=error.name(), topic=topic)
 

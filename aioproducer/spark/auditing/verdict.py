@@ -1,4 +1,4 @@
-"""What an audit comes to: a verdict that two methods share, or the news that they do not."""
+"""The verdict of an audit, on which two methods agree, or the report that they do not."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ def judge(
     altered = {source: one.altered for source, one in sorted(counted.items()) if one.altered}
     if sum(altered.values()) != sums["altered"]:
         disagreements.append(
-            f"the two methods do not agree: {sums['altered']:,} altered, and by the other {altered or 'none'}"
+            f"the two methods disagree: {sums['altered']:,} altered, and by the other {altered or 'none'}"
         )
     problems += disagreements
     for kind in KINDS:
@@ -146,8 +146,8 @@ def _of_source(source: str, seen: Seen, counted: Counted | None, wanted: int) ->
         )
     if counted is not None and counted.most >= wanted:
         lines.append(
-            f"source {source!r}: sequences up to {counted.most:,} are there, and {wanted:,} were expected: what is lost "
-            "among those is not counted"
+            f"source {source!r}: sequences up to {counted.most:,} exist, and {wanted:,} records were expected: losses "
+            "among them are not counted"
         )
     if counted is not None and counted.records > counted.distinct:
         copies = ", ".join(f"{sequence} ({copies} times)" for sequence, copies in counted.doubled.items())
@@ -170,7 +170,7 @@ def _disagreement(
         wanted.get(source, 0)
     ) == whole:
         return []
-    return [f"source {source!r}: the two methods do not agree: {one} and {other}"]
+    return [f"source {source!r}: the two methods disagree: {one} and {other}"]
 
 
 def _places(kind: str, piece: Piece) -> str:

@@ -12,6 +12,7 @@ from typing import Final
 import anyio
 
 from aioproducer import ProducerConfig, ProtocolError, fence, list_transactions
+from aioproducer.documentation import page
 from aioproducer.spark.exactly_once.jobs import LOOKS, SECONDS_BETWEEN_LOOKS
 from aioproducer.spark.exactly_once.markers import OtherRowsError, Place, marks_at, transactional_name
 from aioproducer.spark.options import SinkOptions, settings_of
@@ -42,7 +43,7 @@ async def require_no_absent_tasks(options: SinkOptions, name: str, epoch: int, t
         numbers = await _tasks_listed(config, prefix, epoch, tasks)
     except ProtocolError as error:
         log.warning(
-            "an epoch that is repeated with fewer tasks than before is not noticed: the brokers do not list transactional ids "
+            "an epoch that is repeated with fewer tasks than before is not detected: the brokers do not list transactional ids "
             "(Kafka 3.0 and later do): %s",
             error,
         )
@@ -55,9 +56,9 @@ async def require_no_absent_tasks(options: SinkOptions, name: str, epoch: int, t
     late = [place.name for place, mark in marks if mark.epoch >= epoch]
     if late:
         raise OtherRowsError(
-            f"epoch {epoch} was repeated with {tasks} tasks, and {late[0]!r}, which is none of them, has committed rows of it "
-            "in an earlier run: they may be there twice now. The source or the plan has fewer partitions than before. See "
-            "'other rows' in docs/spark.md"
+            f"epoch {epoch} was repeated with {tasks} tasks, and {late[0]!r}, which is not one of them, has committed rows of it "
+            "in an earlier run: rows may be in the topic twice. The source or the plan has fewer partitions than before. See "
+            f"{page('spark.md#other-rows')}"
         )
 
 
@@ -72,8 +73,8 @@ async def _tasks_listed(config: ProducerConfig, prefix: str, epoch: int, tasks: 
         if numbers.issuperset(range(tasks)):
             return numbers
     log.warning(
-        "brokers did not list all transactional ids of epoch %d: whether it was repeated with fewer tasks than before is not "
-        "certain",
+        "brokers did not list all transactional ids of epoch %d: the epoch may have been repeated with fewer tasks than "
+        "before",
         epoch,
     )
     return numbers

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from aioproducer import KafkaError, Producer, StateError
+from aioproducer.documentation import page
 from aioproducer.spark.exactly_once.fingerprint import Fingerprint
 from aioproducer.spark.exactly_once.markers import Mark, Place, transactional_name
 from aioproducer.spark.exactly_once.rounds import write_in_rounds
@@ -75,8 +76,8 @@ async def _require_not_set_back(producer: Producer[Any, Any], first: Place, epoc
 
 def _set_back(place: Place, mark: Mark, epoch: int) -> StateError:
     return StateError(
-        f"epoch {epoch} is to be written, but {place.name!r} has committed epoch {mark.epoch}: the checkpoint was "
-        "set back, or two queries have the same sink.id. This task has written nothing; see docs/spark.md"
+        f"this task writes epoch {epoch}, but {place.name!r} has committed epoch {mark.epoch}: the checkpoint was "
+        f"reset, or two queries have the same sink.id. This task has written nothing; see {page('spark.md')}"
     )
 
 

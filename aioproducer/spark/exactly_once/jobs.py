@@ -201,9 +201,7 @@ class Job:
         where = TopicPartition(place.topic, 0)
         found = (await producer.committed_offsets(place.name, [where])).get(where)
         if found is not None and found.metadata == self.run:
-            raise TransactionAbortedError(
-                "the driver has aborted the job that this task belongs to", retriable=False
-            )
+            raise TransactionAbortedError("the driver has aborted the job of this task", retriable=False)
 
     async def end_attempts(self, producer: Producer[Any, Any], partition: int, *, before: int) -> None:
         """Abort what attempts of a task that came before this one have left open."""
@@ -290,8 +288,8 @@ class Job:
             await self._end_attempts()
         except KafkaError:
             log.warning(
-                "a task that was repeated may have left a transaction open, which could not be aborted: readers of committed "
-                "records wait until its time is over",
+                "a repeated task may have left a transaction open that could not be aborted: readers of committed "
+                "records wait until it times out",
                 exc_info=True,
             )
 
@@ -300,7 +298,7 @@ class Job:
         try:
             await self._abort()
         except KafkaError as failure:
-            log.warning("a job failed (%s), and what it has left open was not aborted: %s", error, failure)
+            log.warning("a job failed (%s), and its open transactions were not aborted: %s", error, failure)
 
     async def _require_the_only_run(
         self, left: Sequence[TransactionHandle | None], handles: Sequence[TransactionHandle]
@@ -339,8 +337,8 @@ class Job:
         if marks or (found and earlier is not None):
             was = f"{earlier} tasks" if earlier is not None else "more tasks"
             raise OtherRowsError(
-                f"write.id {self.options.write_id!r} was committed by {was}, at least in part, and is repeated with {tasks}: "
-                "rows would be lost or doubled. Nothing of this run is visible. Repeat it with as many partitions as before, or "
+                f"write.id {self.options.write_id!r} was committed by {was}, at least in part, and is now repeated with {tasks}: "
+                "rows would be lost or duplicated. Nothing of this run is visible. Repeat it with as many partitions as before, or "
                 "with another write.id"
             )
 
@@ -392,10 +390,12 @@ class Job:
     def _remedy(self) -> str:
         if self.options.write_id:
             return (
-                "run the job again with the same write.id within offsets.retention.minutes (7 days unless set on the brokers): what "
-                "is committed is not written again"
+                "run the job again with the same write.id within offsets.retention.minutes (7 days by default on brokers): "
+                "committed tasks are not written again"
             )
-        return "the others are committed: with a write.id the job could be run again without doubling them"
+        return (
+            "the others are committed: only a job with a write.id can be run again without duplicating them"
+        )
 
 
 async def _committed(handle: TransactionHandle, config: ProducerConfig) -> None:
@@ -422,12 +422,12 @@ def _tasks_of(found: OffsetAndMetadata | None) -> int | None:
 
 def _not_open(name: str, state: str, options: SinkOptions) -> TransactionAbortedError:
     if state == FENCED and options.write_id:
-        return _taken_over(f"the transaction {name!r} is not open any more", options)
+        return _taken_over(f"the transaction {name!r} is no longer open", options)
     seconds = options.producer.transaction_timeout_ms / 1000
     return TransactionAbortedError(
-        f"the transaction {name!r} is not open any more (its state is {state!r}), most likely because the job took longer than "
-        f"transactions may: kafka.transaction.timeout.ms is {seconds:g} s. Nothing of this run is visible: all of it was "
-        "aborted. Raise the time, which brokers limit by transaction.max.timeout.ms, or write in smaller jobs",
+        f"the transaction {name!r} is no longer open (its state is {state!r}), most likely because the job took longer than "
+        f"kafka.transaction.timeout.ms allows ({seconds:g} s). Nothing of this run is visible: all of it was "
+        "aborted. Raise the timeout, which brokers limit by transaction.max.timeout.ms, or write smaller jobs",
         retriable=True,
     )
 
@@ -435,7 +435,7 @@ def _not_open(name: str, state: str, options: SinkOptions) -> TransactionAborted
 def _taken_over(what: str, options: SinkOptions) -> TransactionAbortedError:
     return TransactionAbortedError(
         f"{what}: another run of the job with write.id {options.write_id!r} has taken over. Nothing of this run is "
-        "visible: all of it was aborted. Run one job of this name at a time",
+        "visible: all of it was aborted. Run only one job with this write.id at a time",
         retriable=False,
     )
 

@@ -22,6 +22,7 @@ from aioproducer import (
     TopicPartition,
     committed_offsets,
 )
+from aioproducer.documentation import page
 from aioproducer.spark.exactly_once.fingerprint import Fingerprint
 from aioproducer.spark.options import settings_of
 
@@ -36,9 +37,9 @@ AT_ONCE: Final = 20
 
 
 class OtherRowsError(KafkaError):
-    """A task was repeated with other rows than it has committed: they would be lost or doubled, so that nothing is written."""
+    """A repeated task has rows that differ from its committed rows. Rows would be lost or duplicated, so none is written."""
 
-    summary = "the task was repeated with other rows than those it has committed"
+    summary = "the task was repeated with rows that differ from its committed rows"
 
 
 def transactional_name(name: str) -> str:
@@ -97,14 +98,14 @@ class Mark:
         if self.topic not in (topic, NOT_SAID):
             raise OtherRowsError(
                 f"epoch {self.epoch} of {place.name!r} was committed to {_named(self.topic)}, and was repeated for "
-                f"{_named(topic)}: writes of one epoch that share marker.topic need a name (sink.id, write.id or epoch) each. "
-                "What is committed stays"
+                f"{_named(topic)}: writes of one epoch that share marker.topic need different names (sink.id, write.id or epoch). "
+                "Committed rows stay"
             )
         if str(found) != self.fingerprint:
             raise OtherRowsError(
                 f"epoch {self.epoch} of {place.name!r} has committed rows with the fingerprint {self.fingerprint}, "
-                f"and was repeated with {found}: the source or the plan is not deterministic, or was changed (its partitions, a "
-                "column like rand() or current_timestamp()). What is committed stays. See 'other rows' in docs/spark.md"
+                f"and was repeated with {found}: the source or the plan is not deterministic, or has changed (its partitions, a "
+                f"column like rand() or current_timestamp()). Committed rows stay. See {page('spark.md#other-rows')}"
             )
 
 

@@ -54,8 +54,8 @@ def write_in_rounds(
             refused |= error.rows
             worker.run(undo(error))
     raise DeliveryError(
-        f"brokers have refused {len(refused)} rows one after the other, and there may be more: with kafka.max.request.size no "
-        "larger than the topic's max.message.bytes, those that are too large are known before they are sent",
+        f"brokers have refused {len(refused)} rows one by one, and may refuse more: with kafka.max.request.size no "
+        "larger than the topic's max.message.bytes, rows that are too large are detected before sending",
         cause=next(iter(refused.values())),
     )
 

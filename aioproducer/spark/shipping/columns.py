@@ -112,7 +112,7 @@ class Layout:
             if names.count(name) > 1
         ]
         if "value" not in places:
-            problems.append(f"there is no column 'value'{_hint(schema)}")
+            problems.append(f"the column 'value' is missing{_hint(schema)}")
         if options.topic is None and "topic" not in places:
             problems.append("no topic: set the option 'topic', or add a string column 'topic'")
         if problems:
@@ -165,4 +165,4 @@ def _pairs(headers: list[dict[str, Any] | None] | None) -> list[tuple[Any, Any]]
 
 def _hint(schema: StructType) -> str:
     near = difflib.get_close_matches("value", [field.name.lower() for field in schema], n=1)
-    return f": is it {printable(near[0])!r}?" if near else ", which is what is written"
+    return f": did you mean {printable(near[0])!r}?" if near else ""

@@ -23,7 +23,7 @@ from aioproducer.spark.shipping.columns import Parcel
 
 __all__ = ["NO_TOPIC", "Inspection"]
 
-NO_TOPIC: Final = "its topic is null, and there is no option 'topic'"
+NO_TOPIC: Final = "the topic is null, and the option 'topic' is not set"
 PATIENCE: Final = 15.0
 # Brokers that make a topic when it is written to have made it by then.
 SECONDS_TO_MAKE_A_TOPIC: Final = 3.0
@@ -68,7 +68,9 @@ class Inspection:
             return dict.fromkeys(range(len(parcel.rows)), count)
         return {
             at: RecordError(
-                f"there is no such partition: the topic has {count}", topic=parcel.topic, partition=partition
+                f"the partition does not exist: the topic has {count}",
+                topic=parcel.topic,
+                partition=partition,
             )
             for at, partition in enumerate(parcel.partition or ())
             if partition is not None and not 0 <= partition < count

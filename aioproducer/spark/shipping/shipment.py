@@ -25,7 +25,7 @@ OF_THE_RECORD = frozenset({10, 32, 87})
 
 @attrs.define
 class Written:
-    """What one task has written: it travels to the driver, which adds them up."""
+    """The result of one task. The driver adds the results."""
 
     rows: int = 0
     bytes: int = 0
@@ -38,7 +38,7 @@ class Written:
     places: Counter[tuple[str, int]] = attrs.Factory(Counter)
 
     def add(self, other: Written) -> None:
-        """Both together; the seconds are those of the slowest."""
+        """Add another result; the seconds are those of the slowest."""
         self.rows += other.rows
         self.bytes += other.bytes
         self.dead_letters += other.dead_letters
@@ -49,7 +49,7 @@ class Written:
 
 
 class RowsRefusedError(KafkaError):
-    """Rows that a broker has refused, by their numbers in the task: the transaction is lost, and has to be written without them."""
+    """Rows that a broker refused, by their numbers in the task: the transaction failed, and must be repeated without them."""
 
     summary = "rows were refused"
 
@@ -165,7 +165,7 @@ class Shipment:
         if not self._options.is_exactly_once or time.monotonic() - self._began < limit:
             return ""
         return (
-            f"; the task has been writing for longer than its transaction may be open (kafka.transaction.timeout.ms is {limit:g} s): "
+            f"; the task wrote for longer than its transaction may stay open (kafka.transaction.timeout.ms is {limit:g} s): "
             "raise it, or give the task fewer rows"
         )
 

@@ -35,5 +35,5 @@ def _described(written: Written, tasks: int) -> str:
     if written.dead_letters:
         facts.append(f"{written.dead_letters:,} dead letters")
     if written.skipped:
-        facts.append(f"{written.skipped:,} rows were there already")
+        facts.append(f"{written.skipped:,} rows were already written")
     return ", ".join(facts)

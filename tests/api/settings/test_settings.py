@@ -107,8 +107,8 @@ def test_what_is_not_built_yet(given: dict[str, Any]) -> None:
     ("given", "line"),
     [
         ({"transactional_id": ""}, "transactional_id='': must be a printable string"),
-        ({"transactional_id": "x", "enable_idempotence": False}, "transactional_id needs it"),
-        ({"transaction_timeout_ms": 1_000}, "no transactions without transactional_id"),
+        ({"transactional_id": "x", "enable_idempotence": False}, "transactional_id requires idempotence"),
+        ({"transaction_timeout_ms": 1_000}, "requires transactional_id"),
     ],
 )
 def test_transactions_that_cannot_be(given: dict[str, Any], line: str) -> None:

@@ -70,10 +70,10 @@ def test_limits_in_a_properties_file() -> None:
 @pytest.mark.parametrize(
     ("settings", "problem"),
     [
-        ({"enable_idempotence": False}, "gapless=True: needs enable_idempotence=True"),
+        ({"enable_idempotence": False}, "gapless=True: requires enable_idempotence=True"),
         (
             {"enable_idempotence": False, "acks": 0, "max_in_flight_requests_per_connection": 1},
-            "gapless=True: with acks=0 nobody learns of a loss",
+            "gapless=True: with acks=0 a loss is not detected",
         ),
     ],
 )

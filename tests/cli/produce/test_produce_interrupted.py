@@ -41,10 +41,10 @@ async def test_interrupt_ends_an_endless_input(kafka: EmbeddedKafka, number: sig
     process.send_signal(number)
     # Only then: waiting for the end closes its input, and what it then read would be the end of the input.
     stopping = await complaint(process)
-    assert stopping.startswith("aioproducer: stopping: what was read is sent, for at most 120 s")
+    assert stopping.startswith("aioproducer: stopping: sending the lines already read, for at most 120 s")
     done = await ended(process)
     assert (done.code, counts(done), values(kafka)) == (1, (1, 0, 0), [b"1"])
-    assert done.err == "aioproducer: interrupted at stdin:1; what follows was not read\n"
+    assert done.err == "aioproducer: interrupted at stdin:1; later lines were not read\n"
 
 
 async def test_interrupt_says_what_was_not_delivered(kafka: EmbeddedKafka) -> None:
@@ -66,7 +66,7 @@ async def test_second_interrupt_gives_up(kafka: EmbeddedKafka) -> None:
     process = await open_ended(kafka)
     await unanswered.reached()
     process.send_signal(signal.SIGINT)
-    assert "interrupt again to give up" in await complaint(process)
+    assert "interrupt again to end at once" in await complaint(process)
     process.send_signal(signal.SIGINT)
     done = await ended(process)
     assert (done.code, counts(done)) == (1, (0, 0, 1))
@@ -81,5 +81,5 @@ async def test_interrupt_while_no_broker_answers(kafka: EmbeddedKafka) -> None:
     done = await ended(process)
     assert (done.code, counts(done)) == (1, (0, 0, 0))
     assert (
-        done.err.splitlines()[-1] == "aioproducer: interrupted at the first line; what follows was not read"
+        done.err.splitlines()[-1] == "aioproducer: interrupted at the first line; later lines were not read"
     )

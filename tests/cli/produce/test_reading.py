@@ -91,17 +91,17 @@ def test_json_time_may_be_written_out() -> None:
         (b'{"key": 1, "key": 2}', 'has "key" twice'),
         (b'{"keys": 1}', 'has the unknown field "keys"'),
         (b'{"a\\u001b[31m": 1}', 'has the unknown field "a\\\\x1b'),
-        (b'{"topic": "a/b"}', '"topic": a topic\'s name has only letters'),
-        (b'{"topic": 7}', '"topic": a topic\'s name must be str'),
-        (b'{"partition": -1}', '"partition" is not a whole number from 0'),
-        (b'{"partition": true}', '"partition" is not a whole number from 0'),
-        (b'{"timestamp": 1.5}', '"timestamp" is not a whole number from 0'),
+        (b'{"topic": "a/b"}', '"topic": a topic name must consist of ASCII letters'),
+        (b'{"topic": 7}', '"topic": a topic name must be str'),
+        (b'{"partition": -1}', '"partition" is not a whole number of 0 or more'),
+        (b'{"partition": true}', '"partition" is not a whole number of 0 or more'),
+        (b'{"timestamp": 1.5}', '"timestamp" is not a whole number of 0 or more'),
         (b'{"timestamp": "2026-01-31T12:00:00"}', '"timestamp" is neither milliseconds nor a time'),
         (b'{"timestamp": "soon"}', '"timestamp" is neither milliseconds nor a time'),
         (b'{"value_base64": "a b"}', '"value_base64" is not Base64'),
         (b'{"value_base64": 7}', '"value_base64" is not Base64'),
         (b'{"value": "", "value_base64": ""}', 'has both "value" and "value_base64"'),
-        (b'{"value": "\\ud800"}', '"value" has half of a surrogate pair'),
+        (b'{"value": "\\ud800"}', '"value" has an incomplete surrogate pair'),
         (b'{"headers": {"a": 1}}', '"headers" is neither'),
         (b'{"headers": [["a"]]}', '"headers" is neither'),
         (b'{"headers": "a"}', '"headers" is neither'),
@@ -116,7 +116,7 @@ def test_what_is_wrong_with_a_json_line_is_told(line: bytes, complaint: str) -> 
 
 def test_json_line_without_any_topic_is_refused() -> None:
     """Without --topic each JSON line has to name one."""
-    with pytest.raises(LineError, match='names no "topic", and there is no --topic'):
+    with pytest.raises(LineError, match='has no "topic", and --topic is not set'):
         JsonLines(Defaults()).record(b'{"value": "1"}')
 
 

@@ -303,7 +303,7 @@ CALLERS: Final = (
     _mutant(
         "settings-raise-what-they-like",
         "config/producer.py",
-        "        except BaseException as error:  # noqa: BLE001  # of the user's: it is one problem among others\n",
+        "        except BaseException as error:  # noqa: BLE001  # an object of the user raised: one problem among others\n",
         "        except ValueError as error:\n",
         "A number that raises when it is read raises that from the constructor, and hides all other problems.",
         f"{_LIFE}::test_iterables_without_an_end",

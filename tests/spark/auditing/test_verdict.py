@@ -36,7 +36,7 @@ def test_more_than_was_expected(sequences: list[int]) -> None:
     """Sequences that nobody has sent are not clean: they may also stand in for those that are lost."""
     verdict = verdict_of(sequences, 2)
     assert not verdict.is_clean
-    assert f"sequences up to {sequences[-1]} are there, and 2 were expected" in verdict.as_table()
+    assert f"sequences up to {sequences[-1]} exist, and 2 records were expected" in verdict.as_table()
 
 
 def test_altered_values() -> None:
@@ -52,4 +52,4 @@ def test_altered_values_that_one_method_has_not_found(altered: tuple[int, int]) 
     verdict = verdict_of([0, 1, 2], 3, altered=altered)
     assert not verdict.is_clean
     assert not verdict.agree
-    assert "the two methods do not agree" in verdict.as_table()
+    assert "the two methods disagree" in verdict.as_table()

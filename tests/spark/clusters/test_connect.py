@@ -116,7 +116,7 @@ def test_the_program_of_the_page(run: Run) -> None:
 def test_updates_exactly_once_need_a_name(run: Run) -> None:
     """Before the query starts."""
     assert "'sink.id'" in run.told["nameless"]
-    assert "Spark Connect does not tell which query it is" in run.told["nameless"]
+    assert "Spark Connect does not pass the id of the query" in run.told["nameless"]
 
 
 def test_the_audit(run: Run) -> None:

@@ -113,5 +113,5 @@ def test_a_zip_is_refused_with_what_to_do(
         file, "library.zip", *given, folder=tmp_path, options=flags, PYSPARK_PYTHON=sys.executable
     )
     assert told.exit_code != 0
-    assert "ImportError: aioproducer is compiled, and cannot be imported from the zip" in told.printed
+    assert "ImportError: aioproducer is compiled and cannot be imported from the zip" in told.printed
     assert "--archives" in told.printed

@@ -100,7 +100,7 @@ async def test_a_job_of_which_one_transaction_is_gone_is_aborted(
     assert handle is not None
     await handle.abort(kafka.bootstrap_servers)
     with pytest.raises(
-        TransactionAbortedError, match=r"not open any more.*transaction\.timeout\.ms is 900 s"
+        TransactionAbortedError, match=r"no longer open.*transaction\.timeout\.ms allows \(900 s\)"
     ):
         await committed(job, left)
     assert seen(kafka) == []
@@ -509,7 +509,7 @@ async def test_brokers_that_do_not_list_transactions(
     await epoch_written(options, 0, b"a")
     kafka.limit_version("ListTransactions", 99, 99)
     await checked(options, 0, 0)
-    assert "repeated with fewer tasks than before is not noticed" in caplog.text
+    assert "repeated with fewer tasks than before is not detected" in caplog.text
     await forgotten(options)
 
 

@@ -92,7 +92,7 @@ def test_an_epoch_that_was_committed_in_part_and_is_repeated_in_fewer_tasks(
     with pytest.raises(StreamingQueryException, match="a failure of the test"):
         query.awaitTermination()
     for _ in range(2):
-        with pytest.raises(StreamingQueryException, match="which is none of them"):
+        with pytest.raises(StreamingQueryException, match="which is not one of them"):
             write_stream(lines.repartition(1, "value"), options, checkpoint)
     signal.unlink()
     found = committed(options)

@@ -121,10 +121,10 @@ async def test_what_is_known_before_it_is_sent(
     assert (values(kafka, TOPIC), values(kafka, SMALL)) == ([b"a", b"c"], [b"b"])
     told = reasons(kafka)
     assert "max_request_size is 4000" in told[b"x"]
-    assert "its topic is null" in told[b"1"]
+    assert "the topic is null" in told[b"1"]
     assert "missing" in told[b"2"]
     assert "missing" in told[b"6"]
-    assert "there is no such partition: the topic has 2" in told[b"3"]
+    assert "the partition does not exist: the topic has 2" in told[b"3"]
     assert "no such name" in told[b"4"]
     assert b"5" in told
     await forgotten(options)
