@@ -21,11 +21,11 @@ HEAD = """\
 properties with dots replaced by underscores, and a few that Kafka does not have (— in the column of Kafka's names). The
 defaults are Kafka's own except where "Differs" is noted.
 
-* Settings that end in `_ms` are whole milliseconds (`int`). A float is refused, even `5.0`, because it is likely to mean
-  seconds. The arguments `timeout` and `max_block` of calls are seconds.
+* Settings that end in `_ms` are whole milliseconds (`int`). A float is refused, even `5.0`, because it is likely to
+  mean seconds. The arguments `timeout` and `max_block` of calls are seconds.
 * `True` and `False` are not accepted as numbers, and numbers are not accepted as truth values.
-* The constructor checks all settings and reports all problems in one `ConfigurationError`. `error.problems` has a line for
-  each, with its fix. No value is corrected silently. An unknown name is reported with the nearest known one.
+* The constructor checks all settings and reports all problems in one `ConfigurationError`. `error.problems` has a line
+  for each, with its fix. No value is corrected silently. An unknown name is reported with the nearest known one.
 * A configuration is frozen. It can be compared and pickled. `config.evolve(linger_ms=50)` returns a changed copy.
 * "derived" defaults depend on other settings, also in `evolve`, until they are set explicitly.
 """
@@ -35,8 +35,8 @@ PROPERTIES = """\
 
 `ProducerConfig.from_properties("client.properties")` reads a Java `.properties` file, or a mapping of dotted names.
 Comments (`#`, `!`), continued lines, escapes and all three separators work as in Java. The file is read as UTF-8; other
-encodings can be written with `\\uXXXX`. Strings are converted to the type of the setting. Settings that Kafka does not have
-are written in the same way (`close.timeout.ms`, `linger.awaited`).
+encodings can be written with `\\uXXXX`. Strings are converted to the type of the setting. Settings that Kafka does not
+have are written in the same way (`close.timeout.ms`, `linger.awaited`).
 
 Keyword arguments replace properties, also properties that only a JVM supports:
 
@@ -50,8 +50,8 @@ Values are never looked up elsewhere: not in environment variables, config provi
 REFUSED_HEAD = """\
 ## Refused Kafka properties
 
-Each of these properties is an error that names the fix. A value that is the behaviour anyway (`enable.metrics.push=false`) is
-accepted in a properties file.
+Each of these properties is an error that names the fix. A value that is the behaviour anyway
+(`enable.metrics.push=false`) is accepted in a properties file.
 
 | Kafka's name | Reason and fix |
 |---|---|

@@ -1,0 +1,68 @@
+"""The documentation names things: no `somebody` or `whoever`; prose wraps at 120 columns; addresses in errors exist."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from aioproducer import documentation
+from tests.repo.documents.document_code import DOCUMENTS, name_of
+from tests.repo.source import PACKAGE, ROOT
+
+COLUMNS = 120
+# Persons and riddles in place of a thing: the task, the caller, the broker, the record.
+FORBIDDEN = re.compile(
+    r"\b(somebody|whoever|whomever|nobody|nobody's|everybody|anybody|told of)\b", re.IGNORECASE
+)
+PAGES = [page for page in DOCUMENTS if page.name != "CHANGELOG.md"]
+UNSEEN = re.compile(r"^```.*?^```$|^<!--.*?-->$", re.MULTILINE | re.DOTALL)
+# Lines that cannot wrap: rows of tables, headings, pictures.
+UNWRAPPED = ("|", "#", "![")
+
+
+def prose(document: Path) -> list[tuple[int, str]]:
+    """The lines of a document outside of code and comments, with their numbers."""
+    text = UNSEEN.sub(lambda match: "\n" * match[0].count("\n"), document.read_text())
+    return list(enumerate(text.splitlines(), 1))
+
+
+@pytest.mark.parametrize("document", PAGES, ids=name_of)
+def test_prose_names_things(document: Path) -> None:
+    """No sentence or table of a page has a person in the place of a thing."""
+    found = [f"{number}: {word}" for number, line in prose(document) for word in FORBIDDEN.findall(line)]
+    assert found == []
+
+
+@pytest.mark.parametrize("document", PAGES, ids=name_of)
+def test_prose_wraps(document: Path) -> None:
+    """A line of prose has at most 120 columns; rows of tables, headings and pictures stay whole."""
+    found = [
+        number for number, line in prose(document) if len(line) > COLUMNS and not line.startswith(UNWRAPPED)
+    ]
+    assert found == []
+
+
+def test_errors_name_the_published_pages() -> None:
+    """The folder of the pages that errors name is that of the project's documentation, and the pages are there."""
+    urls = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["urls"]
+    assert urls["Documentation"] == documentation.FOLDER + "README.md"
+    sources = [*PACKAGE.rglob("*.py"), *PACKAGE.rglob("*.pyx")]
+    named = {
+        name for path in sources for name in re.findall(r"\bpage\(['\"]([\w.#-]+)['\"]\)", path.read_text())
+    }
+    assert len(named) > 2
+    assert [name for name in sorted(named) if not (ROOT / "docs" / name.partition("#")[0]).exists()] == []
+
+
+def test_errors_name_no_file_of_a_checkout() -> None:
+    """A text of the package that says where to read on has an address: an installed package has no docs/ folder."""
+    sources = [*PACKAGE.rglob("*.py"), *PACKAGE.rglob("*.pyx"), *PACKAGE.rglob("*.pxi")]
+    found = [
+        str(path.relative_to(ROOT))
+        for path in sources
+        if re.search(r"see docs/|in docs/", re.sub(r'""".*?"""|#.*', "", path.read_text(), flags=re.DOTALL))
+    ]
+    assert found == []
