@@ -6,7 +6,7 @@ import re
 import tomllib
 from pathlib import Path
 
-from tests.repo.source import PACKAGE, ROOT, imported, place, python_files
+from tests.repo.source import PACKAGE, ROOT, imported, place, python_files_with
 
 CORE = PACKAGE / "_core"
 COMPILED = {f"aioproducer._core.{path.stem}" for path in CORE.glob("*.pyx")}
@@ -17,7 +17,7 @@ def test_only_the_door_imports_compiled_modules() -> None:
     assert COMPILED
     found = [
         place(path, node)
-        for path in python_files(PACKAGE)
+        for path in python_files_with(PACKAGE, {"_core"})
         for node, name in imported(path)
         if path != CORE / "__init__.py"
         and any(name == module or name.startswith(f"{module}.") for module in COMPILED)

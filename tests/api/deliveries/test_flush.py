@@ -157,24 +157,6 @@ async def test_several_at_once(producer: Producer) -> None:
     assert sum(report.acked for report in reports) == 10
 
 
-async def test_waits_through_retries(producer: Producer, kafka: EmbeddedKafka) -> None:
-    """A batch that is retried is waited for until its end."""
-    kafka.faults.error("NOT_ENOUGH_REPLICAS", times=2)
-    await producer.send("one", b"v")
-    assert (await producer.flush()).acked == 1
-
-
-async def test_waits_for_parts_of_a_split_batch(kafka: EmbeddedKafka, make: Make) -> None:
-    """A batch that is too large for the broker is split, and all parts are waited for and counted."""
-    producer = await warm(make())
-    kafka.create_topic("small", 1, max_message_bytes=1000)
-    await producer.partitions_for("small")
-    for i in range(20):
-        await producer.send("small", b"%02d" % i + bytes(200))
-    assert (await producer.flush()).acked == 20
-    assert [(value or b"")[:2] for value in values(kafka, "small")] == [b"%02d" % i for i in range(20)]
-
-
 async def test_callbacks_have_run(producer: Producer) -> None:
     """All done callbacks have run when flush() returns, in the order of the offsets."""
     told: list[int] = []

@@ -32,24 +32,6 @@ async def test_report_counts_only_what_was_left(producer: Producer) -> None:
     assert await producer.close() == CloseReport(delivered=1)
 
 
-async def test_twice(producer: Producer) -> None:
-    """A second close() gives the same report."""
-    await producer.send("one", b"v")
-    assert await producer.close() == await producer.close() == CloseReport(delivered=1)
-
-
-async def test_second_waits_for_the_first(producer: Producer, kafka: EmbeddedKafka) -> None:
-    """Two close() at once end together."""
-    hold = held_requests(kafka)
-    await producer.send("one", b"v")
-    tasks = [started(producer.close()) for _ in range(2)]
-    await hold.reached()
-    await turns()
-    assert not any(task.done() for task in tasks)
-    hold.heal()
-    assert await asyncio.gather(*tasks) == [CloseReport(delivered=1)] * 2
-
-
 async def test_before_start(make: Make) -> None:
     """Closing what was never started is fine, and it cannot be started afterwards."""
     producer = make()
@@ -144,21 +126,6 @@ async def test_refuses_sends_at_once(producer: Producer, kafka: EmbeddedKafka) -
     assert values(kafka) == [b"v"]
 
 
-async def test_waiting_sends_are_refused(make: Make, kafka: EmbeddedKafka) -> None:
-    """Sends that wait for metadata or memory raise StateError; nothing of them is written."""
-    producer = await warm(make(buffer_memory=3000))
-    unknown_topic(kafka)
-    hold = held_requests(kafka)
-    await producer.send("one", bytes(2000))
-    waiting = [started(producer.send("new", b"v")), started(producer.send("one", bytes(2000)))]
-    await hold.reached()
-    closing = started(producer.close())
-    done, _ = await asyncio.wait(waiting, timeout=LIMIT)
-    assert [type(task.exception()) for task in done] == [StateError, StateError]
-    hold.heal()
-    assert await closing == CloseReport(delivered=1)
-
-
 async def test_queued_records_are_sent(producer: Producer, kafka: EmbeddedKafka) -> None:
     """A record that send_nowait() queued was accepted: closing waits for its topic."""
     hold = unknown_topic(kafka)
@@ -168,13 +135,6 @@ async def test_queued_records_are_sent(producer: Producer, kafka: EmbeddedKafka)
     hold.release()
     assert await asyncio.wait_for(task, LIMIT) == CloseReport(delivered=1)
     assert values(kafka, "new") == [b"v"]
-
-
-async def test_retries_go_on(producer: Producer, kafka: EmbeddedKafka) -> None:
-    """What fails for a while is retried while closing."""
-    kafka.faults.error("NOT_ENOUGH_REPLICAS", times=2)
-    await producer.send("one", b"v")
-    assert await producer.close() == CloseReport(delivered=1)
 
 
 async def test_callbacks_have_run(producer: Producer) -> None:
@@ -203,19 +163,6 @@ async def test_from_a_callback(producer: Producer) -> None:
     await delivery
     await turns()
     assert await asyncio.wait_for(closing[0], LIMIT) == CloseReport()
-
-
-async def test_cancelled(producer: Producer, kafka: EmbeddedKafka) -> None:
-    """A cancelled close() leaves a closed producer, with every delivery resolved."""
-    hold = held_requests(kafka)
-    delivery = await producer.send("one", b"v")
-    task = started(producer.close())
-    await hold.reached()
-    task.cancel()
-    await asyncio.wait([task])
-    assert await asyncio.wait_for(producer.close(), LIMIT) == CloseReport(unknown=1)
-    assert delivery.done()
-    assert producer.health().state == "closed"
 
 
 async def test_flush_while_closing(producer: Producer, kafka: EmbeddedKafka) -> None:

@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import logging
 import socket
+import struct
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager
 from typing import Any
@@ -105,12 +106,18 @@ STRANGERS = {
     "hangs up": (b"", False, ""),
     "silent": (b"", True, "no answer"),
     "short frames": (b"\0\0\0\2\0\0" * 3, True, ""),
+    "empty frame": (b"\0\0\0\0", True, ""),
+    "huge frame": (struct.pack(">i", 2**31 - 1) + b"x" * 100, True, ""),
+    "negative length": (struct.pack(">i", -5) + b"x" * 100, True, ""),
+    "ssh": (b"SSH-2.0-OpenSSH_9.2\r\n", True, ""),
 }
 
 
 @pytest.mark.parametrize("kind", STRANGERS)
-async def test_wrong_port(kind: str, make: Make, nothing_left: None) -> None:
-    """Whoever is there instead of a broker: `ready()` and `send()` fail in time, and say what was found."""
+async def test_wrong_port(
+    kind: str, make: Make, nothing_left: None, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A server that is no broker: `ready()` and `send()` fail in time and name it, in few warnings."""
     says, stays, hint = STRANGERS[kind]
     async with stranger(says, stays=stays) as one:
         producer = make(f"127.0.0.1:{one.port}", socket_connection_setup_timeout_ms=40)
@@ -120,8 +127,9 @@ async def test_wrong_port(kind: str, make: Make, nothing_left: None) -> None:
         assert isinstance(failure.value.cause, KafkaError)
         assert f"127.0.0.1:{one.port}" in str(failure.value)
         assert hint in str(failure.value.cause)
-        with pytest.raises(MetadataTimeoutError, match="somewhere"):
+        with pytest.raises(MetadataTimeoutError, match="somewhere") as refused:
             await producer.send("somewhere", b"v", max_block=0.1)
+        assert refused.value.outcome is Outcome.NOT_WRITTEN
         assert producer.health().state == "running"
         waiting = asyncio.ensure_future(producer.ready(timeout=LIMIT))
         await until(lambda: one.calls > 2)
@@ -129,6 +137,30 @@ async def test_wrong_port(kind: str, make: Make, nothing_left: None) -> None:
         with contextlib.suppress(asyncio.CancelledError):
             await waiting
         await producer.close()
+    assert len([line for line in caplog.records if line.levelno >= logging.WARNING]) <= 3
+
+
+async def test_name_that_does_not_resolve(make: Make) -> None:
+    """A host name without an address is named by the error."""
+    producer = make("nowhere.invalid:9092")
+    with pytest.raises(MetadataTimeoutError, match=r"nowhere\.invalid"):
+        await producer.start(wait_ready=0.3)
+    await producer.close()
+
+
+async def test_brokers_that_advertise_a_wrong_address(make: Make, kafka: EmbeddedKafka, dead: int) -> None:
+    """The record fails in its time, with the address of the metadata."""
+
+    def elsewhere(answer: Any) -> Any:
+        return answer._replace(brokers=[broker._replace(port=dead) for broker in answer.brokers])
+
+    kafka.faults.alter(elsewhere, api="Metadata", times=None)
+    producer = make(kafka)
+    await producer.start()
+    delivery = await producer.send("one", b"v", timeout=0.2)
+    assert await delivery.wait(LIMIT) is Outcome.NOT_WRITTEN
+    assert f":{dead}" in f"{delivery.exception()} {producer.health().last_error}"
+    await producer.close()
 
 
 async def test_wrong_port_that_becomes_right(make: Make, kafka: EmbeddedKafka) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 import time
 from typing import Any
 
@@ -35,15 +34,6 @@ async def closed_within(producer: Producer[Any, Any], timeout: float) -> CloseRe
     return report
 
 
-async def test_sends_what_is_buffered(make: Make, kafka: EmbeddedKafka) -> None:
-    """What was accepted is written before close returns, without lingering."""
-    producer = await warm(make(kafka, linger_ms=10_000), "one")
-    deliveries = await send_all(producer, range(10))
-    assert await closed_within(producer, 5) == CloseReport(10, 0, 0)
-    assert [one.outcome for one in deliveries] == [Outcome.ACKED] * 10
-    assert numbers(kafka) == list(range(10))
-
-
 async def test_waits_for_retries(make: Make, kafka: EmbeddedKafka) -> None:
     """Records that are being sent again are waited for."""
     producer = await warm(make(kafka), "one")
@@ -66,24 +56,6 @@ async def test_broker_is_down(make: Make, kafka: EmbeddedKafka, caplog: pytest.L
     assert report.not_written + report.unknown == 3
     assert Outcome.PENDING not in [one.outcome for one in deliveries]
     assert "records were lost when the producer was closed" in caplog.text
-
-
-async def test_silent_broker(make: Make, kafka: EmbeddedKafka) -> None:
-    """What is on the wire without an answer at the limit is UNKNOWN."""
-    producer = await warm(make(kafka), "one")
-    fault = kafka.faults.silence(api="Produce")
-    delivery = await producer.send("one", b"0")
-    await fault.reached()
-    assert await closed_within(producer, 0.2) == CloseReport(0, 0, 1)
-    assert delivery.outcome is Outcome.UNKNOWN
-
-
-async def test_zero(make: Make, kafka: EmbeddedKafka) -> None:
-    """`close(timeout=0)` resolves at once."""
-    producer = await warm(make(kafka, linger_ms=10_000), "one")
-    delivery = await producer.send("one", b"0")
-    assert await closed_within(producer, 0) == CloseReport(0, 1, 0)
-    assert delivery.outcome is Outcome.NOT_WRITTEN
 
 
 @pytest.mark.parametrize("api", ["ApiVersions", "Metadata", "InitProducerId"])
@@ -154,16 +126,6 @@ async def test_waiting_senders(make: Make, kafka: EmbeddedKafka) -> None:
     assert numbers(kafka) == list(range(len(accepted)))
 
 
-async def test_from_a_callback(producer: Producer, kafka: EmbeddedKafka) -> None:
-    """A callback of a delivery may close the producer."""
-    closings: list[asyncio.Task[CloseReport]] = []
-    delivery = await producer.send("one", b"0")
-    delivery.add_done_callback(lambda _: closings.append(asyncio.ensure_future(producer.close())))
-    await delivery
-    await until(lambda: closings)
-    assert await closings[0] == CloseReport()
-
-
 async def test_from_several_tasks(producer: Producer, kafka: EmbeddedKafka) -> None:
     """All calls of close get the same report; later ones too."""
     fault = kafka.faults.delay()
@@ -173,17 +135,6 @@ async def test_from_several_tasks(producer: Producer, kafka: EmbeddedKafka) -> N
     fault.release()
     assert await asyncio.gather(*closings) == [CloseReport(1, 0, 0)] * 3
     assert await producer.close() == CloseReport(1, 0, 0)
-
-
-async def test_second_call_shortens_the_first(producer: Producer, kafka: EmbeddedKafka) -> None:
-    """A second close with a shorter limit ends the first at it."""
-    fault = kafka.faults.silence(api="Produce")
-    await producer.send("one", b"0")
-    await fault.reached()
-    first = asyncio.ensure_future(producer.close(timeout=60))
-    await turns()
-    assert await closed_within(producer, 0.05) == CloseReport(0, 0, 1)
-    assert await first == CloseReport(0, 0, 1)
 
 
 async def test_cancelled(producer: Producer, kafka: EmbeddedKafka) -> None:
@@ -209,17 +160,6 @@ async def test_exception_in_the_block(make: Make, kafka: EmbeddedKafka) -> None:
             await producer.send("one", b"0")
             raise LookupError
     assert numbers(kafka) == [0]
-
-
-async def test_callbacks_have_run(producer: Producer, kafka: EmbeddedKafka) -> None:
-    """Callbacks of what close resolved, well or not, have run when it returns."""
-    kafka.faults.silence(api="Produce")
-    told: list[Outcome] = []
-    for delivery in await send_all(producer, range(8)):
-        delivery.add_done_callback(lambda one: told.append(one.outcome))
-    await producer.close(timeout=0.05)
-    assert len(told) == 8
-    assert Outcome.PENDING not in told
 
 
 async def test_sending_from_callbacks_of_a_closing_producer(make: Make, kafka: EmbeddedKafka) -> None:
@@ -252,15 +192,6 @@ async def test_serializer_that_will_not_be_cancelled(make: Make, kafka: Embedded
     assert supervisor is not None
     let_go.set()
     await asyncio.wait([supervisor])
-
-
-async def test_nothing_is_said_at_a_clean_close(
-    producer: Producer, kafka: EmbeddedKafka, caplog: pytest.LogCaptureFixture
-) -> None:
-    """A clean close logs nothing above INFO."""
-    await send_all(producer, range(5))
-    await producer.close()
-    assert [record for record in caplog.records if record.levelno >= logging.WARNING] == []
 
 
 async def test_unstarted_and_failed_start(make: Make, kafka: EmbeddedKafka) -> None:

@@ -60,21 +60,6 @@ async def test_later_sends_do_not_keep_it(make: Make, kafka: EmbeddedKafka) -> N
     await sender
 
 
-async def test_does_not_wait_for_what_came_later(make: Make, kafka: EmbeddedKafka) -> None:
-    """A record that was accepted after the call is not waited for."""
-    producer = await warm(make(kafka, batch_size=1), "one", "four")
-    first = kafka.faults.delay(topic="one")
-    await send_all(producer, [0])
-    flushing = asyncio.ensure_future(producer.flush())
-    await first.reached()
-    stuck = kafka.faults.error("NOT_ENOUGH_REPLICAS", topic="four", times=None)
-    later = await send_all(producer, [1], "four")
-    first.release()
-    assert (await flushing).acked == 1
-    assert later[0].outcome is Outcome.PENDING
-    stuck.heal()
-
-
 async def test_bounded_by_the_delivery_timeout(make: Make, kafka: EmbeddedKafka) -> None:
     """With a broker that never answers it returns when the records are given up, and says so."""
     producer = await warm(make(kafka, delivery_timeout_ms=200, request_timeout_ms=200), "one")
@@ -84,17 +69,6 @@ async def test_bounded_by_the_delivery_timeout(make: Make, kafka: EmbeddedKafka)
         report = await producer.flush()
     assert report.unknown == 3
     assert report.first_errors
-
-
-async def test_own_timeout_loses_nothing(make: Make, kafka: EmbeddedKafka) -> None:
-    """A flush that runs out of time raises; the records go on, and the next flush reports them."""
-    producer = await warm(make(kafka), "one")
-    hold = kafka.faults.delay()
-    await send_all(producer, range(3))
-    with pytest.raises(TimeoutError):
-        await producer.flush(timeout=0.05)
-    hold.release()
-    assert (await producer.flush()).acked == 3
 
 
 async def test_many_at_once(make: Make, kafka: EmbeddedKafka) -> None:

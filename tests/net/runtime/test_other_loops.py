@@ -1,49 +1,21 @@
-"""The core of it on other loops: uvloop, asyncio's debug mode, and eager tasks where Python has them."""
+"""Timers and failures on each kind of event loop: timeouts of requests, alarms that are due, a broker that is gone."""
 
 from __future__ import annotations
 
 import asyncio
-import random
-import sys
 from collections.abc import Callable, Coroutine
 from typing import Any
 
 import pytest
-import uvloop
 
 from aioproducer import MetadataTimeoutError, Outcome, Producer
 from aioproducer._net.timers.wakeup import Wakeup
 from aioproducer.testing import EmbeddedKafka
+from tests.api.lifecycle.test_loops import LOOPS
 from tests.net.conftest import QUICK
 from tests.net.support import LIMIT
 
-
-def plain() -> asyncio.AbstractEventLoop:
-    return asyncio.new_event_loop()
-
-
-def debugging() -> asyncio.AbstractEventLoop:
-    loop = asyncio.new_event_loop()
-    loop.set_debug(True)
-    loop.slow_callback_duration = 5
-    return loop
-
-
-def eager() -> asyncio.AbstractEventLoop:
-    loop = asyncio.new_event_loop()
-    if sys.version_info >= (3, 12):
-        loop.set_task_factory(asyncio.eager_task_factory)
-    return loop
-
-
 Scenario = Callable[[], Coroutine[Any, Any, None]]
-
-LOOPS: dict[str, Callable[[], asyncio.AbstractEventLoop]] = {
-    "asyncio": plain,
-    "uvloop": uvloop.new_event_loop,
-    "debug": debugging,
-    "eager": eager,
-}
 
 
 @pytest.fixture(autouse=True)
@@ -70,29 +42,6 @@ def run(request: pytest.FixtureRequest) -> Callable[..., None]:
     return on_loop
 
 
-def test_faults_at_random(run: Callable[..., None]) -> None:
-    """Records under several faults: each once, in order."""
-
-    async def scenario() -> None:
-        async with (
-            EmbeddedKafka() as kafka,
-            Producer(kafka.bootstrap_servers, batch_size=200, topics=["one"], **QUICK) as producer,
-        ):
-            rng = random.Random(5)
-            kafka.create_topic("one", 2)
-            for skip in (1, 3, 6):
-                kafka.faults.cut(before=rng.random() < 0.5, skip=skip)
-                kafka.faults.error("NOT_ENOUGH_REPLICAS", skip=skip + 1)
-            deliveries = [await producer.send("one", b"%d" % n, partition=n % 2) for n in range(200)]
-            await producer.flush()
-            assert {one.outcome for one in deliveries} == {Outcome.ACKED}
-            for partition in (0, 1):
-                written = [int(record.value or b"") for record in kafka.records("one", partition)]
-                assert written == list(range(partition, 200, 2))
-
-    run(scenario)
-
-
 def test_request_timeout(run: Callable[..., None]) -> None:
     """A request without an answer is sent again on another connection."""
 
@@ -104,22 +53,6 @@ def test_request_timeout(run: Callable[..., None]) -> None:
             await producer.send_and_wait("one", b"0")
             kafka.faults.silence(api="Produce", times=1)
             assert (await producer.send_and_wait("one", b"1")).offset == 1
-
-    run(scenario)
-
-
-def test_topics_are_known_when_ready(run: Callable[..., None]) -> None:
-    """The topics of the setting are known when the producer is ready."""
-
-    async def scenario() -> None:
-        async with EmbeddedKafka() as kafka:
-            kafka.create_topic("one", 3)
-            producer: Producer = Producer(kafka.bootstrap_servers, topics=["one"], **QUICK)
-            await producer.start(wait_ready=5)
-            requests = len(kafka.requests)
-            assert len(await producer.partitions_for("one")) == 3
-            assert [r for r in kafka.requests[requests:] if r.api == "Metadata"] == []
-            await producer.close()
 
     run(scenario)
 
