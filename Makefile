@@ -24,7 +24,7 @@ demo-spark: ## DataFrames into an embedded Kafka through Spark, exactly once, au
 near: ## the tests near FILE="a.py b.py", or near all that differs from the last commit
 	@$(dev) -m tools.near $(FILE)
 
-check: ## all that needs no Java, for every edit: lint, and the core suite
+check: ## before each commit: lint, and the tests of the library
 	@$(dev) -m tools.checks check
 
 lint: ## ruff, ruff format, mypy, stubtest, import-linter

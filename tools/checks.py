@@ -1,8 +1,8 @@
 """Run the project's checks and close with a table of them and one line of counts.
 
     python -m tools.checks lint      style, types, stubs, layers
-    python -m tools.checks check     ... and the core suite on this Python: all that needs no Java
-    python -m tools.checks test      ... on every Python found, the proof, with real Kafka, and the built distribution
+    python -m tools.checks check     ... and the tests of the library on this Python
+    python -m tools.checks test      everything: on every Python found, the proof, with real Kafka, and the built distribution
     python -m tools.checks proof     the proof at length: 50 times the seeds, every byte, ten times the kills (hours)
     python -m tools.checks floors    the core suite against the lowest versions that pyproject.toml allows
     python -m tools.checks sanitized the part of `proof` that watches the memory of the compiled core
@@ -39,6 +39,10 @@ SPARK_CLUSTERS = ("tests/spark/clusters",)
 SPARK_FAULTS = ("tests/spark/faults",)
 SHORT_SPARK_FAULTS = ("tests/spark/faults/test_stream_faults.py",)
 SPARK_BENCHMARKS = ("tests/spark/test_benchmarks.py",)
+# Programs beside the library and what is said of it: `make near` runs them for an edit of theirs, `make test` all of them.
+BESIDE_THE_LIBRARY = (
+    "tests/cli", "tests/examples", "tests/repo/documents", "tests/soak", "tests/spark", "tests/testing/test_pytest_plugin.py",
+)  # fmt: skip
 # Two minutes of what `make bench` does at length.
 BENCHMARKS = tuple(
     f"tests/kafka/test_benchmarks.py::{name}"
@@ -235,6 +239,12 @@ def suite_elsewhere(version: str) -> Check:
     return without(core_suite(version, python_of(version)), left_out(version))
 
 
+def quick() -> list[Turn]:
+    """What `make check` stands for: enough for an edit of the library."""
+    library = without(core_suite(this_python(), sys.executable), BESIDE_THE_LIBRARY)
+    return [side_by_side(*linters()), side_by_side(library)]
+
+
 def everything() -> list[Turn]:
     """What `make test` stands for."""
     fetch = Check("fetch Kafka", [sys.executable, "tools/fetch_kafka.py"])
@@ -315,7 +325,7 @@ def copy_of_the_tree(target: Path) -> Path:
 
 PLANS: dict[str, Callable[[], list[Turn]]] = {
     "lint": lambda: [side_by_side(*linters())],
-    "check": lambda: [side_by_side(*linters()), side_by_side(core_suite(this_python(), sys.executable))],
+    "check": quick,
     "test": everything,
     "proof": proof,
     "floors": floors,
