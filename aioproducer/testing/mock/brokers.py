@@ -20,8 +20,8 @@ from aioproducer.testing.broker.broker import Broker
 from aioproducer.testing.broker.call import Call, Handler
 from aioproducer.testing.broker.cluster.cluster import Cluster, ClusterRefusal, Node
 from aioproducer.testing.broker.cluster.topics import Topic
+from aioproducer.testing.broker.cluster.transactions import TransactionRefusal
 from aioproducer.testing.broker.effects import Dialogue, Write
-from aioproducer.testing.broker.faults import FaultRules
 from aioproducer.testing.broker.options import Options
 from aioproducer.testing.broker.rules import Fault, GiveError, Plan, Target
 from aioproducer.testing.mock.orders import Orders
@@ -77,7 +77,7 @@ class MockCluster(Cluster):
 
     def overtake(self, transactional_id: str) -> None:
         """Another producer takes this id over: what is open under it is aborted."""
-        with suppress(Exception):
+        with suppress(TransactionRefusal):
             self.transactions.init(transactional_id, self.options.transaction_max_timeout_ms)
 
 
@@ -86,12 +86,7 @@ class MockBroker(Broker):
     """The broker of a mock. `on_refusal` is told the error of an ordered failure before the broker answers."""
 
     orders: Orders
-    on_refusal: Callable[[KafkaError], None] = print
-
-    @classmethod
-    def of(cls, cluster: MockCluster, orders: Orders) -> MockBroker:
-        """The one broker of a cluster."""
-        return cls(cluster, cluster.nodes[NODE_ID], FaultRules(), orders)
+    on_refusal: Callable[[KafkaError], None]
 
     def answer_at_once(self, request: MetadataRequest) -> MetadataResponse:
         """The answer to a question for metadata, without a connection."""
@@ -130,10 +125,9 @@ class MockBroker(Broker):
             # Whoever commits is a member: no test has to say who is.
             members = {request.member_id: request.group_instance_id}
             self.cluster.groups.set(request.group_id, request.generation_id, members)
+        cluster = cast("MockCluster", self.cluster)
         for topic in request.topics:
-            cast("MockCluster", self.cluster).have(
-                topic.name, max(one.partition_index for one in topic.partitions) + 1
-            )
+            cluster.have(topic.name, max(one.partition_index for one in topic.partitions) + 1)
         error = self.orders.offsets.take(request.group_id)
         if error is None:
             return None

@@ -103,12 +103,12 @@ class MockControls:
             raise TypeError(f"send() raises only KafkaError, never {type(error).__name__}")
         if error.outcome is not Outcome.NOT_WRITTEN:
             raise ValueError(f"a record that is refused is NOT_WRITTEN, not {error.outcome}")
-        self._orders.refusals.add(error, topic, times)
+        self._orders.refusals.order(error, topic, times)
 
     def fail_delivery(self, error: Exception, topic: str | None = None, *, times: int | None = 1) -> None:
         """Accept the next `times` records (of one topic; None: all that follow), then fail them as `fail_next` does."""
         check_failure(error)
-        self._orders.failures.add(error, topic, times)
+        self._orders.failures.order(error, topic, times)
 
     # -- how a record is held, and let go
 
@@ -129,10 +129,7 @@ class MockControls:
 
     def _complete(self, entry: Entry) -> None:
         """End the hold: the record is sent, and the broker answers."""
-        batch, entry.held = entry.held, None
-        engine = self._engine
-        assert batch is not None  # noqa: S101  # of _held()
-        assert engine is not None  # noqa: S101  # it has accepted a record
+        engine, batch = self._taken(entry)
         batch.retry_at, batch.urgent = 0.0, True
         engine.accumulator.update_readiness(batch.queue, engine.loop.time())
         self._send_at_once(engine)
@@ -140,15 +137,17 @@ class MockControls:
 
     def _fail(self, entry: Entry, error: Exception) -> None:
         """The one outcome that no broker gives: the batch, which was never sent, ends with the error of the test."""
-        batch, entry.held = entry.held, None
-        engine = self._engine
-        assert batch is not None  # noqa: S101  # of _held()
-        assert engine is not None  # noqa: S101  # it has accepted a record
+        engine, batch = self._taken(entry)
         now = engine.loop.time()
-        ended = delivery_error(error, batch.topic, batch.partition)
-        engine.settlement.fail(batch, ended, now)
+        engine.settlement.fail(batch, delivery_error(error, batch.topic, batch.partition), now)
         engine.accumulator.update_readiness(batch.queue, now)
         self._ledger.look()
+
+    def _taken(self, entry: Entry) -> tuple[Engine, QueuedBatch]:
+        batch, entry.held = entry.held, None
+        assert batch is not None  # noqa: S101  # of _held()
+        assert self._engine is not None  # noqa: S101  # it has accepted a record
+        return self._engine, batch
 
     def _send_at_once(self, engine: Engine) -> None:
         """Send what is ready, and take in the answers, as far as nothing has to be waited for."""

@@ -15,28 +15,25 @@ E = TypeVar("E")
 
 @attrs.define
 class Order(Generic[E]):
-    """One order: what happens, to which topic or group (None: any), and how often (None: until it is cleared)."""
+    """What happens, to which topic or group (None: any), and how often (None: until it is cleared)."""
 
     what: E
     name: str | None
     left: int | None
 
 
-class Queue(Generic[E]):
+class Queue(list[Order[E]]):
     """Orders of one kind."""
 
-    def __init__(self) -> None:
-        self._orders: list[Order[E]] = []
-
-    def add(self, what: E, name: str | None, times: int | None) -> None:
-        """Order something."""
+    def order(self, what: E, name: str | None, times: int | None) -> None:
+        """Add an order."""
         if times is not None and times < 1:
             raise ValueError(f"times must be at least 1, or None for all that follow, not {times!r}")
-        self._orders.append(Order(what, name, times))
+        self.append(Order(what, name, times))
 
     def next_for(self, name: str | None = None) -> Order[E] | None:
         """The order that is carried out next for this topic or group."""
-        return next((order for order in self._orders if order.name in (None, name)), None)
+        return next((order for order in self if order.name in (None, name)), None)
 
     def take(self, name: str | None = None) -> E | None:
         """Carry out the next order for this topic or group, if there is one."""
@@ -46,12 +43,8 @@ class Queue(Generic[E]):
         if order.left is not None:
             order.left -= 1
             if not order.left:
-                self._orders.remove(order)
+                self.remove(order)
         return order.what
-
-    def clear(self) -> None:
-        """Forget all orders."""
-        self._orders.clear()
 
 
 @attrs.define(eq=False)
@@ -86,20 +79,19 @@ def delivery_error(error: Exception, topic: str, partition: int) -> DeliveryErro
         return error
     if isinstance(error, RecordTooLargeError):
         # The producer accepted the record: the broker refuses it.
+        code = ErrorCode.MESSAGE_TOO_LARGE
+        limit = "max.message.bytes"
         return RefusedAsTooLargeError(
             size=error.size,
-            setting="max.message.bytes",
-            code=ErrorCode.MESSAGE_TOO_LARGE,
-            name=ErrorCode.MESSAGE_TOO_LARGE.name,
+            setting=limit,
+            code=code,
+            name=code.name,
             topic=topic,
             partition=partition,
             attempts=1,
         )
+    outcome = getattr(error, "outcome", Outcome.NOT_WRITTEN)
+    retriable = getattr(error, "retriable", None)
     return DeliveryError(
-        topic=topic,
-        partition=partition,
-        outcome=getattr(error, "outcome", Outcome.NOT_WRITTEN),
-        retriable=getattr(error, "retriable", None),
-        attempts=1,
-        cause=error,
+        topic=topic, partition=partition, outcome=outcome, retriable=retriable, attempts=1, cause=error
     )

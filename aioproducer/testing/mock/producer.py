@@ -11,6 +11,7 @@ from aioproducer._core import APPENDED
 from aioproducer._net.cluster.metadata_task import request_for
 from aioproducer.config import ProducerConfig, checked_transactional_ids, topic_problem
 from aioproducer.producer import Producer
+from aioproducer.testing.broker.faults import FaultRules
 from aioproducer.testing.broker.pipes import Pipes
 from aioproducer.testing.mock.brokers import NODE_ID, MockBroker, MockCluster
 from aioproducer.testing.mock.controls import MockControls, hold
@@ -153,9 +154,14 @@ class MockProducer(
         self._auto_complete = auto_complete
         self._orders = Orders()
         self._cluster = MockCluster.at(self.config.bootstrap_servers[0], partitions)
-        self._broker = MockBroker.of(self._cluster, self._orders)
         me = weakref.proxy(self)
-        self._broker.on_refusal = lambda error: me._fail_transaction(error)  # noqa: PLW0108, SLF001
+        self._broker = MockBroker(
+            self._cluster,
+            self._cluster.nodes[NODE_ID],
+            FaultRules(),
+            self._orders,
+            lambda error: me._fail_transaction(error),  # noqa: PLW0108, SLF001
+        )
         self._pipes = Pipes(self._broker)
         self._ledger = Ledger(self._cluster, transactional=self.config.transactional_id is not None)
         self._fenced: list[str] = []
@@ -178,12 +184,16 @@ class MockProducer(
     async def start(self, *, wait_ready: float | None = None) -> None:
         """Bind to the running loop. The brokers are known, and connected, when it returns."""
         await super().start(wait_ready=wait_ready)
-        await self.ready()
-        engine = self._running()
-        await engine.connect_early(NODE_ID)
-        while engine.sequences.wanted:
-            await asyncio.sleep(0)
-            self._running()
+        try:
+            await self.ready()
+            engine = self._running()
+            await engine.connect_early(NODE_ID)
+            while engine.sequences.wanted:
+                await asyncio.sleep(0)
+                self._running()
+        except BaseException:
+            await self._undo_start()
+            raise
 
     def transaction(self, *, timeout: float | None = None) -> Transaction:
         """See `Producer.transaction`."""

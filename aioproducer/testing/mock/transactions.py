@@ -84,7 +84,9 @@ class MockTransactionControls:
         """
         engine = self._engine
         if engine is None or engine.transactions is None:
-            raise StateError("without a transactional_id, or before start(), nobody can take it over")
+            raise StateError(
+                "no transactional_id can be taken over: the producer has none, or was not started"
+            )
         self._cluster.overtake(engine.transactions.transactional_id)
         engine.transactions.overtaken()
 
@@ -97,14 +99,14 @@ class MockTransactionControls:
             raise ValueError("lose_commit_answer() is for commits of unknown outcome, fence_me() for fencing")
         if not isinstance(error, KafkaError):
             raise TypeError(f"a commit raises only KafkaError, never {type(error).__name__}")
-        self._orders.commits.add(error, None, times)
+        self._orders.commits.order(error, None, times)
 
     def lose_commit_answer(self, *, committed: bool = True, times: int = 1) -> None:
         """Have the next commit raise `CommitOutcomeUnknownError`, `times` times if it is repeated.
 
         The call after that is told: it was committed, or else its time was over (`TransactionAbortedError`).
         """
-        self._orders.lost_answers.add(committed, None, times)
+        self._orders.lost_answers.order(committed, None, times)
 
     def fail_offsets(self, error: KafkaError, group: str | None = None, *, times: int | None = 1) -> None:
         """Refuse the next `times` offsets (of one group; None: all that follow), as after a rebalance.
@@ -113,7 +115,7 @@ class MockTransactionControls:
         """
         if not isinstance(error, KafkaError):
             raise TypeError(f"a transaction fails only with KafkaError, never {type(error).__name__}")
-        self._orders.offsets.add(error, group, times)
+        self._orders.offsets.order(error, group, times)
 
     def set_committed_offsets(self, group: str, offsets: Mapping[Any, Any]) -> None:
         """Have `committed_offsets` tell that the group committed these before: partitions, and where it goes on."""
