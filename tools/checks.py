@@ -43,6 +43,10 @@ SPARK_BENCHMARKS = ("tests/spark/test_benchmarks.py",)
 BESIDE_THE_LIBRARY = (
     "tests/cli", "tests/examples", "tests/repo/documents", "tests/soak", "tests/spark", "tests/testing/test_pytest_plugin.py",
 )  # fmt: skip
+# Hundreds of generated lies and days, other processes and other loops: half of the processor time that the rest takes.
+LONG = (
+    "tests/runtime/processes", "tests/runtime/test_matrix.py", "tests/simulation/days", "tests/simulation/lives/test_lies.py",
+)  # fmt: skip
 # Two minutes of what `make bench` does at length.
 BENCHMARKS = tuple(
     f"tests/kafka/test_benchmarks.py::{name}"
@@ -241,7 +245,7 @@ def suite_elsewhere(version: str) -> Check:
 
 def quick() -> list[Turn]:
     """What `make check` stands for: enough for an edit of the library."""
-    library = without(core_suite(this_python(), sys.executable), BESIDE_THE_LIBRARY)
+    library = without(core_suite(this_python(), sys.executable), BESIDE_THE_LIBRARY + LONG)
     return [side_by_side(*linters()), side_by_side(library)]
 
 
@@ -263,11 +267,11 @@ def everything() -> list[Turn]:
     newest = [suite_elsewhere(version) for version, _ in others if version == NEWEST_PYTHON]
     between = [suite_elsewhere(version) for version, _ in others if version != NEWEST_PYTHON]
     in_turn = [side_by_side(here), [newest, between], side_by_side(proof_layers("all"))]
-    # Each of these waits for brokers and starting programs for more than half of its time.
+    # Each of these waits for brokers and starting programs for more than half of its time. The lanes take about as long as each other.
     beside = [
-        [kafka, packaging],
-        [spark_suite("Spark clusters", SPARK_CLUSTERS), spark],
-        [real_faults("all"), suite_on_old_spark(), spark_suite("Spark under faults", SHORT_SPARK_FAULTS)],
+        [kafka, packaging, spark_suite("Spark under faults", SHORT_SPARK_FAULTS)],
+        [spark, suite_on_old_spark()],
+        [real_faults("all"), spark_suite("Spark clusters", SPARK_CLUSTERS)],
     ]
     return [preparations, *in_turn, beside]
 

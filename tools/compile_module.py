@@ -20,6 +20,7 @@ def compile_module(name: str) -> None:
     distribution.ext_modules = [each for each in distribution.ext_modules if each.name == name]
     command = distribution.get_command_obj("build_ext")
     command.inplace = command.force = True
+    command.verbose = 0
     distribution.run_command("build_ext")
 
 
