@@ -1,6 +1,6 @@
-"""What may look at every record on its way out, and at every fate on its way back.
+"""Interceptors: objects that receive every record before it is sent, and every outcome.
 
-An exception in an interceptor is logged and never reaches the one who sends: the chain goes on with the last good
+An exception in an interceptor is logged and never reaches the sender: the chain continues with the last valid
 record.
 """
 
@@ -15,7 +15,7 @@ from aioproducer.records import Record, RecordMetadata
 
 __all__ = ["Intercepting", "Interceptor", "run_close", "run_on_acknowledgement", "run_on_send"]
 
-# Whatever else an interceptor raises would end a task of the producer, in which it may be called.
+# Any other exception of an interceptor could end a task of the producer, in which it may be called.
 _END_OF_THE_PROGRAM = (KeyboardInterrupt, SystemExit)
 
 K = TypeVar("K")
@@ -23,7 +23,7 @@ V = TypeVar("V")
 
 
 class Intercepting(Protocol):
-    """What the setting `interceptors` takes objects of."""
+    """The type of the objects in the setting `interceptors`."""
 
     def on_send(self, record: Record[Any, Any], /) -> Record[Any, Any]: ...
     def on_acknowledgement(
@@ -33,27 +33,27 @@ class Intercepting(Protocol):
 
 
 class Interceptor:
-    """An interceptor that does nothing: derive from it and override what you need.
+    """An interceptor that does nothing: derive from it and override methods.
 
-    All methods are called in the event loop, between other work, and cannot wait.
+    All methods are called in the event loop and cannot await.
     """
 
     def on_send(self, record: Record[Any, Any], /) -> Record[Any, Any]:
-        """Called before serializing. Returns the record to send: the same one, or one made with `attrs.evolve`."""
+        """Called before serialization. Returns the record to send: the same one, or a changed copy by `attrs.evolve`."""
         return record
 
     def on_acknowledgement(self, metadata: RecordMetadata | None, error: BaseException | None, /) -> None:
-        """Called once for each record, with its place in the log or with what went wrong."""
+        """Called once for each record, with its metadata or with its error."""
 
     def close(self) -> None:
-        """Called when the producer has closed."""
+        """Called after the producer has closed."""
 
 
 Log: TypeAlias = "logging.Logger | logging.LoggerAdapter[logging.Logger]"
 
 
 def run_on_send(interceptors: Sequence[Intercepting], record: Record[K, V], log: Log) -> Record[Any, Any]:
-    """`record` after each interceptor in turn; those that fail leave it as it was."""
+    """`record` after each interceptor in turn; an interceptor that fails leaves it unchanged."""
     current: Record[Any, Any] = record
     for interceptor in interceptors:
         current = _sent(interceptor, current, log)
@@ -66,14 +66,14 @@ def _sent(interceptor: Intercepting, record: Record[Any, Any], log: Log) -> Reco
     except _END_OF_THE_PROGRAM:
         raise
     except BaseException:
-        log.exception("on_send() of %s failed; its change is left out", _name(interceptor))
+        log.exception("on_send() of %s failed; its change is ignored", _name(interceptor))
         return record
     if isinstance(changed, Record):
         return changed
     if inspect.iscoroutine(changed):
-        changed.close()  # or its dropping would be warned about, far from here
+        changed.close()  # otherwise its deletion would emit a warning later
     log.error(
-        "on_send() of %s returned %s, not a Record; its change is left out",
+        "on_send() of %s returned %s, not a Record; its change is ignored",
         _name(interceptor),
         type(changed).__name__,
     )
@@ -86,19 +86,19 @@ def run_on_acknowledgement(
     error: BaseException | None,
     log: Log,
 ) -> None:
-    """Tell every interceptor, whatever the others do."""
+    """Call every interceptor, also after one that fails."""
     for interceptor in interceptors:
         _tell(interceptor, "on_acknowledgement", lambda own: own.on_acknowledgement(metadata, error), log)
 
 
 def run_close(interceptors: Sequence[Intercepting], log: Log) -> None:
-    """Close every interceptor, whatever the others do."""
+    """Close every interceptor, also after one that fails."""
     for interceptor in interceptors:
         _tell(interceptor, "close", lambda own: own.close(), log)
 
 
 def _tell(interceptor: Intercepting, what: str, call: Callable[[Intercepting], object], log: Log) -> None:
-    # Within its `try`: to look up a method of an object may raise as well.
+    # Inside the `try`: the lookup of a method may raise as well.
     try:
         call(interceptor)
     except _END_OF_THE_PROGRAM:

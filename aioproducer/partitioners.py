@@ -1,11 +1,11 @@
-"""Who chooses the partition of a record.
+"""Partitioners: the choice of a record's partition.
 
 A partitioner is `(topic, key, value, partitions, available) -> int | None` over the serialized key and value, all
-partitions of the topic, and those that have a leader; None leaves the choice to the default. One that keeps state is
-better an object with `for_producer()`, which gives every producer a partitioner of its own.
+partitions of the topic, and those that have a leader; None leaves the choice to the default. A partitioner with state
+should be an object with `for_producer()`, which returns a partitioner for each producer.
 
 `default` is Kafka's: murmur2 of the key over all partitions; without a key, one partition for a batch, adaptively. It
-is part of the compiled core, and so is not called: `bind` gives None for it.
+is part of the compiled core and is not called: `bind` returns None for it.
 """
 
 from __future__ import annotations
@@ -37,14 +37,14 @@ Partitioner: TypeAlias = Callable[[str, bytes | None, bytes | None, Sequence[int
 
 
 class PerProducer(Protocol):
-    """Something that makes a partitioner for each producer."""
+    """A factory of a partitioner for each producer."""
 
     def for_producer(self) -> Partitioner | None: ...
 
 
 @attrs.define
 class RoundRobin:
-    """Each topic's available partitions in turn, whatever the key (as Kafka's `RoundRobinPartitioner`)."""
+    """The available partitions of each topic in turn; keys are ignored (as in Kafka's `RoundRobinPartitioner`)."""
 
     _turns: dict[str, int] = attrs.field(factory=dict, init=False)
 
@@ -64,13 +64,13 @@ class RoundRobin:
 
 
 def _below(limit: int) -> int:
-    # Not of `secrets`, which loads half a megabyte of cryptography.
+    # Not from `secrets`, which loads half a megabyte of cryptography.
     return int.from_bytes(os.urandom(8)) % limit
 
 
 @attrs.frozen
 class Random:
-    """Any available partition, whatever the key. `below(n)` gives a number from 0 to n - 1."""
+    """A random available partition; keys are ignored. `below(n)` returns a number from 0 to n - 1."""
 
     below: Callable[[int], int] = _below
 
@@ -82,7 +82,7 @@ class Random:
         partitions: Sequence[int],
         available: Sequence[int],
     ) -> int:
-        """A partition by chance."""
+        """A random partition."""
         candidates = available or partitions
         return candidates[self.below(len(candidates))]
 
@@ -128,7 +128,7 @@ BUILT_IN = {built_in.name: built_in for built_in in (default, round_robin, murmu
 
 
 def bind(partitioner: str | PerProducer | Partitioner) -> Partitioner | None:
-    """The partitioner of one producer for what its configuration says; None for the default, which the core is."""
+    """The partitioner of one producer for its setting; None for the default, which is part of the core."""
     if isinstance(partitioner, str):
         return BUILT_IN[partitioner].for_producer()
     make: Callable[[], Partitioner | None] | None = getattr(partitioner, "for_producer", None)
@@ -145,7 +145,7 @@ def choose(
     partitions: Sequence[int],
     available: Sequence[int],
 ) -> int | None:
-    """What `partitioner` chooses; `RecordError` if it fails, or chooses something that is no partition of the topic."""
+    """The choice of `partitioner`; `RecordError` if it fails, or returns no partition of the topic."""
     try:
         chosen: Any = partitioner(topic, key, value, partitions, available)
     except (KeyboardInterrupt, SystemExit):
@@ -155,11 +155,12 @@ def choose(
     if chosen is None:
         return None
     if isinstance(chosen, bool) or not isinstance(chosen, int):
-        raise RecordError(f"the partitioner chose {type(chosen).__name__}, not int or None", topic=topic)
-    # A subclass may answer anything when it is compared.
+        raise RecordError(f"the partitioner returned {type(chosen).__name__}, not int or None", topic=topic)
+    # A subclass may return anything from a comparison.
     number = int.__index__(chosen)
     if number not in partitions:
         raise RecordError(
-            f"the partitioner chose partition {number}, which is not one of {len(partitions)}", topic=topic
+            f"the partitioner returned partition {number}; the topic has {len(partitions)} partitions",
+            topic=topic,
         )
     return number

@@ -1,4 +1,4 @@
-"""The embedded Kafka as its users see it: start it, make topics, look at what was written, make it fail."""
+"""The public interface of the embedded Kafka: start, topics, written records, faults."""
 
 from __future__ import annotations
 
@@ -41,46 +41,46 @@ class BrokerView:
 
     @property
     def address(self) -> str:
-        """Where it listens, `host:port`."""
+        """Its address, `host:port`."""
         return f"{self._node.host}:{self._node.port}"
 
     @property
     def port(self) -> int:
-        """The port it listens on, or listened on before it was stopped."""
+        """Its port; a stopped broker keeps it."""
         return self._node.port
 
     @property
     def up(self) -> bool:
-        """Does it run?"""
+        """Whether the broker runs."""
         return self._node.up
 
     @property
     def connections(self) -> int:
-        """How many connections are open."""
+        """The number of open connections."""
         return len(self._sockets.connections(self._node.id))
 
 
 @attrs.frozen
 class TransactionView:
-    """A transactional id as its coordinator knows it."""
+    """The state of a transactional id at its coordinator."""
 
     state: str
-    """As Kafka names it: Empty, Ongoing, PrepareCommit, PrepareAbort, CompleteCommit, CompleteAbort."""
+    """Kafka's name of the state: Empty, Ongoing, PrepareCommit, PrepareAbort, CompleteCommit, CompleteAbort."""
     producer_id: int
     producer_epoch: int
     partitions: tuple[tuple[str, int], ...]
-    """Those of the open transaction; offsets of groups are in "__consumer_offsets"."""
+    """The partitions of the open transaction; offsets of groups are in "__consumer_offsets"."""
 
 
 class EmbeddedKafka:
     """A Kafka cluster inside this process, on loopback, for tests and demonstrations.
 
     `async with EmbeddedKafka() as kafka:` and connect any Kafka client to `kafka.bootstrap_servers`. Everything is in
-    memory and gone afterwards. It runs in the event loop that started it: a client that blocks that loop waits for
-    ever. `options` are the fields of `aioproducer.testing.Options`, such as `auto_create_topics=False`.
+    memory only. It runs in the event loop that started it: a client that blocks that loop waits
+    forever. `options` are the fields of `aioproducer.testing.Options`, such as `auto_create_topics=False`.
 
-    `port` is where the first broker listens, the others at the ports after it; 0 takes free ones. `clock` (seconds) and
-    `wall_clock` (milliseconds) are for tests that move time by hand.
+    `port` is the port of the first broker, the others use the ports after it; 0 selects free ports. `clock` (seconds) and
+    `wall_clock` (milliseconds) are for tests that advance time by hand.
     """
 
     def __init__(
@@ -107,12 +107,14 @@ class EmbeddedKafka:
         self.brokers = tuple(BrokerView(node, self._sockets) for node in nodes.values())
         self._running = False
 
-    # ----- life
+    # ----- life cycle
 
     async def start(self) -> None:
-        """Listen. The ports are known afterwards."""
+        """Listen. Afterwards the ports are known."""
         if self._running:
-            raise RuntimeError("this embedded Kafka runs already; make another one for a second cluster")
+            raise RuntimeError(
+                "this embedded Kafka is already running; create another one for a second cluster"
+            )
         self._running = True
         try:
             for offset, broker in enumerate(self.brokers):
@@ -123,7 +125,7 @@ class EmbeddedKafka:
             raise
 
     async def stop(self) -> None:
-        """End all connections and close the ports; a second time it does nothing. The records can still be read."""
+        """End all connections and close the ports; a second call does nothing. The records can still be read."""
         if not self._running:
             return
         self._running = False
@@ -153,7 +155,7 @@ class EmbeddedKafka:
     def create_topic(
         self, name: str, partitions: int = 1, *, replication_factor: int | None = None, **configs: object
     ) -> str:
-        """Make a topic, and return its name.
+        """Create a topic, and return its name.
 
         `configs` are the topic's settings with underscores for dots: `message_timestamp_type="LogAppendTime"`.
         """
@@ -162,7 +164,7 @@ class EmbeddedKafka:
         return self._cluster.create_topic(name, partitions, replication_factor, settings).name
 
     def delete_topic(self, name: str) -> None:
-        """Delete a topic and its records; made again, it has another topic id."""
+        """Delete a topic and its records; a recreated topic has another topic id."""
         self._cluster.delete_topic(name)
 
     def add_partitions(self, name: str, total: int) -> None:
@@ -172,7 +174,7 @@ class EmbeddedKafka:
 
     @property
     def topics(self) -> dict[str, int]:
-        """The topics and how many partitions each has."""
+        """The topics with their number of partitions."""
         return {name: len(topic.partitions) for name, topic in self._cluster.topics.items()}
 
     def topic_id(self, name: str) -> bytes:
@@ -184,11 +186,11 @@ class EmbeddedKafka:
         return self._cluster.partition(topic, partition).leader
 
     def limit_version(self, api: str, low: int, high: int) -> None:
-        """Speak only these versions of an API from now on, as an older broker would."""
+        """Support only these versions of an API from now on, like an older broker."""
         self._cluster.limit_version(api, low, high)
 
     def set_transaction_version(self, level: int) -> None:
-        """Finalize another level of the feature `transaction.version` (1 or 2), as an upgrade or a downgrade does."""
+        """Finalize another level of the feature `transaction.version` (1 or 2), like an upgrade or a downgrade."""
         if type(level) is not int or level not in (1, 2):
             raise ValueError(f"the level of transaction.version is 1 or 2, not {level!r:.60}")
         self._cluster.set_transaction_version(level)
@@ -198,7 +200,7 @@ class EmbeddedKafka:
     def set_group(
         self, group: str, generation: int, members: Iterable[str] | Mapping[str, str | None] = ()
     ) -> None:
-        """Say who is in a group and its generation: transactional commits of others are refused.
+        """Set the members and the generation of a group: transactional commits of other members are refused.
 
         Members are ids; a mapping gives the instance ids of static ones: `{"member-1": "instance-1"}`.
         """
@@ -206,11 +208,11 @@ class EmbeddedKafka:
         self._cluster.groups.set(group, generation, known)
 
     def coordinator_of(self, key: str) -> int:
-        """The broker that looks after a group or a transactional id, -1 if none is up."""
+        """The coordinator of a group or a transactional id, -1 if no broker is up."""
         node = self._cluster.coordinator(key)
         return node.id if node is not None else -1
 
-    # ----- what was written
+    # ----- written records
 
     def records(
         self,
@@ -241,17 +243,17 @@ class EmbeddedKafka:
         ]
 
     def high_watermark(self, topic: str, partition: int = 0) -> int:
-        """The offset that the next record of a partition gets; the markers of transactions have offsets too."""
+        """The offset of the next record of a partition; markers of transactions have offsets too."""
         self._cluster.transactions.tick()
         return self._partition(topic, partition).log.high_watermark
 
     def last_stable_offset(self, topic: str, partition: int = 0) -> int:
-        """Where readers of committed records stop: the first record of an open transaction, or the end."""
+        """The last stable offset: the first record of an open transaction, or the end of the log."""
         self._cluster.transactions.tick()
         return self._partition(topic, partition).log.stable_offset
 
     def transaction(self, transactional_id: str) -> TransactionView | None:
-        """How a transactional id stands; None if nobody has ever used it."""
+        """The state of a transactional id; None if it was never used."""
         self._cluster.transactions.tick()
         known = self._cluster.transactions.get(transactional_id)
         if known is None:
@@ -259,7 +261,7 @@ class EmbeddedKafka:
         return TransactionView(known.state.value, known.producer_id, known.epoch, tuple(known.partitions))
 
     def committed_offset(self, group: str, topic: str, partition: int = 0) -> int | None:
-        """How far a group has read, as far as that is committed."""
+        """The committed offset of a group."""
         self._cluster.transactions.tick()
         known = self._cluster.groups.get(group)
         noted = known.committed.get((topic, partition)) if known is not None else None
@@ -267,11 +269,11 @@ class EmbeddedKafka:
 
     @property
     def requests(self) -> tuple[SeenRequest, ...]:
-        """What the brokers were asked, oldest first; the newest `history` of it."""
+        """The requests that the brokers received, oldest first; the newest `history` of them."""
         return tuple(self._cluster.requests)
 
     def forget_requests(self) -> None:
-        """Begin the history anew."""
+        """Clear the history."""
         self._cluster.requests.clear()
 
     def _partition(self, topic: str, index: int) -> Partition:
@@ -279,11 +281,11 @@ class EmbeddedKafka:
 
 
 def _check_count(partitions: object) -> None:
-    """Refuse what is no number of partitions, and what would take all of the memory."""
+    """Refuse an invalid number of partitions, and a number that would use all memory."""
     if type(partitions) is not int or partitions > MOST_PARTITIONS:
         raise ValueError(f"partitions must be a whole number up to {MOST_PARTITIONS}")
 
 
 def _check_whole(name: str, number: object, least: int, most: int) -> None:
     if type(number) is not int or not least <= number <= most:
-        raise ValueError(f"{name}={number!r:.60}: it must be a whole number from {least} to {most}")
+        raise ValueError(f"{name}={number!r:.60}: must be a whole number from {least} to {most}")

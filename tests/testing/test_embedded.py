@@ -157,21 +157,21 @@ async def test_stopping_ends_every_connection_and_keeps_the_records() -> None:
 
 async def test_starting_twice_is_refused(kafka: EmbeddedKafka) -> None:
     """One object is one cluster."""
-    with pytest.raises(RuntimeError, match="runs already"):
+    with pytest.raises(RuntimeError, match="is already running"):
         await kafka.start()
 
 
 @pytest.mark.parametrize(
     ("given", "told"),
     [
-        ({"brokers": 0}, "brokers=0: it must be a whole number from 1 to"),
+        ({"brokers": 0}, "brokers=0: must be a whole number from 1 to"),
         ({"brokers": "3"}, "brokers='3': "),
         ({"brokers": True}, "brokers=True: "),
-        ({"port": 70_000}, "port=70000: it must be a whole number from 0 to 65535"),
+        ({"port": 70_000}, "port=70000: must be a whole number from 0 to 65535"),
         ({"port": -1}, "port=-1: "),
         ({"port": "9092"}, "port='9092': "),
-        ({"port": 65_534, "brokers": 3}, "port=65534: it must be a whole number from 0 to 65533"),
-        ({"default_partitions": 0}, "default_partitions=0: it must be a whole number from 1 to 100000"),
+        ({"port": 65_534, "brokers": 3}, "port=65534: must be a whole number from 0 to 65533"),
+        ({"default_partitions": 0}, "default_partitions=0: must be a whole number from 1 to 100000"),
         ({"default_partitions": "3"}, "default_partitions='3': "),
         ({"default_partitions": 100_001}, "default_partitions=100001: "),
     ],

@@ -126,11 +126,11 @@ def test_objects_may_make_a_partitioner_for_each_producer() -> None:
 @pytest.mark.parametrize(
     ("chosen", "words"),
     [
-        (4, "chose partition 4, which is not one of 4"),
-        (-1, "chose partition -1"),
-        (True, "chose bool, not int or None"),
-        ("1", "chose str"),
-        (1.0, "chose float"),
+        (4, "returned partition 4; the topic has 4 partitions"),
+        (-1, "returned partition -1"),
+        (True, "returned bool, not int or None"),
+        ("1", "returned str"),
+        (1.0, "returned float"),
     ],
 )
 def test_wrong_choices_are_record_errors(chosen: Any, words: str) -> None:

@@ -1,1 +1,1 @@
-"""The brokers of the embedded Kafka: sockets, requests, and the faults that a test asks for."""
+"""The brokers of the embedded Kafka: sockets, requests, and injected faults."""

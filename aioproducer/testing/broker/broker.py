@@ -1,4 +1,4 @@
-"""One broker without sockets: a request frame in, effects out, with every fault that happens on the way."""
+"""One broker without sockets: a request frame in, effects out, with all injected faults."""
 
 from __future__ import annotations
 
@@ -34,18 +34,18 @@ from aioproducer.testing.broker.rules import (
 
 @attrs.define(eq=False)
 class Broker:
-    """What one node of the cluster does with what it is sent."""
+    """One node of the cluster: handles requests."""
 
     cluster: Cluster
     node: Node
     rules: FaultRules
 
     def handle(self, frame: bytes) -> Dialogue:
-        """Do what one request asks; the effects are for the connection it came on, in order."""
+        """Handle one request; the effects apply to its connection, in order."""
         try:
             header, request = read_request(frame)
         except ProtocolError:
-            yield Close()  # Kafka too closes the connection on what it cannot parse.
+            yield Close()  # Kafka too closes the connection of a malformed request.
             return
         handler = HANDLERS.get(header.api_key)
         if handler is None or not self._speaks(handler, header):

@@ -1,4 +1,4 @@
-"""One request on its way through a handler, and what a handler may answer with."""
+"""One request in a handler, and the possible answers of a handler."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Message: TypeAlias = tuple[Any, ...]
 
 @attrs.frozen(eq=False)
 class Call:
-    """A request, who got it, and the faults that happen to it."""
+    """A request, its broker, and its faults."""
 
     cluster: Cluster
     node: Node
@@ -31,16 +31,16 @@ class Call:
 
     @property
     def version(self) -> int:
-        """The version the request came in."""
+        """The version of the request."""
         return self.header.api_version
 
     def coordinator_error(self, key: str) -> int:
-        """The error of a fault, or that of asking the wrong broker for a group or a transactional id; 0 for neither."""
+        """The error of a fault, or that of a broker which is not the coordinator of the key; 0 for neither."""
         injected = self.plan.error()
         return self.cluster.coordinator_error(key, self.node.id) if injected is None else injected.code
 
     def partition_error(self, topic: str, partition: int) -> int:
-        """The error of a fault for one partition, or that of one which does not exist; 0 for neither."""
+        """The error of a fault for one partition, or that of a missing partition; 0 for neither."""
         injected = self.plan.error(topic, partition)
         if injected is not None:
             return injected.code
@@ -49,7 +49,7 @@ class Call:
         return ErrorCode.NONE if exists else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
     def marker_wait(self) -> MarkerWait | None:
-        """How long a fault keeps back the markers of the transaction that this request ends."""
+        """The delay of a fault for the markers of the transaction that this request ends."""
         found = self.plan.marker_hold()
         if found is None:
             return None
@@ -83,14 +83,14 @@ def _no_subjects(_request: Any, _cluster: Cluster) -> tuple[Subject, ...] | None
 
 @attrs.frozen
 class Handler:
-    """What a broker does with one API."""
+    """The handling of one API."""
 
     key: int
     min_version: int
     max_version: int
     answer: Callable[[Call], Answer]
     subjects: Callable[[Any, Cluster], tuple[Subject, ...] | None] = _no_subjects
-    """The topics that a request is about, so that faults can be aimed; None: all of them."""
+    """The topics of a request, as targets of faults; None: all topics."""
 
     @property
     def name(self) -> str:

@@ -14,14 +14,14 @@ from aioproducer.testing.broker.rules import Asked, CutRequest
 
 _LENGTH = 4
 _FIRST_LOOK = 8
-"""Length and API key: what has to be there before a fault can tell whether a request is meant."""
+"""Length and API key: the bytes that are needed to match a request with faults."""
 _ENOUGH = 1 << 20
-"""Bytes of later requests that are taken in while one is being answered; then the socket is left unread."""
+"""Bytes of later requests that are read while a request is answered; beyond them the socket is not read."""
 
 
 @attrs.define(eq=False)
 class Conversation:
-    """The requests of one connection, and where the broker is with them."""
+    """The requests of one connection, and their progress."""
 
     broker: Broker
     _received: bytearray = attrs.field(factory=bytearray, init=False)
@@ -32,32 +32,32 @@ class Conversation:
     _ended: bool = attrs.field(default=False, init=False)
 
     def receive(self, data: bytes) -> list[Effect]:
-        """Take in what came."""
+        """Process received bytes."""
         self._received += data
         return self._advance()
 
     def wake(self) -> list[Effect]:
-        """Look again at what the request in hand waits for."""
+        """Check again the condition that the current request waits for."""
         return self._advance()
 
     @property
     def deadline(self) -> float | None:
-        """When to be woken at the latest."""
+        """The latest time to call `wake`."""
         return self._waiting.deadline if self._waiting is not None else None
 
     @property
     def waits(self) -> bool:
-        """Is a request waiting for something?"""
+        """Whether a request is waiting."""
         return self._waiting is not None
 
     @property
     def idles(self) -> bool:
-        """Does nothing but bytes matter to it? No request waits, and no fault may be meant for it."""
+        """Whether only bytes matter: no request waits, and no fault may apply."""
         return self._waiting is None and not self.broker.rules
 
     @property
     def reads(self) -> bool:
-        """Is more wanted from the transport?"""
+        """Whether the transport should read."""
         if self._ended or self._stopped():
             return False
         return self._waiting is None or len(self._received) < _ENOUGH
@@ -71,7 +71,7 @@ class Conversation:
         return effects
 
     def _next_dialogue(self) -> Dialogue | None:
-        """What to do about the next request, if all of it that is needed is there."""
+        """The effects of the next request, if enough of it has arrived."""
         if len(self._received) < _LENGTH or self._stopped():
             return None
         size = _LENGTH + int.from_bytes(self._received[:_LENGTH], "big", signed=True)
@@ -98,7 +98,7 @@ class Conversation:
         return self._cut is not None and len(self._received) >= min(self._cut.at_byte, size)
 
     def _go_on(self, dialogue: Dialogue, effects: list[Effect]) -> bool:
-        """Let the request in hand go as far as it can; True when it is done with."""
+        """Advance the current request as far as possible; True when it is done."""
         self._dialogue = dialogue
         while not self._still_waits():
             effect = next(dialogue, None)
@@ -124,7 +124,7 @@ class Conversation:
         return True
 
     def _stopped(self) -> bool:
-        """Does a fault leave everything unread? What the transport had taken in before counts as unread too."""
+        """Whether a fault stops reading. Bytes that the transport has read before count as unread too."""
         rules = self.broker.rules
         return bool(rules) and rules.stopped_reading(self._asked(-1))
 

@@ -1,4 +1,4 @@
-"""What a broker wants done to a connection; whoever owns the transport does it."""
+"""Effects of a broker on a connection. The owner of the transport performs them."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ class Write:
 
 @attrs.frozen
 class Close:
-    """End the connection; with `reset` at once (RST), otherwise after what was written (FIN)."""
+    """End the connection: with `reset` at once (RST), otherwise after the written bytes (FIN)."""
 
     reset: bool = False
 
 
 @attrs.frozen
 class HalfClose:
-    """Send FIN, and go on reading."""
+    """Send FIN, and continue reading."""
 
 
 @attrs.frozen
 class Wait:
-    """Go on when `ready()` says so or the clock has passed `deadline`; the connection's next request waits too.
+    """Continue when `ready()` is true or the clock has passed `deadline`; the connection's next request waits too.
 
     Kafka handles one request of a connection at a time: it reads no further until the answer is written.
     """
@@ -42,15 +42,15 @@ Dialogue = Generator[Effect, None, None]
 
 
 def never() -> bool:
-    """The condition of a wait that only time ends."""
+    """The condition of a wait that ends by time only."""
     return False
 
 
 @attrs.define(eq=False)
 class Changes:
-    """Who must look again when a log grew, a gate opened or a fault came or went."""
+    """The listeners to changes: a log grew, a gate opened, a fault was added or removed."""
 
-    # In the order in which they came: a set would be gone through by address, and a seed would not replay that.
+    # In the order of their calls: a set is iterated by address, which a seed does not replay.
     _listeners: dict[Callable[[], None], None] = attrs.field(factory=dict)
 
     def subscribe(self, listener: Callable[[], None]) -> None:
@@ -58,10 +58,10 @@ class Changes:
         self._listeners[listener] = None
 
     def unsubscribe(self, listener: Callable[[], None]) -> None:
-        """Call it no more."""
+        """Stop calling `listener`."""
         self._listeners.pop(listener, None)
 
     def notify(self) -> None:
-        """Something changed."""
+        """Call all listeners."""
         for listener in tuple(self._listeners):
             listener()

@@ -1,4 +1,4 @@
-"""What can go wrong on demand: every fault that a test can ask the embedded Kafka for.
+"""Faults on demand: every fault that a test can inject into the embedded Kafka.
 
 A rule (`error`, `delay`, `drop_answer`, `cut`, ...) is for the requests that its keywords name: `api` (Kafka's name, such
 as "Produce"), `broker` (id), `topic`, `partition`, `client_id`. It passes over the first `skip` of them, happens to the
@@ -67,30 +67,30 @@ class Where(TypedDict, total=False):
 
 
 class Doors(Protocol):
-    """The ways into the brokers: sockets, or whatever stands in for them."""
+    """The entrances of the brokers: sockets, or their replacement."""
 
     async def open(self, broker_id: int, port: int | None = None) -> None:
-        """Let connections in."""
+        """Accept connections."""
 
     async def close(self, broker_id: int) -> None:
-        """Let no new connection in."""
+        """Accept no new connection."""
 
     def drop_connections(self, broker_id: int, *, reset: bool) -> None:
-        """End those that are open."""
+        """End the open connections."""
 
 
 @attrs.define(eq=False)
 class FaultRules:
-    """The rules in force, as the brokers ask for them."""
+    """The active rules."""
 
     _faults: list[Fault] = attrs.field(factory=list)
 
     def add(self, fault: Fault) -> None:
-        """Put a rule in force."""
+        """Add a rule."""
         self._faults.append(fault)
 
     def heal_all(self) -> None:
-        """Take all of them away."""
+        """Remove all rules."""
         for fault in self._faults:
             fault.heal()
         self._faults.clear()
@@ -99,7 +99,7 @@ class FaultRules:
         return bool(self._faults)
 
     def plan(self, asked: Asked) -> Plan:
-        """What happens to this request; the rules count it."""
+        """The faults of this request; the rules count it."""
         return (
             Plan(tuple(self._strike(asked, _BEFORE_THE_REQUEST, wanted=False))) if self._faults else NO_FAULTS
         )
@@ -109,7 +109,7 @@ class FaultRules:
         return next((fault.action for fault in self._strike(asked, (kind,), wanted=True)), None)
 
     def stopped_reading(self, asked: Asked) -> bool:
-        """Is what this broker is sent to stay unread? Not counted: it is asked again and again."""
+        """Whether this broker leaves its input unread. Not counted, because it is asked repeatedly."""
         return any(
             isinstance(fault.action, StopReading) and fault.active and fault.target.covers(asked)
             for fault in self._faults
@@ -129,13 +129,13 @@ class FaultRules:
 
 @attrs.define(eq=False)
 class Faults:
-    """What tests call; `kafka.faults`."""
+    """The interface for tests; `kafka.faults`."""
 
     _cluster: Cluster
     _doors: Doors
     _rules: FaultRules
 
-    # ----- answers that say no
+    # ----- answers with errors
 
     def error(
         self,
@@ -145,7 +145,7 @@ class Faults:
         message: str | None = None,
         **where: Unpack[Where],
     ) -> Fault:
-        """Answer with an error (Kafka's name or any number), on Produce unless `api` says otherwise.
+        """Answer with an error (Kafka's name or any number), to Produce unless `api` names another API.
 
         The records are not appended, but for NOT_ENOUGH_REPLICAS_AFTER_APPEND; `append` decides it for any error.
         """
@@ -157,17 +157,17 @@ class Faults:
         self, errors: Mapping[int, str], *, error: int | str = "INVALID_RECORD", message: str | None = None,
         **where: Unpack[Where],
     ) -> Fault:  # fmt: skip
-        """Refuse a batch because of some of its records, named by their index in it (KIP-467)."""
+        """Refuse a batch because of some of its records, identified by their index (KIP-467)."""
         return self._add(GiveError(code_of(error), False, message, tuple(errors.items())), where)
 
     def throttle(self, milliseconds: int, *, mute: bool = True, **where: Unpack[Where]) -> Fault:
-        """Say `throttle_time_ms`; with `mute` the connection is not read for that time (KIP-219)."""
+        """Return `throttle_time_ms`; with `mute` the connection is not read for that time (KIP-219)."""
         return self._add(Throttle(milliseconds, mute), where)
 
-    # ----- answers that come late, or never
+    # ----- late and missing answers
 
     def delay(self, seconds: float | None = None, *, before: bool = False, **where: Unpack[Where]) -> Fault:
-        """Hold the answer until `release()`, at most `seconds`; `before` holds back the handling itself."""
+        """Delay the answer until `release()`, at most `seconds`; `before` delays the handling itself."""
         return self._add(Hold(_checked_seconds(seconds), before), where)
 
     def delay_markers(self, seconds: float | None = None, **where: Unpack[Where]) -> Fault:
@@ -179,15 +179,15 @@ class Faults:
         return self._add(HoldMarkers(_checked_seconds(seconds)), {"api": "EndTxn", **where})
 
     def drop_answer(self, **where: Unpack[Where]) -> Fault:
-        """Do what is asked, answer nothing, keep the connection."""
+        """Handle the request, send no answer, keep the connection."""
         return self._add(DropAnswer(), where)
 
     def silence(self, **where: Unpack[Where]) -> Fault:
-        """A black hole: requests (of every API unless named, for ever unless `times` is given) are read and lost."""
+        """Read requests and drop them: of every API unless named, without a limit unless `times` is set."""
         return self._add(Silence(), {"api": None, "times": None, **where})
 
     def stop_reading(self, **where: Unpack[Where]) -> Fault:
-        """Leave requests unread, so that the window closes; by `broker` only; until healed."""
+        """Leave requests unread, so that the TCP window closes; by `broker` only; until healed."""
         fault = self._add(StopReading(), {"api": None, "times": None, **where})
         self._cluster.changes.notify()
         return fault
@@ -195,19 +195,19 @@ class Faults:
     # ----- connections that end
 
     def cut(self, *, before: bool = False, reset: bool = True, **where: Unpack[Where]) -> Fault:
-        """End the connection in place of the answer; `before` the request is handled, or after (default)."""
+        """End the connection instead of the answer; `before` the request is handled, or after (default)."""
         return self._add(Cut(before, reset), where)
 
     def cut_request(self, at_byte: int, *, reset: bool = True, **where: Unpack[Where]) -> Fault:
-        """End the connection when so many bytes of a request came (its length counts); topics cannot be named."""
+        """End the connection after this number of bytes of a request, its length included; topics cannot be named."""
         return self._add(CutRequest(at_byte, reset), where)
 
     def cut_answer(self, at_byte: int, *, reset: bool = False, **where: Unpack[Where]) -> Fault:
-        """Send only so many bytes of the answer (its length counts), and end the connection."""
+        """Send only this number of bytes of the answer, its length included, and end the connection."""
         return self._add(CutAnswer(at_byte, reset), where)
 
     def half_close(self, **where: Unpack[Where]) -> Fault:
-        """Answer, then close the broker's own direction only."""
+        """Answer, then close the direction of the broker only."""
         return self._add(EndWriting(), where)
 
     def hang_up(self, *, reset: bool = False, **where: Unpack[Where]) -> Fault:
@@ -219,25 +219,25 @@ class Faults:
         self._doors.drop_connections(broker, reset=reset)
 
     async def refuse_connections(self, broker: int) -> None:
-        """Close the broker's port; the connections that are open live on."""
+        """Close the broker's port; open connections continue."""
         await self._doors.close(broker)
 
     async def accept_connections(self, broker: int) -> None:
         """Open the port again."""
         await self._doors.open(broker, self._cluster.node(broker).port)
 
-    # ----- answers that are wrong
+    # ----- wrong answers
 
     def alter(self, change: Callable[[Any], Any], **where: Unpack[Where]) -> Fault:
-        """Send `change(answer)`: the answer is the message as the codec knows it, `_replace` what you like."""
+        """Send `change(answer)`: the answer is the codec's message, which has `_replace`."""
         return self._add(Alter(change), where)
 
     def rewrite(self, change: Callable[[bytes], bytes], **where: Unpack[Where]) -> Fault:
-        """Send `change(frame)`: the frame is what would be sent, with the four bytes of its length."""
+        """Send `change(frame)`: the frame is the encoded answer with the four bytes of its length."""
         return self._add(Rewrite(change), where)
 
     def garbage(self, data: bytes = b"HTTP/1.1 400 Bad Request\r\n\r\n", **where: Unpack[Where]) -> Fault:
-        """Send these bytes in place of the answer."""
+        """Send these bytes instead of the answer."""
         return self.rewrite(lambda _: data, **where)
 
     def wrong_correlation_id(self, by: int = 1, **where: Unpack[Where]) -> Fault:
@@ -245,21 +245,21 @@ class Faults:
         return self.rewrite(lambda frame: frame[:4] + _added(frame[4:8], by) + frame[8:], **where)
 
     def wrong_length(self, length: int, **where: Unpack[Where]) -> Fault:
-        """Claim that the answer has this length, which may be negative or huge."""
+        """Send this length in the answer, which may be negative or huge."""
         return self.rewrite(lambda frame: length.to_bytes(4, "big", signed=True) + frame[4:], **where)
 
     def answer_twice(self, **where: Unpack[Where]) -> Fault:
-        """Send the answer two times."""
+        """Send the answer twice."""
         return self.rewrite(lambda frame: frame * 2, **where)
 
-    # ----- the life of a cluster
+    # ----- changes of the cluster
 
     def move_leader(self, topic: str, partition: int, broker: int) -> None:
-        """Make another broker the leader, with a new leader epoch; -1 leaves the partition without one."""
+        """Set another leader, with a new leader epoch; -1 leaves the partition without one."""
         self._cluster.move_leader(topic, partition, broker)
 
     def move_coordinator(self, key: str, broker: int, *, loading: float = 0.0) -> None:
-        """Let another broker look after a group or a transactional id; it is loading for so many seconds first."""
+        """Set another coordinator of a group or a transactional id; it loads for this number of seconds first."""
         self._cluster.move_coordinator(key, broker, loading)
 
     def shrink_isr(self, topic: str, partition: int, *in_sync: int) -> None:
@@ -267,40 +267,40 @@ class Faults:
         self._cluster.partition(topic, partition).isr = in_sync
 
     async def stop_broker(self, broker: int, *, reset: bool = True) -> None:
-        """A broker goes down: port closed, connections ended, its leaders moved to replicas where there are any."""
+        """Stop a broker: its port closes, its connections end, its partitions move to other replicas if there are any."""
         self._cluster.broker_down(broker)
         await self._doors.close(broker)
         self._doors.drop_connections(broker, reset=reset)
 
     async def start_broker(self, broker: int, *, port: int | None = None) -> None:
-        """It comes back, at its old port unless another is given (0: any free one)."""
+        """Start it again, at its old port unless another is set (0: any free port)."""
         await self._doors.open(broker, self._cluster.node(broker).port if port is None else port)
         self._cluster.broker_up(broker)
 
     def hide_topic(self, topic: str, *, broker: int | None = None) -> None:
-        """Leave a topic out of the metadata that one broker, or all, give; it takes records as before."""
+        """Omit a topic from the metadata of one broker, or of all; it accepts records as before."""
         self._cluster.hidden.add((topic, broker))
 
     def show_topic(self, topic: str, *, broker: int | None = None) -> None:
-        """Take `hide_topic` back."""
+        """Undo `hide_topic`."""
         self._cluster.hidden.discard((topic, broker))
 
     def truncate(self, topic: str, partition: int, end_offset: int) -> None:
-        """Lose acknowledged records, as an unclean leader election does; the leader epoch goes up."""
+        """Lose acknowledged records, like an unclean leader election; the leader epoch increases."""
         self._cluster.truncate(topic, partition, end_offset)
 
     def delete_records(self, topic: str, partition: int, before_offset: int) -> None:
-        """Let retention take what is before an offset."""
+        """Delete the records before an offset, like retention."""
         self._cluster.partition(topic, partition).log.delete_before(before_offset)
 
     def forget_producers(self, topic: str, partition: int, producer_id: int | None = None) -> None:
-        """Drop producer state, as expiry does."""
+        """Drop producer state, like expiry."""
         self._cluster.partition(topic, partition).log.producers.forget(producer_id)
 
-    # ----- all of them
+    # ----- all faults
 
     def heal(self) -> None:
-        """Take all rules away; what they held goes on. Cluster life stays as it is."""
+        """Remove all rules; delayed requests continue. Changes of the cluster stay."""
         self._rules.heal_all()
         self._cluster.changes.notify()
 

@@ -1,4 +1,4 @@
-"""What the brokers were asked, so that tests can look at it afterwards."""
+"""The requests that the brokers received, for tests."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import attrs
 
 @attrs.frozen
 class SeenBatch:
-    """A batch that was produced, whatever became of it."""
+    """A produced batch, accepted or refused."""
 
     topic: str
     partition: int
@@ -32,14 +32,14 @@ class SeenRequest:
     topics: tuple[tuple[str, int | None], ...] = ()
     batches: list[SeenBatch] = attrs.field(factory=list)
     refusals: list[str] = attrs.field(factory=list)
-    """Why batches were refused by the rules, not by a fault."""
+    """The reasons of refusals by the rules, not by a fault."""
     transactional_id: str | None = None
     commits: bool | None = None
     """Of EndTxn: was it a commit or an abort?"""
 
     @property
     def summary(self) -> str:
-        """One line for people."""
+        """One line of text."""
         about = ", ".join(topic if index is None else f"{topic}-{index}" for topic, index in self.topics)
         batches = ", ".join(
             f"pid {b.producer_id} epoch {b.producer_epoch} sequence {b.base_sequence}+{b.count} ({b.size} bytes)"

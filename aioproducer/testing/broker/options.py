@@ -1,4 +1,4 @@
-"""How an embedded cluster behaves, as far as its user decides."""
+"""The options of an embedded cluster."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import attrs
 
 @attrs.frozen(kw_only=True)
 class Options:
-    """How an embedded cluster behaves."""
+    """The options of an embedded cluster."""
 
     auto_create_topics: bool = True
     """Create a topic that metadata is asked for, as `auto.create.topics.enable`."""

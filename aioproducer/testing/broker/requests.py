@@ -1,4 +1,4 @@
-"""Reading requests as Kafka reads them: strictly, but for bytes after the end.
+"""Reading requests as Kafka reads them: strictly, except for bytes after the end.
 
 Kafka ignores what follows a request inside its frame, and librdkafka relies on it: its question for all topics in
 Metadata v13 is three bytes too long. The codec that we share with the client refuses such frames, as a client should.
@@ -18,7 +18,7 @@ from aioproducer.errors import ProtocolError
 
 
 def read_request(frame: bytes) -> tuple[RequestHeader, Any]:
-    """Header and request; `ProtocolError` for what Kafka would not understand either."""
+    """Header and request; `ProtocolError` for a request that Kafka would not understand either."""
     try:
         return decode_request(frame)
     except ProtocolError:
@@ -40,7 +40,7 @@ def _key_and_version(frame: bytes) -> tuple[int, int]:
 def _programs(key: int, version: int) -> tuple[Program, Program]:
     api = APIS.get(key)
     if api is None or not api.min_version <= version <= api.max_version:
-        raise ProtocolError(f"version {version} of the API with key {key} is not spoken here")
+        raise ProtocolError(f"version {version} of the API with key {key} is not supported")
     message = message_of(api.request)
     header = compile_message(REQUEST_HEADER, 2 if version in version_range(message.flexible) else 1)
     return header, compile_message(message, version)

@@ -1,4 +1,4 @@
-"""What a fault is: which requests it is for, how often, and what then happens to them."""
+"""A fault: its target requests, its count, and its action."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Subject = tuple[str, int | None]
 
 @attrs.frozen
 class Asked:
-    """What a fault may look at in a request."""
+    """The facts of a request that faults are matched with."""
 
     broker: int
     api_key: int
@@ -28,7 +28,7 @@ class Asked:
 
 @attrs.frozen
 class Target:
-    """Which requests a fault is for; what is None does not matter."""
+    """The requests that a fault applies to; None matches everything."""
 
     api_key: int | None = None
     broker: int | None = None
@@ -37,7 +37,7 @@ class Target:
     client_id: str | None = None
 
     def covers(self, asked: Asked) -> bool:
-        """Is the request among them?"""
+        """Whether the request matches."""
         return (
             self.api_key in (None, asked.api_key)
             and self.broker in (None, asked.broker)
@@ -50,13 +50,13 @@ class Target:
         )
 
     def names(self, topic: str, partition: int | None) -> bool:
-        """Is it for this topic and partition?"""
+        """Whether the topic and partition match."""
         return self.topic in (None, topic) and (partition is None or self.partition in (None, partition))
 
 
 @attrs.frozen
 class GiveError:
-    """Answer with an error; `append` says that the records are written all the same."""
+    """Answer with an error; with `append` the records are written nevertheless."""
 
     code: int
     append: bool = False
@@ -66,7 +66,7 @@ class GiveError:
 
 @attrs.frozen
 class Hold:
-    """Wait until the fault is released, or so many seconds; `before` the request is handled or after."""
+    """Wait until the fault is released, or for this number of seconds; `before` the request is handled or after."""
 
     seconds: float | None
     before: bool
@@ -74,14 +74,14 @@ class Hold:
 
 @attrs.frozen
 class HoldMarkers:
-    """Write the markers of the transaction that this request ends when the fault is released, or so many seconds later."""
+    """Delay the markers of the transaction that this request ends until the fault is released, at most `seconds`."""
 
     seconds: float | None
 
 
 @attrs.frozen
 class Throttle:
-    """Say `throttle_time_ms`, and read nothing more from the connection for that time."""
+    """Return `throttle_time_ms`, and do not read from the connection for that time."""
 
     milliseconds: int
     mute: bool
@@ -89,17 +89,17 @@ class Throttle:
 
 @attrs.frozen
 class DropAnswer:
-    """Do what is asked and say nothing."""
+    """Handle the request without an answer."""
 
 
 @attrs.frozen
 class Silence:
-    """Read the request and do nothing at all."""
+    """Read the request and drop it."""
 
 
 @attrs.frozen
 class Cut:
-    """End the connection: before the request is handled, or after it, in place of the answer."""
+    """End the connection instead of the answer: before the request is handled, or after it."""
 
     before: bool
     reset: bool
@@ -107,7 +107,7 @@ class Cut:
 
 @attrs.frozen
 class CutAnswer:
-    """Send so many bytes of the answer, its length included, and end the connection."""
+    """Send this number of bytes of the answer, its length included, and end the connection."""
 
     at_byte: int
     reset: bool
@@ -115,7 +115,7 @@ class CutAnswer:
 
 @attrs.frozen
 class CutRequest:
-    """End the connection when so many bytes of the request came; it is never looked at."""
+    """End the connection after this number of bytes of the request, which is not handled."""
 
     at_byte: int
     reset: bool
@@ -142,7 +142,7 @@ class Rewrite:
 
 @attrs.frozen
 class StopReading:
-    """Leave what comes in the socket's buffers."""
+    """Leave received bytes in the socket's buffers."""
 
 
 @attrs.frozen
@@ -161,7 +161,7 @@ A = TypeVar("A", bound=Action)
 
 @attrs.define(eq=False)
 class Fault:
-    """One fault in force: healed by hand, by its count, or at the end of a `with` block."""
+    """One active fault. It ends by `heal()`, by its count, or at the end of a `with` block."""
 
     target: Target
     action: Action
@@ -175,32 +175,32 @@ class Fault:
 
     @property
     def active(self) -> bool:
-        """Can it still happen?"""
+        """Whether it can still happen."""
         return not self.healed and (self.times is None or self.hits < self.times)
 
     def heal(self) -> None:
-        """Take the fault away; whoever it held goes on."""
+        """Remove the fault; the requests that it delays continue."""
         self.healed = True
         self.release()
 
     def release(self) -> None:
-        """Let go those who are held, now and later; the fault is not counted as healed by that."""
+        """Let delayed requests continue, now and later; this does not heal the fault."""
         self.released = True
         self._changes.notify()
 
     def is_released(self) -> bool:
-        """May who is held go on?"""
+        """Whether delayed requests may continue."""
         return self.released
 
     async def reached(self, hits: int = 1) -> None:
-        """Wait until the fault has happened so many times."""
+        """Wait until the fault has happened this number of times."""
         while self.hits < hits:
             waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
             self._waiting.append(waiter)
             await waiter
 
     def strike(self) -> bool:
-        """A request that it is for is here: does it happen to this one?"""
+        """Count a matching request; True if the fault happens to it."""
         if self.skip:
             self.skip -= 1
             return False
@@ -225,7 +225,7 @@ class Fault:
 
 @attrs.frozen
 class Plan:
-    """The faults that happen to one request."""
+    """The faults of one request."""
 
     faults: tuple[Fault, ...] = ()
 
@@ -238,21 +238,21 @@ class Plan:
         return next(iter(self.all_of(kind)), None)
 
     def error(self, topic: str | None = None, partition: int | None = None) -> GiveError | None:
-        """The error to give, for the whole request or for one of its topics or partitions."""
+        """The error of a fault for the whole request, or for one of its topics or partitions."""
         for fault in self.faults:
             if isinstance(fault.action, GiveError) and _is_for(fault.target, topic, partition):
                 return fault.action
         return None
 
     def marker_hold(self) -> tuple[Fault, HoldMarkers] | None:
-        """The fault that keeps markers back."""
+        """The fault that delays markers."""
         for fault in self.faults:
             if isinstance(fault.action, HoldMarkers):
                 return fault, fault.action
         return None
 
     def holds(self, *, before: bool) -> Iterable[tuple[Fault, Hold]]:
-        """The faults that hold the request back."""
+        """The faults that delay the request."""
         for fault in self.faults:
             if isinstance(fault.action, Hold) and fault.action.before is before:
                 yield fault, fault.action

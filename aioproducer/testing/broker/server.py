@@ -1,4 +1,4 @@
-"""The brokers' sockets: the only file of the embedded Kafka that knows transports."""
+"""The sockets of the brokers."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _RESET_ON_CLOSE: Final = struct.pack("ii", 1, 0)
 
 
 class BrokerProtocol(asyncio.Protocol):
-    """Does on a transport what a `Conversation` says."""
+    """Performs the effects of a `Conversation` on a transport."""
 
     def __init__(self, broker: Broker, open_ones: dict[BrokerProtocol, None]) -> None:
         self._broker = broker
@@ -34,7 +34,7 @@ class BrokerProtocol(asyncio.Protocol):
         self._writable = True
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """A client came."""
+        """A client has connected."""
         self._transport = cast("asyncio.Transport", transport)
         self._open_ones[self] = None
         self._broker.cluster.changes.subscribe(self._changed)
@@ -44,21 +44,21 @@ class BrokerProtocol(asyncio.Protocol):
         self._follow()
 
     def data_received(self, data: bytes) -> None:
-        """Bytes of requests came."""
+        """Bytes of requests have arrived."""
         self._do(self._conversation.receive(data))
 
     def pause_writing(self) -> None:
-        """The client does not read: take no more requests."""
+        """The client does not read: stop reading requests."""
         self._writable = False
         self._follow()
 
     def resume_writing(self) -> None:
-        """It reads again."""
+        """The client reads again."""
         self._writable = True
         self._follow()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """The connection is over."""
+        """The connection has ended."""
         self._open_ones.pop(self, None)
         self._broker.cluster.changes.unsubscribe(self._changed)
         self._stop_timer()
@@ -71,11 +71,11 @@ class BrokerProtocol(asyncio.Protocol):
         return self._transport.get_extra_info("peername")
 
     def drop(self, *, reset: bool) -> None:
-        """End the connection, whatever it is doing."""
+        """End the connection in any state."""
         self._end(reset=reset)
 
     async def lost(self) -> None:
-        """Wait until the connection is over; what a client does not read is not waited for."""
+        """Wait until the connection has ended; unread bytes are discarded."""
         if self._transport.get_write_buffer_size():
             self._transport.abort()
         await asyncio.shield(self._lost)
@@ -102,7 +102,7 @@ class BrokerProtocol(asyncio.Protocol):
         self._follow()
 
     def _follow(self) -> None:
-        """Set timer and reading as the conversation now needs them."""
+        """Set timer and reading to the needs of the conversation."""
         self._stop_timer()
         if self._transport.is_closing():
             return
@@ -134,25 +134,25 @@ class BrokerProtocol(asyncio.Protocol):
 
 @attrs.define(eq=False)
 class Sockets:
-    """One listening socket for each broker that is up, and the connections they accepted."""
+    """One listening socket for each running broker, and the accepted connections."""
 
     _brokers: dict[int, Broker]
     _servers: dict[int, asyncio.Server] = attrs.field(factory=dict, init=False)
-    # The port of each broker, bound a second time and never listened at: nobody else gets it while the broker is down.
+    # The port of each broker, bound a second time without listening: it stays reserved while the broker is down.
     _kept_ports: dict[int, asyncio.Server] = attrs.field(factory=dict, init=False)
-    # In the order in which they came: a set would be gone through by address, and a seed would not replay that.
+    # In the order of their opening: a set is iterated by address, which a seed does not replay.
     _connections: dict[int, dict[BrokerProtocol, None]] = attrs.field(init=False)
 
     def __attrs_post_init__(self) -> None:
         self._connections = {broker_id: {} for broker_id in self._brokers}
 
     async def open(self, broker_id: int, port: int | None = None) -> None:
-        """Listen, at any free port unless one is given; opening twice changes nothing."""
+        """Listen, at any free port unless one is set; a second call changes nothing."""
         if broker_id in self._servers:
             return
         broker, connections = self._brokers[broker_id], self._connections[broker_id]
         loop = asyncio.get_running_loop()
-        # Two steps: cancelled while it starts to serve, asyncio would leave the socket open and tell nobody of it.
+        # Two steps: asyncio leaks the socket if it is cancelled while it starts to serve.
         server = await loop.create_server(
             lambda: BrokerProtocol(broker, connections),
             broker.node.host,
@@ -169,19 +169,19 @@ class Sockets:
         await server.start_serving()
 
     async def close(self, broker_id: int) -> None:
-        """Listen no more; what was accepted stays."""
+        """Stop listening; accepted connections stay."""
         server = self._servers.pop(broker_id, None)
         if server is not None:
             _accept_no_more(server)
-            # What was accepted in this turn gets its transport in the next one; from a server that is closed by then, it
-            # would get none, and nobody would close its socket.
+            # A connection accepted in this turn gets its transport in the next one. From a closed server it would get
+            # none, and its socket would stay open.
             await asyncio.sleep(0)
             server.close()
-            # asyncio takes a listening socket out of its selector at once and closes it in the loop's next turn.
+            # asyncio removes a listening socket from its selector at once and closes it in the next turn of the loop.
             await asyncio.sleep(0)
 
     async def _keep_port(self, broker_id: int) -> None:
-        """Bind the port of a broker once more, where the system lets two sockets have it, as Linux does before either listens."""
+        """Bind the port of a broker once more, where the system allows it, as Linux does before either socket listens."""
         if broker_id in self._kept_ports:
             return
         node = self._brokers[broker_id].node
@@ -205,7 +205,7 @@ class Sockets:
         return tuple(self._connections[broker_id])
 
     async def close_all(self) -> None:
-        """Nothing is left afterwards: no socket, no timer."""
+        """Close all sockets and timers."""
         for broker_id in self._brokers:
             await self.close(broker_id)
             self._leave_port(broker_id)
@@ -218,6 +218,6 @@ class Sockets:
 def _accept_no_more(server: asyncio.Server) -> None:
     loop = asyncio.get_running_loop()
     for listening in server.sockets:
-        # Loops without readers (Windows) have not got the gap between accepting and making a transport either.
+        # Loops without readers (Windows) have no gap between accepting a connection and creating its transport.
         with contextlib.suppress(NotImplementedError):
             loop.remove_reader(listening.fileno())

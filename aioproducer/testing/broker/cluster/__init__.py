@@ -1,1 +1,1 @@
-"""What all brokers agree on: topics, leaders, groups and transactions."""
+"""The state that all brokers share: topics, leaders, groups and transactions."""

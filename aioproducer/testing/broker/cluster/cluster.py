@@ -1,4 +1,4 @@
-"""What all brokers of the embedded cluster agree on: nodes, topics, leaders, producers, transactions, groups."""
+"""The state that all brokers of the embedded cluster share: nodes, topics, leaders, producers, transactions, groups."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ MAX_REPLICATION: Final = 3
 
 
 class ClusterRefusal(ValueError):  # noqa: N818 - an answer of the cluster, not a failure of it
-    """The cluster does not do what it is asked, and says why with a Kafka error code."""
+    """The cluster refuses a request with a Kafka error code."""
 
     def __init__(self, error: ErrorCode, message: str) -> None:
         super().__init__(message)
@@ -45,7 +45,7 @@ class ClusterRefusal(ValueError):  # noqa: N818 - an answer of the cluster, not 
 
 @attrs.define
 class Node:
-    """One broker as the metadata describes it."""
+    """One broker in the metadata."""
 
     id: int
     host: str
@@ -54,7 +54,7 @@ class Node:
 
 
 class Ranged(Protocol):
-    """What is known of an API's handler down here."""
+    """The facts of an API's handler that the cluster uses."""
 
     @property
     def key(self) -> int:
@@ -62,11 +62,11 @@ class Ranged(Protocol):
 
     @property
     def min_version(self) -> int:
-        """The oldest version it takes."""
+        """The oldest supported version."""
 
     @property
     def max_version(self) -> int:
-        """The newest."""
+        """The newest supported version."""
 
 
 def key_of(api: str) -> int:
@@ -75,7 +75,7 @@ def key_of(api: str) -> int:
         if known.name == api:
             return key
     known_names = ", ".join(sorted(known.name for known in APIS.values()))
-    raise ValueError(f"no API is named {api!r}; the embedded Kafka knows {known_names}")
+    raise ValueError(f"no API is named {api!r}; the embedded Kafka supports {known_names}")
 
 
 def system_time() -> int:
@@ -101,7 +101,7 @@ class Cluster:
     transactions: Transactions = attrs.field(init=False)
     transaction_version: int = attrs.field(init=False)
     features_epoch: int = attrs.field(default=1, init=False)
-    """Goes up with each change of `transaction_version`."""
+    """Increases with each change of `transaction_version`."""
     changes: Changes = attrs.field(factory=Changes, init=False)
     _version_limits: dict[int, tuple[int, int]] = attrs.field(factory=dict, init=False)
     requests: deque[SeenRequest] = attrs.field(init=False)
@@ -127,7 +127,7 @@ class Cluster:
     # ----- nodes
 
     def node(self, broker_id: int) -> Node:
-        """The broker with this id; a KeyError names those that there are."""
+        """The broker with this id; a KeyError names the existing ones."""
         try:
             return self.nodes[broker_id]
         except KeyError:
@@ -143,7 +143,7 @@ class Cluster:
         return min((node.id for node in self.live_nodes()), default=NO_LEADER)
 
     def broker_up(self, broker_id: int) -> None:
-        """A broker came up: it leads what nobody else can lead, and follows again."""
+        """A broker started: it leads the partitions without another leader, and follows the others."""
         self.node(broker_id).up = True
         live = {node.id for node in self.live_nodes()}
         for partition in self._partitions():
@@ -151,7 +151,7 @@ class Cluster:
         self.changes.notify()
 
     def broker_down(self, broker_id: int) -> None:
-        """A broker went down."""
+        """A broker stopped."""
         self.node(broker_id).up = False
         for partition in self._partitions():
             partition.leave(broker_id)
@@ -169,7 +169,7 @@ class Cluster:
         assignments: Sequence[tuple[int, ...]] = (),
         dry_run: bool = False,
     ) -> Topic:
-        """A new topic, its leaders spread over the live brokers; `ClusterRefusal` if it cannot be.
+        """Create a topic, with its leaders spread over the live brokers; `ClusterRefusal` if it is invalid.
 
         `assignments` may name the replicas of each partition, the leader first.
         """
@@ -187,7 +187,7 @@ class Cluster:
         return topic
 
     def delete_topic(self, name: str) -> None:
-        """The topic and its records are gone; another of the same name gets another id."""
+        """Delete the topic and its records; a later topic of the same name has another id."""
         topic = self.topic(name)
         del self.topics[name]
         del self.topics_by_id[topic.id]
@@ -226,15 +226,15 @@ class Cluster:
         return found
 
     def find(self, name: str, topic_id: bytes, *, by_id: bool) -> Topic | None:
-        """The topic that a request means, by its id in newer versions."""
+        """The topic of a request, by its id in newer versions."""
         return self.topics_by_id.get(topic_id) if by_id else self.topics.get(name)
 
     def is_hidden(self, name: str, broker_id: int) -> bool:
-        """Does this broker leave the topic out of its metadata?"""
+        """Whether this broker omits the topic from its metadata."""
         return (name, None) in self.hidden or (name, broker_id) in self.hidden
 
     def move_leader(self, name: str, index: int, broker_id: int) -> None:
-        """Another leader; it becomes a replica if it was none."""
+        """Set another leader; it becomes a replica if it was none."""
         partition = self.partition(name, index)
         if broker_id != NO_LEADER and self.node(broker_id).id not in partition.replicas:
             partition.replicas = (*partition.replicas, broker_id)
@@ -251,17 +251,17 @@ class Cluster:
         self.changes.notify()
 
     def limit_version(self, api: str, low: int, high: int) -> None:
-        """Speak only these versions of an API."""
+        """Support only these versions of an API."""
         self._version_limits[key_of(api)] = (low, high)
 
     def versions(self, handler: Ranged) -> tuple[int, int]:
-        """The versions of an API that are spoken."""
+        """The supported versions of an API."""
         return self._version_limits.get(handler.key, (handler.min_version, handler.max_version))
 
     # ----- producers
 
     def new_producer_id(self) -> int:
-        """A producer id that nobody has."""
+        """A new producer id."""
         self._next_producer_id += 1
         return self._next_producer_id - 1
 
@@ -273,23 +273,23 @@ class Cluster:
     # ----- coordinators
 
     def coordinator(self, key: str) -> Node | None:
-        """The broker that looks after a group or a transactional id, None if none is up."""
+        """The coordinator of a group or a transactional id, None if no broker is up."""
         found = self.coordinators.find(key, [node.id for node in self.live_nodes()])
         return None if found is None else self.nodes[found]
 
     def coordinator_error(self, key: str, broker_id: int) -> ErrorCode:
-        """What a broker answers to whoever takes it for the coordinator of this group or transactional id."""
+        """The error of a broker that is asked as the coordinator of this group or transactional id."""
         live = [node.id for node in self.live_nodes()]
         return self.coordinators.error(key, broker_id, live, self.clock())
 
     def move_coordinator(self, key: str, broker_id: int, loading: float = 0.0) -> None:
-        """Another broker, which is loading for so many seconds."""
+        """Move a key to another coordinator, which loads for this number of seconds."""
         loaded_at = self.clock() + loading if loading else None
         self.coordinators.move(key, self.node(broker_id).id, loaded_at)
         self.changes.notify()
 
     def _write_markers(self, ended: Transaction) -> None:
-        """A transaction ends in all logs that it wrote to, but for those that nobody leads now."""
+        """End a transaction in all its logs, except those without a leader."""
         coordinator_epoch = self.coordinators.epoch(ended.id)
         marker = Marker(ended.producer_id, ended.epoch, ended.commits, coordinator_epoch)
         for place in tuple(ended.partitions):
@@ -298,7 +298,7 @@ class Cluster:
                 self.changes.notify()
 
     def _write_marker(self, marker: Marker, name: str, index: int) -> bool:
-        """Is the transaction over there? In a topic that is gone by now it is."""
+        """Whether the transaction has ended in this partition; in a deleted topic it has."""
         if name == OFFSETS_TOPIC:
             self.groups.end(marker.producer_id, commit=marker.commit)
             return True

@@ -1,4 +1,4 @@
-"""Which broker looks after a group or a transactional id, and whether it is ready to.
+"""The coordinators of groups and transactional ids, and whether they are loaded.
 
 That is decided by the name, among the brokers that are up, until a fault moves it. One that has just got it may be
 loading for a while.
@@ -16,25 +16,25 @@ from aioproducer._wire.error_codes import ErrorCode
 
 @attrs.define
 class Coordinators:
-    """The places of all groups and transactional ids."""
+    """The coordinators of all groups and transactional ids."""
 
     _moved: dict[str, int] = attrs.field(factory=dict, init=False)
     _epochs: dict[str, int] = attrs.field(factory=dict, init=False)
     _loading: dict[str, float] = attrs.field(factory=dict, init=False)
 
     def find(self, key: str, live: Sequence[int]) -> int | None:
-        """The broker for a key, None if none is up."""
+        """The coordinator of a key, None if no broker is up."""
         if not live:
             return None
         moved = self._moved.get(key)
         return moved if moved in live else live[crc32(key.encode()) % len(live)]
 
     def epoch(self, key: str) -> int:
-        """How often it was moved; markers carry that."""
+        """The number of its moves; markers contain it."""
         return self._epochs.get(key, 0)
 
     def move(self, key: str, broker_id: int, loaded_at: float | None = None) -> None:
-        """Another broker, which is loading until `loaded_at`."""
+        """Move a key to another broker, which loads until `loaded_at`."""
         self._moved[key] = broker_id
         self._epochs[key] = self.epoch(key) + 1
         if loaded_at is None:
@@ -43,7 +43,7 @@ class Coordinators:
             self._loading[key] = loaded_at
 
     def error(self, key: str, broker_id: int, live: Sequence[int], now: float) -> ErrorCode:
-        """What a broker answers to whoever takes it for the coordinator."""
+        """The error of a broker that is asked as the coordinator."""
         if self.find(key, live) != broker_id:
             return ErrorCode.NOT_COORDINATOR
         return ErrorCode.COORDINATOR_LOAD_IN_PROGRESS if now < self._loading.get(key, now) else ErrorCode.NONE

@@ -1,4 +1,4 @@
-"""How far groups have read: offsets that are committed, and those that wait for the end of a transaction.
+"""Offsets of groups: committed ones, and those that wait for the end of a transaction.
 
 Groups do not balance anything here: a test says who their members are. The checks are those of Kafka's `ClassicGroup`.
 """
@@ -21,18 +21,18 @@ TopicPartition = tuple[str, int]
 
 @attrs.frozen
 class CommittedOffset:
-    """What a group noted for a partition."""
+    """An offset that a group committed for a partition."""
 
     offset: int
     leader_epoch: int
     metadata: str | None
     number: int = 0
-    """Counts the notes of the cluster: of two, the later one is in force, also if it was committed first."""
+    """Counts the offsets of the cluster: of two, the later one is valid, also if it was committed first."""
 
 
 @attrs.define
 class PendingOffsets:
-    """What one producer noted for a group in a transaction that is not at its end."""
+    """The offsets of one producer for a group in an open transaction."""
 
     epoch: int
     offsets: dict[TopicPartition, CommittedOffset] = attrs.field(factory=dict)
@@ -49,16 +49,16 @@ class Group:
     """The members' ids, and the instance ids of those that are static."""
 
     def is_unstable(self, partition: TopicPartition) -> bool:
-        """Is an offset of a transaction still open?"""
+        """Whether an offset of an open transaction exists."""
         return any(partition in one.offsets for one in self.pending.values())
 
     def has_open(self, producer_id: int, epoch: int) -> bool:
-        """Has this producer noted something here in the transaction that it has open?"""
+        """Whether this producer has offsets here in its open transaction."""
         known = self.pending.get(producer_id)
         return known is not None and known.epoch == epoch
 
     def member_error(self, generation: int, member_id: str, instance_id: str | None) -> ErrorCode:
-        """May who says to be this member commit in a transaction (KIP-447)? Who names nobody may."""
+        """Whether this member may commit in a transaction (KIP-447). A commit without a member may."""
         if generation < 0 and not self.members:
             return ErrorCode.NONE
         if generation < 0 and not member_id and instance_id is None:
@@ -72,13 +72,13 @@ class Group:
         return ErrorCode.NONE if generation == self.generation else ErrorCode.ILLEGAL_GENERATION
 
     def note(self, producer_id: int, epoch: int, partition: TopicPartition, noted: CommittedOffset) -> None:
-        """Keep an offset until the transaction ends."""
+        """Store an offset until the transaction ends."""
         if not self.has_open(producer_id, epoch):
             self.pending[producer_id] = PendingOffsets(epoch)
         self.pending[producer_id].offsets[partition] = noted
 
     def end(self, producer_id: int, *, commit: bool) -> None:
-        """The transaction ended: what it noted is in force, or forgotten."""
+        """End the transaction: its offsets become valid, or are discarded."""
         pending = self.pending.pop(producer_id, None)
         if pending is None or not commit:
             return
@@ -96,31 +96,31 @@ class Groups:
     _noted: int = attrs.field(default=0, init=False)
 
     def get(self, name: str) -> Group | None:
-        """The group, if anybody has ever committed in it or set it."""
+        """The group, or None if no offset and no member was ever set."""
         return self._known.get(name)
 
     def make(self, name: str) -> Group:
-        """The group, made if there is none."""
+        """The group; it is created if it does not exist."""
         return self._known.setdefault(name, Group())
 
     def set(self, name: str, generation: int, members: Mapping[str, str | None]) -> None:
-        """Say who is in a group."""
+        """Set the members of a group."""
         group = self.make(name)
         group.generation, group.members = generation, dict(members)
 
     def noted(self, offset: int, leader_epoch: int, metadata: str | None) -> CommittedOffset:
-        """The next note."""
+        """The next number."""
         self._noted += 1
         return CommittedOffset(offset, leader_epoch, metadata, self._noted)
 
     def end(self, producer_id: int, *, commit: bool) -> None:
-        """A producer's transaction ended, in all groups."""
+        """End a producer's transaction in all groups."""
         for group in self._known.values():
             group.end(producer_id, commit=commit)
 
 
 def offsets_partition(group: str) -> TopicPartition:
-    """Where Kafka keeps a group's offsets, as the partition that a transaction with such offsets writes to.
+    """The partition of Kafka's offsets topic that a transaction with offsets of this group writes to.
 
     By the hash that Java has for strings, so that DescribeTransactions says what a real cluster says.
     """

@@ -1,4 +1,4 @@
-"""What a topic's settings demand of a batch: its time, and for some topics each single record."""
+"""The checks of a batch by its topic's settings: timestamps, and for some topics each single record."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _SHOWN = 3
 
 
 def check_timestamps(topic: Topic, index: int, header: BatchHeader, batch: bytes, wall: int) -> None:
-    """Refuse records from too far in the past or the future, unless the broker dates them.
+    """Refuse records too far in the past or the future, unless the broker sets their timestamps.
 
     The header tells whether any record can be meant; only then are the records looked at.
     """
@@ -38,7 +38,7 @@ def check_timestamps(topic: Topic, index: int, header: BatchHeader, batch: bytes
 
 
 def check_records(topic: Topic, index: int, batch: bytes, *, always: bool) -> None:
-    """Look at each record where the topic needs it (compaction needs keys) or `always`."""
+    """Check each record if the topic requires it (compaction needs keys), or `always`."""
     compacted = "compact" in topic.config("cleanup.policy")
     if not (compacted or always):
         return

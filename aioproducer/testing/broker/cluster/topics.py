@@ -33,7 +33,7 @@ DEFAULT_CONFIGS: Final[Mapping[str, str]] = MappingProxyType(
 
 @attrs.define
 class Partition:
-    """One partition: who leads it, who follows, and its log (all replicas are always equal here)."""
+    """One partition: its leader, its replicas, and its log (all replicas are always equal here)."""
 
     index: int
     replicas: tuple[int, ...]
@@ -42,10 +42,10 @@ class Partition:
     leader_epoch: int = 0
     log: PartitionLog = attrs.field(factory=PartitionLog)
     restarted: dict[int, int] = attrs.field(factory=dict, init=False)
-    """Where the log ended when a broker came up again that has not led since."""
+    """The end of the log when a broker restarted that has not led since."""
 
     def lead(self, broker_id: int) -> None:
-        """Another leader, or none; each change is a new leader epoch."""
+        """Set another leader, or none; each change is a new leader epoch."""
         if broker_id != self.leader:
             self.leader = broker_id
             self.leader_epoch += 1
@@ -53,19 +53,19 @@ class Partition:
                 self.log.producers.reload(self.restarted.pop(broker_id))
 
     def assign(self, brokers: tuple[int, ...]) -> None:
-        """Live on these brokers, the first of which leads."""
+        """Place the partition on these brokers; the first one leads."""
         self.replicas = self.isr = brokers
         self.leader = brokers[0]
 
     def leave(self, broker_id: int) -> None:
-        """A replica went down. The last one stays in the ISR: nobody else may lead without losing records."""
+        """A replica stopped. The last one stays in the ISR: another leader would lose records."""
         if broker_id in self.isr and len(self.isr) > 1:
             self.isr = tuple(replica for replica in self.isr if replica != broker_id)
         if self.leader == broker_id:
             self.lead(next((replica for replica in self.isr if replica != broker_id), NO_LEADER))
 
     def come_back(self, broker_id: int, live: Collection[int]) -> None:
-        """A replica is there again; if all waited for this one to lead, they follow it."""
+        """A replica restarted; it leads if the partition has no leader, and the others follow."""
         if broker_id not in self.replicas:
             return
         self.restarted[broker_id] = self.log.end_offset
@@ -78,7 +78,7 @@ class Partition:
 
 
 def wrong_epoch(partition: Partition, asked: int) -> int:
-    """The error for a reader that believes in another leader epoch (KIP-320); 0 if it does not, or does not say."""
+    """The error for a reader with another leader epoch (KIP-320); 0 for the same epoch, or none."""
     if asked in (-1, partition.leader_epoch):
         return ErrorCode.NONE
     return ErrorCode.FENCED_LEADER_EPOCH if asked < partition.leader_epoch else ErrorCode.UNKNOWN_LEADER_EPOCH
@@ -86,7 +86,7 @@ def wrong_epoch(partition: Partition, asked: int) -> int:
 
 @attrs.define
 class Topic:
-    """A topic of the cluster. Deleted and made again, it is another topic with another id."""
+    """A topic of the cluster. A recreated topic is another topic with another id."""
 
     name: str
     id: bytes
@@ -106,11 +106,11 @@ class Topic:
         return self.partitions[index] if 0 <= index < len(self.partitions) else None
 
     def config(self, name: str) -> str:
-        """The value that is in force."""
+        """The effective value."""
         return self.configs.get(name, DEFAULT_CONFIGS[name])
 
     def configure(self, configs: Mapping[str, str]) -> None:
-        """Change settings; what produce asks for each batch is kept ready."""
+        """Change settings, and cache those that are read for each batch."""
         self.configs.update(configs)
         self.max_message_bytes = int(self.config("max.message.bytes"))
         self.log_append_time = self.config("message.timestamp.type") == "LogAppendTime"
@@ -120,7 +120,7 @@ class Topic:
 
 
 def invalid_name(name: str) -> str | None:
-    """Why Kafka does not take this topic name (`Topic.validate`), or None."""
+    """Kafka's reason to refuse this topic name (`Topic.validate`), or None."""
     if not name:
         return "Topic name is invalid: the empty string is not allowed"
     if name in {".", ".."}:
@@ -138,12 +138,12 @@ def invalid_name(name: str) -> str | None:
 
 
 def collide(one: str, other: str) -> bool:
-    """Would both names get the same metric name? Kafka keeps such topics apart (`Topic.hasCollision`)."""
+    """Whether both names have the same metric name, which Kafka refuses (`Topic.hasCollision`)."""
     return one != other and one.replace(".", "_") == other.replace(".", "_")
 
 
 def invalid_config(name: str, value: str) -> str | None:
-    """Why this topic configuration is not taken, or None."""
+    """The reason to refuse this topic configuration, or None."""
     if name not in DEFAULT_CONFIGS:
         return f"Unknown topic config name: {name}"
     numeric = DEFAULT_CONFIGS[name].isdigit()

@@ -1,4 +1,4 @@
-"""The states of a transaction, and what ending it does in each of them: the tables of Kafka's coordinator.
+"""The states of a transaction, and the effect of EndTxn in each: the tables of Kafka's coordinator.
 
 Which table holds is said by the version of the EndTxn request, not by the cluster: up to v4 a transaction ends under the
 epoch it was written with, from v5 on (KIP-890) each end raises the epoch, so that a repetition is told from a next end.
@@ -13,7 +13,7 @@ from typing import Final
 
 
 class State(Enum):
-    """Where a transactional id stands, under the names that ListTransactions gives."""
+    """The states of a transactional id, with the names of ListTransactions."""
 
     EMPTY = "Empty"
     ONGOING = "Ongoing"
@@ -22,22 +22,22 @@ class State(Enum):
     COMPLETE_COMMIT = "CompleteCommit"
     COMPLETE_ABORT = "CompleteAbort"
     DEAD = "Dead"
-    """Only a name to ask for: an id that expires is forgotten at once."""
+    """Only a filter in requests: an id that expires is forgotten at once."""
     PREPARE_EPOCH_FENCE = "PrepareEpochFence"
-    """Only a name to ask for: fencing goes on to PrepareAbort at once."""
+    """Only a filter in requests: fencing continues to PrepareAbort at once."""
 
 
 PREPARING: Final = frozenset({State.PREPARE_COMMIT, State.PREPARE_ABORT})
-"""It was decided how the transaction ends; markers are still to be written."""
+"""The end of the transaction is decided; its markers are not written yet."""
 COMPLETE: Final = frozenset({State.COMPLETE_COMMIT, State.COMPLETE_ABORT})
 
 
 class Ending(Enum):
-    """What a request to end a transaction does."""
+    """The effect of a request to end a transaction."""
 
     PREPARE = "the end is decided now"
-    DONE = "it was decided so before: the same answer once more"
-    WAIT = "it was decided so, and markers are being written: CONCURRENT_TRANSACTIONS"
+    DONE = "decided before in the same way: the same answer again"
+    WAIT = "decided in the same way, and markers are being written: CONCURRENT_TRANSACTIONS"
     ILLEGAL = "INVALID_TXN_STATE"
 
 
@@ -73,10 +73,10 @@ _FROM_VERSION_5: Final[Mapping[tuple[State, bool, bool], Ending]] = MappingProxy
 
 
 def ending(state: State, *, commit: bool) -> Ending:
-    """What EndTxn up to v4 does."""
+    """The effect of EndTxn up to v4."""
     return _TO_VERSION_4.get((state, commit), Ending.ILLEGAL)
 
 
 def ending_with_bump(state: State, *, commit: bool, again: bool) -> Ending:
-    """What EndTxn from v5 on does."""
+    """The effect of EndTxn from v5 on."""
     return _FROM_VERSION_5.get((state, commit, again), Ending.ILLEGAL)

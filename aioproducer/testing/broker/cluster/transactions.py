@@ -1,4 +1,4 @@
-"""What the transaction coordinators keep of each transactional id, and every decision about it.
+"""The transaction coordinators: the state of each transactional id, and every decision about it.
 
 The rules are those of Kafka's `TransactionCoordinator` and `TransactionMetadata`. All brokers share this state, as real
 ones do by replicating it: a coordinator that moves or restarts forgets nothing. There is no I/O here: times come from the
@@ -27,27 +27,27 @@ NO_ID: Final = -1
 NO_EPOCH: Final = -1
 MAX_EPOCH: Final = 2**15 - 1
 LAST_GIVEN_EPOCH: Final = MAX_EPOCH - 1
-"""No producer gets the highest epoch: it is kept for fencing whoever has this one."""
+"""No producer gets the highest epoch: it is reserved for fencing the producer that has this one."""
 
 TopicPartition = tuple[str, int]
 
 
 class TransactionRefusal(Exception):  # noqa: N818 - an answer of the coordinator, not a failure of it
-    """The coordinator does not do what it is asked."""
+    """The coordinator refuses a request."""
 
     def __init__(self, error: ErrorCode) -> None:
         super().__init__(error)
         self.error = error
 
     def code(self, *, knows_fencing: bool) -> ErrorCode:
-        """The error as a version of a request has it: PRODUCER_FENCED came late, and means "fatal"."""
+        """The error in a version of a request: older versions lack PRODUCER_FENCED, which means "fatal"."""
         if self.error == ErrorCode.PRODUCER_FENCED and not knows_fencing:
             return ErrorCode.INVALID_PRODUCER_EPOCH
         return self.error
 
 
 class Identity(NamedTuple):
-    """Who a producer says it is."""
+    """The identity in a producer's request."""
 
     producer_id: int
     epoch: int
@@ -55,7 +55,7 @@ class Identity(NamedTuple):
 
 @attrs.frozen
 class MarkerWait:
-    """How long the markers of an end are held back: until `ready()`, at the latest until `deadline`."""
+    """The delay of the markers of an end: until `ready()`, at the latest until `deadline`."""
 
     ready: Callable[[], bool] = never
     deadline: float | None = None
@@ -73,67 +73,67 @@ class Transaction:
     timeout_ms: int
     epoch: int = NO_EPOCH
     last_epoch: int = NO_EPOCH
-    """The epoch before, if a call that raised it may be repeated."""
+    """The previous epoch, if a call that raised it may be repeated."""
     previous_producer_id: int = NO_ID
     next_producer_id: int = NO_ID
-    """Takes the place of a producer id whose epochs are used up, when the transaction is complete."""
+    """The replacement of a producer id whose epochs are used up, when the transaction is complete."""
     state: State = State.EMPTY
     partitions: dict[TopicPartition, None] = attrs.field(factory=dict)
     """In the order in which they were added."""
     started_ms: int = -1
-    """When the transaction began, for people (wall clock)."""
+    """The beginning of the transaction by the wall clock, for readers."""
     started_at: float = 0.0
-    """When it began, for its time limit (the cluster's clock)."""
+    """The beginning by the cluster's clock, for its time limit."""
     changed_at: float = 0.0
-    """When anything of this was last changed (the cluster's clock)."""
+    """The time of the last change by the cluster's clock."""
 
     @property
     def identity(self) -> Identity:
-        """Who the producer is, or will be when the markers are written."""
+        """The identity of the producer, or its next one when the markers are written."""
         if self.next_producer_id != NO_ID:
             return Identity(self.next_producer_id, 0)
         return Identity(self.producer_id, self.epoch)
 
     @property
     def deadline(self) -> float:
-        """When it is aborted if it is still open."""
+        """The time at which it is aborted if it is still open."""
         return self.started_at + self.timeout_ms / 1000
 
     @property
     def exhausted(self) -> bool:
-        """Are the epochs of this producer id used up?"""
+        """Whether the epochs of this producer id are used up."""
         return self.epoch >= LAST_GIVEN_EPOCH
 
     @property
     def commits(self) -> bool:
-        """Is it being committed, or was the last one?"""
+        """Whether it is being committed, or the last one was."""
         return self.state in (State.PREPARE_COMMIT, State.COMPLETE_COMMIT)
 
     @property
     def rests(self) -> bool:
-        """Is no transaction open, and none being ended?"""
+        """Whether no transaction is open or being ended."""
         return self.state is State.EMPTY or self.state in COMPLETE
 
     def may_continue(self, expected: Identity) -> bool:
-        """Is this producer one that may ask for the next epoch (KIP-360)? The epoch is looked at later."""
+        """Whether this producer may ask for the next epoch (KIP-360). The epoch is checked later."""
         repeats_a_rotation = (
             expected.producer_id == self.previous_producer_id and expected.epoch >= LAST_GIVEN_EPOCH
         )
         return self.epoch == NO_EPOCH or expected.producer_id == self.producer_id or repeats_a_rotation
 
     def begin(self, started_ms: int, now: float) -> None:
-        """The first partition of a transaction comes."""
+        """Begin a transaction with its first partition."""
         self.state = State.ONGOING
         self.started_ms, self.started_at = started_ms, now
 
     def fence(self) -> None:
-        """Abort with an epoch that nobody is told: whoever has the present one is out."""
+        """Abort with an unpublished epoch, which fences the producer with the present one."""
         self.epoch = min(self.epoch + 1, MAX_EPOCH)
         self.last_epoch = NO_EPOCH
         self.state = State.PREPARE_ABORT
 
     def complete(self) -> None:
-        """The markers are written."""
+        """Note that the markers are written."""
         self.state = State.COMPLETE_COMMIT if self.commits else State.COMPLETE_ABORT
         if self.next_producer_id != NO_ID:
             self.previous_producer_id = self.producer_id
@@ -149,7 +149,7 @@ class Transactions:
     clock: Callable[[], float]
     wall_clock: Callable[[], int]
     write_markers: Callable[[Transaction], None]
-    """Commit or abort, as `commits` says, and take out of `partitions` those that have their marker.
+    """Commit or abort according to `commits`, and remove from `partitions` those with their marker.
 
     What cannot be written to is left, and tried again with each `tick`.
     """
@@ -161,7 +161,7 @@ class Transactions:
     _ongoing: dict[str, Transaction] = attrs.field(factory=dict, init=False)
     _held: dict[str, MarkerWait] = attrs.field(factory=dict, init=False)
 
-    # ----- what producers ask
+    # ----- requests of producers
 
     def init(
         self,
@@ -170,7 +170,7 @@ class Transactions:
         expected: Identity | None = None,
         wait: MarkerWait | None = None,
     ) -> Identity:
-        """The identity for a producer that begins, or goes on after an error; an open transaction is aborted first."""
+        """The identity of a producer that begins, or continues after an error; an open transaction is aborted first."""
         if not transactional_id:
             raise TransactionRefusal(ErrorCode.INVALID_REQUEST)
         if not 0 < timeout_ms <= self.max_timeout_ms:
@@ -195,7 +195,7 @@ class Transactions:
     def add_partitions(
         self, transactional_id: str, who: Identity, partitions: Iterable[TopicPartition]
     ) -> None:
-        """Let the transaction write to these partitions; the first ones begin it."""
+        """Add partitions to the transaction; the first ones begin it."""
         known = self._of(transactional_id, who)
         if known.state in PREPARING:
             raise TransactionRefusal(ErrorCode.CONCURRENT_TRANSACTIONS)
@@ -205,7 +205,7 @@ class Transactions:
         known.partitions.update(dict.fromkeys(partitions))
 
     def verify(self, transactional_id: str, who: Identity, partition: TopicPartition) -> None:
-        """Was the partition added to the transaction that is open (KIP-890, first part)?"""
+        """Check that the partition was added to the open transaction (KIP-890, first part)."""
         known = self._of(transactional_id, who)
         if known.state in PREPARING:
             raise TransactionRefusal(ErrorCode.CONCURRENT_TRANSACTIONS)
@@ -221,7 +221,7 @@ class Transactions:
         bump: bool,
         wait: MarkerWait | None = None,
     ) -> Identity:
-        """Commit or abort; with `bump` (EndTxn v5) under a new epoch, which is answered."""
+        """Commit or abort; with `bump` (EndTxn v5) under a new epoch, which is returned."""
         known = self._find(transactional_id)
         step = self._step_with_bump(known, who, commit=commit) if bump else _step(known, who, commit=commit)
         if step is Ending.WAIT:
@@ -239,10 +239,10 @@ class Transactions:
         self._prepared(known, wait)
         return identity
 
-    # ----- what the cluster does by itself
+    # ----- actions of the cluster itself
 
     def tick(self) -> None:
-        """Write the markers that are due, and abort what is older than its time limit."""
+        """Write due markers, and abort transactions that exceed their time limit."""
         now = self.clock()
         for key, wait in tuple(self._held.items()):
             if wait.ready() or (wait.deadline is not None and now >= wait.deadline):
@@ -252,18 +252,18 @@ class Transactions:
                 self._fence(known, None)
 
     def next_deadline(self) -> float | None:
-        """When `tick` has something to do, if nothing happens before."""
+        """The time at which `tick` has work, if nothing happens before."""
         held = (wait.deadline for wait in self._held.values() if wait.deadline is not None)
         return min((*held, *(known.deadline for known in self._ongoing.values())), default=None)
 
-    # ----- what people ask
+    # ----- queries
 
     def all(self) -> tuple[Transaction, ...]:
-        """Every transactional id, in the order in which they came."""
+        """Every transactional id, in the order of first use."""
         return tuple(known for known in map(self.get, tuple(self._known)) if known is not None)
 
     def get(self, transactional_id: str) -> Transaction | None:
-        """One of them, unless it was not used for so long that it is forgotten (`TransactionStateManager`)."""
+        """One transactional id, unless it is expired (`TransactionStateManager`)."""
         known = self._known.get(transactional_id)
         if known is not None and known.rests and self.clock() - known.changed_at >= self.expiration:
             del self._known[transactional_id]
@@ -332,7 +332,7 @@ class Transactions:
     def _finish(self, known: Transaction) -> None:
         self.write_markers(known)
         if known.partitions:
-            self._held[known.id] = _NO_WAIT  # Somewhere nobody leads: the next tick tries again.
+            self._held[known.id] = _NO_WAIT  # A partition has no leader: the next tick tries again.
         else:
             self._held.pop(known.id, None)
             known.complete()

@@ -1,4 +1,4 @@
-"""What a broker asks the transaction's coordinator before it takes the first transactional write to a partition.
+"""A broker's check with the transaction's coordinator before the first transactional write to a partition.
 
 The rules are those of Kafka's `AddPartitionsToTxnManager` (KIP-890): newer requests add the partition to the transaction
 by being made; for older ones it must have been added. A partition with records of the transaction is not asked about
@@ -25,7 +25,7 @@ def verify_write(
     adds: bool,
     knows_abortable: bool,
 ) -> None:
-    """`TransactionRefusal` with the error that the writer is given, if it may not write."""
+    """Raise `TransactionRefusal` with the writer's error, if it may not write."""
     coordinator = cluster.coordinator(transactional_id)
     if coordinator is None:
         raise TransactionRefusal(ErrorCode.COORDINATOR_NOT_AVAILABLE)

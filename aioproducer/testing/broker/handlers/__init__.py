@@ -1,4 +1,4 @@
-"""What this broker does with each API: one file for each, named as Kafka names it."""
+"""The handlers of the APIs: one file for each, with Kafka's name."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""ApiVersions: what this broker speaks.
+"""ApiVersions: the versions that this broker supports.
 
 v0-2 the list; v3 (KIP-511) brings the client's name and version, and the features (KIP-584), of which
 `transaction.version` matters to producers. The answer's header is always version 0. A version of the future is

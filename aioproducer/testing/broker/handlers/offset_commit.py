@@ -1,4 +1,4 @@
-"""OffsetCommit: note how far a group has read. Nobody is fenced: whoever commits, commits.
+"""OffsetCommit: store the offsets of a group. No member is fenced.
 
 v2 is the first that is taken; v6 leader epochs; v8 flexible; v10 topics by id.
 """

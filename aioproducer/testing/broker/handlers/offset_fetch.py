@@ -1,4 +1,4 @@
-"""OffsetFetch: how far groups have read; -1 where nothing was committed.
+"""OffsetFetch: the committed offsets of groups; -1 without one.
 
 With `require_stable` (v7, KIP-447) an offset that an open transaction may still change is UNSTABLE_OFFSET_COMMIT.
 

@@ -1,1 +1,1 @@
-"""What a partition's log holds, and what it remembers of producers and transactions."""
+"""The log of a partition, with its state of producers and transactions."""

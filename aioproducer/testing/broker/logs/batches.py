@@ -1,4 +1,4 @@
-"""The header of a record batch (magic 2): what it says, what is wrong with it, and what a broker changes in it.
+"""The header of a record batch (magic 2): its fields, its checks, and the changes that a broker makes.
 
 The records stay opaque bytes. A broker may change base offset and leader epoch without touching the checksum, which
 starts after them; a topic with log append time costs a new checksum.

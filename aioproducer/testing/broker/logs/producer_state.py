@@ -1,4 +1,4 @@
-"""What a partition remembers about idempotent producers, and which batch it takes next.
+"""The state of idempotent producers in a partition, and the batches that it accepts next.
 
 The rules are those of Kafka's `ProducerStateEntry` and `ProducerAppendInfo`: the newest five batches of each
 producer are remembered; one of them sent again is a duplicate; everything else must go on where the newest ended.
@@ -112,7 +112,7 @@ class ProducerStates:
         return producer_id in self._entries
 
     def judge(self, batch: ProducedBatch) -> Verdict:
-        """What is to happen with the batch; changes nothing.
+        """The decision about the batch; changes nothing.
 
         A duplicate is recognised before anything else, as in `UnifiedLog.analyzeAndValidateProducerState`.
         """
@@ -133,7 +133,7 @@ class ProducerStates:
         entry.batches.append(RememberedBatch(batch.base_sequence, batch.last_sequence, offset, timestamp))
 
     def bump(self, producer_id: int, epoch: int, now: float) -> None:
-        """A marker came: what the producer sent under an older epoch is over, what it sent under this one goes on."""
+        """Apply a marker: the state of an older epoch ends, that of this epoch continues."""
         entry = self._entries.get(producer_id)
         if entry is None or entry.epoch != epoch:
             entry = self._entries[producer_id] = ProducerEntry(epoch, now)
@@ -152,7 +152,7 @@ class ProducerStates:
             del self._entries[producer_id]
 
     def reload(self, end_offset: int) -> None:
-        """A broker that was started when the log ended here has read its snapshot, which has the newest batch of each only."""
+        """Restore a snapshot of this end of the log, which has only the newest batch of each producer."""
         for entry in self._entries.values():
             entry.keep_newest_before(end_offset)
 

@@ -1,4 +1,4 @@
-"""Records as tests want to see them: parsing stored batches, and writing batches of one's own.
+"""Records for tests: parsing stored batches, and writing batches.
 
 Both are written for clarity, apart from the client's compiled code on purpose: a mistake cannot be in both.
 """
@@ -214,7 +214,7 @@ class _Reader:
         return None if length < 0 else self._take(length)
 
     def skip(self, count: int) -> None:
-        """Go past bytes that say nothing."""
+        """Skip bytes."""
         self._take(count)
 
     def _take(self, count: int) -> bytes:

@@ -1,4 +1,4 @@
-"""What a log knows of transactions: which are open, which were aborted, and up to where readers of committed records go.
+"""The transactions of a log: open ones, aborted ones, and the last stable offset.
 
 The rules are those of Kafka's `ProducerStateManager` and its index of aborted transactions.
 """
@@ -20,7 +20,7 @@ class OpenTransaction:
 
 @attrs.frozen
 class AbortedTransaction:
-    """Records that no reader of committed ones is to see."""
+    """Records that are hidden from readers of committed records."""
 
     producer_id: int
     first_offset: int
@@ -30,7 +30,7 @@ class AbortedTransaction:
 
 @attrs.define
 class Attempt:
-    """How a producer tried to begin in this partition, from its first try on until one succeeds.
+    """The attempts of a producer to begin in this partition, until one succeeds.
 
     Kafka's `VerificationStateEntry`: the batch with the lowest sequence goes first, so that none overtakes another that
     was refused, and comes again.
@@ -100,7 +100,7 @@ class LogTransactions:
             self._aborted_of.setdefault(producer_id, []).append(aborted)
 
     def stable(self, start: int, high_watermark: int) -> int:
-        """The last stable offset: what is before it is decided."""
+        """The last stable offset: all transactions before it have ended."""
         first = min((one.first_offset for one in self._open.values()), default=high_watermark)
         return max(first, start)
 
@@ -110,7 +110,7 @@ class LogTransactions:
         return [one for one in ended_later if one.first_offset < end]
 
     def hides(self, producer_id: int, offset: int) -> bool:
-        """Was what this producer wrote there aborted?"""
+        """Whether the records of this producer at this offset were aborted."""
         known = self._aborted_of.get(producer_id, ())
         at = bisect_left(known, offset, key=_end_of)
         return at < len(known) and known[at].first_offset <= offset
@@ -121,7 +121,7 @@ class LogTransactions:
             known.clear()
 
     def forget_before(self, offset: int) -> None:
-        """What ended before an offset matters no more."""
+        """Forget transactions that ended before an offset."""
         for known in (self._aborted, *self._aborted_of.values()):
             del known[: bisect_left(known, offset, key=_end_of)]
 
