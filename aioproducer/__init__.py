@@ -113,3 +113,7 @@ __all__ = [
     "fence",
     "list_transactions",
 ]
+
+
+def __dir__() -> list[str]:
+    return __all__

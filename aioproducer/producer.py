@@ -711,7 +711,7 @@ class Producer(SendPath[K_contra, V_contra], Generic[K_contra, V_contra]):
                     return await function(*args)
             except Exception as error:
                 wait = pause.plain(attempt)
-                if not transaction.may_run_again(error) or loop.time() + wait >= until:
+                if not transaction._may_run_again(error) or loop.time() + wait >= until:  # noqa: SLF001
                     raise
             await asyncio.sleep(wait)
         raise AssertionError("counting has no end")  # for type checkers
@@ -849,7 +849,7 @@ class Producer(SendPath[K_contra, V_contra], Generic[K_contra, V_contra]):
         if engine is None:
             return Stats()
         assert self._intake is not None  # noqa: S101  # made with the engine
-        return stats_of(engine, self._intake, self.accepted_records, self.accepted_bytes)
+        return stats_of(engine, self._intake, self._accepted_records, self._accepted_bytes)
 
     def health(self) -> Health:
         """A small snapshot for probes, without I/O; may be called from any thread."""

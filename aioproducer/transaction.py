@@ -87,7 +87,7 @@ class Transaction:
             await transactions.abort(self._timeout)
             raise
 
-    def may_run_again(self, error: Exception) -> bool:
+    def _may_run_again(self, error: Exception) -> bool:
         """Whether the same may succeed in another transaction, after this error has ended this one."""
         return may_run_again(error, self._failure)
 

@@ -17,9 +17,14 @@ from aioproducer._core.accept import forked as forked
 from aioproducer._core.delivery import BatchDelivery as BatchDelivery
 from aioproducer._core.delivery import Delivery as Delivery
 from aioproducer._core.delivery import Sending as Sending
+from aioproducer._core.delivery import adopt as adopt
+from aioproducer._core.delivery import batches_from as batches_from
 from aioproducer._core.delivery import observe as observe
 from aioproducer._core.delivery import peek as peek
 from aioproducer._core.delivery import queued_delivery as queued_delivery
+from aioproducer._core.delivery import refuse_record as refuse_record
+from aioproducer._core.delivery import refuse_rest as refuse_rest
+from aioproducer._core.delivery import reserve_place as reserve_place
 from aioproducer._core.delivery import sending_of as sending_of
 from aioproducer._core.delivery import settle_into as settle_into
 from aioproducer._core.messages import ArrayView as ArrayView

@@ -161,8 +161,8 @@ cdef class SendPath:
     cdef bint _marker_waits
     cdef object _marker
     # Counters that statistics read.
-    cdef readonly long long accepted_records
-    cdef readonly long long accepted_bytes
+    cdef readonly long long _accepted_records
+    cdef readonly long long _accepted_bytes
     # The partition that the last attempt to append had chosen.
     cdef Partition _chosen
     # Most send to the same topic again, by the same string: that is cheaper to see than to look up.
@@ -347,8 +347,8 @@ cdef class SendPath:
             break
         (<MemoryShare>batch.share).take(size)
         batch.charged += size
-        self.accepted_records += 1
-        self.accepted_bytes += size
+        self._accepted_records += 1
+        self._accepted_bytes += size
         if partition is topic.sticky and chosen < 0:
             topic.sticky_bytes += size
             if topic.sticky_bytes >= 2 * topic.sticky_limit:

@@ -91,40 +91,10 @@ cdef class BatchDelivery:
             raise IndexError(f"record {at} of {self.total}")
         return 0
 
-    def reserve(self):
-        """See to it that the next `adopt` needs no memory."""
-        if not self._has_room:
-            self.make_room()
-
-    def adopt(self, int at, Delivery delivery not None):
-        """Record ``at`` was accepted on its own."""
-        self._check(at)
-        locate(delivery)
-        self.place(at, delivery._batch, delivery._index)
-
-    def refuse(self, int at, error not None):
-        """Record ``at`` is not accepted."""
-        self._check(at)
-        if self._ordinals[at] == 0 and at not in self._refused:
-            self._refused[at] = error
-            self._tell_if_placed()
-
-    def refuse_rest(self, int start, error not None):
-        """Every record from ``start`` on that has no place is not accepted."""
-        cdef int at
-        for at in range(max(start, 0), self.total):
-            if self._ordinals[at] == 0:
-                self._refused.setdefault(at, error)
-        self._tell_if_placed()
-
     @property
     def accepted(self):
         """How many records have their place."""
         return self._placed
-
-    def batches_from(self, int start):
-        """The batches that took records, from the number ``start`` on."""
-        return self._batches[start:self._batch_count()]
 
     cdef Batch _locate(self, int at, int *index):
         # A split or re-encoded batch forwards its records.
@@ -224,3 +194,40 @@ cdef class BatchDelivery:
 
     def __repr__(self):
         return f"<BatchDelivery {self.topic}: {self._placed} of {self.total} accepted, {len(self._refused)} refused>"
+
+
+# What fills a bulk delivery: functions, so that users of a BatchDelivery do not meet them.
+
+def reserve_place(BatchDelivery many not None):
+    """Make room, so that the next `adopt` needs no memory."""
+    if not many._has_room:
+        many.make_room()
+
+
+def adopt(BatchDelivery many not None, int at, Delivery delivery not None):
+    """Record ``at`` was accepted on its own."""
+    many._check(at)
+    locate(delivery)
+    many.place(at, delivery._batch, delivery._index)
+
+
+def refuse_record(BatchDelivery many not None, int at, error not None):
+    """Record ``at`` is not accepted."""
+    many._check(at)
+    if many._ordinals[at] == 0 and at not in many._refused:
+        many._refused[at] = error
+        many._tell_if_placed()
+
+
+def refuse_rest(BatchDelivery many not None, int start, error not None):
+    """Every record from ``start`` on that has no place is not accepted."""
+    cdef int at
+    for at in range(max(start, 0), many.total):
+        if many._ordinals[at] == 0:
+            many._refused.setdefault(at, error)
+    many._tell_if_placed()
+
+
+def batches_from(BatchDelivery many not None, int start):
+    """The batches that took records, from the number ``start`` on."""
+    return many._batches[start:many._batch_count()]

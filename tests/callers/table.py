@@ -11,7 +11,7 @@ from typing import Any
 
 import attrs
 
-from aioproducer import Delivery, KafkaError, Record
+from aioproducer import Delivery, Record
 from tests.callers.zoo import ANYTHING, ERRORS, GROUPS, OFFSETS, Make, Own
 from tests.net.support import LIMIT
 
@@ -246,7 +246,6 @@ TRANSACTION: dict[str, CallOn] = {
     "send_offsets": lambda wild, _, tx: tx.send_offsets(wild.either(OFFSETS), wild.either(GROUPS)),
     "consumed": lambda wild, _, tx: tx.consumed(wild.either(OFFSETS), wild.either(GROUPS)),
     "detach": lambda wild, _, tx: tx.detach(wild.thing()),
-    "may_run_again": lambda wild, _, tx: tx.may_run_again(wild.either(ERRORS)),
 }
 SCOPE: dict[str, CallOn] = {"flush": lambda wild, _, scope: scope.flush(wild.maybe(LIMIT))}
 HANDLE: dict[str, CallOn] = {
@@ -275,14 +274,6 @@ OF_THE_MOCK: dict[str, Call] = {
 }
 BATCH_DELIVERY: dict[str, CallOn] = {
     "done": lambda _, __, many: many.done(),
-    "batches_from": lambda wild, _, many: many.batches_from(wild.thing()),
-    # Of the library itself, and reached by anybody.
-    "adopt": lambda wild, producer, many: many.adopt(
-        wild.rng.choice([-1, 3, 2**31 - 1]), producer.send_nowait("zoo", b"zoo", partition=0)
-    ),
-    "reserve": lambda _, __, many: many.reserve(),
-    "refuse": lambda wild, _, many: many.refuse(wild.rng.choice([-1, 3, 2**31 - 1]), KafkaError()),
-    "refuse_rest": lambda wild, _, many: many.refuse_rest(wild.rng.choice([-5, 3, 2**31 - 1]), KafkaError()),
 }
 KAFKA: dict[str, Call] = {
     "create_topic": lambda wild, kafka: kafka.create_topic(wild.thing(), wild.thing()),

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from aioproducer import BatchDelivery, ConfigurationError, Delivery, Outcome, Producer, StateError
+from aioproducer._core import adopt, batches_from, refuse_record, refuse_rest, reserve_place
 from aioproducer.testing import EmbeddedKafka
 from tests.callers.zoo import Own, Raising
 from tests.net.support import LIMIT, Make, turns, warm
@@ -218,13 +219,13 @@ async def test_records_of_a_bulk_delivery_are_counted_by_itself(producer: Produc
     single = await producer.send("one", b"v")
     for wrong in (-1, 3, 2**31 - 1):
         with pytest.raises(IndexError):
-            many.adopt(wrong, single)
+            adopt(many, wrong, single)
         with pytest.raises(IndexError):
-            many.refuse(wrong, StateError())
+            refuse_record(many, wrong, StateError())
     for wrong in (-(2**31), -1, 3, 2**31 - 1):
-        many.refuse_rest(wrong, StateError())
+        refuse_rest(many, wrong, StateError())
         # A place that no batch takes is no batch.
-        many.reserve()
-    assert len(many.batches_from(0)) == 1
+        reserve_place(many)
+    assert len(batches_from(many, 0)) == 1
     assert (await many).acked == 3
     await sound(producer)

@@ -10,7 +10,18 @@ from typing import Any
 import attrs
 import pytest
 
-from aioproducer._core import Batch, BatchDelivery, Delivery, Waker, observe, queued_delivery, settle_into
+from aioproducer._core import (
+    Batch,
+    BatchDelivery,
+    Delivery,
+    Waker,
+    adopt,
+    observe,
+    queued_delivery,
+    refuse_record,
+    refuse_rest,
+    settle_into,
+)
 from aioproducer.errors import DeliveryError
 from aioproducer.outcome import Outcome
 from aioproducer.records import RecordMetadata
@@ -199,8 +210,8 @@ def test_a_batch_delivery_knows_where_each_record_is() -> None:
     many = BatchDelivery("t", 3, loop)
     for at, batch in ((0, first), (2, second)):
         handle = queued_delivery(batch)
-        many.adopt(at, handle)
-    many.refuse(1, LATE)
+        adopt(many, at, handle)
+    refuse_record(many, 1, LATE)
     assert many.accepted == 2
     first.acknowledge(0)
     assert not many.done()
@@ -213,8 +224,8 @@ def test_refusing_the_rest_spares_what_was_accepted() -> None:
     loop: Any = HandLoop()
     many = BatchDelivery("t", 3, loop)
     batch = batch_of(loop, b"a")
-    many.adopt(1, queued_delivery(batch))
-    many.refuse_rest(0, LATE)
+    adopt(many, 1, queued_delivery(batch))
+    refuse_rest(many, 0, LATE)
     batch.acknowledge(0)
     assert many.done()
     assert many.accepted == 1

@@ -7,6 +7,8 @@ import inspect
 import subprocess
 import sys
 
+import pytest
+
 import aioproducer
 from tests.repo.source import ROOT
 
@@ -37,6 +39,35 @@ def test_all_names_are_importable() -> None:
 def test_names_of_the_contract_are_there() -> None:
     """Every error and every noun of the public contract can be imported from the root."""
     assert set((ERRORS + VOCABULARY).split()) - set(aioproducer.__all__) == set()
+
+
+MEMBERS = {
+    aioproducer.Producer: """
+        abort_transaction begin_transaction close commit_transaction committed_offsets fence flush from_config
+        from_properties health init_transactions list_transactions partitions_for purge ready run_transaction scope send
+        send_all send_and_wait send_batch send_nowait send_offsets_to_transaction send_threadsafe start stats transaction
+    """,
+    aioproducer.Coordinators: "abort commit committed_offsets fence from_config list_transactions",
+    aioproducer.Delivery: """
+        add_done_callback cancel cancelled done exception get_loop outcome partition remove_done_callback result timings topic
+        try_cancel wait
+    """,
+    aioproducer.BatchDelivery: "accepted done topic total",
+    aioproducer.Transaction: "consumed detach send_offsets",
+    aioproducer.TransactionHandle: "abort commit epoch is_empty producer_id transactional_id version",
+    aioproducer.Scope: "flush",
+}
+
+
+def test_dir_shows_the_public_names() -> None:
+    """`dir(aioproducer)` is `__all__`; modules and internals are not listed."""
+    assert dir(aioproducer) == aioproducer.__all__
+
+
+@pytest.mark.parametrize("kind", MEMBERS, ids=lambda kind: kind.__name__)
+def test_dir_shows_the_public_members(kind: type) -> None:
+    """`dir()` of a class shows what its users call; a new member is added to the list on purpose."""
+    assert [name for name in dir(kind) if not name.startswith("_")] == sorted(MEMBERS[kind].split())
 
 
 def test_public_names_have_contracts() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from aioproducer._callers.refusals import Reading, refusal_of
-from aioproducer._core import BatchDelivery, Column, sending_of
+from aioproducer._core import BatchDelivery, Column, refuse_record, sending_of
 from aioproducer._net.accepting.columns import BulkCall, taken_over
 from aioproducer._net.accepting.intake import Call, times_of_call
 from aioproducer._net.accepting.pending import Pending
@@ -101,7 +101,7 @@ class BulkIntake:
             if at not in gone:
                 gone.add(at)
                 if waiting.left:
-                    delivery.refuse(at, error)
+                    refuse_record(delivery, at, error)
                 else:
                     self._refuse(delivery, at, error)
                 if interceptors:
@@ -140,7 +140,7 @@ class BulkIntake:
 
     def _refuse(self, delivery: BatchDelivery, at: int, error: KafkaError) -> None:
         self.intake.engine.refused(error)
-        delivery.refuse(at, error)
+        refuse_record(delivery, at, error)
 
     def _withdraw(self, waiting: BulkWaiting) -> None:
         waiting.left = True

@@ -6,7 +6,15 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import attrs
 
-from aioproducer._core import APPENDED, NO_ROOM_NOW, PARTITION_UNKNOWN, RECORD_TOO_LARGE
+from aioproducer._core import (
+    APPENDED,
+    NO_ROOM_NOW,
+    PARTITION_UNKNOWN,
+    RECORD_TOO_LARGE,
+    adopt,
+    batches_from,
+    reserve_place,
+)
 from aioproducer._state.admission.lines import (
     ReadyRecord,
     Waiting,
@@ -237,7 +245,7 @@ class BulkWaiting(Waiting):
     def _append_run(self, queues: TopicQueues) -> int:
         columns = self.columns
         assert columns is not None  # noqa: S101  # asked only when prepared
-        known = len(self.delivery.batches_from(0))
+        known = len(batches_from(self.delivery, 0))
         self.placing = True
         try:
             self.at, status = self.appender._append_many(  # noqa: SLF001  # the send path is built for this
@@ -252,7 +260,7 @@ class BulkWaiting(Waiting):
                 self.delivery,
             )
             if self.record_deadline:
-                for batch in self.delivery.batches_from(max(known - 1, 0)):
+                for batch in batches_from(self.delivery, max(known - 1, 0)):
                     queues.accumulator.watch(batch, self.record_deadline)  # type: ignore[arg-type]  # QueuedBatch
         except OUT_OF_MEMORY:
             # Some of them may have their places.
@@ -293,7 +301,7 @@ class BulkWaiting(Waiting):
     def _append_chosen(
         self, admission: Admission, queues: TopicQueues, record: ReadyRecord, chosen: int
     ) -> int:
-        self.delivery.reserve()
+        reserve_place(self.delivery)
         status: int
         status, delivery, queue = admission.appender._append_checked(  # noqa: SLF001  # as above
             queues,
@@ -315,7 +323,7 @@ class BulkWaiting(Waiting):
         return status
 
     def _adopt(self, delivery: Delivery) -> None:
-        self.delivery.adopt(self.at, delivery)
+        adopt(self.delivery, self.at, delivery)
         if self.on_each is not None:
             self.on_each(delivery)
 
@@ -336,7 +344,7 @@ class BulkWaiting(Waiting):
             self.alone = None
             admission.refuse(self, error)
 
-        self.delivery.reserve()
+        reserve_place(self.delivery)
         part = PartWaiting(
             whole=self,
             topic=self.topic,
