@@ -23,7 +23,6 @@ from aioproducer._core.delivery import observe as observe
 from aioproducer._core.delivery import peek as peek
 from aioproducer._core.delivery import queued_delivery as queued_delivery
 from aioproducer._core.delivery import refuse_record as refuse_record
-from aioproducer._core.delivery import refuse_rest as refuse_rest
 from aioproducer._core.delivery import reserve_place as reserve_place
 from aioproducer._core.delivery import sending_of as sending_of
 from aioproducer._core.delivery import settle_into as settle_into

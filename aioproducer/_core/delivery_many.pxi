@@ -219,15 +219,6 @@ def refuse_record(BatchDelivery many not None, int at, error not None):
         many._tell_if_placed()
 
 
-def refuse_rest(BatchDelivery many not None, int start, error not None):
-    """Every record from ``start`` on that has no place is not accepted."""
-    cdef int at
-    for at in range(max(start, 0), many.total):
-        if many._ordinals[at] == 0:
-            many._refused.setdefault(at, error)
-    many._tell_if_placed()
-
-
 def batches_from(BatchDelivery many not None, int start):
     """The batches that took records, from the number ``start`` on."""
     return many._batches[start:many._batch_count()]

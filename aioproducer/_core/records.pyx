@@ -299,11 +299,6 @@ cdef class Batch:
             self._open_from += 1
         return self._open_from
 
-    @property
-    def has_own_deadlines(self):
-        """True when a record has a deadline of its own."""
-        return self._own_deadlines is not None
-
     def overdue(self, double now):
         """The indexes of the records that are not settled and whose deadline has passed."""
         cdef list found = []

@@ -19,7 +19,6 @@ from aioproducer._core import (
     observe,
     queued_delivery,
     refuse_record,
-    refuse_rest,
     settle_into,
 )
 from aioproducer.errors import DeliveryError
@@ -217,18 +216,6 @@ def test_a_batch_delivery_knows_where_each_record_is() -> None:
     assert not many.done()
     second.acknowledge(0)
     assert many.done()
-
-
-def test_refusing_the_rest_spares_what_was_accepted() -> None:
-    """A cancelled bulk send: what has its place keeps it."""
-    loop: Any = HandLoop()
-    many = BatchDelivery("t", 3, loop)
-    batch = batch_of(loop, b"a")
-    adopt(many, 1, queued_delivery(batch))
-    refuse_rest(many, 0, LATE)
-    batch.acknowledge(0)
-    assert many.done()
-    assert many.accepted == 1
 
 
 def test_many_are_woken_in_slices_and_in_order() -> None:

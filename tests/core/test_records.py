@@ -184,7 +184,6 @@ def test_a_deadline_of_its_own() -> None:
     batch.append(None, b"c", None, NOW, now=1.0, deadline=99.0)
     assert batch.deadlines() == [11.0, 3.0, 99.0]
     assert batch.overdue(11.0) == [0, 1]
-    assert batch.has_own_deadlines
 
 
 def test_what_ended_is_not_overdue_again() -> None:

@@ -268,16 +268,6 @@ class ViewMachine(SwarmMachine):
         assert self.view.topic(name) is before
         assert all(node.host != "elsewhere" for node in self.view.nodes)
 
-    @rule(name=NAMES)
-    def give_up(self, name: str) -> None:
-        """Nobody waits for a topic any more: it is dropped exactly if it never became known."""
-        dropped = self.view.topic_unused(name)
-        assert dropped == (name in self.wanted and self.view.topic(name) is None)
-        if dropped:
-            del self.wanted[name]
-            self.errors.pop(name, None)
-            self.denied.discard(name)
-
     @rule(name=NAMES, index=st.integers(0, 3), lag=st.integers(0, 2))
     def hint(self, name: str, index: int, lag: int) -> None:
         """A Produce answer names a leader of the incarnation that the view knows."""

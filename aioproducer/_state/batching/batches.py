@@ -41,7 +41,6 @@ class QueuedBatch(Batch):
         "alarms",
         "attempts",
         "dirty",
-        "first_written_at",
         "flushes",
         "gap",
         "identity",

@@ -119,13 +119,6 @@ class MetadataView:
         if known is not None and interest is not None and known.topic_id == topic_id:
             interest.id_refused = True
 
-    def topic_unused(self, topic: str) -> bool:
-        """Nobody waits for the topic and nothing is buffered for it: drop it now if it never became known."""
-        if topic not in self._questions.interests or topic in self._facts:
-            return False
-        self._questions.drop(topic)
-        return True
-
     def expire(self, now: float, in_use: Collection[str] = ()) -> tuple[str, ...]:
         """Drop the topics that were not used for `max_idle` and are not `in_use` now; returns their names."""
         dropped = self._questions.expire(now, in_use)

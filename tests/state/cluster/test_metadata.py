@@ -509,15 +509,6 @@ def test_a_topic_in_use_is_not_dropped() -> None:
     assert known.expire(2 * MAX_IDLE) == ("t",)
 
 
-def test_a_topic_that_never_came_can_be_dropped_at_once() -> None:
-    """When the last call that waits for an unknown topic gives up, nobody asks about it any more."""
-    known = knowing(topic("t", error=3), topic("u", [partition(0)]))
-    assert known.topic_unused("t")
-    assert not known.topic_unused("t")
-    assert not known.topic_unused("u")
-    assert known.next_deadline() == pytest.approx(MAX_AGE)
-
-
 def test_an_answer_about_a_topic_that_was_dropped_meanwhile_is_ignored() -> None:
     """Dropping a topic while its question is under way, or while its answer is read, is final."""
     known = view()
@@ -525,12 +516,12 @@ def test_an_answer_about_a_topic_that_was_dropped_meanwhile_is_ignored() -> None
     known.due(0.0)
     reading = known.answering(answer(topic("t", [partition(index) for index in range(2 * SLICE)])), 0.0)
     next(reading)
-    known.topic_unused("t")
+    assert known.expire(MAX_IDLE) == ("t",)
     for _ in reading:
         pass
     assert known.topic("t") is None
-    known.refresh_needed(["t"], 1.0)
-    assert known.due(1.0) is not None
+    known.refresh_needed(["t"], MAX_IDLE + 1.0)
+    assert known.due(MAX_IDLE + 1.0) is not None
 
 
 # -- large answers
