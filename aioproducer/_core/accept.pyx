@@ -17,6 +17,9 @@ from aioproducer._core.records cimport (
     HEADER, Batch, Clock, View, body_size, framed_size, fresh_size, headers_size_of, murmur2_of,
 )
 
+cdef extern from "platform.h":
+    pass
+
 cdef extern from *:
     """
     /* Differs after each change of the context that this thread runs in: no task is entered or left without one. */

@@ -1,4 +1,5 @@
 # The columns of a bulk send.
+# Part of accept.pyx. Uses records.pxd (View) and accept.pyx (MOST_ITEMS).
 
 @cython.final
 cdef class Column:

@@ -1,3 +1,4 @@
+# Part of accept.pyx. Uses accept.pyx (SendPath).
 """`inspect.iscoroutinefunction` is true of the calls that are awaited, so that mocks and frameworks await them.
 
 They are compiled functions which return a `Sending`, or a coroutine. What `inspect` looks at is a flag of the function's code object, in all

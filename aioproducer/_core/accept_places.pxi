@@ -1,4 +1,5 @@
 # Where records go, as far as the fast path touches it: memory, partitions, topics.
+# Part of accept.pyx. Uses records.pxd (Batch).
 
 cdef class MemoryShare
 

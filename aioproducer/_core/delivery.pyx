@@ -20,6 +20,9 @@ from aioproducer._core.records import OUTCOMES as _OUTCOMES
 from aioproducer.errors import ConfigurationError
 from aioproducer.records import BatchResult, RecordMetadata, TimestampType, Timings
 
+cdef extern from "platform.h":
+    pass
+
 cdef extern from "Python.h":
     # One step of what is awaited: PYGEN_NEXT with what to wait for, PYGEN_RETURN with the answer, or PYGEN_ERROR.
     int PyIter_Send(PyObject *iterator, PyObject *argument, PyObject **result) noexcept

@@ -1,4 +1,5 @@
 # What the caller of `send_batch` holds.
+# Part of delivery.pyx. Uses records.pxd (ACKED, PENDING, Batch) and delivery.pyx (Delivery, _resolve, locate).
 
 # Numbers of a result stay as they are until somebody looks at them: most only ask whether all went well.
 cdef array.array _numbers = array.array("q")

@@ -1,4 +1,5 @@
 # What `send()` returns.
+# Part of delivery.pyx. Uses delivery.pxd (FINISHED, METADATA, MUST_YIELD, STARTED) and delivery.pyx (STEP, aioproducer_goes_by, give).
 
 @cython.final
 @cython.freelist(64)

@@ -35,6 +35,9 @@ from collections.abc import Sequence
 
 from aioproducer.errors import ProtocolError
 
+cdef extern from "platform.h":
+    pass
+
 include "messages_shape.pxi"
 include "messages_walk.pxi"
 include "messages_build.pxi"

@@ -1,4 +1,6 @@
 # Building: objects from bytes that have been walked, and that therefore cannot be wrong.
+# Part of messages.pyx. Uses messages_shape.pxi (Field, Kind, Mark, Shape, Walk), messages_view.pxi (_Source, new_view),
+# messages_walk.pxi (walk_struct) and messages.h.
 
 cdef inline int64_t take_varint(const uint8_t **at) noexcept nogil:
     cdef const uint8_t *p = at[0]

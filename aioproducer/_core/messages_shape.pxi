@@ -1,4 +1,5 @@
 # What a program is made of, and the C that everything else here stands on.
+# Part of messages.pyx, and its first. Uses messages.h.
 
 cdef extern from "messages.h":
     uint16_t wire_load16(const uint8_t *p) noexcept nogil

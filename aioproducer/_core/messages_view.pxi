@@ -1,4 +1,6 @@
 # Views: arrays that stay bytes because their objects would take too much memory.
+# Part of messages.pyx. Uses messages_shape.pxi (Field, Walk), messages_walk.pxi (walk_value), messages_build.pxi (open_element,
+# take_length) and messages.pyx (Program).
 
 @cython.final
 @cython.no_gc

@@ -1,4 +1,5 @@
 # Walking: every byte is checked, nothing is created, and what the objects will cost is added up.
+# Part of messages.pyx. Uses messages_shape.pxi (Field, Mark, Problem, Shape, Walk, the costs) and messages.h.
 
 cdef inline const uint8_t *refuse(
     Walk *walk, Problem problem, const uint8_t *at, int64_t wanted

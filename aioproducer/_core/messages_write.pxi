@@ -1,4 +1,5 @@
 # Writing: objects to bytes, with errors that name the field.
+# Part of messages.pyx. Uses messages_shape.pxi (Field, Kind, Shape) and messages.h.
 
 cdef struct Out:
     uint8_t *start

@@ -13,6 +13,9 @@ from weakref import ref as _weak
 
 from aioproducer.outcome import Outcome
 
+cdef extern from "platform.h":
+    pass
+
 cdef extern from "Python.h":
     const char *PyUnicode_AsUTF8AndSize(object text, Py_ssize_t *size) except NULL
 

@@ -1,4 +1,5 @@
 # The time, as the hot path reads it.
+# Part of records.pyx. Uses clock.h through it (aioproducer_monotonic, aioproducer_wall_ms).
 
 cdef class Clock:
     """The system's clocks: monotonic seconds for fairness and deadlines, wall milliseconds for timestamps."""

@@ -1,4 +1,5 @@
 # The bytes of keys, values, headers and records: murmur2, varints, sizes, writing and reading back.
+# Part of records.pyx. Uses records.pxd (View).
 
 cdef unsigned int murmur2_of(const unsigned char *data, Py_ssize_t size) noexcept:
     # Kafka's Utils.murmur2: 32-bit, seed 0x9747b28c, little-endian words, unsigned shifts.

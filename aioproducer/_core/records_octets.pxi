@@ -1,4 +1,5 @@
 # The memory of a batch.
+# Part of records.pyx. Uses records.pxd (HEADER) and records.pyx (MIN_CAPACITY).
 
 cdef class Octets:
     """Growing memory that is lent out through the buffer protocol and lives as long as anybody holds it."""

@@ -1,5 +1,6 @@
 # Who waits for a record, and how they are woken. One who awaits is the future that is awaited, a callback is a tuple
 # (delivery, callback, context), several of one record are a list of those.
+# Part of records.pyx. Uses records.pxd (Waker) and nothing of the other parts.
 
 # So many records' waiters are woken in one turn of the loop, as each will take a step before anybody else has a turn.
 cdef enum:

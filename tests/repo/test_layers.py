@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import re
+import shutil
+import subprocess
 import tomllib
 from pathlib import Path
+
+import pytest
 
 from tests.repo.source import PACKAGE, ROOT, imported, place, python_files_with
 
@@ -51,6 +55,37 @@ def test_a_change_of_what_is_included_rebuilds_a_module() -> None:
     for module in project["tool"]["setuptools"]["ext-modules"]:
         needed = {str(path.relative_to(ROOT)) for path in read_by(ROOT / module["sources"][0])}
         assert set(module.get("depends", [])) == needed, module["name"]
+
+
+def test_each_part_of_a_module_says_what_it_uses() -> None:
+    """A `.pxi` has no imports: its head names the module that includes it, and what it uses of the other parts."""
+    for part in CORE.glob("*.pxi"):
+        lines = part.read_text().splitlines()
+        start = next(number for number, line in enumerate(lines) if line.startswith("# Part of "))
+        head = lines[start]
+        if not head.endswith("."):
+            head += lines[start + 1].removeprefix("#")
+        module = head.removeprefix("# Part of ").split(".pyx", 1)[0]
+        assert f'include "{part.name}"' in (CORE / f"{module}.pyx").read_text(), part.name
+        for file, names in re.findall(r"(\w+\.(?:pyx|pxi|pxd)) \(([^)]*)\)", head):
+            text = (CORE / file).read_text()
+            for name in (name for name in names.split(", ") if name.isidentifier()):
+                assert re.search(rf"\b{name}\b", text), (part.name, file, name)
+                assert re.search(rf"\b{name}\b", "\n".join(lines[start + 2 :])), (part.name, name)
+
+
+@pytest.mark.parametrize("macro", ["PYPY_VERSION", "Py_GIL_DISABLED"])
+def test_an_interpreter_without_what_the_core_needs_is_named_by_the_compiler(macro: str) -> None:
+    """One `#error` with one sentence, in the header that each module includes before all others."""
+    compiler = shutil.which("cc")
+    assert compiler is not None
+    command = [compiler, "-fsyntax-only", f"-D{macro}", "-x", "c", str(CORE / "platform.h")]
+    said = subprocess.run(command, check=False, capture_output=True, text=True)
+    assert said.returncode != 0
+    assert said.stderr.count("error:") == 1
+    assert "aioproducer needs " in said.stderr
+    for module in CORE.glob("*.pyx"):
+        assert re.findall(r'extern from "(.*)"', module.read_text())[0] == "platform.h"
 
 
 def test_the_lowest_setuptools_can_compile_every_module() -> None:
