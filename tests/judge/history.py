@@ -116,10 +116,9 @@ def refused(
     due_at: float = math.inf,
     resolved_at: float = -math.inf,
 ) -> Sent:
-    """A record that was not accepted."""
-    return Sent(
-        number, digest, topic, None, error.outcome, -1, due_at, resolved_at, on_wire=False, error=str(error)
-    )
+    """A record that its call refused or lost; bytes of it were given to a transport where the outcome is unknown."""
+    on_wire = error.outcome is Outcome.UNKNOWN
+    return Sent(number, digest, topic, None, error.outcome, -1, due_at, resolved_at, on_wire, str(error))
 
 
 def counts(history: Iterable[Sent]) -> dict[Outcome, int]:

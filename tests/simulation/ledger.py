@@ -262,9 +262,6 @@ class Ledger:
         if entry.delivery is not None:
             return told(entry.number, entry.digest, entry.delivery, **times)
         if entry.error is not None:
-            return attrs.evolve(
-                refused(entry.number, entry.digest, entry.topic, entry.error, **times),
-                on_wire=entry.error.outcome is Outcome.UNKNOWN,
-            )
+            return refused(entry.number, entry.digest, entry.topic, entry.error, **times)
         outcome = Outcome.UNKNOWN if entry.withdrawn else Outcome.PENDING
         return Sent(entry.number, entry.digest, entry.topic, None, outcome, error="its caller was cancelled")

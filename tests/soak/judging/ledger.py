@@ -62,8 +62,7 @@ class Ledger:
     def failed(self, number: int, error: KafkaError, due_at: float) -> None:
         """It was refused, or lost, by a call that gives no delivery."""
         topic, digest = self._pending[number]
-        sent = refused(number, digest, topic, error, due_at=due_at, resolved_at=_now())
-        self._write(attrs.evolve(sent, on_wire=error.outcome is Outcome.UNKNOWN))
+        self._write(refused(number, digest, topic, error, due_at=due_at, resolved_at=_now()))
 
     def withdrawn(self, number: int) -> None:
         """Its caller was cancelled before it was accepted: that is a promise that it is never written."""
