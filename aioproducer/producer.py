@@ -22,6 +22,7 @@ from aioproducer._core import Clock, SendPath, sending_of
 from aioproducer._net.accepting.bulk_intake import BulkIntake
 from aioproducer._net.accepting.intake import Call, Intake
 from aioproducer._net.accepting.pending import Pending
+from aioproducer._net.accepting.serializing import is_being_prepared
 from aioproducer._net.accepting.stream import send_stream
 from aioproducer._net.connecting.dialing import SOCKETS
 from aioproducer._net.log import log_of
@@ -234,6 +235,8 @@ class Producer(SendPath[K_contra, V_contra], Generic[K_contra, V_contra]):
         engine = self._begin(asyncio.get_running_loop())
         try:
             await engine.begun()
+            if self._intake is not None:
+                self._intake.serializing.warm(self.config.topics)
             if timeout is not None:
                 await self.ready(timeout)
         except BaseException:
@@ -262,8 +265,8 @@ class Producer(SendPath[K_contra, V_contra], Generic[K_contra, V_contra]):
         self._intake = intake
         self._bulk = BulkIntake(self._intake, me)
         self._plain = self._intake.answers_at_once
-        self._serialize_key = self._intake.serialize_key
-        self._serialize_value = self._intake.serialize_value
+        self._serialize_key = intake.serializing.key
+        self._serialize_value = intake.serializing.value
         self._cause = None
         self._state = "running"
         _running.add(self)
@@ -391,8 +394,15 @@ class Producer(SendPath[K_contra, V_contra], Generic[K_contra, V_contra]):
         if self._state == "new":
             self._state = "closed"
             self.close_report = CloseReport()
+            if self._intake is not None:
+                # A start that failed may have begun to prepare them.
+                self._intake.serializing.close()
         if self._state in ("closed", "failed") and self._closing is None:
-            return self._closed_before()
+            report = self._closed_before()
+            await self._serializers_closed(
+                self.config.close_timeout_ms / 1000 if timeout is None else timeout
+            )
+            return report
         self._check_closable()
         timeout = self.config.close_timeout_ms / 1000 if timeout is None else timeout
         if self._closing is None:
@@ -446,7 +456,13 @@ class Producer(SendPath[K_contra, V_contra], Generic[K_contra, V_contra]):
             # It ends at once, unless a serializer of the user's does not let itself be cancelled.
             left = until - engine.loop.time()
             await asyncio.wait([engine.supervisor], timeout=max(left, SHORTLY))
+        await self._serializers_closed(until - engine.loop.time())
         return self.close_report or CloseReport()
+
+    async def _serializers_closed(self, timeout: float) -> None:
+        closing = None if self._engine is None else self._engine.preparing.closing
+        if closing is not None and closing.get_loop() is _get_running_loop():
+            await asyncio.wait([closing], timeout=max(timeout, SHORTLY))
 
     def _tell_what_closing_waits_for(self, until: float) -> None:
         engine = self._engine
@@ -589,11 +605,10 @@ class Producer(SendPath[K_contra, V_contra], Generic[K_contra, V_contra]):
         assert self._intake is not None  # noqa: S101  # made by start()
         try:
             return self._intake.take_now(Call(topic, value, key, partition, timestamp, headers, timeout))
-        except BufferFullError:
-            # Not now, says the call, which is not to wait: the record may be sent again.
-            raise
         except KafkaError as error:
-            self._fail_transaction(error)
+            # Of a call that does not wait, a record that only comes too early may be sent again.
+            if not isinstance(error, BufferFullError) and not is_being_prepared(error):
+                self._fail_transaction(error)
             raise
 
     def send_threadsafe(

@@ -1,7 +1,10 @@
-"""From what users send to bytes.
+"""From the objects that users send to bytes.
 
 A serializer is a callable `(data) -> bytes | None`, or an object with `serialize(topic, headers, data)`; either may be
-a coroutine function. `string()` and `json()` are made here. `bind()` gives all of them one shape.
+a coroutine function. Such an object may also have `async prepare(topic, headers, data)`, which is awaited after
+`serialize` raised `NotPrepared`, `async warm(topic)`, which is called at the start for each topic of the setting `topics`,
+and `async close()`, which is called when the producer has closed. `string()` and `json()` are made here. `bind()` gives
+all of them one shape.
 """
 
 from __future__ import annotations
@@ -9,21 +12,24 @@ from __future__ import annotations
 import inspect
 import json as _json
 from collections.abc import Awaitable, Callable
-from typing import Any, ClassVar, Literal, Protocol, TypeAlias, TypeVar, cast
+from typing import Any, ClassVar, Literal, NamedTuple, Protocol, TypeAlias, TypeVar, cast
 
 import attrs
 
-from aioproducer.errors import SerializationError
+from aioproducer.errors import KafkaError, SerializationError
 from aioproducer.records import BytesLike, Headers
 
 __all__ = [
     "AsyncBound",
     "Bound",
+    "Encoded",
     "Json",
+    "NotPrepared",
     "Serializer",
     "String",
     "SyncBound",
     "TopicSerializer",
+    "Unserialized",
     "bind",
     "json",
     "string",
@@ -35,15 +41,32 @@ Bytes: TypeAlias = BytesLike | None
 Part: TypeAlias = Literal["key", "value"]
 
 
+class NotPrepared(Exception):  # noqa: N818  # a signal to the producer, which is no error
+    """Raised by `serialize` when it has to learn something first: the producer awaits `prepare` and calls `serialize` again."""
+
+
+class Encoded(NamedTuple):
+    """The result of a serializer that adds headers: they come behind the headers of the record."""
+
+    data: BytesLike | None
+    headers: Headers | None = None
+
+
+Result: TypeAlias = Bytes | Encoded
+
+
 class TopicSerializer(Protocol[T_contra]):
-    """A serializer that wants to know where its bytes go."""
+    """A serializer that knows the topic and the headers of its record.
+
+    It may have `async prepare(topic, headers, data)`, `async warm(topic)` and `async close()` as well.
+    """
 
     def serialize(
         self, topic: str, headers: Headers | None, data: T_contra, /
-    ) -> Bytes | Awaitable[Bytes]: ...
+    ) -> Result | Awaitable[Result]: ...
 
 
-Serializer: TypeAlias = Callable[[T], Bytes | Awaitable[Bytes]] | TopicSerializer[T]
+Serializer: TypeAlias = Callable[[T], Result | Awaitable[Result]] | TopicSerializer[T]
 """What `key_serializer` and `value_serializer` take."""
 
 
@@ -100,16 +123,23 @@ json = Json
 
 @attrs.frozen
 class SyncBound:
-    """A serializer that answers at once."""
+    """A serializer whose result is there at once."""
 
     is_coroutine: ClassVar[Literal[False]] = False
     part: Part
     serialize: Callable[[str, Headers | None, Any], Any]
+    # The object with `serialize`, which may have `prepare`, `warm` and `close`; None for a function.
+    owner: Any = None
 
-    def __call__(self, topic: str, headers: Headers | None, data: Any) -> Bytes:
-        """The bytes of `data`, or a `SerializationError` that names the topic, and has what went wrong as cause."""
+    def __call__(self, topic: str, headers: Headers | None, data: Any) -> Result | Unserialized:
+        """The bytes of `data`, or a `SerializationError` that names the topic and has the serializer's error as its cause.
+
+        `Unserialized` when the serializer has to prepare itself first.
+        """
         try:
             result = self.serialize(topic, headers, data)
+        except NotPrepared as error:
+            return _unserialized(self, topic, data, error)
         except Exception as error:
             raise _failed(topic, self.part, error) from error
         return _checked(topic, self.part, result)
@@ -117,16 +147,19 @@ class SyncBound:
 
 @attrs.frozen
 class AsyncBound:
-    """A serializer to be awaited."""
+    """A serializer whose result is awaited."""
 
     is_coroutine: ClassVar[Literal[True]] = True
     part: Part
     serialize: Callable[[str, Headers | None, Any], Awaitable[Any]]
+    owner: Any = None
 
-    async def __call__(self, topic: str, headers: Headers | None, data: Any) -> Bytes:
-        """The bytes of `data`, or a `SerializationError` that names the topic, and has what went wrong as cause."""
+    async def __call__(self, topic: str, headers: Headers | None, data: Any) -> Result | Unserialized:
+        """The same as of a `SyncBound`."""
         try:
             result = await self.serialize(topic, headers, data)
+        except NotPrepared as error:
+            return _unserialized(self, topic, data, error)
         except Exception as error:
             raise _failed(topic, self.part, error) from error
         return _checked(topic, self.part, result)
@@ -135,13 +168,25 @@ class AsyncBound:
 Bound: TypeAlias = SyncBound | AsyncBound
 
 
+@attrs.frozen(eq=False)
+class Unserialized:
+    """A key or value that has no bytes yet: its serializer was not called (`cause` is None), or raised `NotPrepared`."""
+
+    serializer: Bound
+    data: Any
+    cause: NotPrepared | None = None
+
+
 def bind(serializer: Serializer[Any], part: Part = "value") -> Bound:
-    """`serializer` as `bound(topic, headers, data)`; `bound.is_coroutine` says whether that is to be awaited."""
+    """`serializer` as `bound(topic, headers, data)`; `bound.is_coroutine` says whether the result is awaited."""
     method = getattr(serializer, "serialize", None)
-    call = _with_topic(cast("Callable[[Any], Any]", serializer)) if method is None else method
+    if method is None:
+        call, owner = _with_topic(cast("Callable[[Any], Any]", serializer)), None
+    else:
+        call, owner = method, serializer
     if _is_coroutine_function(serializer if method is None else method):
-        return AsyncBound(part, call)
-    return SyncBound(part, call)
+        return AsyncBound(part, call, owner)
+    return SyncBound(part, call, owner)
 
 
 def _with_topic(serializer: Callable[[Any], Any]) -> Callable[[str, Headers | None, Any], Any]:
@@ -158,17 +203,40 @@ def _is_coroutine_function(function: Any) -> bool:
 
 
 def _failed(topic: str, part: Part, error: Exception) -> SerializationError:
-    return SerializationError(f"the {part} serializer failed", topic=topic, part=part, cause=error)
+    return SerializationError(
+        f"the {part} serializer failed", topic=topic, part=part, cause=error, retriable=is_retriable(error)
+    )
 
 
-def _checked(topic: str, part: Part, result: Any) -> Bytes:
-    if result is None or isinstance(result, bytes | bytearray | memoryview):
-        return result
+def is_retriable(cause: BaseException | None) -> bool:
+    """True when an error of this library says that the same call may succeed later."""
+    return isinstance(cause, KafkaError) and cause.retriable
+
+
+def _unserialized(bound: Bound, topic: str, data: Any, error: NotPrepared) -> Unserialized:
+    if not callable(getattr(bound.owner, "prepare", None)):
+        text = f"the {bound.part} serializer raised NotPrepared and has no prepare()"
+        raise SerializationError(text, topic=topic, part=bound.part, cause=error) from error
+    # Its traceback refers to the frames of the call.
+    return Unserialized(bound, data, error.with_traceback(None))
+
+
+def _checked(topic: str, part: Part, result: Any) -> Result:
+    if _is_bytes(result) or (isinstance(result, Encoded) and _is_bytes(result.data)):
+        return cast("Result", result)
+    raise _wrong(topic, part, result.data if isinstance(result, Encoded) else result)
+
+
+def _is_bytes(result: Any) -> bool:
+    return result is None or isinstance(result, bytes | bytearray | memoryview)
+
+
+def _wrong(topic: str, part: Part, result: Any) -> SerializationError:
     advice = ""
     if inspect.iscoroutine(result):
         result.close()  # or its dropping would be warned about, far from here
         advice = "; make the serializer itself a coroutine function (async def), so that it is awaited"
-    raise SerializationError(
+    return SerializationError(
         f"the {part} serializer returned {type(result).__name__}, not bytes or None{advice}",
         topic=topic,
         part=part,

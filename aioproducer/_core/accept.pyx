@@ -114,6 +114,19 @@ cdef tuple plain_headers(object headers):
     return <tuple>headers
 
 
+cdef inline bint adds_headers(object serializer, object made):
+    # The result of a serializer: data, and headers that it adds to those of the record.
+    return serializer is not None and isinstance(made, tuple) and len(<tuple>made) == 2
+
+
+cdef tuple with_headers(tuple pairs, object made):
+    # The headers with those that a serializer adds; None: that takes more than a look.
+    cdef tuple added = () if (<tuple>made)[1] is None else plain_headers((<tuple>made)[1])
+    if pairs is None or added is None:
+        return None
+    return pairs + added
+
+
 cdef inline bint patient(object max_block) except -1:
     # A sensible `max_block`, which does not matter when nothing has to wait; anything else is told by the long way.
     return max_block is None or (type(max_block) in (int, float) and max_block >= 0)
@@ -512,10 +525,12 @@ cdef class SendPath:
 
     cdef object _send_serialized(self, object topic, object value, object key, object partition, object timestamp,
                                  object headers, object max_block, bint wants_metadata):
-        # Serializers are asked once: here if the topic is there to be sent to, else when the record's turn has come.
+        # Serializers are called once: here if the topic is there to be sent to, else in the slow path of this call.
         cdef Sending sending
         cdef double now
         cdef tuple pairs = () if headers is None else plain_headers(headers)
+        cdef tuple more
+        cdef bint of_key, of_value
         if self._topic(topic) is None or pairs is None:
             return self._send_slowly(
                 topic, value, key, partition, timestamp, headers, None, max_block, False, wants_metadata)
@@ -527,6 +542,16 @@ cdef class SendPath:
                 value = self._serialize_value(topic, pairs, value)
         except BaseException as error:
             return self._refuse(error, topic, wants_metadata)
+        of_key, of_value = adds_headers(self._serialize_key, key), adds_headers(self._serialize_value, value)
+        if of_key or of_value:
+            more = () if pairs is None else pairs
+            more = with_headers(more, key) if of_key else more
+            more = with_headers(more, value) if of_value else more
+            if more is not None:
+                # Otherwise the slow path takes them apart.
+                pairs = more or None
+                key = (<tuple>key)[0] if of_key else key
+                value = (<tuple>value)[0] if of_value else value
         now = self._clock.now()
         # They are the user's code: anything may have happened meanwhile.
         if self._here():

@@ -20,7 +20,7 @@ from aioproducer import (
     SerializationError,
     StateError,
 )
-from aioproducer._net.runtime.preparing import GRACE, MOST_DEAF
+from aioproducer._net.runtime.serializer_tasks import GRACE, MOST_DEAF
 from aioproducer.testing import EmbeddedKafka
 from tests.net.support import LIMIT, Make, memory_in_use, turns, until, warm
 from tests.runtime.support import sound
@@ -304,7 +304,7 @@ async def test_close_does_not_wait_for_a_deaf_serializer(
     assert producer._engine is not None
     assert producer._engine.supervisor is not None
     await asyncio.wait_for(asyncio.shield(producer._engine.supervisor), GRACE + LIMIT)
-    assert "1 coroutine serializers go on" in caplog.text
+    assert "1 coroutine serializers ignore their cancellation" in caplog.text
     assert deaf.running == 1
     deaf.let_go.set()
     await until(lambda: deaf.running == 0)

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, cast
 
 from aioproducer._callers.refusals import Reading, refusal_of
 from aioproducer._core import BatchDelivery, Column, refuse_record, sending_of
 from aioproducer._net.accepting.columns import BulkCall, taken_over
 from aioproducer._net.accepting.intake import Call, times_of_call
 from aioproducer._net.accepting.pending import Pending
+from aioproducer._net.accepting.serializing import Unready
+from aioproducer._net.runtime.first_step import Suspended
 from aioproducer._state.admission.bulk import BulkWaiting, Columns
 from aioproducer._state.admission.checking import (
     checked_bytes,
@@ -31,9 +33,6 @@ if TYPE_CHECKING:
     from aioproducer.records import Record
 
     Refuse = Callable[[int, KafkaError], None]
-
-
-T = TypeVar("T")
 
 
 class BulkIntake:
@@ -70,23 +69,39 @@ class BulkIntake:
             return
         waiting = self._waiting(topic, delivery, pending, call.timeout)
         pending.on_withdraw = lambda: self._withdraw(waiting)
-        records = None
-        if intake.waits_for_serializers:
-            intake.preparing.check(topic)
-            records = self._each(call, waiting, intake.taken_over)
-        else:
-            with Reading(topic):
-                waiting.columns = self._columns(call, waiting)
-            if not intake.admission.knows(topic):
+        rest = None
+        try:
+            rest = self._begun(call, waiting)
+            if rest is None and not intake.admission.knows(topic):
                 waiting.refuse_too_large(intake.engine.accumulator)
-        intake.usable()
-        if delivery.done():
-            # All were refused: nothing is left that could wait.
-            pending.finish()
-            return
-        intake.admission.join(waiting, self.loop.time())
-        if records is not None and not waiting.ended:
-            intake.preparing.start(self._prepare_later(waiting, records), waiting)
+            intake.usable()
+            if delivery.done():
+                # All were refused: nothing is left that could wait.
+                pending.finish()
+                return
+            intake.admission.join(waiting, self.loop.time())
+        except BaseException:
+            intake.drop(rest)
+            raise
+        if rest is not None:
+            intake.tasks.go_on(rest, self._prepare_later(waiting, rest), waiting)
+
+    def _begun(self, call: BulkCall, waiting: BulkWaiting) -> Suspended[list[ReadyRecord | None]] | None:
+        """Make the columns, as far as that goes in this call; the rest of a coroutine where a serializer has to wait."""
+        with Reading(call.topic):
+            if self.plain and not self.intake.reads_each(call.topic):
+                waiting.columns = self._plain_columns(call, waiting.delivery)
+                return None
+            taken = self._each(call, waiting)
+            if any(isinstance(one, Unready) for one in taken):
+                self.intake.tasks.check(call.topic)
+                ready = self.intake.tasks.first_steps.take(self._made_later(waiting, taken))
+                if isinstance(ready, Suspended):
+                    return ready
+            else:
+                ready = cast("list[ReadyRecord | None]", taken)
+            waiting.columns = self._gathered(ready)
+        return None
 
     def _waiting(
         self, topic: str, delivery: BatchDelivery, pending: Pending, timeout: float | None
@@ -159,48 +174,30 @@ class BulkIntake:
 
     # -- preparing
 
-    def _columns(self, call: BulkCall, waiting: BulkWaiting) -> Columns:
-        if self.plain and not self.intake.reads_each(call.topic):
-            return self._plain_columns(call, waiting.delivery)
-        return self._gathered(self._each(call, waiting, self.intake.prepared))
-
-    def _each(
-        self, call: BulkCall, waiting: BulkWaiting, read: Callable[[Record[Any, Any]], T]
-    ) -> list[T | None]:
-        """What is made of each record, None for those that are refused."""
-        made: list[T | None] = []
+    def _each(self, call: BulkCall, waiting: BulkWaiting) -> list[ReadyRecord | Unready | None]:
+        """Each record as far as it is ready in this call, None for those that are refused."""
+        made: list[ReadyRecord | Unready | None] = []
         for at, single in enumerate(calls_of(call)):
             one = None
             try:
                 with Reading(call.topic):
-                    one = read(self._intercepted(single))
+                    one = self.intake.serializing.taken(self._intercepted(single))
             except KafkaError as error:
                 waiting.on_refusal(at, error)
             made.append(one)
         return made
 
-    async def _prepare_later(self, waiting: BulkWaiting, records: list[Record[Any, Any] | None]) -> None:
-        made: list[ReadyRecord | None] = []
-        if waiting.ended:
-            # As for a single record.
-            return
-        try:
-            for at, record in enumerate(records):
-                made.append(None if record is None else await self._made_later(waiting, at, record))
-        except BaseException as error:  # noqa: BLE001  # raised again where it ends more than the call
-            self.intake.not_prepared(waiting, error)
-        waiting.stop_preparing = None
-        if not waiting.ended:
-            waiting.columns = self._gathered(made)
-            if waiting.delivery.done():
-                self.intake.admission.done(waiting)
-        self.intake.admission.advance(waiting.topic, self.loop.time())
-
     async def _made_later(
-        self, waiting: BulkWaiting, at: int, record: Record[Any, Any]
-    ) -> ReadyRecord | None:
+        self, waiting: BulkWaiting, records: list[ReadyRecord | Unready | None]
+    ) -> list[ReadyRecord | None]:
+        return [
+            await self._one_later(waiting, at, record) if isinstance(record, Unready) else record
+            for at, record in enumerate(records)
+        ]
+
+    async def _one_later(self, waiting: BulkWaiting, at: int, record: Unready) -> ReadyRecord | None:
         try:
-            return await self.intake.prepared_later(record)
+            return await self.intake.serializing.made_later(record, waiting.give_up_at)
         except (KeyboardInterrupt, SystemExit):
             raise
         except BaseException as error:
@@ -209,6 +206,19 @@ class BulkIntake:
                 raise
             waiting.on_refusal(at, refusal_of(error, waiting.topic))
             return None
+
+    async def _prepare_later(self, waiting: BulkWaiting, rest: Suspended[list[ReadyRecord | None]]) -> None:
+        made: list[ReadyRecord | None] = []
+        try:
+            made = await rest
+        except BaseException as error:  # noqa: BLE001  # raised again where it ends more than the call
+            self.intake.not_prepared(waiting, error)
+        waiting.stop_preparing = None
+        if not waiting.ended:
+            waiting.columns = self._gathered(made)
+            if waiting.delivery.done():
+                self.intake.admission.done(waiting)
+        self.intake.admission.advance(waiting.topic, self.loop.time())
 
     def _intercepted(self, single: Call) -> Record[Any, Any]:
         record = self.intake.intercepted(single)

@@ -5,7 +5,6 @@ Everything that the compiled fast path leaves to Python passes here, and ends in
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -23,16 +22,11 @@ from aioproducer._core import (
     settle_into,
 )
 from aioproducer._net.accepting.pending import Pending
+from aioproducer._net.accepting.serializing import Serializing, Unready
 from aioproducer._net.observing.snapshot import trouble_with
-from aioproducer._state.admission.checking import (
-    checked_bytes,
-    checked_headers,
-    checked_partition,
-    checked_seconds,
-    checked_timestamp,
-    checked_topic,
-)
-from aioproducer._state.admission.lines import ReadyRecord, Waiting, check_size
+from aioproducer._net.runtime.first_step import Suspended
+from aioproducer._state.admission.checking import checked_headers, checked_seconds, checked_topic
+from aioproducer._state.admission.lines import ReadyRecord, Waiting
 from aioproducer._state.batching.flushing import not_placed
 from aioproducer._state.batching.queues import NO_LEADER
 from aioproducer._state.cluster.facts import OUT_OF_MEMORY
@@ -42,20 +36,17 @@ from aioproducer.errors import (
     DeliveryTimeoutError,
     KafkaError,
     MetadataTimeoutError,
-    SerializationError,
     StateError,
 )
 from aioproducer.interceptors import run_close, run_on_acknowledgement, run_on_send
 from aioproducer.partitioners import bind as bind_partitioner
 from aioproducer.partitioners import choose
 from aioproducer.records import Record
-from aioproducer.serializers import bind as bind_serializer
 
 if TYPE_CHECKING:
     from aioproducer._core import Delivery, Sending
     from aioproducer._net.runtime.engine import Engine
     from aioproducer._state.batching.queues import TopicQueues
-    from aioproducer.serializers import AsyncBound, Bound, Bytes
 
 
 class Call(NamedTuple):
@@ -69,7 +60,7 @@ class Call(NamedTuple):
     headers: Any
     timeout: Any
     max_block: Any = None
-    # Key and value are what the serializers made.
+    # Key and value are the results of the serializers.
     serialized: bool = False
 
 
@@ -159,20 +150,10 @@ class Intake:
         self.pace = pace
         # Raises where the producer takes no records: code of the user's may have ended it while a record was read.
         self.usable = usable
-        self.preparing = engine.preparing
+        self.tasks = engine.preparing.tasks
         self.admission = engine.admission
         self.admission.trouble_with = partial(trouble_with, engine)
-        self.serialize_key = (
-            None if config.key_serializer is None else bind_serializer(config.key_serializer, "key")
-        )
-        self.serialize_value = (
-            None if config.value_serializer is None else bind_serializer(config.value_serializer, "value")
-        )
-        # Asked for each record that comes this way.
-        self.waits_for_serializers = any(
-            serializer is not None and serializer.is_coroutine
-            for serializer in (self.serialize_key, self.serialize_value)
-        )
+        self.serializing = self._serializing_of(engine)
         self.partitioner = bind_partitioner(config.partitioner)
         self.interceptors = tuple(config.interceptors)
         self.max_block = config.max_block_ms / 1000
@@ -180,10 +161,13 @@ class Intake:
         # Records of send_nowait that have no place yet, oldest first: flush() waits for them too.
         self.queued: dict[Delivery, PlaceholderOwner] = {}
 
+    def _serializing_of(self, engine: Engine) -> Serializing:
+        return Serializing(engine)
+
     @property
     def plain(self) -> bool:
         """True when nothing has to see a record before it is appended."""
-        return self.serialize_key is None and self.serialize_value is None and not self.interceptors
+        return self.serializing.key is None and self.serializing.value is None and not self.interceptors
 
     @property
     def watches_each(self) -> bool:
@@ -198,7 +182,7 @@ class Intake:
     @property
     def answers_at_once(self) -> bool:
         """True when what has to see a record is no more than serializers that need not be awaited."""
-        return not self.interceptors and not self.waits_for_serializers
+        return not self.interceptors and not self.serializing.is_awaited
 
     # -- send
 
@@ -217,6 +201,7 @@ class Intake:
 
     def _take(self, call: Call, pending: WaitingSend) -> None:
         now = self.loop.time()
+        ready: ReadyRecord | Suspended[ReadyRecord] | None = None
         try:
             with Reading(call.topic):
                 record = self.intercepted(call)
@@ -225,22 +210,49 @@ class Intake:
                 timeout = checked_seconds("timeout", call.timeout)
                 max_block = checked_seconds("max_block", call.max_block)
                 waiting = self._waiting(record, pending, now, timeout, max_block)
-                if call.serialized:
-                    headers = checked_headers(record.headers, record.topic)
-                    waiting.record = self._checked(record, headers, record.key, record.value)
-                elif self.waits_for_serializers:
-                    self.preparing.check(waiting.topic)
-                    record = self.taken_over(record)
-                else:
-                    waiting.record = self.prepared(record)
+                ready = self._begun(call, record, waiting.give_up_at)
             self.usable()
         except KafkaError as error:
+            self.drop(ready)
             pending.refuse(error)
             return
+        except BaseException:
+            self.drop(ready)
+            raise
+        self._join(waiting, ready, pending, now)
+
+    def _begun(
+        self, call: Call, record: Record[Any, Any], until: float
+    ) -> ReadyRecord | Suspended[ReadyRecord]:
+        if call.serialized:
+            headers = checked_headers(record.headers, record.topic)
+            taken = self.serializing.serialized(record, headers, record.key, record.value)
+        else:
+            taken = self.serializing.taken(record)
+        return self.serializing.begun(taken, until) if isinstance(taken, Unready) else taken
+
+    def _join(
+        self,
+        waiting: Waiting,
+        ready: ReadyRecord | Suspended[ReadyRecord],
+        pending: WaitingSend,
+        now: float,
+    ) -> None:
         pending.wait_as(waiting)
-        self.admission.join(waiting, now)
-        if self.waits_for_serializers and not waiting.ended:
-            self.preparing.start(self._prepare_later(waiting, record), waiting)
+        try:
+            if isinstance(ready, ReadyRecord):
+                waiting.record = ready
+            self.admission.join(waiting, now)
+        except BaseException:
+            self.drop(ready)
+            raise
+        if isinstance(ready, Suspended):
+            self.tasks.go_on(ready, self._prepare_later(waiting, ready), waiting)
+
+    def drop(self, ready: object) -> None:
+        """The call is refused: nobody waits for its serializers."""
+        if isinstance(ready, Suspended):
+            self.tasks.drop(ready)
 
     def _waiting(
         self,
@@ -264,12 +276,9 @@ class Intake:
             choose=self.choose if self.partitioner is not None else None,
         )
 
-    async def _prepare_later(self, waiting: Waiting, record: Record[Any, Any]) -> None:
-        if waiting.ended:
-            # There was no memory for all that is kept of this task.
-            return
+    async def _prepare_later(self, waiting: Waiting, rest: Suspended[ReadyRecord]) -> None:
         try:
-            ready = await self.prepared_later(record)
+            ready = await rest
         except BaseException as error:  # noqa: BLE001  # raised again where it ends more than the call
             self.not_prepared(waiting, error)
         else:
@@ -292,7 +301,7 @@ class Intake:
 
     def take_now(self, call: Call) -> Delivery:
         """Accept a record at once, or queue it if its topic is not known yet."""
-        if self.waits_for_serializers:
+        if self.serializing.is_awaited:
             raise StateError(
                 "send_nowait() cannot wait for a serializer that is a coroutine function: use send()"
             )
@@ -309,8 +318,10 @@ class Intake:
     def _taken_now(self, record: Record[Any, Any], timeout: float | None) -> Delivery:
         with Reading(record.topic):
             topic = checked_topic(record.topic)
-            ready = self.prepared(record)
+            ready = self.serializing.taken(record)
         self.usable()
+        if isinstance(ready, Unready):
+            raise self.serializing.prepare_for_later(ready)
         queues = self.engine.accumulator.topics.get(topic)
         if queues is not None and queues.partitions:
             delivery = self._append_now(ready, queues, timeout)
@@ -428,69 +439,6 @@ class Intake:
         )
         return run_on_send(self.interceptors, record, self.log) if self.interceptors else record
 
-    def taken_over(self, record: Record[Any, Any]) -> Record[Any, Any]:
-        """The record with all that no serializer will make copied and checked: its caller may change what it gave."""
-        topic = checked_topic(record.topic)
-        key, value = (
-            data if serialize is not None else checked_bytes(part, data, topic)
-            for part, (serialize, data) in zip(("key", "value"), self._parts(record), strict=True)
-        )
-        return Record(
-            topic,
-            value,
-            key=key,
-            partition=checked_partition(record.partition, topic),
-            timestamp=checked_timestamp(record.timestamp, topic),
-            headers=checked_headers(record.headers, topic),
-        )
-
-    def prepared(self, record: Record[Any, Any]) -> ReadyRecord:
-        """The record in the form that is appended, through serializers that answer at once."""
-        headers = checked_headers(record.headers, record.topic)
-        made = [
-            data if serialize is None else serialize(record.topic, headers, data)
-            for serialize, data in self._parts(record)
-        ]
-        return self._checked(record, headers, *made)
-
-    async def prepared_later(self, record: Record[Any, Any]) -> ReadyRecord:
-        """A record that was taken over in the form that is appended, through its serializers."""
-        headers: Any = record.headers
-        made = []
-        for serialize, data in self._parts(record):
-            if serialize is None:
-                made.append(data)
-            elif serialize.is_coroutine:
-                made.append(await self._awaited(serialize, record.topic, headers, data))
-            else:
-                made.append(serialize(record.topic, headers, data))
-        return self._checked(record, headers, *made)
-
-    async def _awaited(self, serialize: AsyncBound, topic: str, headers: Any, data: Any) -> Bytes:
-        try:
-            return await serialize(topic, headers, data)
-        except (SerializationError, KeyboardInterrupt, SystemExit, GeneratorExit):
-            raise
-        except BaseException as error:
-            # Cancelled: by this producer if its call has ended, else by what the serializer waited for.
-            what = "was cancelled" if isinstance(error, asyncio.CancelledError) else "failed"
-            text = f"the {serialize.part} serializer {what}"
-            raise SerializationError(text, topic=topic, part=serialize.part, cause=error) from error
-
-    def _parts(self, record: Record[Any, Any]) -> tuple[tuple[Bound | None, Any], tuple[Bound | None, Any]]:
-        return (self.serialize_key, record.key), (self.serialize_value, record.value)
-
-    def _checked(self, record: Record[Any, Any], headers: Any, key: object, value: object) -> ReadyRecord:
-        ready = ReadyRecord(
-            key=checked_bytes("key", key, record.topic),
-            value=checked_bytes("value", value, record.topic),
-            headers=headers,
-            timestamp=checked_timestamp(record.timestamp, record.topic),
-            partition=checked_partition(record.partition, record.topic),
-        )
-        check_size(self.engine.accumulator, record.topic, ready)
-        return ready
-
     def choose(self, record: ReadyRecord, queues: TopicQueues) -> int | None:
         """Ask the user's partitioner."""
         assert self.partitioner is not None  # noqa: S101  # set only when there is one
@@ -505,8 +453,9 @@ class Intake:
         return [owner.call for owner in self.queued.values() if owner.call is not None]
 
     def close(self) -> None:
-        """Tell the interceptors that nothing follows."""
+        """The producer has closed: close what the user supplied."""
         run_close(self.interceptors, self.log)
+        self.serializing.close()
 
     def watch(self, delivery: Delivery) -> Delivery:
         """Have the interceptors told what becomes of the record."""

@@ -119,7 +119,7 @@ class Engine:
             gapless=config.gapless,
         )
         self.admission = Admission(self.accumulator, appender)
-        self.preparing = Preparing(loop, self.crash, self.log)
+        self.preparing = Preparing(loop, self.crash, preparation_limit(config), self.log)
         self.view = MetadataView(
             max_age=config.metadata_max_age_ms / 1000,
             max_idle=config.metadata_max_idle_ms / 1000,
@@ -535,6 +535,11 @@ def rebootstrap_after(config: ProducerConfig) -> float | None:
     if config.metadata_recovery_strategy == "none":
         return None
     return config.metadata_recovery_rebootstrap_trigger_ms / 1000
+
+
+def preparation_limit(config: ProducerConfig) -> float:
+    """How many seconds a serializer may prepare itself: not only as long as one call waits, as later calls need it too."""
+    return max(config.max_block_ms, config.request_timeout_ms) / 1000
 
 
 def limits_of(config: ProducerConfig) -> Limits:

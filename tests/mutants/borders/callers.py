@@ -117,7 +117,7 @@ CALLERS: Final = (
     ),
     _mutant(
         "deaf-serializers-unbounded",
-        "_net/runtime/preparing.py",
+        "_net/runtime/serializer_tasks.py",
         "        if self._loop.time() - since >= GRACE:\n",
         "        if False:\n",
         "Serializers that ignore their cancellation pile up, one for each call.",

@@ -22,7 +22,7 @@ from aioproducer import (
     RecordMetadata,
     StateError,
 )
-from aioproducer.serializers import json, string
+from aioproducer.serializers import Encoded, NotPrepared, json, string
 from aioproducer.testing import MockProducer
 from tests.testing.accepted import values
 
@@ -230,3 +230,28 @@ async def test_gather_and_wait_take_deliveries(mock: MockProducer) -> None:
     assert [metadata.offset for metadata in await asyncio.gather(*deliveries)] == [0, 1, 2]
     done, _ = await asyncio.wait(deliveries)  # type: ignore[type-var]
     assert len(done) == 3
+
+
+class Learning:
+    """A serializer that has to learn something first, and adds a header."""
+
+    known = False
+
+    def serialize(self, topic: str, headers: Any, data: str) -> Encoded:
+        if not self.known:
+            raise NotPrepared
+        return Encoded(data.encode(), [("schema", b"7")])
+
+    async def prepare(self, topic: str, headers: Any, data: str) -> None:
+        self.known = True
+
+
+async def test_serializers_that_have_to_learn_something_first() -> None:
+    """They are prepared as those of a producer, and what a test orders to be refused is."""
+    async with MockProducer(value_serializer=Learning()) as mock:
+        await asyncio.gather(*(mock.send("orders", text) for text in ("a", "b")))
+        assert values(mock) == [b"a", b"b"]
+        assert [record.headers for record in mock.history] == [(("schema", b"7"),)] * 2
+        mock.fail_send(StateError("as ordered"))
+        with pytest.raises(StateError, match="as ordered"):
+            await mock.send("orders", "c")

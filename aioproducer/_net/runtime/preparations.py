@@ -1,0 +1,189 @@
+"""The preparation of serializers: one `prepare()` at a time for each topic and part, however many calls wait for it."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+from collections import deque
+from contextvars import Context, copy_context
+from typing import TYPE_CHECKING, Any
+
+import attrs
+
+from aioproducer._net.runtime.serializer_tasks import GRACE
+from aioproducer.errors import SerializationError
+from aioproducer.serializers import is_retriable
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Coroutine
+
+    from aioproducer._net.log import Log
+    from aioproducer._net.runtime.serializer_tasks import SerializerTasks
+    from aioproducer._state.admission.lines import PlainHeaders
+    from aioproducer.serializers import Bound, Part, Unserialized
+
+
+@attrs.define(eq=False)
+class Preparation:
+    """One call of `prepare()`, or of `warm()`, that waits for its turn."""
+
+    topic: str
+    part: Part
+    method: str
+    call: Callable[[], Any]
+    # It is given up then, or after the limit of the producer, whichever comes later.
+    until: float
+    # True for the record that it was made for; False for others, which call their serializer again. None: no record waits.
+    over: asyncio.Future[bool] | None = None
+    context: Context = attrs.Factory(copy_context)
+
+    @property
+    def left(self) -> bool:
+        """True when the record that it was made for waits no more."""
+        return self.over is not None and self.over.done()
+
+    def succeeded(self) -> None:
+        """The serializer was prepared for this record."""
+        if self.over is not None and not self.over.done():
+            self.over.set_result(True)
+
+    def try_again(self) -> None:
+        """The serializer was prepared for another record: it may be enough for this one."""
+        if self.over is not None and not self.over.done():
+            self.over.set_result(False)
+
+    def failed(self, error: SerializationError) -> None:
+        """The record is refused."""
+        if self.over is not None and not self.over.done():
+            self.over.set_exception(error)
+
+
+class Preparations:
+    """The preparations of one producer."""
+
+    def __init__(
+        self, tasks: SerializerTasks, loop: asyncio.AbstractEventLoop, limit: float, log: Log
+    ) -> None:
+        self._tasks = tasks
+        self._loop = loop
+        self._limit = limit
+        self._log = log
+        self._waiting: dict[tuple[str, Part], deque[Preparation]] = {}
+        self._running: set[asyncio.Task[Any]] = set()
+        self._ended = False
+        # How many there were, of all topics: what a serializer said before the last of them may not hold any more.
+        self.succeeded = 0
+
+    async def prepared(self, missing: Unserialized, topic: str, headers: PlainHeaders, until: float) -> bool:
+        """Wait for a preparation: True for one with this record, False for one with another. Raises why it failed.
+
+        A call that goes away does not stop the preparation: others may wait for it, and the next call would begin it again.
+        """
+        preparation = self._of(missing, topic, headers, until)
+        over: asyncio.Future[bool] = self._loop.create_future()
+        preparation.over = over
+        self._join(preparation)
+        return await over
+
+    def begin(self, missing: Unserialized, topic: str, headers: PlainHeaders) -> None:
+        """Prepare the serializer for records to come, unless a preparation of this topic and part is going on."""
+        if (topic, missing.serializer.part) not in self._waiting:
+            self._join(self._of(missing, topic, headers, 0.0))
+
+    def warm(self, bound: Bound, topic: str) -> None:
+        """Have the serializer learn what it can of a topic before any record."""
+        warm = getattr(bound.owner, "warm", None)
+        if callable(warm):
+            self._join(Preparation(topic, bound.part, "warm", lambda: warm(topic), 0.0))
+
+    def _of(self, missing: Unserialized, topic: str, headers: PlainHeaders, until: float) -> Preparation:
+        bound, data = missing.serializer, missing.data
+        return Preparation(
+            topic, bound.part, "prepare", lambda: bound.owner.prepare(topic, headers, data), until
+        )
+
+    def _join(self, preparation: Preparation) -> None:
+        key = preparation.topic, preparation.part
+        waiting = self._waiting.get(key)
+        if waiting is not None:
+            waiting.append(preparation)
+        elif not self._ended:
+            waiting = self._waiting[key] = deque([preparation])
+            try:
+                self._start(self._prepare_all(key, waiting))
+            except BaseException:
+                self._waiting.pop(key, None)
+                raise
+
+    def _start(self, work: Coroutine[Any, Any, Any]) -> asyncio.Task[Any]:
+        task = self._tasks.start(work)
+        self._running.add(task)
+        task.add_done_callback(self._running.discard)
+        return task
+
+    async def _prepare_all(self, key: tuple[str, Part], waiting: deque[Preparation]) -> None:
+        try:
+            while waiting:
+                first = waiting[0]
+                if first.left:
+                    waiting.popleft()
+                    continue
+                error = await self._prepare(first)
+                if error is None:
+                    self.succeeded += 1
+                    first.succeeded()
+                    # The others call their serializers again, in their order. Those that need more come here again.
+                    break
+                # Nothing was learned: the next record is prepared for by itself.
+                first.failed(error)
+                waiting.popleft()
+        finally:
+            del self._waiting[key]
+            for each in waiting:
+                each.try_again()
+
+    async def _prepare(self, preparation: Preparation) -> SerializationError | None:
+        """Why it failed, or None."""
+        task = preparation.context.run(self._start, _outcome_of(preparation))
+        until = max(self._loop.time() + self._limit, preparation.until)
+        await asyncio.wait([task], timeout=until - self._loop.time())
+        if not task.done():
+            self._tasks.stop(task)
+            await asyncio.wait([task], timeout=GRACE)
+            return self._refusal(preparation, "did not end in time", None)
+        cause = asyncio.CancelledError() if task.cancelled() else task.exception() or task.result()
+        if cause is None:
+            return None
+        what = "was cancelled" if isinstance(cause, asyncio.CancelledError) else "failed"
+        return self._refusal(preparation, what, cause)
+
+    def _refusal(
+        self, preparation: Preparation, what: str, cause: BaseException | None
+    ) -> SerializationError:
+        text = f"{preparation.method}() of the {preparation.part} serializer {what}"
+        # One that did not end may end the next time.
+        retriable = cause is None or is_retriable(cause)
+        topic, part = preparation.topic, preparation.part
+        error = SerializationError(text, topic=topic, part=part, cause=cause, retriable=retriable)
+        if preparation.method == "warm" and not self._ended:
+            self._log.warning("%s; the first record prepares it again", error)
+        return error
+
+    def end(self) -> None:
+        """Cancel what is going on: the producer has ended."""
+        self._ended = True
+        for task in list(self._running):
+            self._tasks.stop(task)
+
+
+async def _outcome_of(preparation: Preparation) -> BaseException | None:
+    """What the call raised, of whatever class: it is the user's code."""
+    try:
+        answer = preparation.call()
+        if inspect.isawaitable(answer):
+            await answer
+    except (KeyboardInterrupt, SystemExit, GeneratorExit):
+        raise
+    except BaseException as error:  # noqa: BLE001  # the cause of a refusal
+        return error
+    return None
