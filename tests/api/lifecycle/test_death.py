@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import gc
-import warnings
 import weakref
 from typing import Any
 
@@ -37,23 +36,8 @@ async def dead(producer: Producer[Any, Any]) -> None:
     await turns()
 
 
-async def test_pending_deliveries_fail(producer: Producer, kafka: EmbeddedKafka) -> None:
-    """When its tasks are cancelled by somebody else, every delivery fails with the cause."""
-    hold = held_requests(kafka)
-    flying = await producer.send("one", b"v")
-    waiting = started(flying.wait())
-    await hold.reached()
-    buffered = await producer.send("four", b"w")
-    await dead(producer)
-    assert (await waiting, buffered.outcome) == (Outcome.UNKNOWN, Outcome.NOT_WRITTEN)
-    for delivery in (flying, buffered):
-        error = delivery.exception()
-        assert isinstance(error, DeliveryError)
-        assert error.cause is not None
-
-
 async def test_waiting_calls_fail(producer: Producer, kafka: EmbeddedKafka) -> None:
-    """Calls that wait to be accepted raise StateError."""
+    """When its tasks are cancelled by another library, calls that wait to be accepted raise StateError."""
     hold = unknown_topic(kafka)
     tasks = [started(producer.send("new", b"v")), started(producer.send_batch("new", [b"v"]))]
     queued = producer.send_nowait("new", b"v")
@@ -68,7 +52,7 @@ async def test_waiting_calls_fail(producer: Producer, kafka: EmbeddedKafka) -> N
 
 @pytest.mark.parametrize("timeout", [None, LIMIT])
 async def test_ready_and_partitions_for_end(kafka: EmbeddedKafka, timeout: float | None) -> None:
-    """So do ready() and partitions_for(): no call waits on a dead task."""
+    """ready() and partitions_for() raise StateError then: no call waits for a task that has ended."""
     producer: Producer[Any, Any] = Producer("127.0.0.1:1")
     await producer.start()
     tasks = [started(producer.ready(timeout)), started(producer.partitions_for("one"))]
@@ -78,34 +62,6 @@ async def test_ready_and_partitions_for_end(kafka: EmbeddedKafka, timeout: float
     assert not pending
     assert {type(task.exception()) for task in done} == {StateError}
     await producer.close()
-
-
-async def test_flush_ends(producer: Producer, kafka: EmbeddedKafka) -> None:
-    """A flush() under way returns, with the losses in its report."""
-    hold = held_requests(kafka)
-    await producer.send("one", b"v")
-    task = started(producer.flush())
-    await hold.reached()
-    await dead(producer)
-    done, _ = await asyncio.wait([task], timeout=LIMIT)
-    assert done
-    error = task.exception()
-    assert isinstance(error, KafkaError) if error is not None else task.result().unknown == 1
-
-
-@pytest.mark.parametrize("how", ["send", "send_nowait", "flush"])
-async def test_later_calls_say_so(producer: Producer, how: str) -> None:
-    """Later calls are a StateError with the cause."""
-    await dead(producer)
-    with pytest.raises(StateError, match="ended") as caught:
-        if how == "send_nowait":
-            producer.send_nowait("one", b"v")
-        elif how == "flush":
-            await producer.flush()
-        else:
-            await asyncio.wait_for(producer.send("one", b"v"), LIMIT)
-    assert caught.value.cause is not None
-    assert producer.health().state == "failed"
 
 
 async def test_it_can_still_be_closed(producer: Producer, kafka: EmbeddedKafka) -> None:
@@ -137,27 +93,6 @@ async def withdrawn(producer: Producer[Any, Any]) -> Delivery:
     return delivery
 
 
-async def test_it_is_logged(producer: Producer, caplog: pytest.LogCaptureFixture) -> None:
-    """A death that nobody asked for is told by the logger."""
-    await dead(producer)
-    assert [record for record in caplog.records if record.levelname == "ERROR" and "ended" in record.message]
-
-
-@pytest.mark.parametrize("index", range(5))
-async def test_any_single_task(producer: Producer, index: int) -> None:
-    """Whichever of its tasks is cancelled alone: no send hangs, it works on or says that it is dead."""
-    await producer.send_and_wait("one", b"v")
-    tasks = sorted(tasks_of_the_library(), key=lambda task: task.get_name())
-    tasks[index % len(tasks)].cancel()
-    await turns(10)
-    try:
-        delivery = await asyncio.wait_for(producer.send("one", b"w"), LIMIT)
-        await delivery.wait(LIMIT)
-        assert delivery.outcome is not Outcome.PENDING
-    except StateError as error:
-        assert error.cause is not None  # noqa: PT017  # either is fine
-
-
 async def test_cancelled_right_after_the_start(make: Make) -> None:
     """So it is when its tasks are cancelled before they had their first turn."""
     producer = make()
@@ -166,19 +101,6 @@ async def test_cancelled_right_after_the_start(make: Make) -> None:
     with pytest.raises(KafkaError):
         await asyncio.wait_for(producer.send_and_wait("one", b"v"), LIMIT)
     await asyncio.wait_for(producer.close(), LIMIT)
-
-
-def test_asyncio_run_that_ends_without_a_close() -> None:
-    """A program that forgets close() ends, without a warning about coroutines or tasks."""
-
-    async def main() -> None:
-        await Producer("127.0.0.1:1").start()
-
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        warnings.simplefilter("ignore", ResourceWarning)
-        asyncio.run(main())
-        gc.collect()
 
 
 async def test_nothing_is_left(kafka: EmbeddedKafka) -> None:

@@ -93,8 +93,11 @@ async def test_everything_resolves(how: str, make: Make, kafka: EmbeddedKafka) -
                 await task
         report = await flushing
         assert report.unknown + report.not_written == 4
-    with pytest.raises(StateError, match="background task has ended"):
+    with pytest.raises(StateError, match="background task has ended") as late:
         await producer.send("one", b"0")
+    assert late.value.cause is not None
+    with pytest.raises(StateError, match="background task has ended"):
+        producer.send_nowait("one", b"0")
     with pytest.raises(StateError, match="background task has ended"):
         await producer.flush()
     assert producer.health().state == "failed"
