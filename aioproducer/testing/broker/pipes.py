@@ -118,9 +118,15 @@ class PipeEnd(asyncio.Transport):
         data, self._arrived = self._arrived, bytearray()
         self._give(data)
         self._follow_flow()
-        if self._ended_by_peer and not self._arrived:
-            self.close()
+        if self._ended_by_peer and not self._arrived and not self._closing:
+            self._tell_the_end()
         return True
+
+    def _tell_the_end(self) -> None:
+        protocol = self._protocol
+        if isinstance(protocol, asyncio.Protocol | asyncio.BufferedProtocol):
+            protocol.eof_received()
+        self.close()
 
     def _give(self, data: bytearray) -> None:
         protocol = self._protocol

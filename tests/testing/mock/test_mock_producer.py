@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import logging
 import pickle
+import socket
+import threading
 from datetime import UTC, datetime
 from typing import Any, assert_type
 
@@ -104,6 +106,20 @@ async def test_another_thread_is_refused(mock: MockProducer) -> None:
         await asyncio.to_thread(mock.send_nowait, "orders", b"")
     future = await asyncio.to_thread(mock.send_threadsafe, "orders", b"1")
     assert (await asyncio.wrap_future(future)).offset == 0
+
+
+async def test_without_sockets_threads_and_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It lives in an event loop whose time stands still."""
+    loop = asyncio.get_running_loop()
+    started = loop.time()
+    monkeypatch.setattr(loop, "time", lambda: started)
+    monkeypatch.setattr(socket, "socket", None)
+    monkeypatch.setattr(threading.Thread, "start", None)
+    async with MockProducer("kafka.invalid:9092", transactional_id="id") as mock:
+        async with mock.transaction():
+            await mock.send("orders", b"1")
+        assert values(mock) == [b"1"]
+        assert mock.committed == mock.history
 
 
 async def test_ready_does_not_wait(mock: MockProducer) -> None:
