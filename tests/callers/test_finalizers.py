@@ -60,6 +60,22 @@ class Ledger:
                 assert not copies[topic, value]
 
 
+def while_opening(producer: Producer[Any, Any], act: Callable[[Any], object]) -> Callable[[], None]:
+    """The collector runs whenever a batch has just been opened, and a finalizer does this; returns what ends that."""
+    accumulator: Any = engine(producer).accumulator
+    opens = accumulator._open
+
+    def opened(queue: Any, *about: Any) -> None:
+        opens(queue, *about)
+        act(queue)
+
+    def stop() -> None:
+        accumulator._open = opens
+
+    accumulator._open = opened
+    return stop
+
+
 @contextmanager
 def at_each_collection(act: Callable[[], object]) -> Iterator[None]:
     """The collector runs at every third object that it has to know of, and each time a finalizer of the user's does this."""
@@ -91,18 +107,19 @@ async def test_a_record_sent_while_a_batch_is_opened(
 ) -> None:
     """The batch that is opened for one record has that record first, and each delivery is that of its own record."""
     producer = await warm(make(kafka, linger_ms=5), *TOPICS)
-    ledger, refused = Ledger(), []
+    ledger = Ledger()
+    refused: list[BufferFullError] = []
     nested = TOPICS[1] if elsewhere else TOPICS[0]
 
     def opened(_: object) -> None:
-        engine(producer).accumulator.on_opened = None
+        stop()
         try:
             # A later time than the outer record's takes more bytes.
             ledger.add(nested, b"nested", producer.send_nowait(nested, b"nested", partition=0, timestamp=5))
         except BufferFullError as error:
             refused.append(error)
 
-    engine(producer).accumulator.on_opened = opened
+    stop = while_opening(producer, opened)
     ledger.add(TOPICS[0], b"outer", producer.send_nowait(TOPICS[0], b"outer", partition=0))
     ledger.add(TOPICS[0], b"behind", producer.send_nowait(TOPICS[0], b"behind", partition=0))
     await producer.flush(LIMIT)
@@ -118,10 +135,10 @@ async def test_a_send_that_waits_goes_on_after_the_batch_is_opened(make: Make, k
     nested: list[asyncio.Future[Delivery]] = []
 
     def opened(_: object) -> None:
-        engine(producer).accumulator.on_opened = None
+        stop()
         nested.append(asyncio.ensure_future(producer.send("one", b"nested", partition=0)))
 
-    engine(producer).accumulator.on_opened = opened
+    stop = while_opening(producer, opened)
     delivery = producer.send_nowait("one", b"outer", partition=0)
     assert (await delivery).offset == 0
     async with asyncio.timeout(LIMIT):
@@ -135,7 +152,7 @@ async def test_a_purge_while_a_batch_is_opened(make: Make, kafka: EmbeddedKafka)
     def opened(_: object) -> None:
         assert producer.purge() == 0
 
-    engine(producer).accumulator.on_opened = opened
+    while_opening(producer, opened)
     assert (await producer.send_nowait("one", b"v")).offset == 0
     await sound(producer)
 
@@ -151,7 +168,7 @@ async def test_a_queued_record_is_not_withdrawn_while_it_is_placed(
     def opened(_: object) -> None:
         said.append(delivery.try_cancel() if how == "try_cancel" else producer.purge())
 
-    engine(producer).accumulator.on_opened = opened
+    while_opening(producer, opened)
     assert await delivery.wait(LIMIT) is Outcome.ACKED
     assert said == [0]
     assert [record.value for record in kafka.records("one")] == [b"v"]
@@ -163,7 +180,7 @@ async def test_a_send_is_not_withdrawn_while_it_is_placed(make: Make, kafka: Emb
     producer = await warm(make(kafka, linger_ms=5))
     call = producer.send("one", b"v")
     call.send(None)
-    engine(producer).accumulator.on_opened = lambda _: call.close()
+    while_opening(producer, lambda _: call.close())
     await until(lambda: call.delivery)
     assert call.delivery is not None
     assert await call.delivery.wait(LIMIT) is Outcome.ACKED
@@ -188,7 +205,7 @@ async def test_a_bulk_send_that_is_withdrawn_while_it_is_placed(
         if len(opened) == 3:
             call.close()
 
-    engine(producer).accumulator.on_opened = opening
+    while_opening(producer, opening)
     await until(lambda: call.delivery is not None and call.delivery.done())
     assert call.delivery is not None
     result = await call.delivery
@@ -209,7 +226,7 @@ async def test_a_bulk_send_that_is_withdrawn_while_one_of_its_records_has_waited
     call = producer.send_batch("one", values, partition=0)
     call.send(None)
     await until(lambda: admission.memory_lines)
-    engine(producer).accumulator.on_opened = lambda _: call.close()
+    while_opening(producer, lambda _: call.close())
     kafka.faults.heal()
     await until(lambda: call.delivery is not None and call.delivery.done())
     assert call.delivery is not None
@@ -225,10 +242,10 @@ async def test_a_batch_that_ends_while_it_is_opened(make: Make, kafka: EmbeddedK
     accumulator = engine(producer).accumulator
 
     def opened(queue: Any) -> None:
-        accumulator.on_opened = None
+        stop()
         accumulator.unroll(queue)
 
-    accumulator.on_opened = opened
+    stop = while_opening(producer, opened)
     assert (await producer.send_nowait("one", b"v")).offset == 0
     await sound(producer)
 
@@ -257,7 +274,7 @@ async def test_room_that_comes_back_while_a_record_is_placed(
 ) -> None:
     """The record that has just got its place from a line for memory does not get another."""
     producer = await warm(make(kafka, linger_ms=5, buffer_memory=3_000, batch_size=1_000), "one")
-    admission = engine(producer).admission
+    admission, effects = engine(producer).admission, engine(producer).effects
     kafka.faults.delay(before=True, times=None)
     # The memory of the first has room for the others more than once.
     values = [bytes(2_700), *(b"%d" % number + bytes(300) for number in range(4))]
@@ -266,7 +283,7 @@ async def test_room_that_comes_back_while_a_record_is_placed(
     accept = admission._accept
 
     def accepting(*call: Any) -> None:
-        admission.room(call[0].share)
+        effects.event(effects.room, call[0].share)
         accept(*call)
 
     monkeypatch.setattr(admission, "_accept", accepting)

@@ -243,7 +243,7 @@ DEFECTS = (
     Defect(
         "nobody asks for metadata after a refusal",
         "delivery.settlement:Settlement._judge",
-        "self.on_stale_metadata(batch.topic)",
+        "self.effects.stale[batch.topic] = None",
         "pass",
         "moved",
         "nothing dirty is in its way",
@@ -267,7 +267,7 @@ DEFECTS = (
     Defect(
         "nobody tells who waits that there is room",
         "delivery.settlement:Settlement._end",
-        "self.on_room(batch.share)",
+        "self.effects.room(batch.share)",
         "pass",
         "little memory",
         "memory that is free",

@@ -90,7 +90,7 @@ class AccumulatorMachine(SwarmMachine):
         )
         self.model = Reference(setting.linger, DELIVERY_TIMEOUT, setting.one_at_a_time, setting.retries)
         if setting.codec:
-            self.m.accumulator.compress = self._pack_later
+            self.m.compress = self._pack_later
         self.topic_id = 1
         self._learn([1, 2, 1])
 

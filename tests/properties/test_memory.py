@@ -342,8 +342,7 @@ class MemoryMachine(SwarmMachine):
     def brokers_die(self, dead: set[int]) -> None:
         """These brokers do not answer now, the others do: as the engine says it."""
         self.dead = dead
-        self.m.accumulator.share_memory(dead)
-        self.m.admission.room(self.m.admission.unrouted_memory)
+        self.m.machines.share_memory(dead)
 
     @rule(partition=st.integers(0, 2), node=st.sampled_from([*NODES, *NODES, NOBODY]))
     def lead(self, partition: int, node: int) -> None:

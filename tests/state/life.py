@@ -112,7 +112,7 @@ class Life:
         self.sealing: list[QueuedBatch] = []
         self.told: dict[int, Outcome] = {}
         if setting.codec:
-            self.m.accumulator.compress = self.sealing.append
+            self.m.compress = self.sealing.append
         self.m.learn(*(1 + partition % 2 for partition in range(PARTITIONS)))
         if not setting.late_identity:
             self.identity_arrives()
@@ -335,7 +335,7 @@ class Life:
         """Everything heals: what can be resolved is, soon; the rest at its deadline; nothing is left."""
         self.heal()
         self.identity_arrives()
-        self.m.own.on_exhausted = self.identity_arrives
+        self.m.on_exhausted = self.identity_arrives
         self.run_until(self.m.now + 15.0)
         self.only_the_unprovable_wait()
         self.run_until(self.m.now + 100.0)

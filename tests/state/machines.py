@@ -1,7 +1,8 @@
-"""The state machines of one producer without a loop or a network: facts go in by hand, effects are lists."""
+"""The state machines of one producer without a loop or a network: events go in by hand, effects are lists."""
 
 from __future__ import annotations
 
+import math
 import random
 import struct
 from collections.abc import Callable
@@ -11,7 +12,7 @@ import attrs
 from crc32c import crc32c
 
 from aioproducer._codecs import decompress
-from aioproducer._core import APPENDED, Budget, Delivery, ManualClock, SendPath
+from aioproducer._core import APPENDED, Delivery, ManualClock, SendPath
 from aioproducer._state.admission.lines import Admission, ReadyRecord, Waiting
 from aioproducer._state.backoff import Backoff
 from aioproducer._state.batching.accumulator import Accumulator, Limits
@@ -20,11 +21,13 @@ from aioproducer._state.batching.flushing import Flush
 from aioproducer._state.batching.queues import NodeQueue, PartitionQueue, TopicQueues
 from aioproducer._state.batching.sequences import Sequences
 from aioproducer._state.cluster.facts import NO_TOPIC_ID
+from aioproducer._state.cluster.metadata import MetadataView
 from aioproducer._state.delivery.settlement import PartitionAnswer, Settlement
 from aioproducer._state.delivery.tally import Tally
-from aioproducer._state.identity.choice import sequences_of
+from aioproducer._state.effects import Effects
 from aioproducer._state.identity.coordinated import CoordinatedIdentity
 from aioproducer._state.identity.own import OwnIdentity
+from aioproducer._state.machines import Machines as WiredMachines
 from aioproducer.errors import KafkaError, ProtocolError
 
 LINGER = 0.005
@@ -142,7 +145,13 @@ class Machines:
 
     clock: ManualClock = attrs.field(init=False, factory=lambda: ManualClock(1000.0, 1_700_000_000_000))
     loop: Any = attrs.field(init=False, factory=HandLoop)  # stands in for an event loop
-    tally: Tally = attrs.field(init=False, factory=Tally)
+    tally: Tally = attrs.field(init=False)
+    machines: WiredMachines = attrs.field(init=False)
+    effects: Effects = attrs.field(init=False)
+    # What is done with a batch to compress, and when the last epoch is in use.
+    compress: Callable[[QueuedBatch], object] = attrs.field(init=False)
+    on_exhausted: Callable[[], object] = attrs.field(init=False, default=bool)
+    losses: list[KafkaError] = attrs.field(init=False, factory=list)
     signals: list[NodeQueue] = attrs.field(init=False, factory=list)
     alarms: list[float] = attrs.field(init=False, factory=list)
     flushed: list[Flush] = attrs.field(init=False, factory=list)
@@ -156,39 +165,67 @@ class Machines:
     path: Path = attrs.field(init=False)
 
     def __attrs_post_init__(self) -> None:
-        rng = random.Random(self.seed)
-        self.sequences = sequences_of(
+        self.compress = self._seal
+        self.path = Path()
+        self.machines = WiredMachines(
+            self.limits,
+            self.path,
+            MetadataView(max_age=300.0, max_idle=300.0, backoff=Backoff(BACKOFF, 1.0)),
+            random.Random(self.seed),
+            buffer_memory=self.memory,
+            retries=self.retries,
+            backoff=Backoff(BACKOFF, 1.0),
             idempotent=self.idempotent,
             transactional=self.transactional,
             one_at_a_time=self.one_at_a_time,
+            gapless=self.gapless,
+            loop=self.loop,
+            unseen_log=self.unseen,
         )
+        self.effects, self.tally = self.machines.effects, self.machines.tally
+        self.sequences, self.accumulator = self.machines.sequences, self.machines.accumulator
+        self.settlement, self.admission = self.machines.settlement, self.machines.admission
+        self.effects.perform = self.perform
         if self.idempotent and self.identity is not None:
             self.sequences.obtained(*self.identity)
         if isinstance(self.sequences, CoordinatedIdentity):
             self.sequences.begin(None)
-        self.accumulator = Accumulator(
-            self.limits, Budget(self.memory), self.sequences, rng, loop=self.loop, unseen_log=self.unseen
-        )
-        self.settlement = Settlement(
-            self.accumulator,
-            self.tally,
-            retries=self.retries,
-            backoff=Backoff(BACKOFF, 1.0),
-            rng=rng,
-            gapless=self.gapless,
-        )
-        self.path = Path()
         self.path._bind(
             self.accumulator.topics, self.clock, self.loop, lambda: self.loop, self.limits.max_request_size
         )
         self.path._plain = self.path._accepting = True
-        self.admission = Admission(self.accumulator, self.path)
-        self.accumulator.signal = self.signals.append
-        self.accumulator.wake_by = self.alarms.append
-        self.settlement.on_room = self.accumulator.on_room = self.admission.room
-        self.settlement.on_flushed = self.flushed.append
-        self.settlement.on_stale_metadata = self.stale.append
-        self.admission.on_wanted = self.wanted.append
+
+    def perform(self) -> None:
+        """Write the effects down; what concerns the machines themselves is performed."""
+        effects = self.effects
+        while not effects.is_empty:
+            self.machines.serve_room()
+            while effects.closed:
+                self.compress(effects.closed.popleft())
+            if effects.wake_at != math.inf:
+                self.alarms.append(effects.wake_at)
+                effects.wake_at = math.inf
+            if effects.identity_exhausted:
+                effects.identity_exhausted = False
+                self.on_exhausted()
+            effects.in_doubt = effects.flush_without_memory = effects.call_ended_last = False
+            for each, kept in (
+                (effects.nodes, self.signals),
+                (effects.stale, self.stale),
+                (effects.wanted, self.wanted),
+                (effects.flushed, self.flushed),
+                (effects.losses, self.losses),
+                (effects.opened, None),
+                (effects.refused_ids, None),
+                (effects.reports, None),
+            ):
+                taken: Any = each
+                if kept is not None:
+                    kept.extend(taken)
+                taken.clear()
+
+    def _seal(self, batch: QueuedBatch) -> None:
+        batch.sealing, batch.sealed = False, True
 
     # -- facts
 
@@ -200,8 +237,7 @@ class Machines:
         """Time passes, and what is due happens."""
         self.clock.monotonic += seconds
         for _ in range(100):
-            self.settlement.expire(self.now)
-            self.admission.expire(self.now)
+            self.machines.expire(self.now)
             due = self.next_alarm()
             if due is None or due > self.now:
                 return
@@ -214,14 +250,7 @@ class Machines:
 
     def learn(self, *leaders: int, topic: str = "t", topic_id: bytes = NO_TOPIC_ID) -> TopicQueues:
         """These brokers lead the partitions of the topic."""
-        learned = self.accumulator.learn(topic, topic_id, leaders, self.now)
-        if learned.remade:
-            self.settlement.remade(learned.topic, self.now)
-        if learned.gone:
-            self.admission.vanished(topic, learned.gone, self.now)
-        for queue in learned.moved:
-            self.admission.moved(queue)
-        self.admission.learned(topic, self.now)
+        self.machines.learn(topic, topic_id, leaders, self.now)
         return self.accumulator.topics[topic]
 
     def introduced(self, *leaders: int) -> Machines:
@@ -239,8 +268,12 @@ class Machines:
 
     def lead(self, queue: PartitionQueue, leader: int) -> None:
         """The partition has another leader."""
-        self.accumulator.lead(queue, leader, self.now)
-        self.admission.moved(queue)
+
+        def moved() -> None:
+            self.accumulator.lead(queue, leader, self.now)
+            self.admission.moved(queue)
+
+        self.effects.event(moved)
 
     def queue(self, partition: int = 0, topic: str = "t") -> PartitionQueue:
         return self.accumulator.topics[topic].queues()[partition]
@@ -338,15 +371,21 @@ class Machines:
         """Close the open batch of a partition, as a record that does not fit does."""
         queue = self.queue(partition)
         batch = queue.queue[-1]
-        self.accumulator._close(batch)
-        queue.open = None
-        self.accumulator.update_readiness(queue, self.now)
+
+        def closed() -> None:
+            self.accumulator._close(batch)
+            queue.open = None
+            self.accumulator.update_readiness(queue, self.now)
+
+        self.effects.event(closed)
         return batch
 
     # -- the broker's side
 
     def drain(self, node_id: int = 1) -> list[QueuedBatch]:
         """What the next request to this broker holds."""
+        if self.limits.codec:
+            self.accumulator.close_ready(self.node(node_id), self.now)
         batches = self.accumulator.drain(self.node(node_id), self.now)
         for batch in batches:
             batch.written_at = self.now
@@ -359,7 +398,8 @@ class Machines:
 
     def answer(self, batch: QueuedBatch, code: int = 0, base_offset: int = -1, **facts: Any) -> None:
         """The broker answers."""
-        self.settlement.answered(batch, PartitionAnswer(code, base_offset, **facts), self.now)
+        answer = PartitionAnswer(code, base_offset, **facts)
+        self.effects.event(self.settlement.answered, batch, answer, self.now)
 
     def acknowledge(self, *batches: QueuedBatch) -> None:
         """The broker wrote these."""
@@ -369,7 +409,7 @@ class Machines:
     def lose(self, *batches: QueuedBatch, written: bool = True) -> None:
         """The connection ended before these were answered."""
         for batch in batches:
-            self.settlement.lost(batch, LOST, self.now, written=written)
+            self.effects.event(self.settlement.lost, batch, LOST, self.now, written=written)
 
     def wait_for_retry(self) -> None:
         """Until every backoff is over."""

@@ -6,7 +6,6 @@ Everything that the compiled fast path leaves to Python passes here, and ends in
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from aioproducer._callers.refusals import Reading, refusal_of
@@ -23,7 +22,6 @@ from aioproducer._core import (
 )
 from aioproducer._net.accepting.pending import Pending
 from aioproducer._net.accepting.serializing import Serializing, Unready
-from aioproducer._net.observing.snapshot import trouble_with
 from aioproducer._net.runtime.first_step import Suspended
 from aioproducer._state.admission.checking import checked_headers, checked_seconds, checked_topic
 from aioproducer._state.admission.lines import ReadyRecord, Waiting
@@ -152,7 +150,6 @@ class Intake:
         self.usable = usable
         self.tasks = engine.preparing.tasks
         self.admission = engine.admission
-        self.admission.trouble_with = partial(trouble_with, engine)
         self.serializing = self._serializing_of(engine)
         self.partitioner = bind_partitioner(config.partitioner)
         self.interceptors = tuple(config.interceptors)
@@ -351,7 +348,8 @@ class Intake:
         if status == APPENDED and deadline:
             self.engine.accumulator.watch(queue.open, deadline)
         if status == NO_ROOM_NOW:
-            trouble = self.engine.trouble_at(queue.node.node_id)
+            self.engine.note_reach()
+            trouble = self.engine.accumulator.trouble_at(queue.node.node_id)
             raise BufferFullError(topic=queues.name, partition=queue.index, cause=trouble)
         made: Delivery | None = delivery
         return made
@@ -381,14 +379,14 @@ class Intake:
             placeholder_batch.fail(error)
             failure = self.engine.tally.failed(topic, 1, error, self.loop.time())
             assert failure is not None  # noqa: S101  # of one record
-            for flush in not_placed(waiting, failure):
-                self.engine.settlement.on_flushed(flush)
+            self.engine.effects.flushed.extend(not_placed(waiting, failure))
 
         def take_back(text: str) -> bool:
             require_loop(self.loop)
             taken = self.admission.withdraw(waiting, self.loop.time())
             if taken:
-                failed(DeliveryError(text, topic=topic, elapsed=self.loop.time() - now))
+                error = DeliveryError(text, topic=topic, elapsed=self.loop.time() - now)
+                self.engine.effects.event(failed, error)
             return taken
 
         def refused(error: KafkaError) -> None:
@@ -414,6 +412,7 @@ class Intake:
                 raise BufferFullError(topic=topic)
             self.admission.join(waiting, now)
         except BaseException:
+            self.admission.let_go(waiting)
             leave()
             raise
         return delivery

@@ -175,14 +175,7 @@ class Cluster:
         facts = self.view.topic(name)
         if facts is None:
             return
-        learned = self.engine.accumulator.learn(name, facts.topic_id, facts.partitions.leaders, now)
-        if learned.remade:
-            self.engine.settlement.remade(learned.topic, now)
-        if learned.gone:
-            self.engine.admission.vanished(name, learned.gone, now)
-        for queue in learned.moved:
-            self.engine.admission.moved(queue)
-        self.engine.admission.learned(name, now)
+        self.engine.machines.learn(name, facts.topic_id, facts.partitions.leaders, now)
 
     def _refuse(self, name: str, code: int) -> None:
         if code not in REFUSALS:

@@ -71,15 +71,19 @@ class FaultLog:
             trouble.told_at = now
             self._log.warning("%s, and is tried again", self._beginning(broker, trouble, now))
 
-    def ended(self, batch: QueuedBatch, count: int, error: KafkaError | None, now: float) -> None:
+    def ended(
+        self, batch: QueuedBatch, count: int, error: KafkaError | None, now: float, others_wait: bool
+    ) -> None:
         """A batch that took long, or more than one attempt, has its outcome."""
         if batch.last_error is not None or error is not None:
-            self._leave_troubles(batch, count, error, now)
+            self._leave_troubles(batch, count, error, now, others_wait)
         if error is None and now - batch.opened_at >= SLOW:
             self._tell_slow(batch, now)
 
-    def _leave_troubles(self, batch: QueuedBatch, count: int, error: KafkaError | None, now: float) -> None:
-        name, waits = _place(batch), _waits_for_a_retry(batch)
+    def _leave_troubles(
+        self, batch: QueuedBatch, count: int, error: KafkaError | None, now: float, others_wait: bool
+    ) -> None:
+        name = _place(batch)
         for broker, trouble in list(self._outages.items()):
             if name not in trouble.open:
                 continue
@@ -87,7 +91,7 @@ class FaultLog:
                 trouble.written += count
             elif count:
                 trouble.lost[error.outcome] = trouble.lost.get(error.outcome, 0) + count
-            if not waits:
+            if not others_wait:
                 trouble.open.discard(name)
             if not trouble.open:
                 del self._outages[broker]
@@ -137,14 +141,6 @@ class FaultLog:
 
 def _place(batch: QueuedBatch) -> str:
     return f"{batch.topic}-{batch.partition}"
-
-
-def _waits_for_a_retry(batch: QueuedBatch) -> bool:
-    queue = batch.queue
-    return any(
-        other is not batch and other.last_error is not None and not other.settled
-        for other in (*queue.queue, *queue.sent)
-    )
 
 
 def _listed(names: set[str]) -> str:

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from aioproducer._net.runtime.engine import root_of
-from aioproducer._state.admission.topic_errors import said_of_topic
 from aioproducer.stats import Stats
 
 if TYPE_CHECKING:
@@ -61,21 +59,15 @@ def oldest_unacked(engine: Engine, intake: Intake, now: float) -> float | None:
 
 
 def out_of_reach(engine: Engine) -> BaseException | None:
-    """Why no broker tells what we ask; None where one does."""
-    control = engine.control.connection
-    reached = engine.cluster.known and control is not None and not control.closed
-    return None if reached else root_of(engine.present_trouble)
+    """Why no broker gives metadata; None where one does."""
+    engine.note_reach()
+    return engine.machines.reach.missing
 
 
 def trouble_with(engine: Engine, topic: str) -> BaseException | None:
     """Why a topic is not known: no broker answers, or what they answered; None where neither is the case."""
-    if engine.view.failing:
-        return root_of(engine.last_error)
-    code = engine.view.error_of(topic)
-    if code is not None:
-        return said_of_topic(code)
-    # A broker that did not help is left for another, and between them there is no connection.
-    return None if engine.view.topic(topic) is not None else out_of_reach(engine)
+    engine.note_reach()
+    return engine.admission.trouble_with(topic)
 
 
 def stats_of(engine: Engine, intake: Intake, accepted_records: int, accepted_bytes: int) -> Stats:

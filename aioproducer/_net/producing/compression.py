@@ -52,7 +52,7 @@ class Compressor:
         if len(plain) <= INLINE_BYTES:
             made = self._attempt(plain)
             if isinstance(made, bytes):
-                self._finish(batch, plain, made)
+                self._accumulator.effects.event(self._finish, batch, plain, made)
             else:
                 self._tasks.start_soon(self._fail_soon, batch, plain, made)
         else:
@@ -62,7 +62,7 @@ class Compressor:
         # Not within the append that closed the batch: the room that its end gives back is handed to the first in line,
         # whose record may be the one that is being appended.
         await anyio.lowlevel.checkpoint()
-        self._finish(batch, plain, error)
+        self._accumulator.effects.event(self._finish, batch, plain, error)
 
     async def _in_thread(self, batch: QueuedBatch, plain: bytes) -> None:
         try:
@@ -72,7 +72,7 @@ class Compressor:
         except RuntimeError:
             # The system has no thread left: better a loop that is held up for a moment than a batch that is lost.
             made = self._attempt(plain)
-        self._finish(batch, plain, made)
+        self._accumulator.effects.event(self._finish, batch, plain, made)
 
     def _attempt(self, plain: bytes) -> bytes | Exception:
         try:

@@ -47,7 +47,7 @@ class ProduceExchange:
             self.failed(error, written=True)
             raise
         try:
-            strange = self._take(response)
+            strange = self._engine.effects.event(self._take, response)
         except Exception as error:
             # A batch is half settled now: nothing that is said of its partition later could be trusted.
             self._engine.crash(error)
@@ -110,12 +110,15 @@ class ProduceExchange:
         now = self._engine.loop.time()
         waiting, self._waiting = self._waiting, {}
         try:
-            # Last to first: each goes to the head of its queue.
-            for batch in reversed(list(waiting.values())):
-                self._engine.settlement.lost(batch, error, now, written=written)
+            self._engine.effects.event(self._lose_all, list(waiting.values()), error, now, written=written)
         except Exception as bug:
             self._engine.crash(bug)
             raise
+
+    def _lose_all(self, batches: list[QueuedBatch], error: KafkaError, now: float, *, written: bool) -> None:
+        # Last to first: each goes to the head of its queue.
+        for batch in reversed(batches):
+            self._engine.settlement.lost(batch, error, now, written=written)
 
 
 def _nodes_of(response: ProduceResponse) -> dict[int, Node]:

@@ -54,8 +54,6 @@ class Sender:
         self.work = Wakeup(self.loop)
         self.link: Link | None = None
         self.contact = Contact(engine.log)
-        # Why there is no connection, if something is wrong.
-        self.trouble: KafkaError | None = None
         self.state = "idle"
         self.connects = 0
         self.failures = 0
@@ -97,7 +95,7 @@ class Sender:
             await link.ended.wait()
             return
         # The answer that gave the permit back may have asked for a pause.
-        if link.connection.closed or self._pause(link) > 0 or not self._send(link):
+        if link.connection.closed or self._pause(link) > 0 or not self._next_request(link):
             link.permits.release()
 
     def send_at_once(self) -> bool:
@@ -172,7 +170,7 @@ class Sender:
         except KafkaError as error:
             self.state = "unreachable"
             self.failures += 1
-            self.trouble = error
+            self.queue.trouble = error
             self.contact.failed()
             self.engine.unreachable(self.node_id, error)
         else:
@@ -188,7 +186,7 @@ class Sender:
 
     def _connected(self, connection: Connection, node: Node) -> None:
         self.state = "connected"
-        self.trouble = None
+        self.queue.trouble = None
         self.connects += 1
         self.contact.made(connection)
         self.link = Link.over(
@@ -205,7 +203,7 @@ class Sender:
             return
         self.link = None
         self.state = "disconnected"
-        reason = self.trouble = connection.close_reason or BrokerUnavailableError(broker=self.node_id)
+        reason = self.queue.trouble = connection.close_reason or BrokerUnavailableError(broker=self.node_id)
         if connection.ending is Ending.GIVEN_UP:
             self.failures += 1
             self.engine.unreachable(self.node_id, reason)
@@ -224,6 +222,12 @@ class Sender:
             self.state = "idle"
 
     # -- one request: from here to the write there is no await
+
+    def _next_request(self, link: Link) -> bool:
+        if self.engine.compressor is not None:
+            # Small batches are compressed at once, so that this request has them.
+            self.engine.accumulator.close_ready(self.queue, self.loop.time())
+        return self.engine.effects.event(self._send, link)
 
     def _send(self, link: Link) -> bool:
         now = self.loop.time()

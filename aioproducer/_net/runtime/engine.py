@@ -18,7 +18,6 @@ import anyio
 
 from aioproducer._callers.threads import require_loop
 from aioproducer._codecs import CODECS
-from aioproducer._core import Budget
 from aioproducer._net.cluster.control import Control
 from aioproducer._net.cluster.metadata_task import Cluster
 from aioproducer._net.connecting.addresses import Addresses
@@ -31,20 +30,17 @@ from aioproducer._net.observing.unseen import UnseenFailures
 from aioproducer._net.producing.compression import Compressor
 from aioproducer._net.producing.producer_id import IdentitySource
 from aioproducer._net.producing.sender import Sender
+from aioproducer._net.runtime.dispatch import Dispatcher
 from aioproducer._net.runtime.preparing import Preparing
 from aioproducer._net.runtime.timekeeper import Timekeeper
 from aioproducer._net.timers.wakeup import Wakeup
 from aioproducer._net.transactions.transactions import Transactions
-from aioproducer._state.admission.lines import Admission
 from aioproducer._state.backoff import Backoff
-from aioproducer._state.batching.accumulator import Accumulator, Limits
+from aioproducer._state.batching.accumulator import Limits
 from aioproducer._state.batching.flushing import cover_call, uncover
 from aioproducer._state.cluster.metadata import MetadataView, Node
-from aioproducer._state.delivery.settlement import Settlement
-from aioproducer._state.delivery.tally import Tally
-from aioproducer._state.identity.choice import sequences_of
 from aioproducer._state.identity.coordinated import CoordinatedIdentity
-from aioproducer._state.identity.own import OwnIdentity
+from aioproducer._state.machines import Machines
 from aioproducer.errors import (
     AuthenticationError,
     AuthorizationError,
@@ -92,33 +88,10 @@ class Engine:
         self.rng = rng
         self.wall_ms = wall_ms
         self.acks = config.acks
-        self.tally = Tally()
         self.unseen = UnseenFailures(self.log)
         self.fault_log = FaultLog(lambda: self.stalls, self.log)
         # When the loop had no turn for a while, as the timekeeper noticed.
         self.stalls: deque[Stall] = deque(maxlen=16)
-        self.sequences = sequences_of(
-            idempotent=config.enable_idempotence,
-            transactional=config.transactional_id is not None,
-            one_at_a_time=config.max_in_flight_requests_per_connection == 1,
-        )
-        self.accumulator = Accumulator(
-            limits_of(config),
-            Budget(config.buffer_memory),
-            self.sequences,
-            rng,
-            loop=loop,
-            unseen_log=self.unseen.batches,
-        )
-        self.settlement = Settlement(
-            self.accumulator,
-            self.tally,
-            retries=config.retries,
-            backoff=Backoff(config.retry_backoff_ms / 1000, config.retry_backoff_max_ms / 1000),
-            rng=rng,
-            gapless=config.gapless,
-        )
-        self.admission = Admission(self.accumulator, appender)
         self.preparing = Preparing(loop, self.crash, preparation_limit(config), self.log)
         self.view = MetadataView(
             max_age=config.metadata_max_age_ms / 1000,
@@ -126,14 +99,38 @@ class Engine:
             backoff=Backoff(config.retry_backoff_ms / 1000, config.retry_backoff_max_ms / 1000),
             rebootstrap_after=rebootstrap_after(config),
         )
+        self.machines = Machines(
+            limits_of(config),
+            appender,
+            self.view,
+            rng,
+            buffer_memory=config.buffer_memory,
+            retries=config.retries,
+            backoff=Backoff(config.retry_backoff_ms / 1000, config.retry_backoff_max_ms / 1000),
+            idempotent=config.enable_idempotence,
+            transactional=config.transactional_id is not None,
+            one_at_a_time=config.max_in_flight_requests_per_connection == 1,
+            gapless=config.gapless,
+            loop=loop,
+            unseen_log=self.unseen.batches,
+        )
+        self.effects = self.machines.effects
+        self.tally = self.machines.tally
+        self.sequences = self.machines.sequences
+        self.accumulator = self.machines.accumulator
+        self.settlement = self.machines.settlement
+        self.admission = self.machines.admission
+        self.accumulator.withdraw = partial(_withdraw_here, loop, self.accumulator.withdraw)
         self.addresses = Addresses(config, loop, rng, network=network)
         self.addresses.on_ended = self._connection_ended
         self.control = Control(self, Contact(self.log))
         self.cluster = Cluster(self)
         self.identity = IdentitySource(self)
         self.transactions = (
-            Transactions(self, self.sequences, config.transactional_id)
-            if isinstance(self.sequences, CoordinatedIdentity) and config.transactional_id is not None
+            Transactions(self, self.machines.transaction, self.sequences, config.transactional_id)
+            if isinstance(self.sequences, CoordinatedIdentity)
+            and self.machines.transaction is not None
+            and config.transactional_id is not None
             else None
         )
         self.wakeup = Wakeup(loop)
@@ -148,33 +145,8 @@ class Engine:
         # Who waits until no call waits to be accepted.
         self.idle_waiters: list[asyncio.Future[None]] = []
         self.on_death: Callable[[BaseException], None] | None = None
-        self._connect_machines()
-
-    def _connect_machines(self) -> None:
-        """The effects of the machines, and what carries them out."""
-        self.accumulator.signal = self._has_work
-        self.accumulator.wake_by = self.wakeup.by
-        self.accumulator.withdraw = partial(_withdraw_here, self.loop, self.accumulator.withdraw)
-        self.settlement.on_room = self.accumulator.on_room = self.admission.room
-        self.settlement.on_flushed = self._flushed
-        self.admission.on_flush_without_memory = self._give_up_flush
-        self.settlement.on_stale_metadata = self.cluster.stale
-        self.settlement.on_refused_id = self.view.id_refused
-        self.settlement.trouble_with = self._trouble_with
-        self.admission.trouble_at = self.trouble_at
-        self.settlement.on_retried = self.fault_log.retried
-        self.settlement.on_ended = self.fault_log.ended
-        self.settlement.on_offset_went_back = self.fault_log.offset_went_back
-        self.admission.on_wanted = self.cluster.want
-        self.admission.confirmed_at = self.view.confirmed_at
-        if isinstance(self.sequences, OwnIdentity):
-            self.sequences.on_exhausted = self.identity.want
-        if self.transactions is not None:
-            self.admission.on_nobody_waits = self._nobody_waits
-            self.settlement.on_lost = self.transactions.on_lost
-            self.settlement.has_to_ask = self.transactions.has_to_ask
-            self.settlement.explanation_of = self.transactions.explanation_of
-            self.accumulator.on_opened = self.transactions.on_opened
+        self.compressor: Compressor | None = None
+        self.dispatcher = Dispatcher(self)
 
     # -- lifecycle
 
@@ -306,9 +278,9 @@ class Engine:
 
         if self.transactions is not None:
             self.transactions.give_up(denied(cause) or StateError(text, cause=cause))
+        self.note_reach()
         try:
-            self.admission.refuse_all(closed)
-            self.settlement.abandon(text, cause, self.loop.time())
+            self.effects.event(self._end_all, closed, text, cause)
         except Exception as bug:
             # What is broken may be what broke the producer. Nobody shall wait for ever because of it.
             self.log.exception("the records that are left could not be settled in order")
@@ -316,12 +288,18 @@ class Engine:
                 if not batch.settled:
                     batch.fail(DeliveryError(text, topic=batch.topic, outcome=Outcome.UNKNOWN, cause=bug))
         for flush in list(self.flushes):
-            self._flushed(flush)
+            self.end_flush(flush)
+
+    def _end_all(
+        self, closed: Callable[[Waiting], KafkaError], text: str, cause: BaseException | None
+    ) -> None:
+        self.admission.refuse_all(closed)
+        self.settlement.abandon(text, cause, self.loop.time())
 
     def settle_without_loop(self, cause: BaseException) -> None:
         """The loop was closed first, so that no task can end any more; each record has its outcome all the same."""
         # No alarm can be set, and a task that still waits cannot be woken: it was destroyed with the loop.
-        self.accumulator.wake_by = _no_alarm
+        self.dispatcher.has_loop = False
         with contextlib.suppress(RuntimeError):
             self.give_up("the event loop was closed before the producer", cause)
         # Deliveries that somebody keeps refer to the connections, whose sockets shall not live as long as they.
@@ -335,29 +313,27 @@ class Engine:
     def _set_up_compression(self, tasks: TaskGroup) -> None:
         codec = CODECS[self.config.compression_type].id
         if codec:
-            self.accumulator.compress = Compressor(
+            self.compressor = Compressor(
                 self.accumulator,
                 self.settlement,
                 tasks,
                 codec=codec,
                 level=self.config.compression_level,
                 now=self.loop.time,
-            ).take
+            )
 
     # -- senders
 
-    def _trouble_with(self, node_id: int) -> BaseException | None:
-        """Why nothing can be sent to this broker, as far as that is known."""
-        sender = self.senders.get(node_id)
+    def note_reach(self) -> None:
+        """Write down what is known of brokers that are out of reach, for the errors of the next event."""
+        reach = self.machines.reach
         # Not the error of a record that waited for it too: each would have the one before it as its cause, without end.
-        return root_of(self.present_trouble if sender is None else sender.trouble)
+        reach.last_error, reach.present_error = root_of(self.last_error), root_of(self.present_trouble)
+        control = self.control.connection
+        reach.has_metadata = self.cluster.known and control is not None and not control.closed
 
-    def trouble_at(self, node_id: int) -> BaseException | None:
-        """Why no room comes for records of this broker: it cannot be reached, or others that hold the memory cannot."""
-        found = (self._trouble_with(each) for each in (node_id, *sorted(self.accumulator.dead)))
-        return next((trouble for trouble in found if trouble is not None), None)
-
-    def _has_work(self, queue: NodeQueue) -> None:
+    def start_sender(self, queue: NodeQueue) -> None:
+        """A broker without a sender has its first batch."""
         sender = self._sender_of(queue)
         if sender is not None:
             sender.work.ring()
@@ -366,6 +342,7 @@ class Engine:
         sender = self.senders.get(queue.node_id)
         if sender is None and self.tasks is not None:
             sender = self.senders[queue.node_id] = Sender(self, queue)
+            queue.wakeup = sender.work
             self.look_after(f"sender {queue.node_id}", sender.run)
         return sender
 
@@ -407,8 +384,7 @@ class Engine:
 
     def share_memory(self, dead: set[int]) -> None:
         """Brokers came, went, or changed their state: so do their shares; who waits for more gets it."""
-        self.accumulator.share_memory(dead)
-        self.admission.room()
+        self.machines.share_memory(dead)
 
     def hint(self, batch: QueuedBatch, leader_id: int, leader_epoch: int, node: Node | None) -> None:
         """A broker said who leads the partition of this batch now (KIP-951)."""
@@ -451,7 +427,7 @@ class Engine:
             cover_call(flush, call)
         self.flushes[flush] = done
         if not flush.waiting:
-            self._flushed(flush)
+            self.end_flush(flush)
         return flush, done
 
     async def handed_over(self) -> None:
@@ -475,23 +451,28 @@ class Engine:
             self.idle_waiters.append(done)
             await done
 
-    def _nobody_waits(self) -> None:
+    def end_idle_wait(self) -> None:
+        """No call waits to be accepted any more: wake the tasks that wait for that."""
         idle_waiters, self.idle_waiters = self.idle_waiters, []
         for done in idle_waiters:
             if not done.done():
                 done.set_result(None)
 
-    def _flushed(self, flush: Flush) -> None:
+    def end_flush(self, flush: Flush) -> None:
+        """A flush waits for nothing more: wake its task."""
         # What has ended without memory at its begin, or later, has nobody who waits for it; batches may refer to it all the same.
         done = self.flushes.get(flush)
         if done is not None:
             self.accumulator.waker.wake_after_all(done)
             del self.flushes[flush]
 
-    def _give_up_flush(self, flush: Flush, error: BaseException) -> None:
-        done = self.flushes.pop(flush, None)
-        if done is not None and not done.done():
-            done.set_exception(error)
+    def give_up_flushes(self) -> None:
+        """The process had no memory to follow a record of some flushes: their tasks are told so."""
+        for flush, done in list(self.flushes.items()):
+            if flush.error is not None:
+                del self.flushes[flush]
+                if not done.done():
+                    done.set_exception(flush.error)
 
 
 def _withdraw_here(
@@ -503,10 +484,6 @@ def _withdraw_here(
     """`try_cancel()` of a record that has its place: from the producer's own loop only."""
     require_loop(loop)
     return withdraw(batch, index)
-
-
-def _no_alarm(deadline: float) -> None:
-    """In place of an alarm, when there is no loop for it."""
 
 
 def first_of(error: BaseException | None) -> BaseException | None:

@@ -41,8 +41,9 @@ class Timekeeper:
             if self._somebody_is_late(now):
                 await self._let_answers_arrive()
                 now = self.loop.time()
-            engine.settlement.expire(now)
-            engine.admission.expire(now)
+            if engine.last_error is not None:
+                engine.note_reach()
+            engine.machines.expire(now)
             engine.unseen.report(now)
             if now >= self.next_idle_look:
                 self.next_idle_look = now + self.look_every

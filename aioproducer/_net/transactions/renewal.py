@@ -107,7 +107,7 @@ class Renewal:
 
     @property
     def _was_open(self) -> bool:
-        return self._transactions.was_opened() and not self._transactions.parts.ended
+        return self._transactions.parts.was_opened and not self._transactions.parts.ended
 
     async def _ask(self, connection: Connection, identity: Identity) -> int:
         transactions = self._transactions

@@ -26,14 +26,13 @@ from aioproducer._net.transactions.standing import look, standing_of, tells_late
 from aioproducer._net.transactions.transaction_requests import TransactionRequests
 from aioproducer._state.identity.standing import ABORTED, Identity
 from aioproducer._state.transactions.coordinator_verdicts import FENCING, Answer, Request
+from aioproducer._state.transactions.current import is_final
 from aioproducer._state.transactions.marker_delay import MarkerDelay
-from aioproducer._state.transactions.parts import TransactionParts
-from aioproducer._state.transactions.table import Event, State, TransactionTable
+from aioproducer._state.transactions.table import Event, State
 from aioproducer._state.transactions.versions import level_of
 from aioproducer._wire.error_codes import ErrorCode
 from aioproducer.config import checked_transactional_id
 from aioproducer.errors import (
-    BrokerError,
     CommitOutcomeUnknownError,
     DeliveryError,
     KafkaError,
@@ -54,6 +53,8 @@ if TYPE_CHECKING:
     from aioproducer._state.batching.batches import QueuedBatch
     from aioproducer._state.batching.queues import PartitionQueue
     from aioproducer._state.identity.coordinated import CoordinatedIdentity
+    from aioproducer._state.transactions.current import CurrentTransaction
+    from aioproducer._state.transactions.parts import TransactionParts
 
 R = TypeVar("R", bound="tuple[Any, ...]")
 
@@ -61,20 +62,7 @@ R = TypeVar("R", bound="tuple[Any, ...]")
 MOST_GROUPS = 8
 # Here a transaction is not over, and init_transactions() is possible all the same.
 ENDING = frozenset({State.ABORTABLE, State.ABORTING, State.UNCERTAIN})
-WITH_RECORDS = frozenset(
-    {State.IN_TRANSACTION, State.COMMITTING, State.UNCERTAIN, State.DETACHING, State.ABORTABLE}
-)
 FAILED_ELSEWHERE = "the record was not sent, as another part of its transaction failed"
-# A broker that says this of a batch may have ended the transaction, or given its id to another producer.
-SUSPICIOUS = FENCING | {ErrorCode.INVALID_TXN_STATE}
-# ... and these say that this producer may not write under its id any more.
-FINAL = frozenset(
-    {
-        ErrorCode.CLUSTER_AUTHORIZATION_FAILED,
-        ErrorCode.UNSUPPORTED_VERSION,
-        ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
-    }
-)
 # EndTxn is answered so to whoever has not the identity that the coordinator has now.
 REFUSES_TO_END = FENCING | {ErrorCode.INVALID_PRODUCER_ID_MAPPING}
 # Seconds between the questions for the end of a transaction that `close()` asks while they are answered without a meaning.
@@ -86,13 +74,18 @@ FORGOTTEN = frozenset({ErrorCode.INVALID_PRODUCER_ID_MAPPING, ErrorCode.UNKNOWN_
 class Transactions:
     """Everything transactional of a running producer."""
 
-    def __init__(self, engine: Engine, sequences: CoordinatedIdentity, transactional_id: str) -> None:
+    def __init__(
+        self,
+        engine: Engine,
+        current: CurrentTransaction,
+        sequences: CoordinatedIdentity,
+        transactional_id: str,
+    ) -> None:
         self.engine = engine
         self.loop = engine.loop
         self.sequences = sequences
-        self.table = TransactionTable()
-        # Of none that was begun: the level is not known before.
-        self.parts = TransactionParts(level=1)
+        self.current = current
+        self.table = current.table
         self.renewal = Renewal(self)
         self.marker_delay = MarkerDelay()
         self.after_marker_delay = FineTimer(engine.loop)
@@ -114,10 +107,8 @@ class Transactions:
         # Adding partitions to the present transaction, given up with it.
         self.add_partitions_scope = anyio.CancelScope()
         self.work_pending = asyncio.Event()
-        # A leader has refused something for a reason that only the coordinator knows: it is about to be asked. What it said then.
+        # A leader has refused something for a reason that only the coordinator knows: it is about to be asked.
         self.looks = False
-        self.explanation: KafkaError | None = None
-        self.acked_before = 0
         self.began_at = self.loop.time()
         # Whether records may be sent; set by the producer.
         self.accepting_changed: Callable[[], None] = _nothing
@@ -129,7 +120,12 @@ class Transactions:
         """Whose transactions these are."""
         return self.coordinator.name
 
-    # -- facts from the machines
+    @property
+    def parts(self) -> TransactionParts:
+        """The parts of the present transaction."""
+        return self.current.parts
+
+    # -- effects of the machines
 
     def on_opened(self, queue: PartitionQueue) -> None:
         """A batch was opened: on level 1 its partition has to be added first."""
@@ -146,31 +142,16 @@ class Transactions:
     def on_lost(self, error: KafkaError) -> None:
         """A record of the transaction will not be written, or nobody knows."""
         self.parts.failed = True
-        code = error.code if isinstance(error, BrokerError) else 0
-        if code in FINAL:
+        if is_final(error):
             self._end_the_producer(
                 TransactionError("a broker does not take records of this producer", cause=error)
             )
         self._failed(error)
 
-    def has_to_ask(self, code: int) -> bool:
-        """Whether a batch that was refused so is told why after the coordinator was asked how the id stands."""
-        if (
-            not self._is_suspicious(code)
-            or self.explanation is not None
-            or self.table.state not in WITH_RECORDS
-        ):
-            return False
+    def ask_for_the_reason(self) -> None:
+        """Batches were refused, and only the coordinator knows why: the transactions task asks it."""
         self.looks = True
         self.work_pending.set()
-        return True
-
-    def explanation_of(self, code: int) -> KafkaError | None:
-        """What is behind such a refusal, once the coordinator has told."""
-        return self.explanation if self._is_suspicious(code) else None
-
-    def _is_suspicious(self, code: int) -> bool:
-        return code in SUSPICIOUS and (code != ErrorCode.INVALID_TXN_STATE or self.was_opened())
 
     def _failed(self, error: KafkaError) -> None:
         if not self.table.failed(error):
@@ -213,8 +194,7 @@ class Transactions:
                 self.engine.log.debug("partitions were not added to the transaction: %s", error)
                 return
         self.parts.partitions.update(wanted)
-        for queue in wanted.values():
-            self.engine.accumulator.update_readiness(queue, self.loop.time())
+        self.engine.accumulator.update_readiness_of(wanted.values(), self.loop.time())
 
     async def _add(
         self, coordinator: Coordinator, request: Request, attempt: Callable[[Connection], Awaitable[int]]
@@ -239,7 +219,7 @@ class Transactions:
             if not settlement.unexplained:
                 return
             refusal = settlement.unexplained[0][0].last_error
-            explanation = self.explanation = await self._explained(refusal)
+            explanation = self.current.explanation = await self._explained(refusal)
         if isinstance(explanation, ProducerFencedError):
             self.table.refused(explanation)
             self.accepting_changed()
@@ -253,7 +233,7 @@ class Transactions:
         if self.parts.ended and self.table.cause is not None:
             # The coordinator has said so to another question.
             return self.table.cause
-        standing = await standing_of(self.coordinator) if self.was_opened() else None
+        standing = await standing_of(self.coordinator) if self.parts.was_opened else None
         if standing is not None and standing.follows(self._identity(), ABORTED):
             return self._aborted_by_others()
         return ProducerFencedError(cause=refusal)
@@ -310,9 +290,8 @@ class Transactions:
             await self.init(None, timeout)
         self.table.move(Event.BEGIN)
         self.number += 1
-        self.parts = TransactionParts(level)
-        self.looks, self.explanation = False, None
-        self.acked_before = self.engine.tally.acked
+        self.current.begin(level)
+        self.looks = False
         self.began_at = self.loop.time()
         self.used = level == 1
         self.sequences.begin(self.parts.partitions if level == 1 else None)
@@ -750,7 +729,7 @@ class Transactions:
             # It may have ended without a trace, so that another producer could begin, and be aborted.
             return None
         identity = self._identity()
-        standing = await standing_of(self.coordinator) if self.was_opened() else None
+        standing = await standing_of(self.coordinator) if self.parts.was_opened else None
         if standing is None or not standing.follows(identity, ABORTED):
             return None
         reply = await self.renewal.renew(identity)
@@ -767,15 +746,6 @@ class Transactions:
             else "somebody asked it to"
         )
         return TransactionError(f"the coordinator aborted the transaction: {why}", retriable=True)
-
-    def was_opened(self) -> bool:
-        """Whether the coordinator had it open, or may have had: on level 2 a leader opens it before it takes the first records.
-
-        The answer to those may be lost, and the transaction may outlive its time meanwhile.
-        """
-        if self.parts.level == 2 and self.parts.records_sent:
-            return True
-        return self.parts.opened or self.engine.tally.acked > self.acked_before
 
     def overtaken(self) -> None:
         """Another producer has taken over the transactional id."""

@@ -216,7 +216,7 @@ class BulkWaiting(Waiting):
             elif status == PARTITION_UNKNOWN:
                 error = admission.missing_partition(self, queues, now)
                 if error is None:
-                    admission.on_wanted(self.topic)
+                    admission.effects.wanted[self.topic] = None
                     return False
                 self.on_refusal(self.at, error)
                 self.at += 1
@@ -319,7 +319,7 @@ class BulkWaiting(Waiting):
             place = queues.accumulator.newest(queue)
             self._adopt(delivery)
             if self.asked_at < queue.lost_at:
-                queues.accumulator.fail_behind(*place)
+                admission.settlement.fail_late_comer(*place)
         return status
 
     def _adopt(self, delivery: Delivery) -> None:

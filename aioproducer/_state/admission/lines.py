@@ -7,7 +7,6 @@ in the same share. Room that comes back is handed to the first of the line direc
 
 from __future__ import annotations
 
-import math
 from collections import deque
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -22,10 +21,11 @@ from aioproducer._core import (
     MemoryShare,
     record_size,
 )
-from aioproducer._state.admission.topic_errors import no_such_partition, still_unknown
+from aioproducer._state.admission.topic_errors import no_such_partition, said_of_topic, still_unknown
 from aioproducer._state.batching.flushing import placed
 from aioproducer._state.cluster.facts import OUT_OF_MEMORY
 from aioproducer._state.deadlines import Deadlines
+from aioproducer._state.effects import event
 from aioproducer.errors import BufferFullError, MetadataTimeoutError, RecordError, RecordTooLargeError
 
 if TYPE_CHECKING:
@@ -36,6 +36,8 @@ if TYPE_CHECKING:
     from aioproducer._state.batching.accumulator import Accumulator
     from aioproducer._state.batching.flushing import Flush
     from aioproducer._state.batching.queues import PartitionQueue, TopicQueues
+    from aioproducer._state.cluster.metadata import MetadataView
+    from aioproducer._state.delivery.settlement import Settlement
     from aioproducer.errors import KafkaError
 
     PlainHeaders = tuple[tuple[str, bytes | None], ...] | None
@@ -177,8 +179,13 @@ class Line:
 class Admission:
     """The lines of one producer."""
 
-    def __init__(self, accumulator: Accumulator, appender: Appender) -> None:
+    def __init__(
+        self, accumulator: Accumulator, settlement: Settlement, view: MetadataView, appender: Appender
+    ) -> None:
         self.accumulator = accumulator
+        self.settlement = settlement
+        self.view = view
+        self.effects = accumulator.effects
         self.appender = appender
         self.topic_lines: dict[str, Line] = {}
         self.memory_lines: dict[MemoryShare, Line] = {}
@@ -190,19 +197,10 @@ class Admission:
         self._own_unrouted_memory = {
             name: MemoryShare(own) for name, own in accumulator.topic_budgets.items()
         }
-        self.on_wanted: Callable[[str], None] = _ignore
-        self.on_nobody_waits: Callable[[], None] | None = None
-        # There is no memory to note that a flush waits for the place of a record: it cannot be told how that ends.
-        self.on_flush_without_memory: Callable[[Flush, BaseException], None] = _ignore_both
-        # Why a topic is not known: what the brokers said of it, or why they are out of reach.
-        self.trouble_with: Callable[[str], BaseException | None] = _no_trouble
-        # Why a broker gives no memory back, or another that holds it.
-        self.trouble_at: Callable[[int], BaseException | None] = _no_trouble
-        # When the brokers were last asked for the partitions of a topic, and had none that are not known here.
-        self.confirmed_at: Callable[[str], float] = _never_confirmed
 
     # -- joining
 
+    @event
     def join(self, call: Waiting, now: float) -> None:
         """Take the last place in the line of the topic.
 
@@ -211,7 +209,7 @@ class Admission:
         try:
             self._take_place(call)
         except OUT_OF_MEMORY:
-            self._let_go(call)
+            self.let_go(call)
             # There may be an empty line now.
             self.advance(call.topic, now)
             raise
@@ -235,9 +233,9 @@ class Admission:
         self.waiting, self.joined, call.number = waiting, number, number
 
     def _watch(self, call: Waiting) -> None:
+        self.effects.wake_by(call.give_up_at)
         self.deadlines.add(call.give_up_at, call)
         call.watched = True
-        self.accumulator.wake_by(call.give_up_at)
 
     def hold_memory(self, call: Waiting) -> bool:
         """Charge a record that waits without anybody waiting for it; False: there is no room."""
@@ -290,6 +288,7 @@ class Admission:
 
     # -- progress
 
+    @event
     def advance(self, topic: str, now: float) -> None:
         """Something that the line of this topic waits for may have come: metadata, a serializer's result."""
         line = self.topic_lines.get(topic)
@@ -314,7 +313,7 @@ class Admission:
             if not call.prepared:
                 return
             if queues is None or not queues.partitions:
-                self.on_wanted(topic)
+                self.effects.wanted[topic] = None
                 return
             if not self._placed(call, queues, now):
                 return
@@ -333,7 +332,7 @@ class Admission:
             record = self._with_partition(call, queues)
         except RecordError as error:
             self.refuse(call, error)
-            self.room()
+            self.effects.room()
             return True
         if call.ended:
             # By what the partitioner did.
@@ -344,31 +343,31 @@ class Admission:
             self._accept(call, delivery, queue)
             return True
         if call.not_placed(self):
-            self.room()
+            self.effects.room()
             return True
         if status == NO_ROOM_NOW:
             self._wait_for_memory(call, queue)
             self._leave_topic_line(call)
-            self._let_go(call)
+            self.let_go(call)
             self._free_memory_for_first(queue.share, now)
             if held:
                 # Nobody who waits for memory holds any: those in front of it may need just that.
-                self.room(queue.share)
+                self.effects.room(queue.share)
         elif status == RECORD_TOO_LARGE:
             self.refuse(call, too_large(self.accumulator, call.topic, record))
         elif status == PARTITION_UNKNOWN:
             missing = self.missing_partition(call, queues, now)
             if missing is None:
-                self.on_wanted(call.topic)
+                self.effects.wanted[call.topic] = None
                 return False
             self.refuse(call, missing)
-            self.room()
+            self.effects.room()
         return True
 
     def missing_partition(self, call: Waiting, queues: TopicQueues, now: float) -> KafkaError | None:
         """The error for a partition that the brokers did not have when they were asked on behalf of this call."""
         partition = call.wanted_partition
-        if partition is None or self.confirmed_at(call.topic) < call.asked_at + PROPAGATION:
+        if partition is None or self.view.confirmed_at(call.topic) < call.asked_at + PROPAGATION:
             return None
         return no_such_partition(call.topic, partition, len(queues.partitions), now - call.asked_at)
 
@@ -383,7 +382,7 @@ class Admission:
 
     def _append(self, call: Waiting, record: ReadyRecord, queues: TopicQueues, *, in_line: bool) -> list[Any]:
         held = call.held
-        self._let_go(call)
+        self.let_go(call)
         chosen = -1 if record.partition is None else record.partition
         if call.queue is not None:
             chosen = call.queue.index
@@ -410,7 +409,8 @@ class Admission:
             self.accumulator.watch(answer[2].open, call.record_deadline)
         return answer
 
-    def _let_go(self, call: Waiting) -> None:
+    def let_go(self, call: Waiting) -> None:
+        """The call holds no memory any more."""
         self._unrouted_memory_of(call.topic).release(call.held)
         call.held = 0
 
@@ -432,30 +432,35 @@ class Admission:
         if first is not None and first.record is not None:
             self.accumulator.free_memory_for(share, size_alone(first.record), now)
 
-    def room(self, share: MemoryShare | None = None) -> None:
-        """Memory came back (from this share): hand it to the first of its line, then of the others."""
-        if share is not None:
-            self._serve(share)
-        for other in list(self.memory_lines):
-            if other is not share:
-                self._serve(other)
+    def serve(self) -> None:
+        """Memory came back: hand it to the first of the line that it came back to, then of the others.
+
+        Called by `Machines.perform()` only, between events: so no line is served while one of its calls is being placed.
+        """
+        effects = self.effects
+        share, effects.room_of = effects.room_of, None
+        effects.has_room = False
+        try:
+            if share is not None:
+                self._serve(share)
+            for other in list(self.memory_lines):
+                if other is not share:
+                    self._serve(other)
+        except BaseException:
+            # The lines behind the one that failed are served next time.
+            effects.has_room = True
+            raise
 
     def _serve(self, share: MemoryShare) -> None:
         line = self.memory_lines.get(share)
-        if line is None or line.moving:
-            return
-        line.moving = True
-        try:
+        if line is not None:
             self._serve_line(line, share)
-        finally:
-            line.moving = False
 
     def _serve_line(self, line: Line, share: MemoryShare) -> None:
         while True:
             call = line.first()
             if call is None:
-                if self.memory_lines.get(share) is line:
-                    del self.memory_lines[share]
+                del self.memory_lines[share]
                 return
             assert call.queue is not None  # noqa: S101  # set on joining this line
             assert call.record is not None  # noqa: S101
@@ -473,12 +478,13 @@ class Admission:
                 self._free_memory_for(share, HOWEVER_LATE)
                 return
 
+    @event
     def moved(self, queue: PartitionQueue) -> None:
         """The partition has another leader: its waiting records go to that broker's line, in their order."""
         if not queue.waiting:
             if self.memory_lines:
                 # What it holds counts for another broker now: where it was, there may be room.
-                self.room(queue.share)
+                self.effects.room(queue.share)
             return
         for share, line in list(self.memory_lines.items()):
             moving = [call for call in line.calls if call.queue is queue and not call.ended]
@@ -490,10 +496,10 @@ class Admission:
             for call in moving:
                 call.share = queue.share
             self.memory_lines.setdefault(queue.share, Line()).calls.extend(moving)
-            self._serve(share)
         self._free_memory_for(queue.share, HOWEVER_LATE)
-        self.room(queue.share)
+        self.effects.room(queue.share)
 
+    @event
     def vanished(self, name: str, queues: list[PartitionQueue], now: float) -> None:
         """The topic no longer has these partitions: calls that wait for memory there choose another, or wait for the partition."""
         leaving: list[Waiting] = []
@@ -504,7 +510,7 @@ class Admission:
         for call in sorted(leaving, key=lambda call: call.number, reverse=True):
             call.choose_again(self)
         # Calls that waited behind them are the first of their lines now.
-        self.room()
+        self.effects.room()
         self.advance(name, now)
 
     def back_to_topic_line(self, call: Waiting) -> None:
@@ -531,11 +537,13 @@ class Admission:
                 placed(call, batch, index)
             except OUT_OF_MEMORY as error:
                 for flush in call.flushes:
-                    self.on_flush_without_memory(flush, error)
+                    flush.error = error
+                self.effects.flush_without_memory = True
             self.accumulator.send_now(batch)
         if call.asked_at < queue.lost_at:
-            self.accumulator.fail_behind(*self.accumulator.newest(queue))
+            self.settlement.fail_late_comer(*self.accumulator.newest(queue))
 
+    @event
     def done(self, call: BulkWaiting) -> None:
         """A bulk call has placed all of its records."""
         if not call.ended:
@@ -543,6 +551,7 @@ class Admission:
             self._end(call)
             tell()
 
+    @event
     def refuse(self, call: Waiting, error: KafkaError) -> None:
         """The record is not accepted."""
         if not call.ended:
@@ -550,6 +559,7 @@ class Admission:
             self._end(call)
             tell(error)
 
+    @event
     def withdraw(self, call: Waiting, now: float) -> bool:
         """The caller went away before acceptance; False: the record was accepted already, or has never had a place."""
         if call.ended or not call.number or call.is_being_placed:
@@ -563,7 +573,7 @@ class Admission:
         if in_topic_line:
             self.advance(call.topic, now)
         if share is not None or held:
-            self.room(share)
+            self.effects.room(share)
         return True
 
     def leave(self, call: Waiting) -> None:
@@ -584,13 +594,13 @@ class Admission:
         if call.watched:
             self.deadlines.over(_has_ended)
         self.waiting -= 1
-        self._let_go(call)
+        self.let_go(call)
         if call.share is None:
             self._count(call.topic, -1)
         else:
             self._leave_memory_line(call)
-        if not self.waiting and self.on_nobody_waits is not None:
-            self.on_nobody_waits()
+        if not self.waiting:
+            self.effects.call_ended_last = True
 
     def _leave_memory_line(self, call: Waiting) -> None:
         assert call.queue is not None  # noqa: S101  # set together with the share
@@ -612,6 +622,7 @@ class Admission:
         if topic is not None:
             topic.waiting = 0
 
+    @event
     def learned(self, name: str, now: float) -> None:
         """The topic is known now: its line moves."""
         line = self.topic_lines.get(name)
@@ -620,13 +631,15 @@ class Admission:
             topic.waiting = sum(not call.ended for call in line.calls)
         self.advance(name, now)
 
+    @event
     def refuse_topic(self, name: str, error_for: Callable[[Waiting], KafkaError]) -> None:
         """The topic cannot be used (no permission, no such name): all that wait for it are refused."""
         line = self.topic_lines.pop(name, None)
         for call in list(line.calls) if line is not None else ():
             self.refuse(call, error_for(call))
-        self.room()
+        self.effects.room()
 
+    @event
     def refuse_all(self, error_for: Callable[[Waiting], KafkaError], *, but_queued: bool = False) -> None:
         """The producer ends: nobody waits any longer, but for records that were accepted as they were queued."""
         for line in [*self.topic_lines.values(), *self.memory_lines.values()]:
@@ -636,6 +649,7 @@ class Admission:
 
     # -- time
 
+    @event
     def expire(self, now: float) -> None:
         """Whoever waited too long is refused."""
         topics: dict[str, None] = {}
@@ -655,16 +669,27 @@ class Admission:
                     self._watch(call)
         if topics:
             # What they held is free, and the next of a line may fit where the first did not.
-            self.room()
+            self.effects.room()
         for topic in topics:
             self.advance(topic, now)
+
+    def trouble_with(self, topic: str) -> BaseException | None:
+        """Why a topic is not known: no broker answers, or what they answered; None where neither is the case."""
+        reach = self.accumulator.reach
+        if self.view.failing:
+            return reach.last_error
+        code = self.view.error_of(topic)
+        if code is not None:
+            return said_of_topic(code)
+        # A broker that did not help is left for another, and between them there is no connection.
+        return None if self.view.topic(topic) is not None else reach.missing
 
     def _waited_too_long(self, call: Waiting, now: float) -> KafkaError:
         waited = now - call.asked_at
         if call.share is not None:
             queue = call.queue
             assert queue is not None  # noqa: S101  # set on joining the line
-            trouble = self.trouble_at(queue.node.node_id)
+            trouble = self.accumulator.trouble_at(queue.node.node_id)
             return BufferFullError(topic=call.topic, partition=queue.index, waited=waited, cause=trouble)
         if not call.prepared:
             return BufferFullError("the serializer did not finish in time", topic=call.topic, waited=waited)
@@ -672,7 +697,7 @@ class Admission:
         queues = self.accumulator.topics.get(call.topic)
         count = 0 if queues is None else len(queues.partitions)
         if trouble is None and partition is not None and 0 < count <= partition:
-            confirmed = self.confirmed_at(call.topic) >= call.asked_at
+            confirmed = self.view.confirmed_at(call.topic) >= call.asked_at
             return no_such_partition(call.topic, partition, count, waited, confirmed=confirmed)
         if count and (partition is None or partition < count):
             return self._held_up(call, waited, trouble)
@@ -739,15 +764,3 @@ def _has_ended(call: Waiting) -> bool:
 
 def _ignore(_told: object) -> None:
     pass
-
-
-def _ignore_both(_flush: Flush, _error: BaseException) -> None:
-    pass
-
-
-def _no_trouble(_where: object) -> None:
-    return None
-
-
-def _never_confirmed(_topic: str) -> float:
-    return -math.inf

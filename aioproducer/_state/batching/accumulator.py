@@ -1,8 +1,7 @@
 """The accumulator: which batches are open, which are ready, and what goes into the next request of a broker.
 
-Facts go in with `now`; effects come out through three hooks that the network side sets: `signal(node)` when a broker
-has something to send, `wake_by(deadline)` when something is due earlier than before, `compress(batch)` when a batch
-was closed. Nothing here scans all partitions: ready queues and deadlines find the work.
+Events go in with `now`, and their effects come out in `Effects`: brokers that have something to send, when something is due,
+batches to compress, room. Nothing here scans all partitions: ready queues and deadlines find the work.
 """
 
 from __future__ import annotations
@@ -24,10 +23,12 @@ from aioproducer._state.batching.sequences import Sequences
 from aioproducer._state.batching.slowness import PULSE
 from aioproducer._state.batching.sticky import LoadTable, in_rack
 from aioproducer._state.cluster.facts import NO_TOPIC_ID, OUT_OF_MEMORY
+from aioproducer._state.cluster.reach import Reach
 from aioproducer._state.deadlines import Deadlines
+from aioproducer._state.effects import Effects, event
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Container, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 
     from aioproducer._core import Batch
     from aioproducer._state.batching.gapless import Gap
@@ -78,25 +79,9 @@ class Learned:
     remade: bool
 
 
-def _no_signal(node: NodeQueue) -> None:
-    del node
-
-
 def _never(batch: QueuedBatch, index: int) -> bool:
     del batch, index
     return False
-
-
-def _nothing_lost(batch: QueuedBatch, index: int) -> None:
-    del batch, index
-
-
-def _nobody_waits(share: MemoryShare) -> None:
-    del share
-
-
-def _no_wake(deadline: float) -> None:
-    del deadline
 
 
 def _has_ended(thing: PartitionQueue | QueuedBatch) -> bool:
@@ -121,6 +106,8 @@ class Accumulator:
         budget: Budget,
         sequences: Sequences,
         rng: Random,
+        effects: Effects,
+        reach: Reach,
         *,
         loop: Any = None,  # handed to the batches, which wake futures with it; never used here
         unseen_log: list[Any] | None = None,
@@ -132,6 +119,8 @@ class Accumulator:
         }
         self.sequences = sequences
         self.rng = rng
+        self.effects = effects
+        self.reach = reach
         self.waker = Waker(loop)
         # Python 3.14 raises SystemError in place of MemoryError from a call with more than ten arguments: these are passed
         # as one mapping.
@@ -162,17 +151,10 @@ class Accumulator:
         self.ratios = CompressionRatios()
         self.draining_all = False
         self.opened = 0
-        self.signal: Callable[[NodeQueue], None] = _no_signal
-        self.wake_by: Callable[[float], None] = _no_wake
-        self.compress: Callable[[QueuedBatch], None] | None = None
+        # `try_cancel()` needs an answer at once, and the settlement decides it.
         self.withdraw: Callable[[QueuedBatch, int], bool] = _never
-        # A request took less memory than what it was made of.
-        self.on_room: Callable[[MemoryShare], None] = _nobody_waits
-        # In transactions: a batch was opened for this partition.
-        self.on_opened: Callable[[PartitionQueue], None] | None = None
-        # In gapless mode: when a record was last lost, and how to fail one that was sent before that and placed after.
+        # In gapless mode: when a record was last lost.
         self.lost_at = NO_LOSS
-        self.fail_behind: Callable[[QueuedBatch, int], None] = _nothing_lost
 
     # -- the map of the cluster
 
@@ -184,6 +166,16 @@ class Accumulator:
             # Before anything moves to it: what has lost its leader must not take all of the memory meanwhile.
             self.share_memory(self.dead)
         return found
+
+    def trouble_with(self, node_id: int) -> BaseException | None:
+        """Why nothing can be sent to this broker, as far as that is known."""
+        node = self.nodes.get(node_id)
+        return self.reach.present_error if node is None or node.wakeup is None else node.trouble
+
+    def trouble_at(self, node_id: int) -> BaseException | None:
+        """Why no room comes for records of this broker: it cannot be reached, or others that hold the memory cannot."""
+        found = (self.trouble_with(each) for each in (node_id, *sorted(self.dead)))
+        return next((trouble for trouble in found if trouble is not None), None)
 
     def unused_nodes(self, known: Container[int]) -> list[int]:
         """The brokers that are not `known` any more, lead nothing and hold nothing."""
@@ -212,6 +204,7 @@ class Accumulator:
             share.stuck = node.share.stuck
         return share
 
+    @event
     def learn(self, name: str, topic_id: bytes, leaders: tuple[int, ...], now: float) -> Learned:
         """A topic and the leader of each of its partitions became known."""
         topic = self.topics[name] = self._topic(name)
@@ -332,6 +325,7 @@ class Accumulator:
 
     # -- opening batches
 
+    @event
     def roll(self, queue: PartitionQueue, now: float, *, awaited: bool = False) -> None:
         """Close the open batch of a partition and open the next, which may be awaited from the beginning."""
         closed = queue.open
@@ -353,13 +347,13 @@ class Accumulator:
         self.aging[batch] = None
         queue.queue.append(batch)
         queue.open = batch
-        if self.on_opened is not None:
-            self.on_opened(queue)
+        if self.sequences.transactional:
+            self.effects.opened.append(queue)
         if closed is not None:
             self._close(closed)  # type: ignore[arg-type]  # opened here as QueuedBatch
         self.update_readiness(queue, now)
         if len(self.aging) == 1:
-            self.wake_by(now + min(self.limits.delivery_timeout, PULSE))
+            self.effects.wake_by(now + min(self.limits.delivery_timeout, PULSE))
         if batch.gap is not None:
             self._set_alarm(batch, now)
 
@@ -431,9 +425,9 @@ class Accumulator:
     def _linger(self, queue: PartitionQueue, batch: QueuedBatch) -> None:
         if not queue.has_alarm:
             # One alarm per partition: if it comes too early for the batch that lingers by then, it is set anew.
+            self.effects.wake_by(batch.linger_at)
             self.deadlines.add(batch.linger_at, queue)
             queue.has_alarm = True
-            self.wake_by(batch.linger_at)
         self.lingering[queue] = None
 
     def on_timer(self, queue: PartitionQueue, now: float) -> None:
@@ -450,17 +444,13 @@ class Accumulator:
             return
         batch.close()
         batch.plain_size = batch.size
-        if self.limits.codec and self.compress is not None:
+        if self.limits.codec:
+            self.effects.closed.append(batch)
             batch.sealing = True
-            try:
-                self.compress(batch)
-            except BaseException:
-                # It is closed, and compressed when its turn has come to be sent.
-                batch.sealing = False
-                raise
         else:
             batch.sealed = True
 
+    @event
     def compressed(self, batch: QueuedBatch, payload: bytes | None, now: float) -> None:
         """The records of a closed batch were compressed; None: it did not help, they stay as they are."""
         batch.sealing = False
@@ -481,11 +471,12 @@ class Accumulator:
         if queue.is_ready or not queue.queue:
             return
         if self._sendable(queue, now):
+            # First: if there is no memory for the effect, the next look finds the queue as it was.
+            self.effects.nodes[queue.node] = None
             if not queue.node.ready:
                 queue.node.waiting_since = now
             queue.node.ready.append(queue)
             queue.is_ready = True
-            self.signal(queue.node)
         elif queue not in self.lingering and not self._due(queue, queue.queue[0], now):
             self._linger(queue, queue.queue[0])
 
@@ -509,6 +500,7 @@ class Accumulator:
             or self._hurried(queue)
         )
 
+    @event
     def send_now(self, batch: QueuedBatch) -> None:
         """Somebody waits for this batch: it does not linger any longer."""
         if not batch.urgent:
@@ -530,11 +522,19 @@ class Accumulator:
                 queue.queue[0].urgent = True
                 self.update_readiness(queue, now)
 
+    @event
     def drain_all(self, now: float) -> None:
         """Nothing lingers from now on: the producer is closing."""
         self.draining_all = True
         self.update_all_readiness(now)
 
+    @event
+    def update_readiness_of(self, queues: Iterable[PartitionQueue], now: float) -> None:
+        """Look again at these partitions: they may be sent to from now on."""
+        for queue in queues:
+            self.update_readiness(queue, now)
+
+    @event
     def update_all_readiness(self, now: float) -> None:
         """Look again at every partition that has something buffered: the identity arrived, or all is urgent."""
         for queue in dict.fromkeys(batch.queue for batch in self.live):
@@ -544,6 +544,10 @@ class Accumulator:
 
     def has_ready(self, node: NodeQueue, now: float) -> bool:
         """True when the broker has something to send; what is no longer so leaves the ready queue."""
+        return bool(node.ready) and (self._sendable(node.ready[0], now) or self._has_other_ready(node, now))
+
+    @event
+    def _has_other_ready(self, node: NodeQueue, now: float) -> bool:
         while node.ready:
             queue = node.ready[0]
             if self._sendable(queue, now):
@@ -557,6 +561,21 @@ class Accumulator:
         queue.is_ready = False
         self.update_readiness(queue, now)
 
+    @event
+    def close_ready(self, node: NodeQueue, now: float) -> None:
+        """Have the open batches compressed that the next request takes."""
+        size = 0
+        for queue in node.ready:
+            if size > self.limits.max_request_size:
+                return
+            if self._sendable(queue, now):
+                batch = queue.queue[0]
+                size += batch.size
+                if not batch.sealed:
+                    self._detach(queue, batch)
+                    self._close(batch)
+
+    @event
     def drain(self, node: NodeQueue, now: float) -> list[QueuedBatch]:
         """The batches of one request: one per ready partition, in turn, up to `max_request_size`."""
         used = self.budget.used
@@ -568,7 +587,7 @@ class Accumulator:
         node.waiting_since = now
         if self.budget.used < used:
             # Records that were withdrawn are left out only now.
-            self.on_room(node.share)
+            self.effects.room(node.share)
         return taken
 
     def _drained(self, node: NodeQueue, now: float) -> list[QueuedBatch]:
@@ -599,6 +618,7 @@ class Accumulator:
             batch = self._rewritten(queue, batch)
         return batch
 
+    @event
     def shut(self, batch: QueuedBatch, now: float) -> None:
         """The open batch takes no more records, and leaves as it is."""
         self._detach(batch.queue, batch)
@@ -637,15 +657,20 @@ class Accumulator:
 
         The record has its place: without memory for the alarm, `watch_again()` sets it.
         """
-        try:
-            if batch in self.aging:
-                # From now on the heap has the earliest deadline of all records of the batch.
-                del self.aging[batch]
-                deadline = min(deadline, batch.opened_at + batch.delivery_timeout)
-            if deadline < batch.watched_until:
-                self._set_alarm(batch, deadline)
-        except OUT_OF_MEMORY:
-            self.unwatched = True
+        if batch in self.aging or deadline < batch.watched_until:
+            try:
+                self._watch(batch, deadline)
+            except OUT_OF_MEMORY:
+                self.unwatched = True
+
+    @event
+    def _watch(self, batch: QueuedBatch, deadline: float) -> None:
+        if batch in self.aging:
+            # From now on the heap has the earliest deadline of all records of the batch.
+            del self.aging[batch]
+            deadline = min(deadline, batch.opened_at + batch.delivery_timeout)
+        if deadline < batch.watched_until:
+            self._set_alarm(batch, deadline)
 
     def watch_again(self) -> None:
         """Watch for the deadlines that there was no memory to watch for. The timekeeper asks at each pulse."""
@@ -657,10 +682,10 @@ class Accumulator:
                 self.watch(batch, batch.opened_at + batch.delivery_timeout)
 
     def _set_alarm(self, batch: QueuedBatch, due: float) -> None:
+        self.effects.wake_by(due)
         self.deadlines.add(due, batch)
         batch.watched_until = due
         batch.alarms += 1
-        self.wake_by(due)
 
     def watch_rest(self, batch: QueuedBatch) -> None:
         """What is left of this batch, or was moved to it, has deadlines of its own; watch for the next one."""
@@ -696,6 +721,7 @@ class Accumulator:
         if to:
             pass_on(batch, to)
 
+    @event
     def send_all_now(self, now: float) -> None:
         """Make everything that is buffered sendable at once."""
         for batch in self.live:
@@ -703,6 +729,7 @@ class Accumulator:
                 batch.urgent = True
         self.update_all_readiness(now)
 
+    @event
     def flush(self, now: float) -> Flush:
         """Make everything that is buffered sendable at once, and watch it."""
         flush = Flush()

@@ -31,12 +31,14 @@ class Flush:
     A batch stays open for records that come later, or each of many flushes would leave a batch of its own behind.
     """
 
-    __slots__ = ("acked", "began", "errors", "failures", "not_written", "unknown", "waiting")
+    __slots__ = ("acked", "began", "error", "errors", "failures", "not_written", "unknown", "waiting")
 
     def __init__(self) -> None:
         # What had its outcome before.
         self.began: Told = NOTHING
         self.waiting = 0
+        # The process had no memory to follow one of its records, so that its end cannot be noticed.
+        self.error: BaseException | None = None
         self.acked = 0
         self.not_written = 0
         self.unknown = 0

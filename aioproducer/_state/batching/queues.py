@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import deque
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from aioproducer._core import MemoryShare, Partition, Topic
 
@@ -13,16 +13,23 @@ if TYPE_CHECKING:
     from aioproducer._state.batching.batches import QueuedBatch
     from aioproducer._state.batching.gapless import Gap
     from aioproducer._state.batching.sticky import LoadTable
+    from aioproducer.errors import KafkaError
 
 NO_LEADER = -1
 NO_LOSS = -math.inf
 NEVER = -math.inf
 
 
+class Wakes(Protocol):
+    """Wakes a task."""
+
+    def ring(self) -> None: ...
+
+
 class NodeQueue:
     """What is ready for one broker, and that broker's share of the memory."""
 
-    __slots__ = ("node_id", "own_shares", "ready", "share", "waiting_since")
+    __slots__ = ("node_id", "own_shares", "ready", "share", "trouble", "waiting_since", "wakeup")
 
     def __init__(self, node_id: int, share: MemoryShare) -> None:
         self.node_id = node_id
@@ -32,6 +39,10 @@ class NodeQueue:
         self.ready: deque[PartitionQueue] = deque()
         # Since when something is ready without a request leaving.
         self.waiting_since = 0.0
+        # What wakes the broker's sender, once there is one.
+        self.wakeup: Wakes | None = None
+        # Why that sender has no connection, if something is wrong.
+        self.trouble: KafkaError | None = None
 
     def shares(self) -> list[MemoryShare]:
         """All shares that lead to this broker."""
@@ -126,6 +137,13 @@ class PartitionQueue(Partition):
             behind.append(self.queue.popleft())
         self.queue.appendleft(batch)
         self.queue.extendleft(reversed(behind))
+
+    def has_others_to_retry(self, batch: QueuedBatch) -> bool:
+        """True when a batch other than this one waits for its next attempt, or is at it."""
+        return any(
+            other is not batch and other.last_error is not None and not other.settled
+            for other in (*self.queue, *self.sent)
+        )
 
     def ask_ahead(self, batch: QueuedBatch) -> None:
         """Send this batch, which waits to be repeated, before those that were sent before it."""

@@ -13,20 +13,21 @@ from aioproducer._state.batching.queues import PartitionQueue
 from aioproducer._state.batching.slowness import SLOW
 from aioproducer._state.cluster.facts import NO_TOPIC_ID
 from aioproducer._state.delivery.verdicts import Kind, verdict
+from aioproducer._state.effects import Ended, OffsetWentBack, Retried, event
 from aioproducer._wire.error_codes import ERRORS, ErrorCode, describe
 from aioproducer.errors import BrokerError, DeliveryError, DeliveryTimeoutError, RefusedAsTooLargeError
 from aioproducer.outcome import Outcome
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Mapping
+    from collections.abc import Callable, Collection, Mapping
 
-    from aioproducer._core import MemoryShare
     from aioproducer._state.batching.accumulator import Accumulator
     from aioproducer._state.batching.flushing import Flush
     from aioproducer._state.batching.queues import TopicQueues
     from aioproducer._state.batching.sticky import Random
     from aioproducer._state.delivery.tally import Tally
     from aioproducer._state.delivery.verdicts import Verdict
+    from aioproducer._state.transactions.current import CurrentTransaction
     from aioproducer.errors import KafkaError
 
 REFUSED_IDS = (ErrorCode.UNKNOWN_TOPIC_ID, ErrorCode.INCONSISTENT_TOPIC_ID)
@@ -52,22 +53,6 @@ class PartitionAnswer(NamedTuple):
 BUSY = Backoff(0.02, 1.0)
 
 
-def _nothing(*_facts: object) -> None:
-    pass
-
-
-def _no_trouble(_node_id: int) -> None:
-    return None
-
-
-def _explains_itself(_code: int) -> bool:
-    return False
-
-
-def _no_explanation(_code: int) -> None:
-    return None
-
-
 class Settlement:
     """Decides what an answer, a lost connection or a deadline means for a batch, and carries it out."""
 
@@ -80,39 +65,25 @@ class Settlement:
         backoff: Backoff,
         rng: Random,
         gapless: bool = False,
+        transaction: CurrentTransaction | None = None,
     ) -> None:
         self.accumulator = accumulator
+        self.effects = accumulator.effects
         self.sequences = accumulator.sequences
         self.tally = tally
         self.retries = retries
         self.backoff = backoff
         self.rng = rng
-        # Effects, set by the network side: room came back, a flush is complete, metadata is stale.
-        self.on_room: Callable[[MemoryShare], None] = _nothing
-        self.on_flushed: Callable[[Flush], None] = _nothing
-        self.on_stale_metadata: Callable[[str], None] = _nothing
-        # A leader does not know a topic by the id that the request named.
-        self.on_refused_id: Callable[[str, bytes], None] = _nothing
-        # What is worth a line in the log: a batch is sent again; it ended after that, or late; an offset went back.
-        self.on_retried: Callable[[QueuedBatch, KafkaError, float], None] = _nothing
-        self.on_ended: Callable[[QueuedBatch, int, KafkaError | None, float], None] = _nothing
-        self.on_offset_went_back: Callable[[QueuedBatch, int, int, float], None] = _nothing
-        # A record that was accepted will not be written, or nobody knows, and its sender did not withdraw it.
-        self.on_lost: Callable[[KafkaError], None] = _nothing
-        # A question to the network side: does only the coordinator know what this code means? Batches that were refused so keep
-        # their outcome to themselves until `explain()`.
-        self.has_to_ask: Callable[[int], bool] = _explains_itself
-        # ... and another: what is the reason behind this code, as far as it is known already?
-        self.explanation_of: Callable[[int], KafkaError | None] = _no_explanation
+        # Of a transactional producer.
+        self.transaction = transaction
+        # Batches that were refused for a reason that only the coordinator knows. They keep their outcome to themselves until
+        # `explain()`.
         self.unexplained: list[tuple[QueuedBatch, PartitionAnswer]] = []
         # While a transaction is given up: what ends a batch that is not on its way, or came back.
         self.ending: Callable[[QueuedBatch], KafkaError] | None = None
-        # A question to the network side: what keeps records from this broker?
-        self.trouble_with: Callable[[int], BaseException | None] = _no_trouble
         accumulator.withdraw = self._try_cancel
         self.gapless = gapless
         self.gaps: list[Gap] = []
-        accumulator.fail_behind = self._fail_late_comer
 
     # -- facts
 
@@ -130,9 +101,9 @@ class Settlement:
     def _judge(self, queue: PartitionQueue, batch: QueuedBatch, answer: PartitionAnswer, now: float) -> None:
         decided = verdict(answer.code, answer.base_offset)
         if answer.code in REFUSED_IDS:
-            self.on_refused_id(batch.topic, batch.sent_to)
+            self.effects.refused_ids.append((batch.topic, batch.sent_to))
         if decided.refresh_metadata:
-            self.on_stale_metadata(batch.topic)
+            self.effects.stale[batch.topic] = None
         if decided.kind is Kind.ACK:
             self.acknowledge(batch, answer.base_offset, append_time(batch, answer), now)
         elif batch.gap is not None and decided.proves_not_appended and not batch.dirty:
@@ -160,11 +131,12 @@ class Settlement:
         """The connection ended, or the request timed out, before an answer came."""
         queue = self._landed(batch, now)
         if not batch.settled:
-            self.on_stale_metadata(batch.topic)
+            self.effects.stale[batch.topic] = None
             self._retry(batch, error, now, proven=not written)
         batch.judged = True
         self._update_readiness(queue, now)
 
+    @event
     def remade(self, topic: TopicQueues, now: float) -> None:
         """The topic was deleted and created again: what may be in the former one is not sent to the present one."""
         for queue in topic.all_queues():
@@ -204,12 +176,14 @@ class Settlement:
         count = batch.acknowledge(base_offset, log_append_time)
         self.sequences.acknowledged(batch.queue, batch, now)
         self.tally.acknowledged(batch, count, size, now)
+        if count and self.transaction is not None:
+            self.transaction.parts.opened = True
         flushed = batch_written(batch) if batch.flushes else ()
         self._note_offset(batch, base_offset, now)
         self._end(batch, None)
-        self._finish(flushed)
+        self.effects.flushed.extend(flushed)
         if batch.last_error is not None or now - batch.opened_at >= SLOW:
-            self.on_ended(batch, count, None, now)
+            self._report_the_end(batch, count, None, now)
 
     def _note_offset(self, batch: QueuedBatch, base_offset: int, now: float) -> None:
         queue = batch.queue
@@ -222,7 +196,7 @@ class Settlement:
             if 0 <= base_offset < expected:
                 self.tally.suspected_losses += 1
                 queue.end_offset = base_offset
-                self.on_offset_went_back(batch, base_offset, expected, now)
+                self.effects.reports.append(OffsetWentBack(batch, base_offset, expected, now))
         end = base_offset + batch.record_count
         if end > queue.end_offset and base_offset >= 0:
             queue.end_offset = end
@@ -246,13 +220,14 @@ class Settlement:
             self._leave_queue(older)
             self.acknowledge(older, -1, -1, now)
 
+    @event
     def fail(self, batch: QueuedBatch, error: KafkaError, now: float) -> None:
         """The records of the batch that have no outcome yet are lost."""
         lost = batch.pending
         self._conclude(batch, error, now)
         number = self.tally.failures
         if lost:
-            self.on_lost(error)
+            self.effects.losses.append(error)
         if self.gapless:
             self._open_gap(batch, error, now, number)
 
@@ -266,9 +241,9 @@ class Settlement:
             self.sequences.not_appended(batch.queue, batch)
         flushed = self._failed(batch, error, count, now)
         self._end(batch, error)
-        self._finish(flushed)
+        self.effects.flushed.extend(flushed)
         if batch.attempts:
-            self.on_ended(batch, count, error, now)
+            self._report_the_end(batch, count, error, now)
 
     def _failed(
         self,
@@ -284,16 +259,19 @@ class Settlement:
 
     def _refuse(self, batch: QueuedBatch, answer: PartitionAnswer, decided: Verdict, now: float) -> None:
         error = self._broker_error(batch, answer, decided, now)
-        if self.has_to_ask(answer.code):
-            batch.last_error = error
-            self.unexplained.append((batch, answer))
-            return
-        error.__cause__ = self.explanation_of(answer.code)
+        if self.transaction is not None:
+            if self.transaction.is_in_doubt(answer.code):
+                self.effects.in_doubt = True
+                batch.last_error = error
+                self.unexplained.append((batch, answer))
+                return
+            error.__cause__ = self.transaction.explanation_of(answer.code)
         if decided.kind is Kind.SPLIT and error.outcome is Outcome.NOT_WRITTEN:
             # Of unknown fate it stays a mere BrokerError: whoever catches one that is too large takes it for not written.
             error = refused_as_too_large(error, batch.plain_size or batch.size)
         self._refuse_for_good(batch, answer, error, now)
 
+    @event
     def explain(self, cause: BaseException | None, now: float) -> None:
         """It is known by now why batches were refused."""
         unexplained, self.unexplained = self.unexplained, []
@@ -325,8 +303,8 @@ class Settlement:
         for index, text in named.items():
             own = self._code_error(batch, answer, error.outcome, now, message=text or answer.message)
             count = batch.fail_some([index], own)
-            self._finish(self._failed(batch, own, count, now, [index]))
-            self.on_lost(own)
+            self.effects.flushed.extend(self._failed(batch, own, count, now, [index]))
+            self.effects.losses.append(own)
 
     def _bystander(
         self, batch: QueuedBatch, answer: PartitionAnswer, error: KafkaError, now: float
@@ -389,11 +367,11 @@ class Settlement:
             self.fail(batch, self._given_up(batch, now), now)
             return
         self.tally.retried += batch.pending
-        self.on_retried(batch, error, now)
+        self.effects.reports.append(Retried(batch, error, now))
         batch.retry_at = now + (backoff or self.backoff).after(batch.attempts - 1, self.rng)
         batch.queue.put_back(batch)
+        self.effects.wake_by(batch.retry_at)
         self.accumulator.deadlines.add(batch.retry_at, batch.queue)
-        self.accumulator.wake_by(batch.retry_at)
 
     def _given_up(self, batch: QueuedBatch, now: float) -> DeliveryError:
         return DeliveryError(
@@ -428,7 +406,7 @@ class Settlement:
             self.accumulator.watch_rest(child)
         self.sequences.replace(queue, batch, children)
         self.accumulator.retire(batch, to=children)
-        self.on_room(batch.share)
+        self.effects.room(batch.share)
         for child in reversed(children):
             queue.put_back(child)
 
@@ -447,16 +425,17 @@ class Settlement:
     def _end(self, batch: QueuedBatch, error: KafkaError | None) -> None:
         if error is not None:
             # Whoever reports failures that nobody looked at is woken.
-            self.accumulator.wake_by(batch.opened_at)
+            self.effects.wake_by(batch.opened_at)
         self.accumulator.retire(batch)
-        self.on_room(batch.share)
+        self.effects.room(batch.share)
 
-    def _finish(self, flushed: Iterable[Flush]) -> None:
-        for flush in flushed:
-            self.on_flushed(flush)
+    def _report_the_end(self, batch: QueuedBatch, count: int, error: KafkaError | None, now: float) -> None:
+        others_wait = batch.queue.has_others_to_retry(batch)
+        self.effects.reports.append(Ended(batch, count, error, now, others_wait))
 
     # -- time
 
+    @event
     def expire(self, now: float) -> None:
         """Whatever is due by now: lingers, ends of backoffs, deadlines of records."""
         self.accumulator.watch_again()
@@ -497,7 +476,7 @@ class Settlement:
             return
         self._end_some(batch, indexes, error, now)
         number = self.tally.failures
-        self.on_lost(error)
+        self.effects.losses.append(error)
         # What was written once goes on as a whole, with the records that are lost to their senders.
         if self.gapless and not batch.attempts:
             self._open_gap(batch, error, now, number, after=indexes[0])
@@ -511,7 +490,7 @@ class Settlement:
 
     def _hindrance(self, batch: QueuedBatch) -> BaseException | None:
         """Why the batch was not written, as far as that is known."""
-        return batch.last_error or self.trouble_with(batch.queue.node.node_id)
+        return batch.last_error or self.accumulator.trouble_with(batch.queue.node.node_id)
 
     def _end_some(self, batch: QueuedBatch, indexes: list[int], error: KafkaError, now: float) -> int:
         """These records end alone; with the last one the batch ends."""
@@ -520,12 +499,13 @@ class Settlement:
             self._conclude(batch, error, now)
         else:
             count = batch.fail_some(indexes, error)
-            self._finish(self._failed(batch, error, count, now, indexes))
+            self.effects.flushed.extend(self._failed(batch, error, count, now, indexes))
         self._update_readiness(batch.queue, now)
         return count
 
     # -- withdrawing
 
+    @event
     def withdraw(self, batch: QueuedBatch, indexes: list[int], text: str, now: float) -> int:
         """Take records out of a batch that was never drained; returns how many."""
         if self.accumulator.is_draining or not indexes or batch.attempts or batch.settled:
@@ -537,6 +517,7 @@ class Settlement:
         # An undrained batch has no backoff: the moment it was opened is late enough to look again.
         return self.withdraw(batch, [index], "withdrawn by try_cancel()", batch.opened_at) == 1
 
+    @event
     def purge(self, topic: str | None, now: float) -> int:
         """Withdraw everything that was never drained (of one topic)."""
         count = 0
@@ -545,6 +526,7 @@ class Settlement:
                 count += self.withdraw(batch, batch.pending_indexes(), "withdrawn by purge()", now)
         return count
 
+    @event
     def end_all(self, ending: Callable[[QueuedBatch], KafkaError], now: float) -> None:
         """A transaction is given up: nothing more is sent, and what comes back unwritten is not sent again."""
         self.ending = ending
@@ -554,6 +536,7 @@ class Settlement:
                 self._conclude(batch, ending(batch), now)
                 self._update_readiness(batch.queue, now)
 
+    @event
     def abandon(self, text: str, cause: BaseException | None, now: float) -> None:
         """The end of the producer: every record gets its outcome now."""
         self.explain(cause, now)
@@ -604,7 +587,8 @@ class Settlement:
         if not batch.in_flight and not batch.dirty:
             self._conclude(batch, gap.error(batch, now), now)
 
-    def _fail_late_comer(self, batch: QueuedBatch, index: int) -> None:
+    @event
+    def fail_late_comer(self, batch: QueuedBatch, index: int) -> None:
         """A call that had to wait was made before its partition lost a record, and its record was placed after."""
         gap = batch.queue.gap
         if gap is not None and batch.gap is None:

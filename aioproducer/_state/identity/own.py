@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING
 from aioproducer._state.batching.sequences import Sequences
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection
+    from collections.abc import Collection
 
     from aioproducer._state.batching.batches import QueuedBatch
     from aioproducer._state.batching.queues import PartitionQueue
+    from aioproducer._state.effects import Effects
     from aioproducer._state.identity.standing import Identity
 
 LAST_EPOCH = 32767
@@ -21,13 +22,12 @@ class OwnIdentity(Sequences):
 
     transactional = False
 
-    def __init__(self) -> None:
+    def __init__(self, effects: Effects) -> None:
         super().__init__()
+        self.effects = effects
         self.exhausted = False
         # Under this identity partitions were counted of which nobody knows any more how far.
         self._lost_count_of: Identity | None = None
-        # Effect, set by the network side: a new producer id is needed.
-        self.on_exhausted: Callable[[], None] | None = None
 
     @property
     def wanted(self) -> bool:
@@ -45,8 +45,8 @@ class OwnIdentity(Sequences):
         self._identity = (producer_id, epoch + 1)
         # The last epoch is used up: a new producer id is asked for while this one still serves.
         self.exhausted = epoch + 1 >= LAST_EPOCH
-        if self.exhausted and self.on_exhausted is not None:
-            self.on_exhausted()
+        if self.exhausted:
+            self.effects.identity_exhausted = True
 
     # -- counts that are lost
 

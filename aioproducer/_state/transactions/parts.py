@@ -31,7 +31,7 @@ class TransactionParts:
     """Offsets that were not sent yet, by group."""
     records_sent: bool = False
     opened: bool = False
-    """The coordinator is known to have it open."""
+    """The coordinator is known to have it open: it said so, or a record of it was written."""
     in_doubt: bool = False
     """Something was asked of the coordinator, and there was no answer."""
     forgotten: bool = False
@@ -44,6 +44,14 @@ class TransactionParts:
     """Calls for its end that were answered without a meaning: it may have ended."""
     ended: bool = False
     """The coordinator has ended it already."""
+
+    @property
+    def was_opened(self) -> bool:
+        """Whether the coordinator had it open, or may have had: on level 2 a leader opens it before it takes the first records.
+
+        The answer to those may be lost, and the transaction may outlive its time meanwhile.
+        """
+        return self.opened or (self.level == 2 and self.records_sent)
 
     @property
     def is_empty(self) -> bool:

@@ -131,7 +131,7 @@ class MockControls:
         """End the hold: the record is sent, and the broker answers."""
         engine, batch = self._taken(entry)
         batch.retry_at, batch.urgent = 0.0, True
-        engine.accumulator.update_readiness(batch.queue, engine.loop.time())
+        engine.accumulator.update_readiness_of((batch.queue,), engine.loop.time())
         self._send_at_once(engine)
         self._ledger.look()
 
@@ -140,7 +140,7 @@ class MockControls:
         engine, batch = self._taken(entry)
         now = engine.loop.time()
         engine.settlement.fail(batch, delivery_error(error, batch.topic, batch.partition), now)
-        engine.accumulator.update_readiness(batch.queue, now)
+        engine.accumulator.update_readiness_of((batch.queue,), now)
         self._ledger.look()
 
     def _taken(self, entry: Entry) -> tuple[Engine, QueuedBatch]:

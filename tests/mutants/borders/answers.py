@@ -104,8 +104,8 @@ ANSWERS: Final = (
     _mutant(
         "fenced-and-told-to-abort",
         "_state/delivery/settlement.py",
-        "        if self.has_to_ask(answer.code):",
-        "        if False:",
+        "            if self.transaction.is_in_doubt(answer.code):",
+        "            if False:",
         "A producer is fenced, and its calls say that the transaction can be aborted and tried again, until the coordinator has answered.",
         f"{_FENCED}::test_deliveries_have_the_reason",
     ),

@@ -342,9 +342,9 @@ CALLERS: Final = (
     ),
     _mutant(
         "first-of-a-line-placed-twice",
-        "_state/admission/lines.py",
-        "        line.moving = True\n        try:\n            self._serve_line(line, share)\n",
-        "        try:\n            self._serve_line(line, share)\n",
+        "_state/effects.py",
+        "        if self.under_way:\n            return happen(*args, **kwargs)\n",
+        "",
         "Memory that comes back while the first of a line is placed has it placed once more.",
         f"{_FINALIZERS}::test_room_that_comes_back_while_a_record_is_placed",
     ),

@@ -15,7 +15,7 @@ _mutant = Kind("days")
 DAYS: Final = (
     _mutant(
         "a-forgotten-id-is-the-end",
-        "_net/transactions/transactions.py",
+        "_state/transactions/current.py",
         "        ErrorCode.UNSUPPORTED_VERSION,",
         "        ErrorCode.UNSUPPORTED_VERSION,  ErrorCode.INVALID_PRODUCER_ID_MAPPING,",
         "A transactional id that was not used for a week is forgotten by its coordinator, and its producer ends for good.",
@@ -55,9 +55,9 @@ DAYS: Final = (
     ),
     _mutant(
         "fenced-though-no-record-was-acknowledged",
-        "_net/transactions/transactions.py",
-        "        if self.parts.level == 2 and self.parts.records_sent:\n            return True\n",
-        "",
+        "_state/transactions/parts.py",
+        "        return self.opened or (self.level == 2 and self.records_sent)\n",
+        "        return self.opened\n",
         "Each answer to the first records is lost, and the transaction outlives its time: the leader's refusal is taken for fencing.",
         "tests/net/transactions/test_transactions_taken_over.py::test_e06_its_time_is_over_and_no_record_was_acknowledged",
     ),

@@ -55,8 +55,8 @@ MEMORY: Final = (
     _mutant(
         "deadline-forgotten-without-memory",
         "_state/batching/accumulator.py",
-        "        except OUT_OF_MEMORY:\n            self.unwatched = True\n",
-        "        except OUT_OF_MEMORY:\n            self.unwatched = False\n",
+        "            except OUT_OF_MEMORY:\n                self.unwatched = True\n",
+        "            except OUT_OF_MEMORY:\n                self.unwatched = False\n",
         "A record whose own deadline found no memory is waited for until the common one.",
         "tests/state/batching/test_own_deadlines.py",
     ),

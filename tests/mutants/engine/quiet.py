@@ -52,7 +52,7 @@ QUIET: Final = (
     ),
     _truth(
         "remade-topic-is-not-told-to-settlement",
-        "_net/cluster/metadata_task.py",
+        "_state/machines.py",
         "        if learned.remade:",
         "        if False:",
         "Batches that may be in a topic that was deleted wait, and go to the topic that took its name.",
@@ -92,7 +92,7 @@ QUIET: Final = (
     ),
     _waking(
         "calls-wait-for-a-partition-that-is-gone",
-        "_net/cluster/metadata_task.py",
+        "_state/machines.py",
         "        if learned.gone:",
         "        if False:",
         "A call waits for memory of a partition that is gone, and holds up every call to that broker.",

@@ -41,7 +41,7 @@ ROOM: Final = (
     _mutant(
         "nobody-told-of-free-memory",
         "_state/delivery/settlement.py",
-        "        self.accumulator.retire(batch)\n        self.on_room(batch.share)",
+        "        self.accumulator.retire(batch)\n        self.effects.room(batch.share)",
         "        self.accumulator.retire(batch)",
         "Memory comes back and whoever waits for it is not woken.",
         _SETTLEMENT,
@@ -57,7 +57,7 @@ ROOM: Final = (
     _mutant(
         "cancelled-waiter-keeps-its-memory",
         "_state/admission/lines.py",
-        "        self.waiting -= 1\n        self._let_go(call)",
+        "        self.waiting -= 1\n        self.let_go(call)",
         "        self.waiting -= 1",
         "A queued record that is withdrawn keeps what it held.",
         _ADMISSION,
@@ -137,8 +137,8 @@ ROOM: Final = (
     _mutant(
         "errors-chain-without-end",
         "_net/runtime/engine.py",
-        "return root_of(self.present_trouble if sender is None else sender.trouble)",
-        "return self.last_error",
+        "        reach.last_error, reach.present_error = root_of(self.last_error), root_of(self.present_trouble)",
+        "        reach.last_error = reach.present_error = self.last_error",
         "Each expired record has the error of the one before as its cause: a list of errors without a bound.",
         "tests/proxy/test_silence.py::test_a04_errors_do_not_refer_to_each_other",
     ),

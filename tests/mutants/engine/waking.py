@@ -95,8 +95,8 @@ WAKING: Final = (
     ),
     _mutant(
         "waiting-calls-stay-with-the-old-leader",
-        "_net/cluster/metadata_task.py",
-        "self.engine.admission.moved(queue)",
+        "_state/machines.py",
+        "self.admission.moved(queue)",
         "pass",
         "Calls that wait for memory go on waiting for a broker that does not lead their partition any more.",
         "tests/net/accepting/test_moving_calls.py",

@@ -17,7 +17,7 @@ FLUSHING: Final = (
     _mutant(
         "flush-not-woken-by-purge",
         "_state/delivery/settlement.py",
-        "            self._finish(self._failed(batch, error, count, now, indexes))\n",
+        "            self.effects.flushed.extend(self._failed(batch, error, count, now, indexes))\n",
         "            self._failed(batch, error, count, now, indexes)\n",
         "flush() waits for ever for records that were withdrawn or expired alone in a batch that goes on.",
         _ENDS,
@@ -160,7 +160,7 @@ FLUSHING: Final = (
     ),
     _mutant(
         "no-room-without-a-cause",
-        "_net/runtime/engine.py",
+        "_state/batching/accumulator.py",
         "        return next((trouble for trouble in found if trouble is not None), None)",
         "        return None",
         "Brokers are down, and the error says that records come too fast.",
@@ -209,8 +209,8 @@ FLUSHING: Final = (
     _mutant(
         "flush-without-memory-is-waited-for",
         "_net/runtime/engine.py",
-        "            done.set_exception(error)\n",
-        "            done.done()\n",
+        "                    done.set_exception(flush.error)\n",
+        "                    done.done()\n",
         "A record finds its place and no memory to note it for a flush(), which waits for ever.",
         "tests/net/runtime/test_flushing.py::test_without_memory_for_the_place_of_a_record",
     ),

@@ -79,7 +79,7 @@ IDENTITY: Final = (
     _mutant(
         "nobody-asks-for-the-next-producer-id",
         "_state/identity/own.py",
-        "            self.on_exhausted()",
+        "            self.effects.identity_exhausted = True",
         "            pass",
         "The last epoch is used up and no new producer id is asked for: the next broken sequence waits for ever.",
         _SEQUENCES,

@@ -329,7 +329,7 @@ def test_max_block_ends_a_wait(value: bytes | None, expected: type[KafkaError]) 
 def test_the_reason_why_no_metadata_came_is_told() -> None:
     """Whoever waited for a topic in vain is told what was wrong with the brokers."""
     m = Machines()
-    m.admission.trouble_with = {"t": StateError("on fire")}.get
+    m.machines.reach.present_error = StateError("on fire")
     call = m.call(max_block=2.0)
     m.later(2.0)
     assert call.error is not None

@@ -260,7 +260,7 @@ def test_a_batch_waits_for_its_compression(m: Machines) -> None:
     """A batch in the hands of a compressor is not sent, and is the first to leave when it comes back."""
     compressing: list[QueuedBatch] = []
     m = Machines(limits(codec=1))
-    m.accumulator.compress = compressing.append
+    m.compress = compressing.append
     m.learn(1)
     m.append(bytes(500))
     m.accumulator.flush(m.now)
@@ -277,7 +277,7 @@ def test_order_is_kept_while_an_earlier_batch_is_compressed(m: Machines) -> None
     """A batch that came back from the compressor waits for the one in front of it."""
     compressing: list[QueuedBatch] = []
     m = Machines(limits(codec=1))
-    m.accumulator.compress = compressing.append
+    m.compress = compressing.append
     m.learn(1)
     m.fill(b"first")
     m.fill(b"second")

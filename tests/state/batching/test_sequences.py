@@ -508,7 +508,7 @@ def test_asking_for_a_new_id_is_announced_once(m: Machines) -> None:
     """The network side is told when the last epoch begins."""
     m = Machines(identity=(PRODUCER_ID, 32766)).introduced(1)
     asked: list[bool] = []
-    m.own.on_exhausted = lambda: asked.append(True)
+    m.on_exhausted = lambda: asked.append(True)
     (batch,) = send(m, 1)
     m.answer(batch, OUT_OF_ORDER)
     resend(m)

@@ -518,9 +518,7 @@ def test_compressed_batches_are_split_by_their_plain_records() -> None:
     """The parts of a compressed batch hold its records, plain."""
     m = Machines(Limits(linger=LINGER, batch_size=1000, max_request_size=4000,
                         delivery_timeout=DELIVERY_TIMEOUT, codec=1)).introduced(1)  # fmt: skip
-    m.accumulator.compress = lambda batch: m.accumulator.compressed(
-        batch, compress(batch.plain_records(), 1), m.now
-    )
+    m.compress = lambda batch: m.accumulator.compressed(batch, compress(batch.plain_records(), 1), m.now)
     batch, _ = big(m)
     assert batch.size < 300
     m.answer(batch, TOO_LARGE)
@@ -627,10 +625,16 @@ def test_answers_after_the_end_change_nothing(m: Machines) -> None:
     assert m.tally.acked == 0
 
 
-def test_room_is_announced_once_per_batch(m: Machines) -> None:
-    """Whoever waits for memory is served as soon as a batch ends, however it ends."""
+def test_room_is_announced_by_each_end_of_a_batch(m: Machines, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A call that waits for memory is served when a batch ends, however it ends."""
     rooms: list[object] = []
-    m.settlement.on_room = rooms.append
+    serve = m.admission.serve
+
+    def served() -> None:
+        rooms.append(m.effects.room_of)
+        serve()
+
+    monkeypatch.setattr(m.admission, "serve", served)
     for code in (0, DENIED):
         batch, _ = send(m, b"a")
         m.answer(batch, code)

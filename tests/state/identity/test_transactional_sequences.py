@@ -7,6 +7,7 @@ import pytest
 from aioproducer import DeliveryError, KafkaError, Outcome, TransactionAbortedError
 from aioproducer._state.batching.batches import QueuedBatch
 from aioproducer._state.identity.coordinated import CoordinatedIdentity
+from aioproducer._state.transactions.table import State
 from tests.state.machines import Machines
 
 FORMER_ID, NEW_ID = bytes([1]) * 16, bytes([2]) * 16
@@ -23,9 +24,7 @@ def m() -> Machines:
 @pytest.fixture
 def lost(m: Machines) -> list[KafkaError]:
     """What the transaction was told of."""
-    told: list[KafkaError] = []
-    m.settlement.on_lost = told.append
-    return told
+    return m.losses
 
 
 def send(m: Machines, count: int) -> list[QueuedBatch]:
@@ -221,7 +220,8 @@ def test_a_gap_is_not_closed_under_the_same_epoch(m: Machines, lost: list[KafkaE
 
 def test_what_the_coordinator_is_asked_about_is_not_asked_for_ahead(m: Machines) -> None:
     """A batch was refused for a reason that only the coordinator knows: until that is told it is not sent again."""
-    m.settlement.has_to_ask = lambda code: code == INVALID_EPOCH
+    assert m.machines.transaction is not None
+    m.machines.transaction.table.state = State.IN_TRANSACTION
     first, second = send(m, 2)
     m.lose(first, second)
     m.wait_for_retry()

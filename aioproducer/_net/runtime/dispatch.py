@@ -1,0 +1,147 @@
+"""The dispatcher: performs the effects of an event of the state machines, once, in a fixed order.
+
+Room comes first, as it places records; then transactions and compression, which may end records and so make room again; then
+all that only wakes tasks; observers last, as they may call the producer.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import math
+from typing import TYPE_CHECKING
+
+from aioproducer._state.cluster.facts import OUT_OF_MEMORY
+from aioproducer._state.effects import Ended, Retried
+
+if TYPE_CHECKING:
+    from aioproducer._net.runtime.engine import Engine
+
+
+class Dispatcher:
+    """The hands of one producer's machines."""
+
+    def __init__(self, engine: Engine) -> None:
+        self.engine = engine
+        self.machines = engine.machines
+        self.effects = engine.effects
+        # False when the loop was closed before the producer: no task can be woken, and no alarm set.
+        self.has_loop = True
+        self.effects.perform = self.perform
+
+    def perform(self) -> None:
+        """Perform all effects, and those that are added meanwhile."""
+        try:
+            self._perform_all()
+        except OUT_OF_MEMORY:
+            # The event took place, and its effects are kept: they are performed in the next turn. Without memory for that as
+            # well, the next event or the timekeeper's next pulse performs them.
+            with contextlib.suppress(*OUT_OF_MEMORY):
+                self.engine.loop.call_soon(self.effects.event, _nothing)
+
+    def _perform_all(self) -> None:
+        effects = self.effects
+        while not effects.is_empty:
+            if effects.has_room:
+                self.machines.serve_room()
+            if effects.opened or effects.losses or effects.in_doubt:
+                self._tell_transactions()
+            if effects.closed:
+                self._compress()
+            self._wake()
+            if effects.reports:
+                self._report()
+
+    # -- what may change the state of the machines
+
+    def _tell_transactions(self) -> None:
+        effects, transactions = self.effects, self.engine.transactions
+        if transactions is None:
+            effects.losses.clear()
+            return
+        while effects.opened:
+            transactions.on_opened(effects.opened[0])
+            effects.opened.popleft()
+        while effects.losses:
+            transactions.on_lost(effects.losses.popleft())
+        if effects.in_doubt:
+            effects.in_doubt = False
+            transactions.ask_for_the_reason()
+
+    def _compress(self) -> None:
+        closed, compressor = self.effects.closed, self.engine.compressor
+        while closed:
+            batch = closed.popleft()
+            try:
+                if compressor is not None:
+                    compressor.take(batch)
+            except OUT_OF_MEMORY:
+                # It is compressed when its turn to be sent has come.
+                batch.sealing = False
+                self.engine.accumulator.update_readiness(batch.queue, self.engine.loop.time())
+
+    # -- what only wakes tasks: each effect is taken away when it is performed
+
+    def _wake(self) -> None:
+        effects = self.effects
+        while effects.nodes:
+            node = next(iter(effects.nodes))
+            if node.wakeup is not None:
+                node.wakeup.ring()
+            else:
+                self.engine.start_sender(node)
+            effects.nodes.pop(node, None)
+        while effects.flushed:
+            self.engine.end_flush(effects.flushed[0])
+            effects.flushed.popleft()
+        if effects.flush_without_memory:
+            self.engine.give_up_flushes()
+            effects.flush_without_memory = False
+        if effects.stale or effects.wanted or effects.refused_ids:
+            self._ask_for_metadata()
+        if effects.identity_exhausted:
+            self.engine.identity.want()
+            effects.identity_exhausted = False
+        if effects.call_ended_last:
+            self.engine.end_idle_wait()
+            effects.call_ended_last = False
+        if effects.wake_at != math.inf:
+            self._set_alarm()
+
+    def _ask_for_metadata(self) -> None:
+        effects, cluster = self.effects, self.engine.cluster
+        while effects.refused_ids:
+            self.engine.view.id_refused(*effects.refused_ids[0])
+            effects.refused_ids.popleft()
+        while effects.stale:
+            topic = next(iter(effects.stale))
+            cluster.stale(topic)
+            effects.stale.pop(topic, None)
+        while effects.wanted:
+            topic = next(iter(effects.wanted))
+            cluster.want(topic)
+            effects.wanted.pop(topic, None)
+
+    def _set_alarm(self) -> None:
+        due = self.effects.wake_at
+        if self.has_loop:
+            self.engine.wakeup.by(due)
+        # The collector may have run meanwhile, and with it code that needs an earlier alarm.
+        if self.effects.wake_at == due:
+            self.effects.wake_at = math.inf
+
+    # -- observers
+
+    def _report(self) -> None:
+        reports, log = self.effects.reports, self.engine.fault_log
+        while reports:
+            report = reports.popleft()
+            if isinstance(report, Retried):
+                log.retried(*report)
+            elif isinstance(report, Ended):
+                log.ended(*report)
+            else:
+                log.offset_went_back(*report)
+
+
+def _nothing() -> None:
+    """An event in which nothing happens: only effects that are left from others are performed."""

@@ -1,0 +1,102 @@
+"""All state machines of one producer, wired: the same in production, in tests and in the simulation."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from aioproducer._core import Budget
+from aioproducer._state.admission.lines import Admission
+from aioproducer._state.batching.accumulator import Accumulator, Limits
+from aioproducer._state.cluster.reach import Reach
+from aioproducer._state.delivery.settlement import Settlement
+from aioproducer._state.delivery.tally import Tally
+from aioproducer._state.effects import Effects, event
+from aioproducer._state.identity.choice import sequences_of
+from aioproducer._state.transactions.current import CurrentTransaction
+
+if TYPE_CHECKING:
+    from aioproducer._state.admission.lines import Appender
+    from aioproducer._state.backoff import Backoff
+    from aioproducer._state.batching.sticky import Random
+    from aioproducer._state.cluster.metadata import MetadataView
+
+
+class Machines:
+    """Events go in, here or at one of the machines; `effects` has what the network side is to do."""
+
+    def __init__(
+        self,
+        limits: Limits,
+        appender: Appender,
+        view: MetadataView,
+        rng: Random,
+        *,
+        buffer_memory: int,
+        retries: int,
+        backoff: Backoff,
+        idempotent: bool,
+        transactional: bool,
+        one_at_a_time: bool,
+        gapless: bool,
+        loop: Any = None,  # handed to the batches, which wake futures with it; never used here
+        unseen_log: list[Any] | None = None,
+    ) -> None:
+        self.effects = Effects()
+        self.tally = Tally()
+        self.view = view
+        self.reach = Reach()
+        self.sequences = sequences_of(
+            self.effects, idempotent=idempotent, transactional=transactional, one_at_a_time=one_at_a_time
+        )
+        self.accumulator = Accumulator(
+            limits,
+            Budget(buffer_memory),
+            self.sequences,
+            rng,
+            self.effects,
+            self.reach,
+            loop=loop,
+            unseen_log=unseen_log,
+        )
+        self.transaction = CurrentTransaction() if transactional else None
+        self.settlement = Settlement(
+            self.accumulator,
+            self.tally,
+            retries=retries,
+            backoff=backoff,
+            rng=rng,
+            gapless=gapless,
+            transaction=self.transaction,
+        )
+        self.admission = Admission(self.accumulator, self.settlement, view, appender)
+
+    def serve_room(self) -> None:
+        """Give memory that came back to the calls that wait for it; a part of performing the effects."""
+        while self.effects.has_room:
+            self.admission.serve()
+
+    # -- events that concern several machines
+
+    @event
+    def expire(self, now: float) -> None:
+        """Time has passed: whatever is due by now."""
+        self.settlement.expire(now)
+        self.admission.expire(now)
+
+    @event
+    def learn(self, name: str, topic_id: bytes, leaders: tuple[int, ...], now: float) -> None:
+        """A topic and the leader of each of its partitions became known."""
+        learned = self.accumulator.learn(name, topic_id, leaders, now)
+        if learned.remade:
+            self.settlement.remade(learned.topic, now)
+        if learned.gone:
+            self.admission.vanished(name, learned.gone, now)
+        for queue in learned.moved:
+            self.admission.moved(queue)
+        self.admission.learned(name, now)
+
+    @event
+    def share_memory(self, dead: set[int]) -> None:
+        """Brokers came, went, or changed their state: so do their shares of the memory."""
+        self.accumulator.share_memory(dead)
+        self.effects.room()
