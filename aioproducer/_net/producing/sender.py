@@ -109,7 +109,7 @@ class Sender:
             link.permits.acquire_nowait()
         except WouldBlock:
             return False
-        if self._send(link):
+        if self._next_request(link):
             return True
         link.permits.release()
         return False
