@@ -62,17 +62,6 @@ async def test_not_authorized(producer: Producer, kafka: EmbeddedKafka) -> None:
     assert "TOPIC_AUTHORIZATION_FAILED" in str(error)
 
 
-async def test_record_errors(producer: Producer, kafka: EmbeddedKafka) -> None:
-    """Records that the broker finds invalid are told by name; the others of the batch may be sent again."""
-    kafka.faults.record_errors({1: "bad one"})
-    deliveries = [await producer.send("one", b"%d" % i) for i in range(3)]
-    await asyncio.wait(deliveries)  # type: ignore[type-var]
-    errors = [delivery.exception() for delivery in deliveries]
-    assert "bad one" in str(errors[1])
-    assert [error is not None and error.retriable for error in errors] == [True, False, True]
-    assert {delivery.outcome for delivery in deliveries} == {Outcome.NOT_WRITTEN}
-
-
 async def test_errors_can_be_pickled(producer: Producer, kafka: EmbeddedKafka) -> None:
     """A real error survives pickling with its facts."""
     kafka.faults.error("INVALID_REQUIRED_ACKS", message="said the broker")
@@ -85,13 +74,6 @@ async def test_errors_can_be_pickled(producer: Producer, kafka: EmbeddedKafka) -
         Outcome.NOT_WRITTEN,
         21,
     )
-
-
-async def test_retriable_errors_are_retried(producer: Producer, kafka: EmbeddedKafka) -> None:
-    """An error that passes is not seen by the user."""
-    fault = kafka.faults.error("NOT_ENOUGH_REPLICAS", times=2)
-    metadata = await producer.send_and_wait("one", b"v")
-    assert (metadata.offset, fault.hits) == (0, 2)
 
 
 async def test_retries_are_counted_out(make: Make, kafka: EmbeddedKafka) -> None:
@@ -114,26 +96,6 @@ async def test_delivery_timeout_of_a_refused_record(make: Make, kafka: EmbeddedK
     assert (error.outcome, error.retriable) == (Outcome.NOT_WRITTEN, True)
     assert isinstance(error.cause, BrokerError)
     assert values(kafka) == []
-
-
-async def test_delivery_timeout_without_an_answer(make: Make, kafka: EmbeddedKafka) -> None:
-    """A record whose answer never came is UNKNOWN, and the text says that it may have been written."""
-    producer = await warm(make(**SHORT))
-    kafka.faults.drop_answer(times=None)
-    error = await failure(producer)
-    assert isinstance(error, DeliveryTimeoutError)
-    assert error.outcome is Outcome.UNKNOWN
-    assert "may have been written" in str(error)
-
-
-async def test_delivery_timeout_without_a_connection(make: Make, kafka: EmbeddedKafka) -> None:
-    """A record that was never sent because its broker was away is NOT_WRITTEN."""
-    producer = await warm(make(**SHORT))
-    await kafka.faults.refuse_connections(1)
-    error = await failure(producer)
-    assert isinstance(error, DeliveryTimeoutError)
-    assert error.outcome is Outcome.NOT_WRITTEN
-    await kafka.faults.accept_connections(1)
 
 
 async def test_timeout_of_one_record(producer: Producer, kafka: EmbeddedKafka) -> None:
@@ -180,14 +142,6 @@ async def test_longer_timeout_of_one_record(make: Make, kafka: EmbeddedKafka) ->
     assert values(kafka)[-1] == b"long"
 
 
-async def test_lost_answer_is_not_a_duplicate(producer: Producer, kafka: EmbeddedKafka) -> None:
-    """A record that was written but whose answer was lost is retried, recognised, and acknowledged once."""
-    kafka.faults.cut()
-    metadata = await producer.send_and_wait("one", b"v")
-    assert metadata.offset == 0
-    assert values(kafka) == [b"v"]
-
-
 async def test_message_too_large_for_the_broker(producer: Producer, kafka: EmbeddedKafka) -> None:
     """One record above the topic's limit is NOT_WRITTEN, and the text names the setting of the topic."""
     kafka.create_topic("small", 1, max_message_bytes=1000)
@@ -195,17 +149,6 @@ async def test_message_too_large_for_the_broker(producer: Producer, kafka: Embed
         await producer.send_and_wait("small", bytes(5000))
     assert caught.value.outcome is Outcome.NOT_WRITTEN
     assert "max.message.bytes" in f"{caught.value} {caught.value.cause}"
-
-
-async def test_broker_that_goes_and_comes(make: Make, kafka: EmbeddedKafka) -> None:
-    """While a broker is down records wait; when it is back they are written once and in order."""
-    producer = await warm(make(reconnect_backoff_ms=5, retry_backoff_ms=5))
-    await producer.send_and_wait("one", b"0")
-    await kafka.faults.stop_broker(1)
-    deliveries = [await producer.send("one", b"%d" % i) for i in range(1, 5)]
-    await kafka.faults.start_broker(1)
-    await asyncio.wait_for(asyncio.gather(*deliveries), LIMIT)
-    assert values(kafka) == [b"%d" % i for i in range(5)]
 
 
 async def test_health_while_a_broker_is_down(make: Make, kafka: EmbeddedKafka) -> None:
@@ -221,36 +164,12 @@ async def test_health_while_a_broker_is_down(make: Make, kafka: EmbeddedKafka) -
     await kafka.faults.start_broker(1)
 
 
-async def test_moved_leader(kafka: EmbeddedKafka) -> None:
-    """A partition that moves to another broker is followed; nothing is lost or reordered."""
-    async with EmbeddedKafka(brokers=2) as two, Producer(two.bootstrap_servers) as producer:
-        two.create_topic("moving", 1)
-        for i in range(20):
-            await producer.send("moving", b"%d" % i)
-            if i % 5 == 4:
-                await producer.flush()
-                two.faults.move_leader("moving", 0, 2 if two.leader_of("moving") == 1 else 1)
-        assert (await producer.flush()).not_written == 0
-        assert values(two, "moving") == [b"%d" % i for i in range(20)]
-
-
 async def test_log_append_time(producer: Producer, kafka: EmbeddedKafka) -> None:
     """Where the broker's clock counts, the metadata says so and has its time."""
     kafka.create_topic("stamped", 1, message_timestamp_type="LogAppendTime")
     metadata = await producer.send_and_wait("stamped", b"v", timestamp=1)
     assert metadata.timestamp_type is TimestampType.LOG_APPEND_TIME
     assert metadata.timestamp > 1_600_000_000_000
-
-
-async def test_recreated_topic(make: Make, kafka: EmbeddedKafka) -> None:
-    """A topic that was deleted and made again is found by its new id."""
-    producer = await warm(make(retry_backoff_ms=5))
-    await producer.send_and_wait("one", b"old")
-    kafka.delete_topic("one")
-    kafka.create_topic("one", 1)
-    metadata = await asyncio.wait_for(producer.send_and_wait("one", b"new"), LIMIT)
-    assert metadata.offset == 0
-    assert values(kafka) == [b"new"]
 
 
 async def test_every_error_is_of_the_one_tree(producer: Producer, kafka: EmbeddedKafka) -> None:

@@ -375,17 +375,6 @@ async def test_idle_disconnect_is_no_warning(
     assert [record for record in caplog.records if record.levelno >= logging.WARNING] == []
 
 
-async def test_last_error_tells_what_is_wrong(make: Make, kafka: EmbeddedKafka) -> None:
-    """`health()` names the broker that cannot be reached."""
-    producer = await warm(make(kafka), "one")
-    await kafka.faults.stop_broker(1)
-    await producer.send("one", b"0", timeout=5)
-    await until(lambda: 1 in engine(producer).accumulator.dead)
-    assert str(kafka.brokers[0].port) in str(producer.health().last_error)
-    await kafka.faults.start_broker(1)
-    await producer.flush()
-
-
 @pytest.mark.parametrize("turns_before", range(5))
 async def test_a_client_that_comes_while_its_broker_goes(turns_before: int, nothing_left: None) -> None:
     """What was accepted when the broker goes down is hung up on: no socket is left open with nobody to close it."""

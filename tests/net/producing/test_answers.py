@@ -74,12 +74,14 @@ async def test_one_partition_is_refused(make: Make, kafka: EmbeddedKafka) -> Non
 
 
 async def test_records_at_fault_are_named(make: Make, kafka: EmbeddedKafka) -> None:
-    """Records that the broker names get their own message, the others of the batch say so (KIP-467)."""
+    """Records that the broker names get their own message; the others say so, and may be sent again (KIP-467)."""
     producer = await warm(make(kafka, linger_ms=20), "one")
     kafka.faults.record_errors({1: "no key"}, message="bad batch")
     deliveries = await send_all(producer, range(3))
     assert await outcomes(deliveries) == [Outcome.NOT_WRITTEN] * 3
-    texts = [str(one.exception()) for one in deliveries]
+    errors = [one.exception() for one in deliveries]
+    assert [error is not None and error.retriable for error in errors] == [True, False, True]
+    texts = [str(error) for error in errors]
     assert ["no key" in text for text in texts] == [False, True, False]
     assert ["part of a batch with invalid records" in text for text in texts] == [True, False, True]
 
