@@ -64,6 +64,18 @@ def test_wheel_holds_nothing_else(wheel: Path) -> None:
     assert strangers | outside == BESIDE
 
 
+def test_metadata_has_addresses_and_a_description_with_whole_links(wheel: Path) -> None:
+    """A package index shows the addresses of the project, and a description whose links do not need this tree."""
+    with zipfile.ZipFile(wheel) as archive:
+        (name,) = [name for name in archive.namelist() if name.endswith(".dist-info/METADATA")]
+        metadata = archive.read(name).decode()
+    for label, url in project()["project"]["urls"].items():
+        assert f"Project-URL: {label}, {url}\n" in metadata
+    assert "Description-Content-Type: text/markdown\n" in metadata
+    assert "](https://" in metadata
+    assert "](docs/" not in metadata
+
+
 def test_sdist_holds_the_sources_and_nothing_built(sdist: Path) -> None:
     """The sdist has the Cython sources, the tests and the documents, and nothing that a compiler wrote."""
     with tarfile.open(sdist) as archive:
