@@ -49,7 +49,7 @@ class Coordinators:
 
     async def __aenter__(self) -> Self:
         if self._session is not None:
-            raise StateError("these coordinators are in use already: one `async with` at a time")
+            raise StateError("the session is already open: use one `async with` at a time")
         self._session = await ShortSession(self.config, self._network()).__aenter__()
         return self
 

@@ -99,10 +99,10 @@ SHORTLY = 0.2
 # close() that waits for so many seconds tells for what.
 WORTH_A_LINE = 1.0
 STARTED_ONCE = (
-    "the producer was closed, and is started once only: make a new one where it is started, not at module level "
+    "the producer was closed, and can be started once only: create a new one where it is started, not at module level "
     "(Producer.from_config(producer.config) has the same settings)"
 )
-FORKED = "this process was forked after the producer was started: make a new one in the child"
+FORKED = "this process was forked after the producer was started: create a new one in the child"
 
 os.register_at_fork(after_in_child=_core.forked) if hasattr(os, "register_at_fork") else None
 
@@ -114,7 +114,7 @@ _running: weakref.WeakSet[Producer[Any, Any]] = weakref.WeakSet()
 def _tell_what_is_left() -> None:
     """Records that nobody will send any more are told of, with their count."""
     for producer in list(_running):
-        producer._tell_losses("the program ended")  # noqa: SLF001  # its own
+        producer._tell_losses("the program ended without close()")  # noqa: SLF001  # its own
 
 
 class Producer(SendPath[K_contra, V_contra], Generic[K_contra, V_contra]):
@@ -228,7 +228,7 @@ class Producer(SendPath[K_contra, V_contra], Generic[K_contra, V_contra]):
         if self._state in ("running", "closing"):
             if not self._same_process():
                 raise StateError(FORKED)
-            raise StateError(f"the producer is {self._state} already")
+            raise StateError(f"the producer is already {self._state}")
         if self._state == "closed":
             raise StateError(STARTED_ONCE)
         timeout = checked_timeout("wait_ready", wait_ready)
@@ -354,7 +354,7 @@ class Producer(SendPath[K_contra, V_contra], Generic[K_contra, V_contra]):
         if not self._same_thread():
             raise StateError("the producer runs in another thread: use send_threadsafe() from here")
         if engine.loop is not _get_running_loop():
-            raise StateError("the producer belongs to another event loop: make one per loop")
+            raise StateError("the producer belongs to another event loop: create one per loop")
         return engine
 
     def _not_running(self) -> KafkaError:
@@ -420,7 +420,7 @@ class Producer(SendPath[K_contra, V_contra], Generic[K_contra, V_contra]):
                 "this process was forked after the producer was started: there is nothing to close here"
             )
         if not self._same_thread() or engine.loop is not _get_running_loop():
-            raise StateError("close() belongs into the thread and event loop that start() was called in")
+            raise StateError("call close() from the thread and event loop that called start()")
 
     def _closed_before(self) -> CloseReport:
         if self._state == "failed" and self.close_report is None:
@@ -514,10 +514,10 @@ class Producer(SendPath[K_contra, V_contra], Generic[K_contra, V_contra]):
         )
         if report.not_written or report.unknown:
             log_of(self.config.client_id).error(
-                "records were lost when the producer was closed: %d not written, %d of unknown fate%s",
+                "records were lost when the producer was closed: %d not written, %d unknown%s",
                 report.not_written,
                 report.unknown,
-                "" if waited_for is None else f" (no time was left for {waited_for})",
+                "" if waited_for is None else f" (close() ran out of time waiting for {waited_for})",
             )
 
     async def __aenter__(self) -> Self:
@@ -534,15 +534,15 @@ class Producer(SendPath[K_contra, V_contra], Generic[K_contra, V_contra]):
         if engine is None or self._state not in ("running", "closing") or not self._same_process():
             return
         warnings.warn(f"{self!r} was never closed", ResourceWarning, source=self, stacklevel=1)
-        self._tell_losses("nothing refers to a producer any more")
-        gone = StateError("the producer was dropped without close()")
+        self._tell_losses("the producer was garbage-collected without close()")
+        gone = StateError("the producer was garbage-collected without close()")
         if not engine.loop.is_closed():
             engine.loop.call_soon_threadsafe(engine.crash, gone)
         elif self._same_thread():
             engine.settle_without_loop(gone)
 
     def _tell_losses(self, what: str) -> None:
-        """Nobody will send what is left: tell how many records that are, once."""
+        """Log the number of records that will not be sent, once."""
         engine = self._engine
         if engine is None or self._state not in ("running", "closing") or not self._same_process():
             return
@@ -551,7 +551,7 @@ class Producer(SendPath[K_contra, V_contra], Generic[K_contra, V_contra]):
         if left and not self._losses_told:
             self._losses_told = True
             log_of(self.config.client_id).warning(
-                "%s, but the producer was never closed: %s left without an outcome",
+                "%s: %s without an outcome",
                 what,
                 counted(left, "record"),
             )
@@ -631,7 +631,7 @@ class Producer(SendPath[K_contra, V_contra], Generic[K_contra, V_contra]):
             raise StateError(FORKED)
         if self._same_thread():
             raise StateError(
-                "send_threadsafe() is for other threads than the producer's own: use send() here"
+                "send_threadsafe() is for threads other than the producer's own: use send() here"
             )
 
         def send() -> Sending[RecordMetadata]:
@@ -687,9 +687,7 @@ class Producer(SendPath[K_contra, V_contra], Generic[K_contra, V_contra]):
     def _transactions(self) -> Transactions:
         engine = self._running()
         if engine.transactions is None:
-            raise StateError(
-                "the producer was made without a transactional_id, so that it has no transactions"
-            )
+            raise StateError("transactions require a transactional_id, which this producer does not have")
         if self._state != "running":
             raise StateError("the producer is closing")
         return engine.transactions
@@ -914,7 +912,7 @@ def _weakly(producer: Producer[Any, Any]) -> Callable[[BaseException], None]:
 def _ended(cause: BaseException | None) -> KafkaError:
     """What every call raises once the background task has ended, or is about to."""
     return denied(cause) or StateError(
-        "the producer's background task has ended; close it and make a new one", cause=cause
+        "the producer's background task has ended; close the producer and create a new one", cause=cause
     )
 
 

@@ -219,7 +219,7 @@ def _raise_unless_acked(acked: int, not_written: int, unknown: int, first: Kafka
     total = acked + not_written + unknown
     raise DeliveryError(
         f"{not_written + unknown} of {total} records were not acknowledged: "
-        f"{not_written} certainly not written, {unknown} perhaps",
+        f"{not_written} not written, {unknown} unknown",
         topic=first.topic if first else None,
         partition=first.partition if first else None,
         outcome=Outcome.UNKNOWN if unknown else Outcome.NOT_WRITTEN,

@@ -83,7 +83,7 @@ class String:
     def __call__(self, data: str | None) -> bytes | None:
         """The bytes of `data`."""
         if data is not None and not isinstance(data, str):
-            raise TypeError(f"a str is wanted, not {type(data).__name__}")
+            raise TypeError(f"the serializer takes str, not {type(data).__name__}")
         return None if data is None else data.encode(self.encoding, self.errors)
 
 

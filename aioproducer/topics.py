@@ -33,7 +33,7 @@ async def check_topics(
     (default: `max_block_ms`) for brokers that answer, and a moment for topics that were made just now. None is created.
     """
     if isinstance(topics, str):
-        raise ConfigurationError(f"topics={topics!r:.60} is one text; pass a list of topic names")
+        raise ConfigurationError(f"topics={topics!r:.60} is one str; pass a list of topic names")
     config = ProducerConfig(bootstrap_servers, **settings)
     timeout = checked_timeout("timeout", timeout)
     async with ShortSession(config) as session:

@@ -72,7 +72,7 @@ class Transaction:
         if self._number < 0:
             raise StateError("this transaction has not begun: use `async with producer.transaction() as tx:`")
         if transactions.number != self._number:
-            raise StateError("this transaction has ended, and another has begun")
+            raise StateError("this transaction has ended, and another one has begun")
         return transactions
 
     def _is_open(self, transactions: Transactions) -> bool:

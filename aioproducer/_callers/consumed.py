@@ -113,7 +113,7 @@ def partition_of(place: Any) -> TopicPartition:
     if problem is not None:
         raise RecordError(problem, topic=name)
     if not _is_number(partition, 0, INT_MAX):
-        raise RecordError(f"there is no partition {partition}", topic=name)
+        raise RecordError(f"invalid partition {partition}: must be 0 or more", topic=name)
     return TopicPartition(name, partition)
 
 
@@ -157,7 +157,7 @@ def _offset(given: Any) -> OffsetAndMetadata:
         raise RecordError(f"a leader epoch must be a whole number or -1, not {leader_epoch!r:.60}")
     if not _is_number(offset, 0, LONG_MAX):
         raise RecordError(
-            f"an offset must be an integer from 0 on, or have one as `offset`, not {given!r:.60}"
+            f"an offset must be an integer of 0 or more, or have one as `offset`, not {given!r:.60}"
         )
     return OffsetAndMetadata(offset, note, leader_epoch)
 
@@ -184,5 +184,5 @@ def _told(record: Any, name: str) -> Any:
     found = getattr(record, name, None)
     found = found() if callable(found) else found
     if found is None:
-        raise RecordError(f"a consumed record must have `{name}`, and this {type(record).__name__} has none")
+        raise RecordError(f"a consumed record must have `{name}`, and {type(record).__name__} has none")
     return found

@@ -100,7 +100,7 @@ class Scope(Owner):
 
     async def __aenter__(self) -> Self:
         if self._state == "":
-            raise StateError("the scope is entered already")
+            raise StateError("the scope is already entered")
         self.told = self._now()
         self._state = ""
         return self

@@ -25,7 +25,7 @@ def require_loop(loop: asyncio.AbstractEventLoop | None) -> None:
     """Raise unless this loop runs here: another thread would change what the loop reads at the same moment."""
     if _get_running_loop() is not loop:
         raise StateError(
-            "try_cancel() belongs to the event loop of the producer: call it there, from another thread by "
+            "call try_cancel() from the event loop of the producer; from another thread use "
             "loop.call_soon_threadsafe(delivery.try_cancel)"
         )
 
@@ -65,7 +65,7 @@ class _HandedOver(Generic[T]):
 
     def __del__(self) -> None:
         if not self.begun:
-            _end(self.future, StateError("the event loop ended before the record was looked at"))
+            _end(self.future, StateError("the event loop ended before the record was accepted"))
 
 
 async def _awaited(work: Callable[[], Awaitable[T]], future: concurrent.futures.Future[T]) -> None:

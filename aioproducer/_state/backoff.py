@@ -21,7 +21,7 @@ class Uniform(Protocol):
 
 def _not_negative(_instance: object, attribute: attrs.Attribute[float], value: float) -> None:
     if value < 0:
-        raise ValueError(f"{attribute.name} of a backoff cannot be negative, but is {value}")
+        raise ValueError(f"{attribute.name} of a backoff must not be negative, but is {value}")
 
 
 @attrs.frozen

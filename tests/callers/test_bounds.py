@@ -40,9 +40,9 @@ async def test_a_call_behind_a_bulk_send_is_told_of_the_memory(make: Make, kafka
     kafka.faults.delay(before=True, times=None)
     many = asyncio.ensure_future(producer.send_batch("one", [KILOBYTE] * 50, timeout=LIMIT))
     await until(lambda: engine(producer).admission.memory_lines)
-    with pytest.raises(BufferFullError, match=r"a send_batch\(\) before this record waits for memory"):
+    with pytest.raises(BufferFullError, match=r"an earlier send_batch\(\) waits for memory"):
         await producer.send("one", b"v", max_block=0.02)
-    with pytest.raises(BufferFullError, match=r"a send_batch\(\) before this record waits for memory"):
+    with pytest.raises(BufferFullError, match=r"an earlier send_batch\(\) waits for memory"):
         await producer.send("one", b"v", partition=0, max_block=0.02)
     kafka.faults.heal()
     await (await many)
@@ -61,7 +61,7 @@ async def test_a_call_behind_a_serializer_is_told_of_it(make: Make, kafka: Embed
     producer = await warm(make(kafka, value_serializer=slow), "one")
     first = asyncio.ensure_future(producer.send("one", b"slow"))
     await until(lambda: engine(producer).admission.topic_lines)
-    with pytest.raises(BufferFullError, match="the serializer of a record before this one"):
+    with pytest.raises(BufferFullError, match="the serializer of an earlier record"):
         await producer.send("one", b"v", max_block=0.02)
     let_go.set()
     await (await first)

@@ -54,7 +54,7 @@ async def test_topics(guarded: KafkaCluster) -> None:
     """Each by its name, with what is missing."""
     servers = guarded.bootstrap_servers
     assert await check_topics(["open"], servers) == {"open": 2}
-    with pytest.raises(AuthorizationError, match="may be seen, but not written") as caught:
+    with pytest.raises(AuthorizationError, match="may describe the topic, but not write it") as caught:
         await check_topics(["open", "seen"], servers)
     assert caught.value.topic == "seen"
     with pytest.raises(AuthorizationError) as caught:

@@ -77,7 +77,7 @@ def test_f05_end_of_asyncio_run() -> None:
     done = run_program(LEFT_RUNNING)
     assert done.stdout.splitlines() == ["{'NOT_WRITTEN'} failed", "StateError"]
     (line,) = done.stderr.splitlines()
-    assert "background task was ended" in line
+    assert "background task ended" in line
     assert done.returncode == 0
 
 

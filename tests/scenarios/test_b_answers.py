@@ -624,7 +624,7 @@ async def test_b09_a_partition_twice_with_different_results(world: World) -> Non
     assert before
     (connection,) = [one for one in producer.stats().connections if one.broker == str(leader(world))]
     assert connection.failures == 1
-    assert told(world, "a partition twice, or one that was not asked for")
+    assert told(world, "a partition twice, or one that was not requested")
     sound(world)
 
 
@@ -647,7 +647,7 @@ async def test_b09_a_partition_that_was_not_asked_for(world: World) -> None:
     assert elsewhere.outcome is Outcome.PENDING
     await all_acked([elsewhere, *(await together(world, producer)).values()])
     assert dials(world, port_of_leader(world), began) == 1
-    assert told(world, "a partition twice, or one that was not asked for")
+    assert told(world, "a partition twice, or one that was not requested")
     sound(world)
 
 

@@ -86,7 +86,7 @@ def _listed(name: str, column: Any, topic: str) -> list[Any]:
         text = f"{name} must be a sequence or an Arrow array, not {type(column).__name__}"
         raise RecordError(text, topic=topic)
     if hasattr(column, "columns") and hasattr(column, "shape"):
-        text = f"{name} is a table ({type(column).__name__}): give one of its columns"
+        text = f"{name} is a table ({type(column).__name__}): pass one of its columns"
         raise RecordError(text, topic=topic)
     length = len(column)
     # One more than there should be: it need not end.

@@ -356,7 +356,7 @@ class Intake:
 
     def _pass_nobody(self, queues: TopicQueues) -> None:
         if queues.waiting:
-            raise BufferFullError("other records of this topic wait before this one", topic=queues.name)
+            raise BufferFullError("other records of this topic wait ahead of this one", topic=queues.name)
 
     def _queue(self, topic: str, ready: ReadyRecord, timeout: float | None) -> Delivery:
         now = self.loop.time()
@@ -464,7 +464,7 @@ class Intake:
             except OUT_OF_MEMORY:
                 # The record has its place: that they are not told must not say otherwise.
                 self.log.warning(
-                    "the process has no memory to tell the interceptors what becomes of a record"
+                    "the process has no memory to report the outcome of a record to the interceptors"
                 )
         return delivery
 

@@ -104,4 +104,4 @@ class Pending:
     def __del__(self) -> None:
         # There is none where memory ended while this was made.
         if getattr(self, "error", None) is not None and not self._told:
-            self._log.error("a record was not accepted, and nobody awaited its send(): %s", self.error)
+            self._log.error("a record was not accepted, and its send() was not awaited: %s", self.error)

@@ -56,7 +56,7 @@ class Control:
             return self.connection
 
     async def _dial_one(self) -> Connection:
-        last: KafkaError = BrokerUnavailableError("no broker is known")
+        last: KafkaError = BrokerUnavailableError("the metadata has no broker")
         for endpoint in self._worth_trying():
             try:
                 connection = await self.session.addresses.dial(endpoint)

@@ -115,17 +115,17 @@ class Cluster:
     def _judge(self, update: Update) -> None:
         """An answer without use counts as a failure; a topic that contradicts itself keeps its old view."""
         if update.unusable:
-            self.engine.last_error = ProtocolError(f"its metadata cannot be used: {update.unusable}")
+            self.engine.last_error = ProtocolError(f"the broker's metadata is unusable: {update.unusable}")
         else:
             self.known = True
         for topic, code in update.topics_failing:
             self.engine.log.warning(
-                "the brokers have no metadata of topic %s and are asked again: %s", topic, said_of_topic(code)
+                "the brokers returned no metadata of topic %s and are asked again: %s",
+                topic,
+                said_of_topic(code),
             )
         for topic, why in update.rejected:
-            self.engine.log.warning(
-                "the metadata of topic %s makes no sense and was left out: %s", topic, why
-            )
+            self.engine.log.warning("the metadata of topic %s is invalid and was ignored: %s", topic, why)
 
     def _failed(self, error: KafkaError) -> None:
         self.engine.log.debug("no metadata: %s", error)

@@ -67,13 +67,17 @@ async def check_all(session: Session, names: Iterable[str], timeout: float) -> d
         waited = session.loop.time() - began
         if missing:
             raise _not_there(missing, waited) from None
-        raise MetadataTimeoutError("no broker told of topics", waited=waited, cause=trouble) from trouble
+        raise MetadataTimeoutError(
+            "no broker returned topic metadata", waited=waited, cause=trouble
+        ) from trouble
 
 
 def _not_there(names: list[str], waited: float) -> MetadataTimeoutError:
-    others = f", nor are {len(names) - 1} more" if len(names) > 1 else ""
+    others = f" (and {len(names) - 1} more)" if len(names) > 1 else ""
     cause = said_of_topic(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
-    return MetadataTimeoutError(f"the topic is not there{others}", topic=names[0], waited=waited, cause=cause)
+    return MetadataTimeoutError(
+        f"the topic does not exist{others}", topic=names[0], waited=waited, cause=cause
+    )
 
 
 async def _asked(session: Session, topics: list[str]) -> dict[str, int]:
@@ -93,5 +97,5 @@ def _is_there(topic: MetadataResponseTopic) -> bool:
         raise refusal_of(name, topic.error_code)
     told = topic.topic_authorized_operations
     if topic.error_code == 0 and told != NOT_TOLD and not told & WRITE:
-        raise AuthorizationError("this topic may be seen, but not written", topic=name)
+        raise AuthorizationError("the principal may describe the topic, but not write it", topic=name)
     return bool(topic.partitions)

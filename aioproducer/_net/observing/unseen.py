@@ -50,7 +50,7 @@ class UnseenFailures:
         """Tell what there is to tell."""
         for (topic, kind), lost in self._collected().items():
             self._log.error(
-                "%s for topic %s%s failed with %s, and nobody looked at %s delivery: %s",
+                "%s for topic %s%s failed with %s, and the program never read %s delivery: %s",
                 "1 record" if lost.count == 1 else f"{lost.count} records",
                 topic,
                 where(lost.partitions),

@@ -55,7 +55,7 @@ class ProduceExchange:
         self._link.permits.release()
         if strange:
             raise ProtocolError(
-                "its Produce answer has a partition twice, or one that was not asked for",
+                "the broker's Produce answer has a partition twice, or one that was not requested",
                 broker=self._link.connection.broker,
             )
 
@@ -97,7 +97,8 @@ class ProduceExchange:
         if not self._waiting:
             return
         error = ProtocolError(
-            "its Produce answer leaves out a partition that was sent", broker=self._link.connection.broker
+            "the broker's Produce answer lacks a partition of the request",
+            broker=self._link.connection.broker,
         )
         self._lose(error, written=True)
 

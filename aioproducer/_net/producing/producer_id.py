@@ -90,7 +90,7 @@ class IdentitySource:
             return connection.versions.choose(INIT_PRODUCER_ID)
         except ProtocolError as error:
             raise ProtocolError(
-                "the broker cannot give a producer id, which an idempotent producer needs: use newer brokers, or set "
+                "the broker does not support producer ids, which an idempotent producer requires: use newer brokers, or set "
                 "enable_idempotence=False",
                 broker=connection.broker,
                 cause=error,

@@ -181,7 +181,7 @@ class Sender:
         if node is None:
             # Its partitions will get another leader, or it comes back: metadata tells, and is asked for meanwhile.
             await anyio.sleep(self.config.reconnect_backoff_max_ms / 1000)
-            raise BrokerUnavailableError("the broker is not in the metadata any more", broker=self.node_id)
+            raise BrokerUnavailableError("the broker is no longer in the metadata", broker=self.node_id)
         return node
 
     def _connected(self, connection: Connection, node: Node) -> None:

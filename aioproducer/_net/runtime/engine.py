@@ -224,7 +224,7 @@ class Engine:
         if self.stopping:
             self.give_up("the producer was closed", None)
         else:
-            self._die(cause if cause is not None else StateError("the producer's tasks ended by themselves"))
+            self._die(cause if cause is not None else StateError("the producer's tasks ended unexpectedly"))
         self.accumulator.waker.finish()
         self.unseen.report_all()
         self.wakeup.silence()
@@ -239,7 +239,7 @@ class Engine:
     def _die(self, cause: BaseException) -> None:
         bug = cause if isinstance(cause, Exception) and not isinstance(cause, KafkaError) else None
         self.log.error(
-            "the producer's background task was ended, all deliveries fail (records without an outcome: %d): %r",
+            "producer stopped: its background task ended; %d unresolved records failed: %r",
             self.unresolved(),
             cause,
             exc_info=bug,
@@ -283,7 +283,7 @@ class Engine:
             self.effects.event(self._end_all, closed, text, cause)
         except Exception as bug:
             # What is broken may be what broke the producer. Nobody shall wait for ever because of it.
-            self.log.exception("the records that are left could not be settled in order")
+            self.log.exception("settling the remaining records failed")
             for batch in self.accumulator.live:
                 if not batch.settled:
                     batch.fail(DeliveryError(text, topic=batch.topic, outcome=Outcome.UNKNOWN, cause=bug))

@@ -223,6 +223,6 @@ def fatal_error(reply: Reply) -> KafkaError:
 
 def leaves_out(connection: Connection, api: str) -> ProtocolError:
     """The error of an answer without what was asked for; as after any other nonsense, its connection ends."""
-    error = ProtocolError(f"its {api} answer leaves out what was asked for", broker=connection.broker)
+    error = ProtocolError(f"the broker's {api} answer lacks entries of the request", broker=connection.broker)
     connection.close(copy.copy(error))
     return error

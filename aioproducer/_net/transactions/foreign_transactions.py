@@ -82,7 +82,7 @@ async def _explain(
             return
         if standing.state in ABORTED:
             raise TransactionAbortedError(
-                "the transaction was aborted before this commit: its time (transaction_timeout_ms) was over, or its "
+                "the transaction was aborted before this commit: it exceeded transaction_timeout_ms, or its "
                 "handle was aborted",
                 retriable=False,
             )
@@ -90,7 +90,7 @@ async def _explain(
             raise TransactionError("the transaction was committed before this abort", cause=error_of(reply))
     error = fatal_error(reply)
     if isinstance(error, ProducerFencedError):
-        text = f"another producer took over {reply.name!r}, and what this handle stood for was aborted"
+        text = f"another producer took over {reply.name!r}, and the transaction of this handle was aborted"
         raise ProducerFencedError(text, outcome=error.outcome, cause=error.cause)
     raise error
 
@@ -163,7 +163,7 @@ async def _listed_by_all(session: Session, prefix: str) -> list[TransactionListi
     if why is not None:
         # An empty list would say that there are no orphans.
         session.control.close()
-        raise BrokerUnavailableError(f"its metadata cannot be used: {why}")
+        raise BrokerUnavailableError(f"the broker's metadata is unusable: {why}")
     # All of them end before an error is raised, or some would go on behind it.
     answers = await asyncio.gather(
         *(

@@ -56,7 +56,7 @@ async def fetch_committed(
         if isinstance(error, KafkaError):
             raise
         raise TransactionTimeoutError(
-            "the group's offsets are not known in time; a transaction may be open that changes them",
+            "timed out waiting for the group's offsets; an open transaction may hold them back",
             waited=timeout,
             cause=coordinator.trouble,
         ) from coordinator.trouble

@@ -144,7 +144,7 @@ class Transactions:
         self.parts.failed = True
         if is_final(error):
             self._end_the_producer(
-                TransactionError("a broker does not take records of this producer", cause=error)
+                TransactionError("a broker refuses records of this producer", cause=error)
             )
         self._failed(error)
 
@@ -320,7 +320,9 @@ class Transactions:
         operation = self._start(Event.SEND_OFFSETS, self._deliver_offsets)
         if not await operation.joined(timeout):
             raise TransactionTimeoutError(
-                "the coordinators did not take the offsets in time", waited=timeout, cause=self.trouble()
+                "timed out waiting for the coordinators to accept the offsets",
+                waited=timeout,
+                cause=self.trouble(),
             )
 
     async def commit(self, timeout: float) -> None:
@@ -368,7 +370,7 @@ class Transactions:
             except KafkaError as error:
                 if pause is None or not self._end_has_no_answer():
                     self.engine.log.warning(
-                        "the open transaction of %r could not be ended at closing: %s",
+                        "close() could not end the open transaction of %r: %s",
                         self.transactional_id,
                         error,
                     )
@@ -437,7 +439,9 @@ class Transactions:
         try:
             await work()
         except ProtocolError as error:
-            cause = TransactionError("the brokers do not speak what this transaction needs", cause=error)
+            cause = TransactionError(
+                "the brokers lack an API version that this transaction needs", cause=error
+            )
             self._end_the_producer(cause)
             raise cause from error
 
@@ -587,11 +591,11 @@ class Transactions:
         self.operation = None
         self.parts.doubtful_ends += 1
         if not committed:
-            text = "the coordinator did not say whether it aborted the transaction: await abort_transaction() again"
+            text = "the coordinator did not report whether it aborted the transaction: await abort_transaction() again"
             raise TransactionError(text, cause=error_of(reply), outcome=Outcome.UNKNOWN)
         if self.table.state is State.COMMITTING:
             self.table.move(Event.LEFT_ALONE)
-        text = "the coordinator did not say whether it committed the transaction"
+        text = "the coordinator did not report whether it committed the transaction"
         raise CommitOutcomeUnknownError(text, cause=error_of(reply))
 
     async def ask_to_end(self, connection: Connection, identity: Identity, *, committed: bool) -> int:
@@ -741,7 +745,7 @@ class Transactions:
     def _aborted_by_others(self) -> TransactionError:
         limit = self.engine.config.transaction_timeout_ms / 1000
         why = (
-            f"its time was over: it was open for more than {limit:g} s (transaction_timeout_ms)"
+            f"it exceeded its time limit of {limit:g} s (transaction_timeout_ms)"
             if self.loop.time() - self.began_at >= limit
             else "somebody asked it to"
         )

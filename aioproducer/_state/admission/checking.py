@@ -38,7 +38,7 @@ def checked_bytes(part: str, data: object, topic: str) -> bytes | None:
         text = f"a {part} must be bytes-like or None, not {type(data).__name__}; {part}_serializer can convert it"
         raise SerializationError(text, topic=topic, part=part) from None
     except Exception as error:
-        text = f"the {part} cannot be read (a memoryview that was released?)"
+        text = f"reading the {part} failed (a released memoryview?)"
         raise SerializationError(text, topic=topic, part=part, cause=error) from error
 
 
@@ -51,7 +51,7 @@ def checked_partition(partition: object, topic: str) -> int | None:
         raise RecordError(text, topic=topic)
     number = _whole(partition)
     if not 0 <= number <= LARGEST_PARTITION:
-        raise RecordError(f"there is no partition {number}", topic=topic)
+        raise RecordError(f"invalid partition {number}: must be 0 or more", topic=topic)
     return number
 
 
@@ -125,7 +125,7 @@ def _header_value(name: str, value: object, topic: str) -> bytes | None:
         text = f"the value of header {name!r:.60} must be bytes-like or None, not {type(value).__name__}"
         raise RecordError(text, topic=topic) from None
     except Exception as error:
-        text = f"the value of header {name!r:.60} cannot be read (a memoryview that was released?)"
+        text = f"reading the value of header {name!r:.60} failed (a released memoryview?)"
         raise RecordError(text, topic=topic, cause=error) from error
 
 
@@ -157,5 +157,5 @@ def _seconds(name: str, seconds: object) -> float:
     except OverflowError:
         number = math.inf
     if not 0 <= number < math.inf:
-        raise ValueError(f"{name} must be a number of seconds from 0 on, not {number}")
+        raise ValueError(f"{name} must be a number of seconds of 0 or more, not {number}")
     return number

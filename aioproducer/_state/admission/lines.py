@@ -708,7 +708,7 @@ class Admission:
         line = self.topic_lines.get(call.topic)
         first = None if line is None else line.first()
         if first is not None and first is not call and first.prepared and first.part_in_line() is None:
-            text = "a record before this one waits for its partition"
+            text = "an earlier record waits for its partition"
             return MetadataTimeoutError(text, topic=call.topic, waited=waited, cause=trouble)
         text = _held_by(None if first is call else first)
         return BufferFullError(text, topic=call.topic, waited=waited, cause=trouble)
@@ -716,10 +716,10 @@ class Admission:
 
 def _held_by(first: Waiting | None) -> str:
     if first is None:
-        return "the calls before this one took all of its time"
+        return "earlier calls used all of its time"
     if first.part_in_line() is not None:
-        return "a send_batch() before this record waits for memory"
-    return "the serializer of a record before this one did not finish in time"
+        return "an earlier send_batch() waits for memory"
+    return "the serializer of an earlier record did not finish in time"
 
 
 def check_size(accumulator: Accumulator, topic: str, record: ReadyRecord) -> None:

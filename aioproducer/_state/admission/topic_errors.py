@@ -27,8 +27,8 @@ def refusal_of(topic: str, code: int) -> KafkaError:
     """Why nothing can be sent to this topic, now or later."""
     cause = said_of_topic(code)
     if code == ErrorCode.TOPIC_AUTHORIZATION_FAILED:
-        return AuthorizationError("not allowed to see or write this topic", topic=topic, cause=cause)
-    return RecordError("the broker says that this is not a valid topic name", topic=topic, cause=cause)
+        return AuthorizationError("not authorized to describe or write this topic", topic=topic, cause=cause)
+    return RecordError("the broker refuses this topic name", topic=topic, cause=cause)
 
 
 def still_unknown(

@@ -38,8 +38,8 @@ class Gap:
     def error(self, batch: QueuedBatch, now: float) -> DeliveryError:
         """What is told of records behind it."""
         return DeliveryError(
-            "not written, because a record before it was lost (gapless=True): look at the failed deliveries or call flush(), "
-            "then send again from the first one that failed",
+            "not written, because an earlier record was lost (gapless=True): read the failed deliveries or call flush(), "
+            "then send again from the first failed record on",
             cause=self.cause,
             retriable=True,
             **batch.facts(now),

@@ -148,7 +148,7 @@ class Settlement:
 
     def _lost_with_its_topic(self, batch: QueuedBatch, now: float) -> DeliveryError:
         return DeliveryError(
-            "the topic was deleted and created again after an attempt that got no clear answer; the record may be in the former "
+            "the topic was deleted and created again after an attempt without a clear answer; the record may be in the former "
             "topic, and was not written to the present one",
             outcome=Outcome.UNKNOWN,
             cause=batch.last_error,
@@ -375,7 +375,7 @@ class Settlement:
 
     def _given_up(self, batch: QueuedBatch, now: float) -> DeliveryError:
         return DeliveryError(
-            "all attempts failed and `retries` allows no more",
+            "all attempts failed, and `retries` is exhausted",
             outcome=Outcome.UNKNOWN if batch.dirty else Outcome.NOT_WRITTEN,
             cause=batch.last_error,
             retriable=True,

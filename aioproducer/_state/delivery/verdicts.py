@@ -133,41 +133,41 @@ _KINDS: Mapping[int, Kind] = {
 }
 
 _ADVICE: Mapping[int, str] = {
-    ErrorCode.UNKNOWN_SERVER_ERROR: "the broker failed in an unexpected way while it handled the batch; its log tells more",
+    ErrorCode.UNKNOWN_SERVER_ERROR: "the broker failed in an unexpected way while it handled the batch; its log has details",
     ErrorCode.NONE: "the batch is in the log",
     ErrorCode.CORRUPT_MESSAGE: "the broker found the batch corrupt (checksum, size, or no key on a compacted topic)",
     ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: "the broker does not have this topic or partition; was it deleted, or is auto-creation off?",
-    ErrorCode.LEADER_NOT_AVAILABLE: "the partition has no leader; look at the brokers of its replicas",
-    ErrorCode.NOT_LEADER_OR_FOLLOWER: "the broker is not the leader of the partition any more",
+    ErrorCode.LEADER_NOT_AVAILABLE: "the partition has no leader; check the brokers of its replicas",
+    ErrorCode.NOT_LEADER_OR_FOLLOWER: "the broker is no longer the leader of the partition",
     ErrorCode.REQUEST_TIMED_OUT: "the in-sync replicas did not confirm in time",
     ErrorCode.REPLICA_NOT_AVAILABLE: "the broker has no usable replica of the partition",
     ErrorCode.MESSAGE_TOO_LARGE: "the batch is larger than the topic allows; raise max.message.bytes of the topic or lower batch_size",
     ErrorCode.NETWORK_EXCEPTION: "the connection to the broker broke before it answered",
     ErrorCode.INVALID_TOPIC_EXCEPTION: "the broker does not accept this topic name",
     ErrorCode.RECORD_LIST_TOO_LARGE: "the batch is larger than a segment of the topic; raise segment.bytes of the topic or lower batch_size",
-    ErrorCode.NOT_ENOUGH_REPLICAS: "fewer replicas are in sync than min.insync.replicas of the topic asks for",
-    ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND: "the batch was appended, but fewer replicas are in sync than min.insync.replicas of the topic asks for",
+    ErrorCode.NOT_ENOUGH_REPLICAS: "fewer replicas are in sync than min.insync.replicas of the topic requires",
+    ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND: "the batch was appended, but fewer replicas are in sync than min.insync.replicas of the topic requires",
     ErrorCode.INVALID_REQUIRED_ACKS: "the broker does not accept this value of acks",
     ErrorCode.TOPIC_AUTHORIZATION_FAILED: "not authorized to write to the topic; grant the principal WRITE on it",
     ErrorCode.CLUSTER_AUTHORIZATION_FAILED: "not authorized on the cluster; grant the principal IDEMPOTENT_WRITE on it, or set enable_idempotence=False",
-    ErrorCode.INVALID_TIMESTAMP: "the timestamp is outside of what the topic allows (message.timestamp.before.max.ms and after.max.ms)",
+    ErrorCode.INVALID_TIMESTAMP: "the timestamp is outside the range of the topic (message.timestamp.before.max.ms and after.max.ms)",
     ErrorCode.UNSUPPORTED_VERSION: "the broker does not support this version of the request",
-    ErrorCode.INVALID_REQUEST: "the broker takes the request for malformed; its log tells more",
+    ErrorCode.INVALID_REQUEST: "the broker found the request malformed; its log has details",
     ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT: "the message format of the topic on this broker does not support the batch",
     ErrorCode.POLICY_VIOLATION: "a policy of the broker forbids the batch",
     ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER: "the broker expects another sequence number for this producer",
     ErrorCode.DUPLICATE_SEQUENCE_NUMBER: "an earlier attempt of the batch is in the log; the broker no longer knows its offset",
-    ErrorCode.INVALID_PRODUCER_EPOCH: "the epoch of this producer is older than the one that the broker knows",
+    ErrorCode.INVALID_PRODUCER_EPOCH: "the broker knows a newer epoch of this producer",
     ErrorCode.INVALID_TXN_STATE: "the broker has no open transaction of this producer for the partition",
-    ErrorCode.INVALID_PRODUCER_ID_MAPPING: "the producer id does not belong to the transactional id any more",
+    ErrorCode.INVALID_PRODUCER_ID_MAPPING: "the producer id no longer belongs to the transactional id",
     ErrorCode.CONCURRENT_TRANSACTIONS: "the previous transaction of this producer is still being completed",
     ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED: "not authorized for the transactional id; grant the principal WRITE on it",
     ErrorCode.KAFKA_STORAGE_ERROR: "the disk of the broker failed while it handled the batch",
-    ErrorCode.UNKNOWN_PRODUCER_ID: "the broker has forgotten this producer, because its records are older than what it keeps",
+    ErrorCode.UNKNOWN_PRODUCER_ID: "the broker has forgotten this producer, because its records are older than the retention",
     ErrorCode.FENCED_LEADER_EPOCH: "the broker knows a newer leader of the partition",
     ErrorCode.UNSUPPORTED_COMPRESSION_TYPE: "the broker does not support this compression_type for the topic",
     ErrorCode.INVALID_RECORD: "the broker refuses a record of the batch; was it sent without a key to a compacted topic?",
-    ErrorCode.THROTTLING_QUOTA_EXCEEDED: "a quota of the broker is used up",
+    ErrorCode.THROTTLING_QUOTA_EXCEEDED: "a quota of the broker is exhausted",
     ErrorCode.PRODUCER_FENCED: "another producer with the same transactional_id has taken over",
     ErrorCode.UNKNOWN_TOPIC_ID: "the broker does not know this topic id; was the topic deleted?",
     ErrorCode.INCONSISTENT_TOPIC_ID: "the topic was deleted and created again",
@@ -178,7 +178,7 @@ _ADVICE: Mapping[int, str] = {
 def _advice(code: int) -> str:
     known = ERRORS.get(code)
     return _ADVICE.get(code) or (
-        known.message if known else "a code that this version of the library does not know"
+        known.message if known else "an error code that this version of the library does not know"
     )
 
 
@@ -216,7 +216,7 @@ _IDENTITY_KINDS: Mapping[int, IdentityKind] = {
 }
 
 _IDENTITY_ADVICE: Mapping[int, str] = {
-    ErrorCode.UNKNOWN_SERVER_ERROR: "the broker failed in an unexpected way; its log tells more",
+    ErrorCode.UNKNOWN_SERVER_ERROR: "the broker failed in an unexpected way; its log has details",
     ErrorCode.NONE: "the producer has an identity",
     ErrorCode.CLUSTER_AUTHORIZATION_FAILED: "not authorized for an idempotent producer; grant the principal IDEMPOTENT_WRITE on the cluster (or WRITE on "
     "a topic), or set enable_idempotence=False",

@@ -57,7 +57,7 @@ def committed_by(
         return code, {}
     missing = [place for place in places if place not in wanted]
     if missing:
-        raise ProtocolError(f"its OffsetFetch answer for group {group!r} leaves out {_name(missing[0])}")
+        raise ProtocolError(f"the broker's OffsetFetch answer for group {group!r} lacks {_name(missing[0])}")
     return 0, {
         place: OffsetAndMetadata(one.committed_offset, one.metadata or "", one.committed_leader_epoch)
         for place, one in wanted.items()
@@ -71,7 +71,7 @@ def _of_group(answer: OffsetFetchResponse, group: str, version: int) -> Any:
     for one in answer.groups:
         if one.group_id == group:
             return one
-    raise ProtocolError(f"its OffsetFetch answer leaves out group {group!r}")
+    raise ProtocolError(f"the broker's OffsetFetch answer lacks group {group!r}")
 
 
 def _by_place(told: Any) -> dict[TopicPartition, Any]:
@@ -80,10 +80,10 @@ def _by_place(told: Any) -> dict[TopicPartition, Any]:
         for partition in topic.partitions:
             place = TopicPartition(topic.name, partition.partition_index)
             if found.setdefault(place, partition) != partition:
-                raise ProtocolError(f"its OffsetFetch answer says two things of {_name(place)}")
+                raise ProtocolError(f"the broker's OffsetFetch answer has {_name(place)} twice")
             if partition.committed_offset < NOTHING_COMMITTED:
                 raise ProtocolError(
-                    f"its OffsetFetch answer has offset {partition.committed_offset} for {_name(place)}"
+                    f"the broker's OffsetFetch answer has offset {partition.committed_offset} for {_name(place)}"
                 )
     return found
 

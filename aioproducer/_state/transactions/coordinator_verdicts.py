@@ -123,21 +123,21 @@ def _cells() -> Mapping[tuple[Request, int], Answer]:
 CELLS = _cells()
 
 _ADVICE: Mapping[int, str] = {
-    ErrorCode.UNKNOWN_SERVER_ERROR: "the broker failed in an unexpected way; its log tells more",
-    ErrorCode.ILLEGAL_GENERATION: "the group has another generation by now: what was consumed belongs to another member",
-    ErrorCode.UNKNOWN_MEMBER_ID: "the group does not know this member any more: what was consumed belongs to another",
+    ErrorCode.UNKNOWN_SERVER_ERROR: "the broker failed in an unexpected way; its log has details",
+    ErrorCode.ILLEGAL_GENERATION: "the group has a newer generation: the consumed records belong to another member",
+    ErrorCode.UNKNOWN_MEMBER_ID: "the group no longer has this member: the consumed records belong to another member",
     ErrorCode.TOPIC_AUTHORIZATION_FAILED: "not authorized for a topic; grant the principal WRITE on it, or READ where its offsets are committed",
     ErrorCode.GROUP_AUTHORIZATION_FAILED: "not authorized for the group; grant the principal READ on it",
     ErrorCode.CLUSTER_AUTHORIZATION_FAILED: "not authorized on the cluster; grant the principal IDEMPOTENT_WRITE on it",
     ErrorCode.UNSUPPORTED_VERSION: "the broker does not support this version of the request",
-    ErrorCode.INVALID_REQUEST: "the broker takes the request for malformed; its log tells more",
+    ErrorCode.INVALID_REQUEST: "the broker found the request malformed; its log has details",
     ErrorCode.INVALID_PRODUCER_EPOCH: "the coordinator knows a newer epoch of this producer",
-    ErrorCode.INVALID_TXN_STATE: "the coordinator has no transaction of this producer for which that is possible",
-    ErrorCode.INVALID_PRODUCER_ID_MAPPING: "the producer id does not belong to the transactional id any more",
+    ErrorCode.INVALID_TXN_STATE: "the coordinator has no transaction of this producer in a state for the request",
+    ErrorCode.INVALID_PRODUCER_ID_MAPPING: "the producer id no longer belongs to the transactional id",
     ErrorCode.INVALID_TRANSACTION_TIMEOUT: "transaction_timeout_ms is larger than transaction.max.timeout.ms of the broker",
-    ErrorCode.CONCURRENT_TRANSACTIONS: "the transaction before is still being ended",
+    ErrorCode.CONCURRENT_TRANSACTIONS: "the previous transaction is still being ended",
     ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED: "not authorized for the transactional id; grant the principal WRITE on it",
-    ErrorCode.OPERATION_NOT_ATTEMPTED: "not attempted, as another partition of the same request was refused",
+    ErrorCode.OPERATION_NOT_ATTEMPTED: "not attempted, because another partition of the same request was refused",
     ErrorCode.PRODUCER_FENCED: "another producer with the same transactional_id has taken over",
     ErrorCode.TRANSACTION_ABORTABLE: "the transaction can only be aborted",
 }
@@ -146,7 +146,7 @@ _ADVICE: Mapping[int, str] = {
 def advice(code: int) -> str:
     """What a coordinator says by this code, and what to do about it."""
     known = ERRORS.get(code)
-    unknown = "a code that this version of the library does not know"
+    unknown = "an error code that this version of the library does not know"
     return _ADVICE.get(code) or (known.message if known else unknown)
 
 

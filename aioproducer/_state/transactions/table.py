@@ -27,14 +27,14 @@ class State(enum.Enum):
     IN_TRANSACTION = "has an open transaction: commit or abort it first"
     COMMITTING = "is committing: await producer.commit_transaction() again to join that"
     UNCERTAIN = (
-        "has not heard what became of its commit: await producer.commit_transaction() again, or settle it by "
+        "has a commit of unknown outcome: await producer.commit_transaction() again, or resolve it by "
         "producer.init_transactions()"
     )
     ABORTING = "is aborting: await producer.abort_transaction() again to join that"
     ABORTABLE = "has a transaction that can only be aborted: await producer.abort_transaction()"
-    DETACHING = "is about to hand its transaction over: await tx.detach() again to join that"
+    DETACHING = "is detaching its transaction: await tx.detach() again to join that"
     DETACHED = "gave its transaction to a handle: await producer.init_transactions() before the next"
-    FATAL = "cannot go on: close it"
+    FATAL = "cannot continue: close it"
 
 
 class Event(enum.Enum):
@@ -76,8 +76,8 @@ _S, _E = State, Event
 # While a transaction is there or ends, nobody begins another: a task that tries has its own, and nothing to join.
 UNDER_WAY = frozenset({_S.IN_TRANSACTION, _S.COMMITTING, _S.ABORTING, _S.DETACHING})
 ONE_AT_A_TIME = (
-    "has one transaction at a time, and another one is open or about to end: begin behind its end (an asyncio.Lock around "
-    "transaction() does that), or give each task a producer with a transactional_id of its own"
+    "has one transaction at a time, and another one is open or ending: begin after its end (an asyncio.Lock around "
+    "transaction() ensures that), or create a producer with its own transactional_id for each task"
 )
 MOVES: Mapping[tuple[State, Event], State] = MappingProxyType(
     {
@@ -176,7 +176,7 @@ class TransactionTable:
     def aborted(self, text: str) -> TransactionAbortedError:
         """The error of everything that the failed transaction makes impossible."""
         return TransactionAbortedError(
-            f"{text}: a part of the transaction failed, so that it can only be aborted",
+            f"{text}: a part of the transaction failed, so it can only be aborted",
             cause=self.cause,
             retriable=self.passes(),
         )

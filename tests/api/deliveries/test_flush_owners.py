@@ -218,7 +218,7 @@ async def test_a_scope_has_an_end(sender: Any) -> None:
     with pytest.raises(StateError, match="not entered"):
         await scope.flush()
     async with scope:
-        with pytest.raises(StateError, match="entered already"):
+        with pytest.raises(StateError, match="already entered"):
             await scope.__aenter__()
         await sender.send("one", b"v")
     with pytest.raises(StateError, match="has ended"):

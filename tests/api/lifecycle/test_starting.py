@@ -45,7 +45,7 @@ async def test_start_after_close(make: Make) -> None:
     producer = make()
     await producer.start()
     await producer.close()
-    with pytest.raises(StateError, match="closed, and is started once only: make a new one"):
+    with pytest.raises(StateError, match="closed, and can be started once only: create a new one"):
         await producer.start()
 
 

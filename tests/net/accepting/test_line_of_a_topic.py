@@ -20,7 +20,7 @@ async def test_nobody_passes_who_waits_for_a_partition(make: Make, kafka: Embedd
     await turns(10)
     assert not first.done()
     assert not second.done()
-    with pytest.raises(BufferFullError, match="wait before this one"):
+    with pytest.raises(BufferFullError, match="wait ahead of this one"):
         producer.send_nowait("one", b"3")
     with pytest.raises(MetadataTimeoutError):
         await first

@@ -192,5 +192,5 @@ async def test_death_is_logged_once(
     producer = await warm(make(kafka), "one")
     bug_in_the_clock(producer)
     await until(lambda: producer.health().state == "failed")
-    (record,) = [record for record in caplog.records if "background task was ended" in record.getMessage()]
+    (record,) = [record for record in caplog.records if "background task ended" in record.getMessage()]
     assert record.exc_info is not None

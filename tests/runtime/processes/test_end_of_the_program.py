@@ -70,8 +70,8 @@ async def test_f10_dropped_in_a_cycle(
         gc.enable()
     assert reference() is None
     assert [await one.wait(LIMIT) for one in deliveries] == [Outcome.UNKNOWN, Outcome.NOT_WRITTEN]
-    assert "dropped without close()" in str(deliveries[0].exception())
-    assert "2 records left without an outcome" in caplog.text
+    assert "garbage-collected without close()" in str(deliveries[0].exception())
+    assert "2 records without an outcome" in caplog.text
     await until(lambda: not tasks_of_the_library())
     await no_task_left()
     await until(lambda: not kafka.brokers[0].connections)
@@ -86,7 +86,7 @@ async def test_f10_dropped_while_records_wait_for_their_topic(kafka: EmbeddedKaf
     with pytest.warns(ResourceWarning, match="never closed"):
         forget(kept)
     assert await queued.wait(LIMIT) is Outcome.NOT_WRITTEN
-    with pytest.raises(Exception, match="dropped without close"):
+    with pytest.raises(Exception, match="garbage-collected without close"):
         await asyncio.wait_for(waiting, LIMIT)
     await no_task_left()
 
@@ -156,4 +156,4 @@ def test_f11_records_that_wait_for_their_topic() -> None:
     """Records of send_nowait() that have no topic yet are counted, too."""
     last = "kafka.faults.silence(); [producer.send_nowait('new', b'v') for _ in range(5)]"
     done = run_program(PROGRAM.format(last=last, end="run()"))
-    assert "12 records left without an outcome" in done.stderr
+    assert "12 records without an outcome" in done.stderr

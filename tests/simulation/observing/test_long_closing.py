@@ -44,7 +44,9 @@ async def test_each_broker_is_named_with_its_records(world: World) -> None:
     assert report.waited_for is not None
     assert report.waited_for.startswith(f"5 records without an outcome (3 at {silent}; 2 at {down}: ")
     (loss,) = world.lines("records were lost", logging.ERROR)
-    assert loss.endswith(f"2 not written, 3 of unknown fate (no time was left for {report.waited_for})")
+    assert loss.endswith(
+        f"2 not written, 3 unknown (close() ran out of time waiting for {report.waited_for})"
+    )
     for delivery in sent[1]:
         error = delivery.exception()
         assert isinstance(error, DeliveryError)

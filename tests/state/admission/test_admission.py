@@ -311,7 +311,7 @@ def test_calls_behind_one_whose_partition_does_not_come() -> None:
     calls = [m.call(b"v", partition=partition, max_block=1.0) for partition in (1, 0, 0)]
     m.later(1.0)
     assert [type(call.error) for call in calls] == [MetadataTimeoutError] * 3
-    assert "a record before this one waits for its partition" in str(calls[1].error)
+    assert "an earlier record waits for its partition" in str(calls[1].error)
 
 
 @pytest.mark.parametrize(("value", "expected"), [(None, BufferFullError), (b"v", MetadataTimeoutError)])

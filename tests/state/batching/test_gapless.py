@@ -71,7 +71,7 @@ def test_the_error_names_the_cause_and_what_to_do(m: Machines) -> None:
     assert isinstance(error, DeliveryError)
     assert str(error.cause) == str(first.exception())
     assert error.retriable
-    assert "a record before it was lost" in str(error)
+    assert "an earlier record was lost" in str(error)
 
 
 def test_other_partitions_go_on(m: Machines) -> None:
