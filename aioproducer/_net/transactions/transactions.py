@@ -143,9 +143,7 @@ class Transactions:
         """A record of the transaction will not be written, or nobody knows."""
         self.parts.failed = True
         if is_final(error):
-            self._end_the_producer(
-                TransactionError("a broker refuses records of this producer", cause=error)
-            )
+            self._end_the_producer(TransactionError("a broker refuses records of this producer", cause=error))
         self._failed(error)
 
     def ask_for_the_reason(self) -> None:
