@@ -24,6 +24,7 @@ from aioproducer import (
     Record,
     RecordMetadata,
 )
+from aioproducer.serializers import Encoded, NotPrepared
 from aioproducer.testing import EmbeddedKafka, MockProducer
 from tests.callers.table import (
     ABOUT_RECORDS,
@@ -43,7 +44,14 @@ from tests.runtime.support import sound
 from tests.seeds import fresh_seed
 
 CALLS_OF_A_TEST = 150
-TASTES = ("plain", "serializers", "coroutine serializers", "partitioner", "interceptors")
+TASTES = (
+    "plain",
+    "serializers",
+    "coroutine serializers",
+    "serializers that prepare",
+    "partitioner",
+    "interceptors",
+)
 
 
 def pieces_that_lie(  # noqa: C901  # one small function for each piece
@@ -68,6 +76,26 @@ def pieces_that_lie(  # noqa: C901  # one small function for each piece
     async def serialize_later(value: Any) -> Any:
         await asyncio.sleep(0)
         return serialize(value)
+
+    class Preparing:
+        """Has to learn something now and then, adds headers that lie, and has methods that lie."""
+
+        def serialize(self, topic: str, headers: Any, value: Any) -> Any:
+            if isinstance(value, bytes) and value.startswith(b"good"):
+                return value
+            if wild.rng.random() < 0.3:
+                raise NotPrepared
+            return Encoded(serialize(value), wild.maybe(None))
+
+        def prepare(self, topic: str, headers: Any, value: Any) -> Any:
+            again()
+            return wild.maybe(None)
+
+        def warm(self, topic: str) -> Any:
+            return wild.thing()
+
+        def close(self) -> Any:
+            return wild.thing()
 
     def choose(topic: str, key: bytes | None, value: bytes | None, *_: Any) -> Any:
         if value is not None and value.startswith(b"good"):
@@ -94,6 +122,7 @@ def pieces_that_lie(  # noqa: C901  # one small function for each piece
         "plain": {},
         "serializers": {"value_serializer": serialize},
         "coroutine serializers": {"value_serializer": serialize_later},
+        "serializers that prepare": {"value_serializer": Preparing(), "topics": ["zoo"]},
         "partitioner": {"partitioner": choose},
         "interceptors": {"interceptors": [Interceptor()]},
     }

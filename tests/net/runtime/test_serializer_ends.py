@@ -24,6 +24,7 @@ class Warming:
     known: set[str] = attrs.Factory(set)
     gate: asyncio.Event = attrs.Factory(asyncio.Event)
     error: BaseException | None = None
+    running: int = 0
     on_close: Callable[[], None] = lambda: None
 
     def serialize(self, topic: str, headers: Any, data: Any) -> Any:
@@ -37,7 +38,11 @@ class Warming:
 
     async def warm(self, topic: str) -> None:
         self.calls.append(f"warm {topic}")
-        await self.gate.wait()
+        self.running += 1
+        try:
+            await self.gate.wait()
+        finally:
+            self.running -= 1
         if self.error is not None:
             raise self.error
         self.known.add(topic)
@@ -108,9 +113,9 @@ async def test_closed_after_the_last_record(make: Make, kafka: EmbeddedKafka) ->
     await until(lambda: warming.calls == ["warm four"])
     delivery = await producer.send("one", b"v")
     seen: list[Any] = []
-    warming.on_close = lambda: seen.append((delivery.done(), producer.health().state))
+    warming.on_close = lambda: seen.append((delivery.done(), warming.running, producer.health().state))
     await producer.close()
-    assert seen == [(True, "closed")]
+    assert seen == [(True, 0, "closed")]
     assert warming.calls == ["warm four", "close"]
     await producer.close()
     assert warming.calls.count("close") == 1
