@@ -13,6 +13,7 @@ import attrs
 
 from aioproducer import partitioners
 from aioproducer.records import Record, RecordMetadata
+from aioproducer.serializers import NotPrepared
 
 
 class PieceError(Exception):
@@ -84,18 +85,44 @@ class Slow:
         return data
 
 
+@attrs.define(eq=False)
+class Registered(Named):
+    """A serializer that has to learn something for each topic, forgets it now and then, and fails to learn it."""
+
+    known: set[str] = attrs.Factory(set)
+
+    def serialize(self, topic: str, headers: Any, data: bytes | None) -> bytes | None:
+        """The same bytes, where the topic is known."""
+        if self.rng.random() < 0.01:
+            self.known.discard(topic)
+        if topic not in self.known:
+            raise NotPrepared
+        return data
+
+    async def prepare(self, topic: str, headers: Any, data: bytes | None) -> None:
+        """Learn the topic: at once, later, or much later."""
+        mood = self.rng.random()
+        if mood < 0.7:
+            await asyncio.sleep(self.rng.uniform(0, 0.05))
+        elif mood < 0.75:
+            await asyncio.sleep(self.rng.uniform(0, 20))
+        elif mood < 0.8:
+            raise PieceError("the registry does not like it")
+        self.known.add(topic)
+
+
 def _as_it_is(data: bytes | None) -> bytes | None:
     return data
 
 
 def value_serializer(rng: random.Random) -> Any:
     """Who makes the bytes of a value."""
-    return rng.choice((*(None,) * 5, _as_it_is, Named(rng), Slow(rng)))
+    return rng.choice((*(None,) * 5, _as_it_is, Named(rng), Slow(rng), Registered(rng)))
 
 
 def key_serializer(rng: random.Random) -> Any:
     """Who makes the bytes of a key."""
-    return rng.choice((*(None,) * 7, Named(rng), Slow(rng)))
+    return rng.choice((*(None,) * 7, Named(rng), Slow(rng), Registered(rng)))
 
 
 @attrs.define(eq=False)
