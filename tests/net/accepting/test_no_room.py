@@ -35,7 +35,7 @@ async def test_no_room_while_brokers_are_down(make: Make, kafka: EmbeddedKafka, 
             producer.send_nowait("one", bytes(500))
     assert isinstance(caught.value.cause, BrokerUnavailableError)
     assert "slowly" not in str(caught.value)
-    assert "brokers are back" in str(caught.value)
+    assert "brokers are reachable again" in str(caught.value)
     await kafka.faults.start_broker(1)
 
 
