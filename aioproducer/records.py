@@ -185,7 +185,7 @@ class BatchResult:
     `partitions` empty, because it may have sent more records than fit in memory.
     """
 
-    # Arrays become lists when somebody looks: ten thousand integers that nobody wants cost more than their sends.
+    # Arrays become lists on access: ten thousand unused integers would cost more than their sends.
     _offsets: Sequence[int] = attrs.field(default=(), alias="offsets", eq=list, repr=False)
     _partitions: Sequence[int] = attrs.field(default=(), alias="partitions", eq=list, repr=False)
     errors: Mapping[int, KafkaError] = attrs.Factory(dict)

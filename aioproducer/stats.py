@@ -24,9 +24,9 @@ __all__ = [
 class Health:
     """The producer's condition, for probes; durations in seconds, None where there is nothing to measure.
 
-    `connected_brokers` counts those that a connection is open to, whatever for. Connections that nobody uses are closed, so
-    none may be open though all is well: `answered_seconds_ago` tells when the cluster last answered anything, and is None
-    until it has. `last_error` is what went wrong last, and is kept when it is over: it is over if there was an answer since
+    `connected_brokers` counts the brokers with an open connection of any kind. Idle connections are closed, so
+    zero is not a fault: `answered_seconds_ago` is the time since the last answer of the cluster, and None
+    before the first. `last_error` is the last fault, and stays when the fault is over: it is over after a later answer
     (`answered_seconds_ago` below `last_error_seconds_ago`).
     """
 

@@ -40,7 +40,7 @@ NOTHING: Final = Told()
 
 
 class Owner:
-    """Somebody who gets reports. Without more, it was told of nothing since the producer was started."""
+    """An owner of reports. By default it has received none since the start of the producer."""
 
     def __init__(self, told: Told | None = None) -> None:
         self.told = told or Told()

@@ -17,7 +17,7 @@ __all__ = ["LastAbort", "may_run_again"]
 
 
 class LastAbort:
-    """Which transaction somebody aborted last, and which task did. A task that is gone is nobody's own."""
+    """The last aborted transaction, and the task that aborted it. A finished task matches no caller."""
 
     def __init__(self) -> None:
         self._number = -1

@@ -181,7 +181,7 @@ cdef class SendPath:
     cdef readonly long long _accepted_bytes
     # The partition that the last attempt to append had chosen.
     cdef Partition _chosen
-    # Most send to the same topic again, by the same string: that is cheaper to see than to look up.
+    # Consecutive sends usually name the same topic with the same string object; an identity check is cheaper than a lookup.
     cdef object _last_name
     cdef Topic _last_topic
     # Tasks that have sent, by their ids, and the version of the context in which that was last looked at.
@@ -297,7 +297,7 @@ cdef class SendPath:
         return self._serialize_value is not None or self._serialize_key is not None
 
     cdef bint _in_its_loop(self) except -1:
-        # Too dear for every record: asked where a batch is opened, and when the last turn of the loop was long ago.
+        # Too expensive per record; checked when a batch opens, and after the loop has not run for 1 ms.
         return self._running_loop() is self._loop
 
     cdef Topic _topic(self, object name):

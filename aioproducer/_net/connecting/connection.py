@@ -284,7 +284,7 @@ class Connection(asyncio.BufferedProtocol):
     ) -> M:
         """Send a request and decode its answer; BrokerUnavailableError or ProtocolError otherwise.
 
-        Whoever waits may be cancelled: the answer is then read and dropped.
+        If the waiting task is cancelled, the answer is read and dropped.
         """
         if version is None:
             version = self.versions.choose(api_of(response_type).key)

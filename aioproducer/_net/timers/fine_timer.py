@@ -25,7 +25,7 @@ TIMER_SPEC = struct.Struct("@4l")
 
 
 class FineTimer:
-    """Rings once, for everybody who has asked since it last rang; when it rings, the last who asked has said."""
+    """Fires all pending callbacks once. The latest caller sets the time."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = loop

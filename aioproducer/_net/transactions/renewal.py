@@ -1,8 +1,9 @@
-"""The next identity of a transactional producer, without harm to another that may have taken over.
+"""The next identity of a transactional producer, without harm to a producer that may have taken over.
 
-Kafka ends what is open under a producer id as soon as anybody asks for its next epoch with InitProducerId, also somebody whose
-own epoch is long over and who is refused afterwards. EndTxn is done for the right epoch only, and on level 2 its answer has
-the next one. So who knows itself is given that by EndTxn where it can, and looks before it asks where it cannot.
+Kafka ends the open transaction of a producer id at each InitProducerId request for its next epoch, also if the requester's
+epoch is outdated and the request is then refused. EndTxn is executed for the current epoch only, and on level 2 its answer has
+the next epoch. A producer that knows its identity gets the next epoch from EndTxn where the broker supports it. Elsewhere it
+checks that it still owns the id before it asks.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Tasks that an earlier run of an epoch had, and the run that repeats it has not: others have their rows now.
+"""Tasks of an earlier run of an epoch that the repeated run does not have: other tasks have their rows now.
 
-Nobody repeats such a task, so that nobody finds its mark. How many tasks there are is known to the driver alone, and only
-when they have ended: Spark does not tell its tasks in Python.
+Such a task is not repeated, so no task finds its mark. Only the driver knows the number of tasks, and only
+when they have ended: Spark does not pass it to tasks in Python.
 """
 
 from __future__ import annotations

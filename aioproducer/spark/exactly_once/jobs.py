@@ -55,11 +55,11 @@ THE_ONLY: Final = 0
 AT_ONCE: Final = 20
 # So many notes of the driver are in one transaction.
 IN_ONE: Final = 100
-# Commits that nobody answers are repeated, as long as a cluster may take to come back.
+# Unanswered commits are repeated for as long as a cluster may take to recover.
 COMMIT_ATTEMPTS: Final = 3
 # Of the name of a run.
 DIGITS: Final = 12
-# A coordinator that moves is asked by nobody for a moment.
+# While a coordinator moves, no broker answers for it for a moment.
 LOOKS: Final = 4
 SECONDS_BETWEEN_LOOKS: Final = 0.5
 OPEN: Final = "Ongoing"

@@ -1,7 +1,7 @@
-"""The mark that a transaction leaves behind: which rows of a task were committed by it, as an offset of a group of its own.
+"""The mark of a transaction: the rows of a task that it committed, as an offset of a group of its own.
 
-It is committed with the rows, so that it is there if and only if they are. Whoever repeats the task fences whoever had its
-transactional id before, and reads the mark then: in the other order, a zombie could commit in between.
+The mark is committed with the rows, so it exists if and only if they do. A repeated task first fences the previous owner of its
+transactional id, then reads the mark: in the other order, a zombie could commit in between.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ class Place:
     topic: str
 
     async def read(self, producer: Producer[Any, Any]) -> Mark | None:
-        """The last mark; to be asked for when nobody is left who could make another one."""
+        """The last mark; valid if no other producer can commit another one."""
         where = TopicPartition(self.topic, 0)
         found = (await producer.committed_offsets(self.name, [where])).get(where)
         return None if found is None else Mark.of(found)

@@ -14,7 +14,7 @@ log: Final = logging.getLogger("aioproducer.spark")
 
 
 def tell(what: str, written: Written, tasks: int) -> None:
-    """Say what was written; in the processes that Spark asks, nobody has set logging up, so it goes to stderr there."""
+    """Log the written rows. Spark's processes have no logging configuration, so the lines go to stderr there."""
     if not log.hasHandlers():
         handler = logging.StreamHandler(sys.stderr)
         handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(name)s: %(message)s"))

@@ -49,7 +49,7 @@ class Worker:
     async def producer(self, config: ProducerConfig) -> Producer[Any, Any]:
         """The one that tasks with this configuration share; a new one, if the last has ended.
 
-        One for transactions has the transactional id of whoever had it last: `init_transactions()` gives it another.
+        A transactional one has the transactional id of its last task: `init_transactions()` sets another one.
         """
         found = self._producers.pop(config, None)
         if found is None or not _lives(found):
@@ -65,7 +65,7 @@ class Worker:
         """A task has failed: what it has left in its producer must not become a part of the next one's."""
         found = self._producers.pop(config, None)
         if found is not None:
-            # It aborts what is open: nobody who reads committed records should have to wait until its time is over.
+            # It aborts the open transaction: readers of committed records would wait for its timeout otherwise.
             await found.close(timeout=0 if config.transactional_id is None else SECONDS_TO_ABORT)
 
 

@@ -1,7 +1,7 @@
 """One connection to a broker without a socket: bytes in, effects out, one request at a time.
 
-Whoever owns the transport calls `receive` with what came, `wake` when something changed or `deadline` passed, and does
-the effects it is given.
+The owner of the transport calls `receive` with received bytes, `wake` after a change or at `deadline`, and performs
+the returned effects.
 """
 
 from __future__ import annotations

@@ -41,7 +41,7 @@ CONTROL: Final = 0x20
 class RefusedRecords(Exception):  # noqa: N818 - a verdict that travels up, not a failure of the broker
     """The records of a partition cannot be appended.
 
-    Kafka tells a client the code, and a text only together with `record_errors`; `reason` is for whoever debugs a test.
+    Kafka tells a client the code, and a text only together with `record_errors`; `reason` helps to debug a test.
     `by_log` says that the partition's log decided it, and not the request's form: then the answer has its start.
     """
 
