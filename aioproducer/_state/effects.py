@@ -180,6 +180,17 @@ def event(happen: Callable[Concatenate[M, P], R]) -> Callable[Concatenate[M, P],
 
     @functools.wraps(happen)
     def entered(machine: M, /, *args: P.args, **kwargs: P.kwargs) -> R:
-        return machine.effects.event(happen, machine, *args, **kwargs)
+        # The same as `Effects.event`, without the call of it: some of these methods are events of each batch.
+        effects = machine.effects
+        if effects.under_way:
+            return happen(machine, *args, **kwargs)
+        effects.under_way = True
+        try:
+            return happen(machine, *args, **kwargs)
+        finally:
+            try:
+                effects.perform()
+            finally:
+                effects.under_way = False
 
     return entered

@@ -30,26 +30,23 @@ class Dispatcher:
 
     def perform(self) -> None:
         """Perform all effects, and those that are added meanwhile."""
+        effects = self.effects
         try:
-            self._perform_all()
+            while not effects.is_empty:
+                if effects.has_room:
+                    self.machines.serve_room()
+                if effects.opened or effects.losses or effects.in_doubt:
+                    self._tell_transactions()
+                if effects.closed:
+                    self._compress()
+                self._wake()
+                if effects.reports:
+                    self._report()
         except OUT_OF_MEMORY:
             # The event took place, and its effects are kept: they are performed in the next turn. Without memory for that as
             # well, the next event or the timekeeper's next pulse performs them.
             with contextlib.suppress(*OUT_OF_MEMORY):
-                self.engine.loop.call_soon(self.effects.event, _nothing)
-
-    def _perform_all(self) -> None:
-        effects = self.effects
-        while not effects.is_empty:
-            if effects.has_room:
-                self.machines.serve_room()
-            if effects.opened or effects.losses or effects.in_doubt:
-                self._tell_transactions()
-            if effects.closed:
-                self._compress()
-            self._wake()
-            if effects.reports:
-                self._report()
+                self.engine.loop.call_soon(effects.event, _nothing)
 
     # -- what may change the state of the machines
 
