@@ -37,6 +37,8 @@ from aioproducer.errors import StateError as StateError
 from aioproducer.errors import TransactionAbortedError as TransactionAbortedError
 from aioproducer.errors import TransactionError as TransactionError
 from aioproducer.errors import TransactionTimeoutError as TransactionTimeoutError
+from aioproducer.listeners import BatchReport as BatchReport
+from aioproducer.listeners import ConnectionReport as ConnectionReport
 from aioproducer.outcome import Outcome as Outcome
 from aioproducer.producer import Producer as Producer
 from aioproducer.records import BatchResult as BatchResult
@@ -52,9 +54,12 @@ from aioproducer.records import Timings as Timings
 from aioproducer.records import TopicPartition as TopicPartition
 from aioproducer.records import TransactionListing as TransactionListing
 from aioproducer.stats import ConnectionStats as ConnectionStats
+from aioproducer.stats import Failure as Failure
 from aioproducer.stats import Health as Health
 from aioproducer.stats import Histogram as Histogram
 from aioproducer.stats import Stats as Stats
+from aioproducer.stats import TopicStats as TopicStats
+from aioproducer.stats import TransactionStats as TransactionStats
 from aioproducer.topics import check_topics as check_topics
 from aioproducer.transaction import Transaction as Transaction
 from aioproducer.transaction import TransactionHandle as TransactionHandle
@@ -65,6 +70,7 @@ __all__ = [
     "AuthenticationError",
     "AuthorizationError",
     "BatchDelivery",
+    "BatchReport",
     "BatchResult",
     "BrokerError",
     "BrokerUnavailableError",
@@ -72,11 +78,13 @@ __all__ = [
     "CloseReport",
     "CommitOutcomeUnknownError",
     "ConfigurationError",
+    "ConnectionReport",
     "ConnectionStats",
     "Coordinators",
     "Delivery",
     "DeliveryError",
     "DeliveryTimeoutError",
+    "Failure",
     "FlushReport",
     "GroupMetadata",
     "Health",
@@ -101,11 +109,13 @@ __all__ = [
     "TimestampType",
     "Timings",
     "TopicPartition",
+    "TopicStats",
     "Transaction",
     "TransactionAbortedError",
     "TransactionError",
     "TransactionHandle",
     "TransactionListing",
+    "TransactionStats",
     "TransactionTimeoutError",
     "__version__",
     "check_topics",

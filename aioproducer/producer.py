@@ -27,12 +27,11 @@ from aioproducer._net.accepting.stream import send_stream
 from aioproducer._net.connecting.dialing import SOCKETS
 from aioproducer._net.log import log_of
 from aioproducer._net.observing.closing import counted, waits_for
+from aioproducer._net.observing.condition import health_of
 from aioproducer._net.observing.snapshot import (
     connected_brokers,
     loads,
-    oldest_unacked,
     out_of_reach,
-    seconds_since,
     stats_of,
     trouble_with,
 )
@@ -261,8 +260,10 @@ class Producer(SendPath[K_contra, V_contra], Generic[K_contra, V_contra]):
         self._bind(engine.accumulator.topics, clock, loop, _get_running_loop, self._largest_record())
         self._owners.entries.clear()
         self._follow_tasks(self._owners.entries, asyncio.current_task)
-        self._engine = engine
+        engine.accepted_before = self._accepted_records
+        # The intake first: in another thread, who finds an engine finds its intake.
         self._intake = intake
+        self._engine = engine
         self._bulk = BulkIntake(self._intake, me)
         self._plain = self._intake.answers_at_once
         self._serialize_key = intake.serializing.key
@@ -857,7 +858,7 @@ class Producer(SendPath[K_contra, V_contra], Generic[K_contra, V_contra]):
         return self._intake.purge(name) + engine.settlement.purge(name, engine.loop.time())
 
     def stats(self) -> Stats:
-        """One snapshot of what the producer has done and holds; reading it costs nothing to sending. For any thread."""
+        """One snapshot of what the producer has done and holds, at any time and from any thread. Sending pays nothing for it."""
         engine = self._engine
         if engine is None:
             return Stats()
@@ -865,29 +866,19 @@ class Producer(SendPath[K_contra, V_contra], Generic[K_contra, V_contra]):
         return stats_of(engine, self._intake, self._accepted_records, self._accepted_bytes)
 
     def health(self) -> Health:
-        """A small snapshot for probes, without I/O; may be called from any thread."""
+        """A small snapshot for probes, without I/O, at any time and from any thread."""
         engine = self._engine
         if engine is None:
             return Health(state=self._state)
         assert self._intake is not None  # noqa: S101  # made with the engine
-        now = engine.loop.time()
-        tally = engine.tally
-        return Health(
-            state=self._state,
-            connected_brokers=connected_brokers(engine),
-            seconds_since_last_ack=seconds_since(now, tally.last_ack),
-            oldest_unacked_seconds=oldest_unacked(engine, self._intake, now),
-            last_error=self._cause or tally.last_error,
-            answered_seconds_ago=seconds_since(now, engine.addresses.answered_at),
-            last_error_seconds_ago=seconds_since(now, tally.last_error_at),
-        )
+        return health_of(engine, self._intake, self._state, self._cause)
 
     def __repr__(self) -> str:
         engine = self._engine
         if engine is None:
             return f"<Producer {self._state}>"
         assert self._intake is not None  # noqa: S101  # made with the engine
-        buffered, flying = loads(engine, self._intake)
+        buffered, flying = loads(engine, self._intake, self._accepted_records)
         return (
             f"<Producer {self._state}: {counted(connected_brokers(engine), 'broker')} connected, "
             f"{counted(buffered.records, 'record')} buffered, {flying.records} in flight>"

@@ -56,7 +56,17 @@ class OffsetWentBack(NamedTuple):
     at: float
 
 
-Report = Retried | Ended | OffsetWentBack
+class Settled(NamedTuple):
+    """Records of a batch have their outcome: all of them or, where they end one by one, so many. Only listeners ask for it."""
+
+    batch: QueuedBatch
+    records: int
+    size: int
+    error: KafkaError | None
+    at: float
+
+
+Report = Retried | Ended | OffsetWentBack | Settled
 
 
 def _not_connected() -> None:
@@ -80,6 +90,7 @@ class Effects:
         "perform",
         "refused_ids",
         "reports",
+        "reports_outcomes",
         "room_of",
         "stale",
         "under_way",
@@ -120,6 +131,8 @@ class Effects:
         # No call waits to be accepted any more.
         self.call_ended_last = False
         self.reports: deque[Report] = deque()
+        # Set once: listeners want a report of each outcome of a batch.
+        self.reports_outcomes = False
 
     @property
     def is_empty(self) -> bool:

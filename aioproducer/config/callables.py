@@ -10,7 +10,7 @@ import attrs
 
 from aioproducer.errors import ConfigurationError
 
-__all__ = ["Interceptors", "Partitioner", "Serializer", "check_progress"]
+__all__ = ["Interceptors", "Listeners", "Partitioner", "Serializer", "check_progress"]
 
 
 def _refuse_class(value: Any) -> None:
@@ -96,6 +96,34 @@ class Interceptors:
                 raise ValueError(f"{type(interceptor).__name__} has no {name}(): derive it from Interceptor")
             _refuse_coroutine(method, f"{name}() of {type(interceptor).__name__}")
         return interceptor
+
+    def parse(self, text: str) -> str:
+        return text
+
+
+@attrs.frozen
+class Listeners:
+    """Objects with any of `on_batch` and `on_connection`."""
+
+    range: str = attrs.field(
+        default="a sequence of objects with on_batch(report), on_connection(report) or both", init=False
+    )
+
+    def check(self, value: Any) -> tuple[Any, ...]:
+        if isinstance(value, str | bytes) or not isinstance(value, Iterable):
+            raise ValueError(f"must be {self.range}")
+        # One by one: an iterable may have no end.
+        return tuple(self._checked(listener) for listener in value)
+
+    def _checked(self, listener: Any) -> Any:
+        _refuse_class(listener)
+        methods = [(name, getattr(listener, name, None)) for name in ("on_batch", "on_connection")]
+        if not any(callable(method) for _, method in methods):
+            raise ValueError(f"{type(listener).__name__} has neither on_batch() nor on_connection()")
+        for name, method in methods:
+            if method is not None:
+                _refuse_coroutine(method, f"{name}() of {type(listener).__name__}")
+        return listener
 
     def parse(self, text: str) -> str:
         return text

@@ -9,7 +9,7 @@ from typing import Any, Final, Self, Unpack, cast
 import attrs
 
 from aioproducer._codecs import CODECS, LEVELS
-from aioproducer.config.callables import Interceptors, Partitioner, Serializer
+from aioproducer.config.callables import Interceptors, Listeners, Partitioner, Serializer
 from aioproducer.config.conflicts import TRANSACTION_TIMEOUT_MS, complete, conflicts
 from aioproducer.config.endpoints import BootstrapServers, Endpoint
 from aioproducer.config.kinds import (
@@ -382,6 +382,14 @@ class ProducerConfig:
         "Objects that receive each record before it is sent, and each outcome, in this order.",
         kafka_default=None,
         differs="replaces `interceptor.classes`",
+    )
+    listeners: tuple[Any, ...] = setting(
+        (),
+        Listeners(),
+        Group.PIECES,
+        "Objects with `on_batch(report)`, called once for each batch with its outcome, or `on_connection(report)`, called for "
+        "each change of a connection. They cost nothing per record.",
+        kafka_default=None,
     )
 
     # ---- metadata

@@ -61,6 +61,7 @@ class Settings(ConnectionSettings, total=False):
     partitioner_rack_aware: bool
     client_rack: str | None
     interceptors: Iterable[Any]
+    listeners: Iterable[Any]
     topics: Iterable[str]
     metadata_max_age_ms: int
     metadata_max_idle_ms: int

@@ -137,7 +137,8 @@ async def so(condition: Callable[[], object], every: float = 0.002) -> None:
 
 def disconnected(producer: Producer[Any, Any]) -> bool:
     """Has it no connection to produce over?"""
-    return all(connection.state != "connected" for connection in producer.stats().connections)
+    to_produce = (one for one in producer.stats().connections if one.broker != "metadata")
+    return all(connection.state != "connected" for connection in to_produce)
 
 
 def produce_requests(kafka: EmbeddedKafka) -> list[SeenRequest]:

@@ -125,6 +125,7 @@ class BulkIntake:
         def finished(error: KafkaError | None = None) -> None:
             if error is not None:
                 waiting.refuse_rest(error)
+            intake.note_wait(waiting)
             pending.finish()
 
         def again() -> None:
@@ -170,6 +171,7 @@ class BulkIntake:
         )
         # First of all: interceptors are told of each, and may do anything.
         self.intake.admission.withdraw(waiting, self.loop.time())
+        self.intake.note_wait(waiting)
         waiting.refuse_rest(error)
 
     # -- preparing

@@ -5,6 +5,7 @@ Everything that the compiled fast path leaves to Python passes here, and ends in
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -112,6 +113,7 @@ class WaitingSend(Pending):
         self._waiting.left = True
         # One that is just being placed may still be accepted, and is told of then.
         withdrawn = self._intake.admission.withdraw(self._waiting, self._intake.loop.time())
+        self._intake.note_wait(self._waiting)
         if withdrawn and self._record is not None:
             error = StateError(
                 "send() was cancelled before its record was accepted", topic=self._waiting.topic
@@ -120,15 +122,18 @@ class WaitingSend(Pending):
 
     def accept(self, delivery: Delivery) -> None:
         """The record has its place."""
+        waiting = self._waiting
         # Without `super()`, for which there may be no memory: it must not be missing here.
         Pending.accept(self, delivery)
         self._intake.watch(delivery)
+        self._intake.note_wait(waiting)
 
     def refuse(self, error: BaseException) -> None:
         """The record will not be accepted."""
         if self._record is not None:
             run_on_acknowledgement(self._intake.interceptors, None, error, self._intake.log)
         self._intake.engine.refused(error)
+        self._intake.note_wait(self._waiting)
         super().refuse(error)
 
     def finish(self) -> None:
@@ -377,6 +382,7 @@ class Intake:
         def failed(error: DeliveryError) -> None:
             leave()
             placeholder_batch.fail(error)
+            self.engine.tally.never_placed += 1
             failure = self.engine.tally.failed(topic, 1, error, self.loop.time())
             assert failure is not None  # noqa: S101  # of one record
             self.engine.effects.flushed.extend(not_placed(waiting, failure))
@@ -446,6 +452,15 @@ class Intake:
         return choose(self.partitioner, queues.name, record.key, record.value, everything, available)
 
     # -- afterwards
+
+    def note_wait(self, waiting: Waiting | None) -> None:
+        """A call that may have waited for memory or metadata has ended."""
+        if waiting is None or (
+            waiting.without_memory_since is None and waiting.without_metadata_since is None
+        ):
+            return
+        with contextlib.suppress(*OUT_OF_MEMORY):
+            self.admission.waits.over(waiting, self.loop.time())
 
     def waiting_for_topics(self) -> list[Waiting]:
         """The records of `send_nowait` that have no place yet."""

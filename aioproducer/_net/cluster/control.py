@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, TypeVar
 import anyio
 
 from aioproducer._net.connecting.link import is_idle
-from aioproducer._state.connecting.endpoint import BrokerEndpoint
+from aioproducer._net.observing.connections import ConnectionHistory
+from aioproducer._state.connecting.endpoint import BrokerEndpoint, address_text
 from aioproducer.errors import BrokerUnavailableError, KafkaError, ProtocolError
 
 if TYPE_CHECKING:
@@ -29,6 +30,7 @@ class Control:
     def __init__(self, session: Session, contact: Contact) -> None:
         self.session = session
         self.contact = contact
+        self.history = ConnectionHistory("metadata", session.loop)
         self.connection: Connection | None = None
         # Where the newest connection leads, or led.
         self.address: tuple[str, int] | None = None
@@ -58,13 +60,16 @@ class Control:
     async def _dial_one(self) -> Connection:
         last: KafkaError = BrokerUnavailableError("the metadata has no broker")
         for endpoint in self._worth_trying():
+            self.history.connecting(address_text(endpoint.host, endpoint.port))
             try:
                 connection = await self.session.addresses.dial(endpoint)
             except KafkaError as error:
+                self.history.failed(error)
                 last = self.session.last_error = error
                 self.contact.failed()
             else:
                 self.address = endpoint.address
+                self.history.connected(connection)
                 self.contact.made(connection, ", for metadata")
                 return connection
         raise last

@@ -30,6 +30,8 @@ class Cluster:
         self.wakeup = Wakeup(engine.loop)
         self.watchers: list[asyncio.Future[None]] = []
         self.known = False
+        # When an answer was last read.
+        self.read_at: float | None = None
         self.ended = False
 
     # -- facts from elsewhere
@@ -118,6 +120,7 @@ class Cluster:
             self.engine.last_error = ProtocolError(f"the broker's metadata is unusable: {update.unusable}")
         else:
             self.known = True
+            self.read_at = self.loop.time()
         for topic, code in update.topics_failing:
             self.engine.log.warning(
                 "the brokers returned no metadata of topic %s and are asked again: %s",

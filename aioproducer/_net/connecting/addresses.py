@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 import anyio
 import attrs
 
+from aioproducer._callers.copied import copied
 from aioproducer._net.connecting.connection import Ending
 from aioproducer._net.connecting.dialing import SOCKETS, Network, dial
 from aioproducer._net.connecting.security import PLAINTEXT, TransportSecurity
@@ -58,6 +59,12 @@ class Address:
     not_before: float = -math.inf
     told_at: float = -math.inf
     warned_at: float = -math.inf
+    # Since when it cannot be reached, and why; None where the newest attempt led to a connection, and it was not given up.
+    trouble: tuple[float, KafkaError] | None = None
+
+    def cannot_be_reached(self, error: KafkaError, now: float) -> None:
+        """An attempt has failed, or a connection was given up."""
+        self.trouble = (now if self.trouble is None else self.trouble[0], error)
 
 
 class Addresses:
@@ -124,9 +131,11 @@ class Addresses:
                 address.is_reached = False
                 if self._is_only_advertised(endpoint, error):
                     error.args = (f"{error}; {ONLY_ADVERTISED}",)
+                address.cannot_be_reached(error, self._loop.time())
                 self._tell(address, "cannot connect to a broker: %s", error)
                 raise
         address.is_reached = True
+        address.trouble = None
         if connection.versions.features_epoch > self._features_epoch:
             self.features = connection.versions.features
             self._features_epoch = connection.versions.features_epoch
@@ -144,12 +153,17 @@ class Addresses:
 
     def connected(self) -> set[tuple[str, int]]:
         """The addresses that a connection is open to. For any thread."""
-        return {address for connection, address in list(self._open.items()) if not connection.closed}
+        return {address for connection, address in copied(self._open.items()) if not connection.closed}
+
+    def trouble_at(self, host: str, port: int) -> tuple[float, KafkaError] | None:
+        """Since when this address cannot be reached, and why; None where nothing is known against it. For any thread."""
+        known = self._known.get((host, port))
+        return None if known is None else known.trouble
 
     @property
     def answered_at(self) -> float | None:
         """When any broker answered anything last. For any thread."""
-        moments = [self._answered_at, *(connection.answered_at for connection in list(self._open))]
+        moments = [self._answered_at, *(connection.answered_at for connection in copied(self._open))]
         return max((moment for moment in moments if moment is not None), default=None)
 
     def _is_only_advertised(self, endpoint: BrokerEndpoint, error: KafkaError) -> bool:
@@ -181,6 +195,8 @@ class Addresses:
 
     def _tell_the_end(self, address: Address, connection: Connection) -> None:
         if connection.ending is Ending.GIVEN_UP:
+            if connection.close_reason is not None:
+                address.cannot_be_reached(connection.close_reason, self._loop.time())
             self._tell(address, "the connection to a broker was given up: %s", connection.close_reason)
         else:
             # Brokers restart, and close what is idle: nothing to worry about yet.

@@ -20,6 +20,7 @@ from typing import Any, NamedTuple, Protocol, TypeVar, cast
 
 from aioproducer._net.connecting.handover import Part, hand_over
 from aioproducer._net.connecting.replies import Reply, at_broker
+from aioproducer._net.connecting.traffic import Traffic
 from aioproducer._net.log import log_of
 from aioproducer._net.timers.alarm import Alarm
 from aioproducer._state.connecting.opening import NO_VERSIONS, BrokerVersions
@@ -68,6 +69,7 @@ class _Asked(NamedTuple):
     timeout: float
     answer_limit: int
     size: int
+    sent_at: float
 
 
 class Connection(asyncio.BufferedProtocol):
@@ -100,6 +102,7 @@ class Connection(asyncio.BufferedProtocol):
         "log",
         "muted_until",
         "reads",
+        "traffic",
         "versions",
     )
 
@@ -116,6 +119,8 @@ class Connection(asyncio.BufferedProtocol):
         self.reads = 0
         self.answers = 0
         self.answered_at: float | None = None
+        # Replaced by the counters of all connections to this broker, once it is open.
+        self.traffic = Traffic()
         self._loop = loop
         self._transport: asyncio.Transport | None = None
         self._frames = FrameAssembler(broker)
@@ -164,7 +169,10 @@ class Connection(asyncio.BufferedProtocol):
 
     def mute(self, seconds: float) -> None:
         """The broker asked not to be sent anything for so long (KIP-219). Whoever sends must look at `muted_until`."""
-        self.muted_until = max(self.muted_until, self._loop.time() + seconds)
+        now = self._loop.time()
+        before = max(self.muted_until, now)
+        self.muted_until = max(self.muted_until, now + seconds)
+        self.traffic.throttle_seconds += max(self.muted_until, now) - before
 
     def _end(self, reason: KafkaError, ending: Ending = Ending.CUT, overdue_at: float = -math.inf) -> None:
         if self.closed:
@@ -175,6 +183,7 @@ class Connection(asyncio.BufferedProtocol):
         self._alarm.stop()
         self._hang_up()
         self._room.set()
+        self.traffic.request_errors += len(self._waiting)
         while self._waiting:
             asked = self._waiting.popleft()
             error = self._timed_out(asked.timeout) if asked.deadline <= overdue_at else reason
@@ -256,15 +265,16 @@ class Connection(asyncio.BufferedProtocol):
             self._refuse(on_answer)
             return
         now = self.last_used = self._loop.time()
+        self.traffic.requests += 1
         if on_answer is not None:
             self._waiting.append(
-                _Asked(correlation_id, on_answer, now + timeout, timeout, answer_limit, size)
+                _Asked(correlation_id, on_answer, now + timeout, timeout, answer_limit, size, now)
             )
             self._alarm.expect(now + timeout)
         else:
             self._newest_unasked = correlation_id
         try:
-            hand_over(transport, parts)
+            self.traffic.bytes_sent += hand_over(transport, parts)
         except Exception as error:
             self.log.exception(
                 "a request to broker %s could not be written; closing the connection", self.broker
@@ -355,10 +365,12 @@ class Connection(asyncio.BufferedProtocol):
         frames = self._frames
         frames.received(nbytes)
         self.reads += 1
+        self.traffic.bytes_received += nbytes
         try:
             while not self.closed and (frame := frames.next_frame()) is not None:
                 self._pair(frame)
         except ProtocolError as error:
+            self.traffic.request_errors += 1
             self._end(at_broker(error, self.broker).with_traceback(None), Ending.GIVEN_UP)
         except Exception as error:
             self.log.exception(
@@ -394,8 +406,9 @@ class Connection(asyncio.BufferedProtocol):
             self._remark("it answers requests that want no answer", "(acks=0)")
             return
         self._waiting.popleft()
-        self.last_used = self.answered_at = self._loop.time()
+        now = self.last_used = self.answered_at = self._loop.time()
         self.answers += 1
+        self.traffic.request_time.add(now - asked.sent_at)
         asked.handler.answered(frame)
 
     def _next_asked(self, correlation_id: int) -> _Asked | None:

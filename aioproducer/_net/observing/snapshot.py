@@ -2,37 +2,39 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections import Counter
+from itertools import islice
+from typing import TYPE_CHECKING, NamedTuple
 
-from aioproducer.stats import Stats
+from aioproducer._callers.copied import copied, retried
+from aioproducer.stats import Failure, Stats, TopicStats, TransactionStats
 
 if TYPE_CHECKING:
     from aioproducer._net.accepting.intake import Intake
     from aioproducer._net.runtime.engine import Engine
-    from aioproducer._state.batching.batches import QueuedBatch
+    from aioproducer._state.delivery.topic_counts import TopicCounts
+    from aioproducer.stats import ConnectionStats
 
 
-class Load:
+class Load(NamedTuple):
     """Records and bytes that are somewhere."""
 
-    def __init__(self) -> None:
-        self.records = 0
-        self.bytes = 0
-
-    def add(self, batch: QueuedBatch) -> None:
-        """Count what is left of a batch."""
-        self.records += batch.pending
-        self.bytes += batch.charged
+    records: int
+    bytes: int
 
 
-def loads(engine: Engine, intake: Intake) -> tuple[Load, Load]:
-    """What is buffered, with what is queued for its topic, and what is in flight."""
-    buffered, flying = Load(), Load()
-    buffered.records = len(intake.queued)
-    buffered.bytes = engine.admission.bytes_held
-    for batch in list(engine.accumulator.live):
-        (flying if batch.in_flight else buffered).add(batch)
-    return buffered, flying
+def loads(engine: Engine, intake: Intake, accepted: int) -> tuple[Load, Load]:
+    """What is buffered, with the records that wait for their topic, and what is in flight.
+
+    `accepted`: how many records the producer has accepted. The cost does not depend on what is buffered.
+    """
+    accumulator, tally = engine.accumulator, engine.tally
+    flying = Load(accumulator.records_in_flight, accumulator.bytes_in_flight)
+    ended = tally.acked + tally.not_written + tally.unknown - tally.never_placed
+    placed = accepted - engine.accepted_before - ended - flying.records
+    # In another thread, each number may be of another moment.
+    records = max(0, placed) + len(intake.queued)
+    return Load(records, max(0, accumulator.budget.used - flying.bytes)), flying
 
 
 def connected_brokers(engine: Engine) -> int:
@@ -51,11 +53,10 @@ def seconds_since(now: float, moment: float | None) -> float | None:
 
 def oldest_unacked(engine: Engine, intake: Intake, now: float) -> float | None:
     """For how long the oldest record without an outcome has waited."""
-    since = [
-        moment for batch in list(engine.accumulator.live) if (moment := batch.waiting_since()) is not None
-    ]
-    since += [owner.asked_at for owner in list(intake.queued.values())[:1]]
-    return now - min(since) if since else None
+    placed = retried(engine.accumulator.oldest_unacked)
+    queued = copied(islice(intake.queued.values(), 1))
+    since = [*(owner.asked_at for owner in queued), *(() if placed is None else (placed,))]
+    return max(0.0, now - min(since)) if since else None
 
 
 def out_of_reach(engine: Engine) -> BaseException | None:
@@ -71,30 +72,78 @@ def trouble_with(engine: Engine, topic: str) -> BaseException | None:
 
 
 def stats_of(engine: Engine, intake: Intake, accepted_records: int, accepted_bytes: int) -> Stats:
-    """What `Producer.stats()` returns; the fast path has counted what was accepted."""
-    tally = engine.tally
-    buffered, flying = loads(engine, intake)
+    """The result of `Producer.stats()`; the fast path has counted what was accepted."""
+    tally, stalls, waits = engine.tally, engine.stalls, engine.admission.waits
+    now = engine.loop.time()
+    buffered, flying = loads(engine, intake, accepted_records)
+    topics = {name: topic_stats(counts) for name, counts in copied(tally.topics.items())}
+    failures = tuple(Failure(*kind, records) for kind, records in copied(tally.failed_by_kind.items()))
+    not_written, unknown = tally.not_written, tally.unknown
     return Stats(
         records_accepted=accepted_records,
         bytes_accepted=accepted_bytes,
         records_acked=tally.acked,
         bytes_acked=tally.acked_bytes,
-        records_failed=tally.not_written + tally.unknown,
+        records_failed=not_written + unknown,
+        records_not_written=not_written,
+        records_unknown=unknown,
         records_retried=tally.retried,
-        failed_by_error=dict(tally.failed_by_error),
-        losses_by_topic=dict(tally.losses_by_topic),
+        failed_by_error=failed_by_error(failures),
+        losses_by_topic={
+            name: topic.records_failed for name, topic in topics.items() if topic.records_failed
+        },
+        topics=topics,
+        failures=failures,
         suspected_data_losses=tally.suspected_losses,
         batches=tally.batches,
+        batches_split=tally.batches_split,
         requests=tally.requests,
         records_buffered=buffered.records,
         bytes_buffered=buffered.bytes,
         records_in_flight=flying.records,
         bytes_in_flight=flying.bytes,
         waiting_calls=engine.admission.waiting,
-        oldest_unacked_seconds=oldest_unacked(engine, intake, engine.loop.time()),
+        oldest_unacked_seconds=oldest_unacked(engine, intake, now),
+        buffer_memory=engine.config.buffer_memory,
+        metadata_age_seconds=seconds_since(now, engine.cluster.read_at),
+        memory_waits=waits.memory.calls,
+        memory_wait_seconds=waits.memory.seconds,
+        metadata_waits=waits.metadata.calls,
+        metadata_wait_seconds=waits.metadata.seconds,
+        loop_stalls=stalls.count,
+        loop_stall_seconds=stalls.seconds,
+        longest_loop_stall=stalls.longest,
         queue_time=tally.queue_time.snapshot(),
         request_time=tally.request_time.snapshot(),
+        delivery_time=tally.delivery_time.snapshot(),
         batch_size=tally.batch_size.snapshot(),
+        batch_records=tally.batch_records.snapshot(),
         compression_ratio=tally.compression_ratio.snapshot(),
-        connections=tuple(sender.stats() for sender in list(engine.senders.values())),
+        transactions=transactions_of(engine),
+        connections=connections_of(engine),
     )
+
+
+def topic_stats(counts: TopicCounts) -> TopicStats:
+    """The counters of a topic at this moment."""
+    return TopicStats(counts.acked, counts.acked_bytes, counts.failed, counts.retried, counts.batches)
+
+
+def failed_by_error(failures: tuple[Failure, ...]) -> dict[str, int]:
+    """The failed records by the name of their error."""
+    by_error: Counter[str] = Counter()
+    for failure in failures:
+        by_error[failure.error] += failure.records
+    return dict(by_error)
+
+
+def transactions_of(engine: Engine) -> TransactionStats:
+    """How transactions ended; of a producer without transactions, all counters are 0."""
+    transactions = engine.transactions
+    return TransactionStats() if transactions is None else transactions.counts.snapshot()
+
+
+def connections_of(engine: Engine) -> tuple[ConnectionStats, ...]:
+    """The connections to the brokers that records are sent to, and at last the one that metadata is asked on."""
+    senders = copied(engine.senders.values())
+    return *(sender.history.snapshot() for sender in senders), engine.control.history.snapshot()

@@ -12,9 +12,10 @@ from aioproducer._codecs import CODECS
 from aioproducer._net.connecting.connection import Ending
 from aioproducer._net.connecting.contact import Contact
 from aioproducer._net.connecting.link import Link, is_busy, is_idle
+from aioproducer._net.observing.connections import CONNECTED, CONNECTING, THROTTLED
 from aioproducer._net.producing.exchange import ProduceExchange
 from aioproducer._net.timers.wakeup import Wakeup
-from aioproducer._state.connecting.endpoint import BrokerEndpoint
+from aioproducer._state.connecting.endpoint import BrokerEndpoint, address_text
 from aioproducer._state.delivery.settlement import PartitionAnswer
 from aioproducer._state.transactions.versions import version_for
 from aioproducer._wire.apis import PRODUCE
@@ -22,7 +23,6 @@ from aioproducer._wire.error_codes import ErrorCode
 from aioproducer._wire.frames import FRAME_LIMIT
 from aioproducer._wire.produce import TOPIC_IDS_FROM, ProduceHead, TopicBatches, write_produce
 from aioproducer.errors import BrokerUnavailableError, KafkaError, ProtocolError
-from aioproducer.records import ConnectionStats
 
 if TYPE_CHECKING:
     from aioproducer._net.connecting.connection import Connection
@@ -54,9 +54,7 @@ class Sender:
         self.work = Wakeup(self.loop)
         self.link: Link | None = None
         self.contact = Contact(engine.log)
-        self.state = "idle"
-        self.connects = 0
-        self.failures = 0
+        self.history = engine.history_of(self.node_id)
         self.ended = False
 
     # -- the task
@@ -116,7 +114,7 @@ class Sender:
 
     def end_if_idle(self) -> bool:
         """End the task, if it does nothing: the broker has left the cluster."""
-        if self.state == "connecting" or (self.link is not None and is_busy(self.link.connection)):
+        if self.history.state == CONNECTING or (self.link is not None and is_busy(self.link.connection)):
             return False
         self.close()
         self.ended = True
@@ -152,29 +150,33 @@ class Sender:
         pause = self._pause(link)
         if pause <= 0:
             return False
-        self.state = "throttled"
+        self.history.become(THROTTLED)
         with anyio.move_on_after(pause):
             await link.ended.wait()
-        self.state = "connected" if self.link is link else self.state
+        if self.link is link:
+            self.history.become(CONNECTED)
         return True
 
     # -- connecting
 
     async def connect(self) -> None:
         """Open the connection; what keeps it from that is the trouble of this broker."""
-        self.state = "connecting"
+        self._note_attempt()
         try:
             node = await self._node()
             endpoint = BrokerEndpoint.advertised(node.host, node.port, self.node_id)
             connection = await self.engine.addresses.dial(endpoint)
         except KafkaError as error:
-            self.state = "unreachable"
-            self.failures += 1
+            self.history.failed(error)
             self.queue.trouble = error
             self.contact.failed()
             self.engine.unreachable(self.node_id, error)
         else:
             self._connected(connection, node)
+
+    def _note_attempt(self) -> None:
+        node = self.engine.view.node(self.node_id)
+        self.history.connecting(self.history.address if node is None else address_text(node.host, node.port))
 
     async def _node(self) -> Node:
         node = self.engine.view.node(self.node_id)
@@ -185,9 +187,8 @@ class Sender:
         return node
 
     def _connected(self, connection: Connection, node: Node) -> None:
-        self.state = "connected"
         self.queue.trouble = None
-        self.connects += 1
+        self.history.connected(connection)
         self.contact.made(connection)
         self.link = Link.over(
             connection, self.config.max_in_flight_requests_per_connection, (node.host, node.port)
@@ -202,10 +203,8 @@ class Sender:
         if link is None or link.connection is not connection:
             return
         self.link = None
-        self.state = "disconnected"
         reason = self.queue.trouble = connection.close_reason or BrokerUnavailableError(broker=self.node_id)
         if connection.ending is Ending.GIVEN_UP:
-            self.failures += 1
             self.engine.unreachable(self.node_id, reason)
 
     def close(self) -> None:
@@ -219,7 +218,6 @@ class Sender:
         link = self.link
         if link is not None and is_idle(link.connection, now, limit):
             self.close()
-            self.state = "idle"
 
     # -- one request: from here to the write there is no await
 
@@ -325,17 +323,5 @@ class Sender:
             self.engine.settlement.lost(batch, error, now, written=False)
         link.permits.release()
 
-    def stats(self) -> ConnectionStats:
-        """A snapshot of the connection."""
-        link = self.link
-        return ConnectionStats(
-            broker=str(self.node_id),
-            state=self.state,
-            requests_in_flight=0 if link is None else link.connection.in_flight,
-            bytes_in_flight=0 if link is None else link.connection.bytes_in_flight,
-            connects=self.connects,
-            failures=self.failures,
-        )
-
     def __repr__(self) -> str:
-        return f"<Sender {self.node_id} {self.state}>"
+        return f"<Sender {self.node_id} {self.history.state}>"

@@ -11,7 +11,7 @@ import math
 from typing import TYPE_CHECKING
 
 from aioproducer._state.cluster.facts import OUT_OF_MEMORY
-from aioproducer._state.effects import Ended, Retried
+from aioproducer._state.effects import Ended, Retried, Settled
 
 if TYPE_CHECKING:
     from aioproducer._net.runtime.engine import Engine
@@ -136,6 +136,8 @@ class Dispatcher:
                 log.retried(*report)
             elif isinstance(report, Ended):
                 log.ended(*report)
+            elif isinstance(report, Settled):
+                self.engine.report_outcome(report)
             else:
                 log.offset_went_back(*report)
 

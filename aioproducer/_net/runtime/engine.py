@@ -10,7 +10,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import copy
-from collections import deque
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -25,7 +24,10 @@ from aioproducer._net.connecting.connection import Ending
 from aioproducer._net.connecting.contact import Contact
 from aioproducer._net.connecting.dialing import SOCKETS, Network
 from aioproducer._net.log import log_of
+from aioproducer._net.observing.batch_reports import BatchReporter
+from aioproducer._net.observing.connections import ConnectionHistory
 from aioproducer._net.observing.fault_log import FaultLog
+from aioproducer._net.observing.listeners import Listeners
 from aioproducer._net.observing.unseen import UnseenFailures
 from aioproducer._net.producing.compression import Compressor
 from aioproducer._net.producing.producer_id import IdentitySource
@@ -38,6 +40,7 @@ from aioproducer._net.transactions.transactions import Transactions
 from aioproducer._state.backoff import Backoff
 from aioproducer._state.batching.accumulator import Limits
 from aioproducer._state.batching.flushing import cover_call, uncover
+from aioproducer._state.batching.slowness import Stalls
 from aioproducer._state.cluster.metadata import MetadataView, Node
 from aioproducer._state.identity.coordinated import CoordinatedIdentity
 from aioproducer._state.machines import Machines
@@ -65,8 +68,12 @@ if TYPE_CHECKING:
     from aioproducer._state.batching.batches import QueuedBatch
     from aioproducer._state.batching.flushing import Flush
     from aioproducer._state.batching.queues import NodeQueue
-    from aioproducer._state.batching.slowness import Stall
+    from aioproducer._state.effects import Settled
     from aioproducer.config import ProducerConfig
+
+
+# So many brokers are remembered by their ids, with the counters of their connections.
+MOST_BROKERS = 1000
 
 
 class Engine:
@@ -89,9 +96,12 @@ class Engine:
         self.wall_ms = wall_ms
         self.acks = config.acks
         self.unseen = UnseenFailures(self.log)
-        self.fault_log = FaultLog(lambda: self.stalls, self.log)
+        self.fault_log = FaultLog(lambda: self.stalls.recent, self.log)
+        self.listeners = Listeners(config.listeners, loop, self.log)
         # When the loop had no turn for a while, as the timekeeper noticed.
-        self.stalls: deque[Stall] = deque(maxlen=16)
+        self.stalls = Stalls()
+        # How many records the producer had accepted before this engine was made.
+        self.accepted_before = 0
         self.preparing = Preparing(loop, self.crash, preparation_limit(config), self.log)
         self.view = MetadataView(
             max_age=config.metadata_max_age_ms / 1000,
@@ -135,6 +145,7 @@ class Engine:
         )
         self.wakeup = Wakeup(loop)
         self.senders: dict[int, Sender] = {}
+        self.histories: dict[int, ConnectionHistory] = {}
         self.tasks: TaskGroup | None = None
         self.supervisor: asyncio.Task[None] | None = None
         self.stopping = False
@@ -147,6 +158,11 @@ class Engine:
         self.on_death: Callable[[BaseException], None] | None = None
         self.compressor: Compressor | None = None
         self.dispatcher = Dispatcher(self)
+        self.control.history.on_change = self.listeners.on_connection
+        self.batch_reporter: BatchReporter | None = None
+        if self.listeners.on_batch is not None:
+            self.effects.reports_outcomes = True
+            self.batch_reporter = BatchReporter(self.view, self.wall_ms, self.listeners.on_batch)
 
     # -- lifecycle
 
@@ -230,6 +246,7 @@ class Engine:
         self.wakeup.silence()
         self.cluster.close()
         self._close_connections()
+        self.listeners.deliver()
 
     def _close_connections(self) -> None:
         self.control.close()
@@ -304,6 +321,7 @@ class Engine:
             self.give_up("the event loop was closed before the producer", cause)
         # Deliveries that somebody keeps refer to the connections, whose sockets shall not live as long as they.
         self._close_connections()
+        self.listeners.deliver()
 
     def stop(self) -> None:
         """Ask the supervisor to end."""
@@ -351,6 +369,22 @@ class Engine:
         sender = self._sender_of(self.accumulator.node(node_id))
         if sender is not None and sender.link is None:
             await sender.connect()
+
+    def report_outcome(self, settled: Settled) -> None:
+        """Records of a batch have their outcome."""
+        if self.batch_reporter is not None:
+            self.batch_reporter.report(settled)
+
+    def history_of(self, node_id: int) -> ConnectionHistory:
+        """The connections to this broker. Counters never go back: a broker that comes back goes on with its own."""
+        found = self.histories.get(node_id)
+        if found is None:
+            if len(self.histories) >= MOST_BROKERS:
+                unused = (each for each in self.histories if each not in self.senders)
+                self.histories.pop(next(unused, node_id), None)
+            found = ConnectionHistory(str(node_id), self.loop, self.listeners.on_connection)
+            self.histories[node_id] = found
+        return found
 
     def forget_unused(self, now: float) -> None:
         """Brokers that have left the cluster, and addresses that are not called any more, leave nothing behind."""

@@ -55,7 +55,7 @@ class Timekeeper:
     def _notice_a_stall(self, now: float) -> None:
         late = self.engine.wakeup.late_by()
         if late >= STALLED:
-            self.engine.stalls.append(Stall(now, late))
+            self.engine.stalls.note(Stall(now, late))
 
     def _set_alarm(self) -> None:
         due = [

@@ -27,7 +27,8 @@ class Operation:
         self._loop = loop
         self._on_end = on_end
         # What it failed with.
-        self._error: KafkaError | None = None
+        self.error: KafkaError | None = None
+        self.began_at = loop.time()
         # Woken in this order: what the first of them does then, the others find done.
         self._waiters: list[asyncio.Future[None]] = []
         self._scope = anyio.CancelScope()
@@ -54,7 +55,7 @@ class Operation:
         """It has its result; only the first counts."""
         if self.ended:
             return
-        self.ended, self._error = True, error
+        self.ended, self.error = True, error
         for waiter in self._waiters:
             _wake(waiter)
         self._on_end(self)
@@ -70,8 +71,8 @@ class Operation:
             await self._watch(timeout)
         if not self.ended:
             return False
-        if self._error is not None:
-            raise copy.copy(self._error)
+        if self.error is not None:
+            raise copy.copy(self.error)
         return True
 
     async def _watch(self, timeout: float) -> None:

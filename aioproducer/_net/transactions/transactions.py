@@ -26,6 +26,7 @@ from aioproducer._net.transactions.standing import look, standing_of, tells_late
 from aioproducer._net.transactions.transaction_requests import TransactionRequests
 from aioproducer._state.identity.standing import ABORTED, Identity
 from aioproducer._state.transactions.coordinator_verdicts import FENCING, Answer, Request
+from aioproducer._state.transactions.counts import TransactionCounts
 from aioproducer._state.transactions.current import is_final
 from aioproducer._state.transactions.marker_delay import MarkerDelay
 from aioproducer._state.transactions.table import Event, State
@@ -91,6 +92,7 @@ class Transactions:
         self.after_marker_delay = FineTimer(engine.loop)
         # How many transactions were begun.
         self.number = 0
+        self.counts = TransactionCounts()
         self.last_abort = LastAbort()
         self.coordinator = Coordinator(engine, Key.TRANSACTION, transactional_id, Contact(engine.log))
         # The id that was asked for last, and the one that the present producer id belongs to.
@@ -333,6 +335,7 @@ class Transactions:
         finally:
             self._left(operation)
         if not done:
+            self.counts.in_doubt(self.number)
             raise CommitOutcomeUnknownError(waited=timeout, cause=self.trouble())
 
     async def abort(self, timeout: float) -> None:
@@ -421,13 +424,21 @@ class Transactions:
     # -- operations
 
     def _start(self, event: Event, work: Callable[[], Awaitable[None]]) -> Operation:
-        operation = Operation(event, self.loop, self.going_on.discard)
+        operation = Operation(event, self.loop, self._operation_ended)
         tasks = self.engine.tasks
         if tasks is None:
             raise StateError("the producer's tasks have ended")
         self.going_on.add(operation)
         tasks.start_soon(operation.run, partial(self._work, work), name=f"aioproducer {event.value}")
         return operation
+
+    def _operation_ended(self, operation: Operation) -> None:
+        self.going_on.discard(operation)
+        if operation.event is Event.COMMIT:
+            seconds = self.loop.time() - operation.began_at
+            self.counts.commit_ended(self.number, operation.error, seconds)
+        elif operation.event is Event.ABORT:
+            self.counts.abort_ended(operation.error)
 
     def _tell_all(self, error: KafkaError) -> None:
         for operation in list(self.going_on):

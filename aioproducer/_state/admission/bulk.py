@@ -192,6 +192,7 @@ class BulkWaiting(Waiting):
         """Append as many records as fit in this turn; False: it stays the first of its topic."""
         assert self.columns is not None  # noqa: S101  # asked only when prepared
         self.going_on = False
+        admission.waits.over(self, now)
         while self._goes_on():
             before = self.at
             singly = self.singly or self.asked_at < queues.accumulator.lost_at
@@ -216,6 +217,7 @@ class BulkWaiting(Waiting):
             elif status == PARTITION_UNKNOWN:
                 error = admission.missing_partition(self, queues, now)
                 if error is None:
+                    admission.waits.metadata_is_missing(self, now)
                     admission.effects.wanted[self.topic] = None
                     return False
                 self.on_refusal(self.at, error)
@@ -357,6 +359,7 @@ class BulkWaiting(Waiting):
         )
         self.give_up_at = part.give_up_at + self.max_block
         self.alone = part
+        self.without_memory_since = now
         try:
             admission.join_for_memory(part, queue, now)
         except OUT_OF_MEMORY:

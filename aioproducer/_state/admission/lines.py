@@ -22,6 +22,7 @@ from aioproducer._core import (
     record_size,
 )
 from aioproducer._state.admission.topic_errors import no_such_partition, said_of_topic, still_unknown
+from aioproducer._state.admission.waits import Waits
 from aioproducer._state.batching.flushing import placed
 from aioproducer._state.cluster.facts import OUT_OF_MEMORY
 from aioproducer._state.deadlines import Deadlines
@@ -108,6 +109,9 @@ class Waiting:
     left: bool = False
     # In the heap of deadlines, which may hold it for a while after it has ended.
     watched: bool = False
+    # Since when it waits for metadata, or for memory; None while it does not.
+    without_metadata_since: float | None = None
+    without_memory_since: float | None = None
     # Ends the coroutine serializers that still prepare its records.
     stop_preparing: Callable[[], None] | None = None
 
@@ -192,6 +196,7 @@ class Admission:
         self.deadlines: Deadlines[Waiting] = Deadlines()
         self.waiting = 0
         self.joined = 0
+        self.waits = Waits()
         # Memory that queued records of `send_nowait` hold before they have a partition.
         self.unrouted_memory = MemoryShare(accumulator.budget)
         self._own_unrouted_memory = {
@@ -217,6 +222,8 @@ class Admission:
             self.advance(call.topic, now)
             if not call.ended:
                 self._watch(call)
+                if call.share is None and not self.knows(call.topic):
+                    self.waits.metadata_is_missing(call, now)
         except OUT_OF_MEMORY as error:
             self.refuse(call, without_memory(call.topic, error))
             self.advance(call.topic, now)
@@ -260,7 +267,7 @@ class Admission:
     def join_for_memory(self, call: Waiting, queue: PartitionQueue, now: float) -> None:
         """Take a place in a line for memory on behalf of a call that keeps its place in the line of its topic."""
         waiting = self.waiting + 1
-        self._wait_for_memory(call, queue)
+        self._wait_for_memory(call, queue, now)
         self.waiting = waiting
         try:
             self._watch(call)
@@ -340,13 +347,14 @@ class Admission:
         held = call.held
         status, delivery, queue = self._append(call, record, queues, in_line=False)
         if status == APPENDED:
+            self.waits.metadata_came(call, now)
             self._accept(call, delivery, queue)
             return True
         if call.not_placed(self):
             self.effects.room()
             return True
         if status == NO_ROOM_NOW:
-            self._wait_for_memory(call, queue)
+            self._wait_for_memory(call, queue, now)
             self._leave_topic_line(call)
             self.let_go(call)
             self._free_memory_for_first(queue.share, now)
@@ -358,6 +366,7 @@ class Admission:
         elif status == PARTITION_UNKNOWN:
             missing = self.missing_partition(call, queues, now)
             if missing is None:
+                self.waits.metadata_is_missing(call, now)
                 self.effects.wanted[call.topic] = None
                 return False
             self.refuse(call, missing)
@@ -414,8 +423,10 @@ class Admission:
         self._unrouted_memory_of(call.topic).release(call.held)
         call.held = 0
 
-    def _wait_for_memory(self, call: Waiting, queue: PartitionQueue) -> None:
+    def _wait_for_memory(self, call: Waiting, queue: PartitionQueue, now: float) -> None:
         """Take the last place in the line for memory of the broker that leads this partition."""
+        self.waits.metadata_came(call, now)
+        call.without_memory_since = now
         self.memory_lines.setdefault(queue.share, Line()).calls.append(call)
         call.queue, call.share = queue, queue.share
         queue.waiting += 1

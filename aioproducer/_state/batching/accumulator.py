@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections import OrderedDict
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 import attrs
@@ -141,6 +142,11 @@ class Accumulator:
         # All batches with an outcome to come, in the order in which they were opened; those of them whose records
         # have the common delivery time, oldest first. The deadlines of the others are in `deadlines`.
         self.live: dict[QueuedBatch, None] = {}
+        # Replacements of batches: they joined `live` later than batches that were opened after them.
+        self.replacements: dict[QueuedBatch, None] = {}
+        # What is in flight, as far as it has no outcome.
+        self.records_in_flight = 0
+        self.bytes_in_flight = 0
         # What leaves with a request is being chosen: nothing can be withdrawn, not by a finalizer or a signal handler either.
         self.is_draining = False
         self.aging: OrderedDict[QueuedBatch, None] = OrderedDict()
@@ -415,6 +421,7 @@ class Accumulator:
             batch.answered_at,
         )
         self.live[replacement] = None
+        self.replacements[replacement] = None
         return replacement
 
     def newest(self, queue: PartitionQueue) -> tuple[QueuedBatch, int]:
@@ -646,6 +653,8 @@ class Accumulator:
         self.sequences.give(queue, batch)
         batch.attempts += 1
         batch.in_flight = True
+        self.records_in_flight += batch.pending
+        self.bytes_in_flight += batch.charged
         # Here and not when it fails: the answer may name the next leader, and that is worth an attempt at once.
         batch.retry_leader = queue.node.node_id
         queue.in_flight += 1
@@ -713,13 +722,23 @@ class Accumulator:
         if batch.alarms:
             self.deadlines.over(_has_ended, batch.alarms)
             batch.alarms = 0
+        if self.replacements:
+            self.replacements.pop(batch, None)
         charged, batch.charged = batch.charged, 0
+        if batch.in_flight:
+            self.bytes_in_flight -= charged
         for replacement in to:
             replacement.charged = min(replacement.size, charged)
             charged -= replacement.charged
         batch.share.release(charged)
         if to:
             pass_on(batch, to)
+
+    def landed(self, batch: QueuedBatch) -> None:
+        """An attempt is over, with an answer or without."""
+        batch.in_flight = False
+        self.records_in_flight -= batch.pending
+        self.bytes_in_flight -= batch.charged
 
     @event
     def send_all_now(self, now: float) -> None:
@@ -762,6 +781,18 @@ class Accumulator:
         return timeout > 0 and bool(node.ready) and now - node.waiting_since > timeout
 
     # -- time
+
+    def oldest_unacked(self) -> float | None:
+        """When the oldest record without an outcome was accepted. May raise RuntimeError in other threads."""
+        oldest: float | None = None
+        for batch in chain(self.replacements, self.live):
+            if oldest is not None and batch.opened_at >= oldest and len(batch.order) == 1:
+                # The batches behind this one are younger still.
+                break
+            since = batch.waiting_since()
+            if since is not None and (oldest is None or since < oldest):
+                oldest = since
+        return oldest
 
     def next_deadline(self) -> float | None:
         """When something becomes due that no event announces: a linger, the end of a backoff, a record's end."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -20,6 +21,23 @@ class Stall(NamedTuple):
 
     ended_at: float
     seconds: float
+
+
+class Stalls:
+    """The stalls of one event loop: the newest of them, and counters of all."""
+
+    def __init__(self) -> None:
+        self.recent: deque[Stall] = deque(maxlen=16)
+        self.count = 0
+        self.seconds = 0.0
+        self.longest = 0.0
+
+    def note(self, stall: Stall) -> None:
+        """The loop had a turn again."""
+        self.recent.append(stall)
+        self.count += 1
+        self.seconds += stall.seconds
+        self.longest = max(self.longest, stall.seconds)
 
 
 def phases(batch: QueuedBatch, stalls: Sequence[Stall], now: float) -> Iterator[str]:

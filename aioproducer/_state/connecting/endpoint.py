@@ -9,7 +9,7 @@ import attrs
 
 from aioproducer.errors import ProtocolError, printable
 
-__all__ = ["BrokerEndpoint", "Origin"]
+__all__ = ["BrokerEndpoint", "Origin", "address_text"]
 
 _LONGEST_HOST = 255
 
@@ -57,7 +57,7 @@ class BrokerEndpoint:
     @property
     def name(self) -> str:
         """The name of the broker in logs and errors."""
-        place = joined(printable(self.host, _LONGEST_HOST), self.port)
+        place = address_text(self.host, self.port)
         return place if self.node_id is None else f"{place} (id {self.node_id})"
 
     def require_valid(self) -> None:
@@ -75,3 +75,8 @@ class BrokerEndpoint:
 def joined(host: str, port: int) -> str:
     """`host:port`, with brackets around an IPv6 address."""
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
+
+def address_text(host: str, port: int) -> str:
+    """`host:port` of a broker for people; what it advertises may have any characters."""
+    return joined(printable(host, _LONGEST_HOST), port)

@@ -13,7 +13,7 @@ from aioproducer._state.batching.queues import PartitionQueue
 from aioproducer._state.batching.slowness import SLOW
 from aioproducer._state.cluster.facts import NO_TOPIC_ID
 from aioproducer._state.delivery.verdicts import Kind, verdict
-from aioproducer._state.effects import Ended, OffsetWentBack, Retried, event
+from aioproducer._state.effects import Ended, OffsetWentBack, Retried, Settled, event
 from aioproducer._wire.error_codes import ERRORS, ErrorCode, describe
 from aioproducer.errors import BrokerError, DeliveryError, DeliveryTimeoutError, RefusedAsTooLargeError
 from aioproducer.outcome import Outcome
@@ -158,8 +158,8 @@ class Settlement:
     def _landed(self, batch: QueuedBatch, now: float) -> PartitionQueue:
         queue = batch.queue
         batch.judged = False
-        batch.in_flight = False
         batch.answered_at = now
+        self.accumulator.landed(batch)
         queue.in_flight -= 1
         if queue.ahead is batch:
             queue.ahead = None
@@ -174,6 +174,8 @@ class Settlement:
         """Every record of the batch that has no outcome yet is written."""
         size = batch.size
         count = batch.acknowledge(base_offset, log_append_time)
+        if batch.in_flight:
+            self.accumulator.records_in_flight -= count
         self.sequences.acknowledged(batch.queue, batch, now)
         self.tally.acknowledged(batch, count, size, now)
         if count and self.transaction is not None:
@@ -182,6 +184,8 @@ class Settlement:
         self._note_offset(batch, base_offset, now)
         self._end(batch, None)
         self.effects.flushed.extend(flushed)
+        if self.effects.reports_outcomes and count:
+            self.effects.reports.append(Settled(batch, count, size, None, now))
         if batch.last_error is not None or now - batch.opened_at >= SLOW:
             self._report_the_end(batch, count, None, now)
 
@@ -234,12 +238,14 @@ class Settlement:
     def _conclude(self, batch: QueuedBatch, error: KafkaError, now: float) -> None:
         """Every record of the batch that has no outcome yet ends with this error."""
         self._leave_queue(batch)
+        size = batch.size
         count = batch.fail(error)
+        self.tally.ended_in_failure(batch, now)
         if error.outcome is Outcome.UNKNOWN:
             self.sequences.unknown(batch.queue, batch)
         else:
             self.sequences.not_appended(batch.queue, batch)
-        flushed = self._failed(batch, error, count, now)
+        flushed = self._failed(batch, error, count, now, size=size)
         self._end(batch, error)
         self.effects.flushed.extend(flushed)
         if batch.attempts:
@@ -252,10 +258,18 @@ class Settlement:
         count: int,
         now: float,
         indexes: Collection[int] | None = None,
+        *,
+        size: int,
     ) -> list[Flush]:
         """So many records of the batch (those at `indexes`, or all) failed; returns the flushes that are done by this."""
+        if batch.in_flight:
+            self.accumulator.records_in_flight -= count
         failure = self.tally.failed(batch.topic, count, error, now)
-        return [] if failure is None else records_failed(batch, failure, count, indexes)
+        if failure is None:
+            return []
+        if self.effects.reports_outcomes:
+            self.effects.reports.append(Settled(batch, count, size, error, now))
+        return records_failed(batch, failure, count, indexes)
 
     def _refuse(self, batch: QueuedBatch, answer: PartitionAnswer, decided: Verdict, now: float) -> None:
         error = self._broker_error(batch, answer, decided, now)
@@ -303,7 +317,7 @@ class Settlement:
         for index, text in named.items():
             own = self._code_error(batch, answer, error.outcome, now, message=text or answer.message)
             count = batch.fail_some([index], own)
-            self.effects.flushed.extend(self._failed(batch, own, count, now, [index]))
+            self.effects.flushed.extend(self._failed(batch, own, count, now, [index], size=batch.size))
             self.effects.losses.append(own)
 
     def _bystander(
@@ -366,7 +380,7 @@ class Settlement:
         if batch.attempts > self.retries:
             self.fail(batch, self._given_up(batch, now), now)
             return
-        self.tally.retried += batch.pending
+        self.tally.sent_again(batch)
         self.effects.reports.append(Retried(batch, error, now))
         batch.retry_at = now + (backoff or self.backoff).after(batch.attempts - 1, self.rng)
         batch.queue.put_back(batch)
@@ -397,6 +411,7 @@ class Settlement:
         if len(batch.order) > 1 or batch.plain_size <= limit:
             # A part that is still too large is halved, or a batch_size above the broker's limit would loop.
             limit = max(rewriting.largest_record(batch), rewriting.half_of(batch))
+        self.tally.batches_split += 1
         self.accumulator.ratios.split(batch.topic, self.accumulator.limits.codec)
         children = rewriting.split(batch, self.accumulator.replacement, limit)
         queue = batch.queue
@@ -499,7 +514,7 @@ class Settlement:
             self._conclude(batch, error, now)
         else:
             count = batch.fail_some(indexes, error)
-            self.effects.flushed.extend(self._failed(batch, error, count, now, indexes))
+            self.effects.flushed.extend(self._failed(batch, error, count, now, indexes, size=batch.size))
         self._update_readiness(batch.queue, now)
         return count
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from bisect import bisect_left
 from collections import Counter, deque
 from copy import copy
 from itertools import islice
@@ -12,47 +11,21 @@ import attrs
 
 from aioproducer._callers.owners import Told
 from aioproducer._state.batching.flushing import FIRST_ERRORS, Failure
+from aioproducer._state.buckets import Buckets
+from aioproducer._state.delivery.topic_counts import MOST_TOPICS, OTHER_TOPICS, CountsByTopic
 from aioproducer.outcome import Outcome
 from aioproducer.records import FlushReport
-from aioproducer.stats import BYTES_BOUNDS, RATIO_BOUNDS, SECONDS_BOUNDS, Histogram
+from aioproducer.stats import BYTES_BOUNDS, RATIO_BOUNDS, RECORDS_BOUNDS, SECONDS_BOUNDS
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
-
     from aioproducer._state.batching.batches import QueuedBatch
     from aioproducer._state.batching.flushing import Flush
     from aioproducer.errors import KafkaError
 
 # Errors that are kept for owners of reports that were not told of them yet.
 KEPT_FAILURES = 100
-# Topics that are counted by name, and the name under which the others are.
-MOST_TOPICS = 1000
-OTHER_TOPICS = "_other"
-
-
-def listed(topic: str, counted: Collection[str]) -> str:
-    """The name under which a topic is counted: its own, or that of all others where there are too many."""
-    return topic if topic in counted or len(counted) < MOST_TOPICS else OTHER_TOPICS
-
-
-class Buckets:
-    """A histogram while it grows."""
-
-    __slots__ = ("bounds", "counts", "total")
-
-    def __init__(self, bounds: tuple[float, ...]) -> None:
-        self.bounds = bounds
-        self.counts = [0] * (len(bounds) + 1)
-        self.total = 0.0
-
-    def add(self, value: float) -> None:
-        """Count one value."""
-        self.counts[bisect_left(self.bounds, value)] += 1
-        self.total += value
-
-    def snapshot(self) -> Histogram:
-        """What was counted so far."""
-        return Histogram(self.bounds, tuple(self.counts), self.total)
+# Kinds of failures (topic, error, outcome) that are counted on their own.
+MOST_KINDS = MOST_TOPICS
 
 
 @attrs.frozen
@@ -74,15 +47,21 @@ class Tally:
     unknown: int = 0
     retried: int = 0
     batches: int = 0
+    batches_split: int = 0
     requests: int = 0
     suspected_losses: int = 0
+    # Failed records of `send_nowait` that were never in a batch; `not_written` counts them too.
+    never_placed: int = 0
     last_ack: float | None = None
     last_error: BaseException | None = None
     last_error_at: float | None = None
-    failed_by_error: Counter[str] = attrs.Factory(Counter)
-    losses_by_topic: Counter[str] = attrs.Factory(Counter)
+    topics: CountsByTopic = attrs.Factory(CountsByTopic)
+    # Failed records by topic, name of the error and outcome.
+    failed_by_kind: Counter[tuple[str, str, Outcome]] = attrs.Factory(Counter)
     queue_time: Buckets = attrs.Factory(lambda: Buckets(SECONDS_BOUNDS))
     request_time: Buckets = attrs.Factory(lambda: Buckets(SECONDS_BOUNDS))
+    delivery_time: Buckets = attrs.Factory(lambda: Buckets(SECONDS_BOUNDS))
+    batch_records: Buckets = attrs.Factory(lambda: Buckets(RECORDS_BOUNDS))
     batch_size: Buckets = attrs.Factory(lambda: Buckets(BYTES_BOUNDS))
     compression_ratio: Buckets = attrs.Factory(lambda: Buckets(RATIO_BOUNDS))
     failures: int = 0
@@ -99,14 +78,31 @@ class Tally:
         self.batches += len(batches)
         for batch in batches:
             self.batch_size.add(batch.size)
+            self.topics[batch.topic].batches += 1
 
     def acknowledged(self, batch: QueuedBatch, count: int, size: int, now: float) -> None:
         """A batch was written."""
+        opened_at = batch.opened_at
+        topic = self.topics[batch.topic]
+        topic.acked += count
+        topic.acked_bytes += size
         self.acked += count
         self.acked_bytes += size
         self.last_ack = now
-        self.queue_time.add(batch.drained_at - batch.opened_at)
+        self.queue_time.add(batch.drained_at - opened_at)
         self.request_time.add(now - batch.written_at)
+        self.delivery_time.add(now - opened_at)
+        self.batch_records.add(batch.record_count)
+
+    def ended_in_failure(self, batch: QueuedBatch, now: float) -> None:
+        """A batch ended, and not all of its records were written."""
+        self.delivery_time.add(now - batch.opened_at)
+        self.batch_records.add(batch.record_count)
+
+    def sent_again(self, batch: QueuedBatch) -> None:
+        """The records of a batch wait for another attempt."""
+        self.retried += batch.pending
+        self.topics[batch.topic].retried += batch.pending
 
     def failed(self, topic: str, count: int, error: KafkaError, now: float) -> Failure | None:
         """So many records ended with this error."""
@@ -117,12 +113,17 @@ class Tally:
         else:
             self.not_written += count
         self.went_wrong(error, now)
-        self.failed_by_error[error_name(error)] += count
-        self.losses_by_topic[listed(topic, self.losses_by_topic)] += count
+        self.topics[topic].failed += count
+        self.failed_by_kind[self._kind_of(topic, error)] += count
         self.failures += 1
         failure = Failure(self.failures, error)
         self._kept.append(failure)
         return failure
+
+    def _kind_of(self, topic: str, error: KafkaError) -> tuple[str, str, Outcome]:
+        kind = (self.topics.name_of(topic), error_name(error), error.outcome)
+        is_counted = kind in self.failed_by_kind or len(self.failed_by_kind) < MOST_KINDS
+        return kind if is_counted else (OTHER_TOPICS, *kind[1:])
 
     def went_wrong(self, error: BaseException, now: float) -> None:
         """Something did, with a record or with a broker."""

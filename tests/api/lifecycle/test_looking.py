@@ -153,8 +153,14 @@ async def test_stats_of_waiting_calls(producer: Producer, kafka: EmbeddedKafka) 
 async def test_stats_of_connections(producer: Producer) -> None:
     """Each broker's connection is there with its state."""
     await producer.send_and_wait("one", b"v")
-    (connection,) = producer.stats().connections
-    assert (connection.state, connection.connects, connection.failures) == ("connected", 1, 0)
+    connection, metadata = producer.stats().connections
+    assert (connection.broker, metadata.broker) == ("1", "metadata")
+    for one in (connection, metadata):
+        assert (one.state, one.connects, one.failures, one.last_error) == ("connected", 1, 0, None)
+        assert one.address == str(producer.config.bootstrap_servers[0])
+        assert one.requests == one.request_time.count > 0
+        assert (one.request_errors, one.throttle_seconds) == (0, 0.0)
+        assert min(one.bytes_sent, one.bytes_received) > 0
 
 
 async def test_stats_of_compression(make: Make) -> None:

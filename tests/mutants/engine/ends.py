@@ -45,9 +45,9 @@ ENDS: Final = (
     ),
     _mutant(
         "losses-of-each-topic-kept-for-ever",
-        "_state/delivery/tally.py",
-        "        self.losses_by_topic[listed(topic, self.losses_by_topic)] += count",
-        "        self.losses_by_topic[topic] += count",
+        "_state/delivery/topic_counts.py",
+        "        return topic if is_named else OTHER_TOPICS",
+        "        return topic",
         "Each topic that ever lost a record is counted by its name.",
         "tests/state/delivery/test_tally.py",
     ),

@@ -104,8 +104,8 @@ TIMING: Final = (
     _mutant(
         "throttling-ignored",
         "_net/connecting/connection.py",
-        "self.muted_until = max(self.muted_until, self._loop.time() + seconds)",
-        "self.muted_until = max(self.muted_until, self._loop.time() - seconds)",
+        "self.muted_until = max(self.muted_until, now + seconds)",
+        "self.muted_until = max(self.muted_until, now - seconds)",
         "The pause that a broker asks for (KIP-219) is not kept.",
         "tests/net/producing/test_answers.py::test_throttled_broker_is_left_alone",
     ),

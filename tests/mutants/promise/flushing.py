@@ -17,8 +17,8 @@ FLUSHING: Final = (
     _mutant(
         "flush-not-woken-by-purge",
         "_state/delivery/settlement.py",
-        "            self.effects.flushed.extend(self._failed(batch, error, count, now, indexes))\n",
-        "            self._failed(batch, error, count, now, indexes)\n",
+        "            self.effects.flushed.extend(self._failed(batch, error, count, now, indexes, size=batch.size))\n",
+        "            self._failed(batch, error, count, now, indexes, size=batch.size)\n",
         "flush() waits for ever for records that were withdrawn or expired alone in a batch that goes on.",
         _ENDS,
     ),
@@ -153,10 +153,10 @@ FLUSHING: Final = (
     _mutant(
         "looking-from-another-thread",
         "_net/observing/snapshot.py",
-        "    for batch in list(engine.accumulator.live):\n        (flying",
-        "    for batch in engine.accumulator.live:\n        (flying",
+        "    placed = retried(engine.accumulator.oldest_unacked)",
+        "    placed = engine.accumulator.oldest_unacked()",
         "stats() from another thread raises RuntimeError: dictionary changed size during iteration.",
-        f"{_HEALTH}::test_any_thread",
+        "tests/api/lifecycle/test_any_thread.py",
     ),
     _mutant(
         "no-room-without-a-cause",

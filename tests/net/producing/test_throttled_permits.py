@@ -26,7 +26,7 @@ async def test_who_waits_for_a_permit_hears_of_the_pause(make: Make, kafka: Embe
     hold.release()
     await first
     began = time.monotonic()
-    await until(lambda: sender.state == "throttled")
+    await until(lambda: sender.history.state == "throttled")
     assert producer.stats().requests == sent
     assert await all_acked([second])
     assert time.monotonic() - began > PAUSE_MS / 1000 * 0.9

@@ -27,7 +27,7 @@ async def test_longer_than_the_request_timeout(make: Make, kafka: EmbeddedKafka)
     await turns(1)
     block(0.25)
     assert await delivery.wait(5) is Outcome.ACKED
-    (connection,) = producer.stats().connections
+    connection, _ = producer.stats().connections
     assert (connection.connects, len(numbers(kafka))) == (1, 1)
     assert producer.stats().records_retried == 0
 

@@ -8,8 +8,10 @@ import pytest
 
 from aioproducer._callers.owners import Told
 from aioproducer._state.batching.flushing import FIRST_ERRORS, Flush
+from aioproducer._state.buckets import Buckets
 from aioproducer._state.delivery import tally as tally_of_producer
-from aioproducer._state.delivery.tally import KEPT_FAILURES, Buckets, Tally, error_name
+from aioproducer._state.delivery import topic_counts
+from aioproducer._state.delivery.tally import KEPT_FAILURES, Tally, error_name
 from aioproducer.errors import BrokerError, DeliveryError, DeliveryTimeoutError, KafkaError
 from aioproducer.outcome import Outcome
 from aioproducer.records import FlushReport
@@ -166,18 +168,35 @@ def test_losses_are_counted_by_error_and_topic() -> None:
     tally = Tally()
     tally.failed("a", 2, BrokerError("no", code=29, name="TOPIC_AUTHORIZATION_FAILED"), 0.0)
     tally.failed("b", 1, DeliveryTimeoutError(outcome=Outcome.UNKNOWN), 0.0)
-    assert tally.failed_by_error == {"TOPIC_AUTHORIZATION_FAILED": 2, "DeliveryTimeoutError": 1}
-    assert tally.losses_by_topic == {"a": 2, "b": 1}
+    assert tally.failed_by_kind == {
+        ("a", "TOPIC_AUTHORIZATION_FAILED", Outcome.NOT_WRITTEN): 2,
+        ("b", "DeliveryTimeoutError", Outcome.UNKNOWN): 1,
+    }
+    assert {topic: counts.failed for topic, counts in tally.topics.items()} == {"a": 2, "b": 1}
     assert tally.unknown == 1
 
 
-def test_topics_of_losses_are_counted_by_name_up_to_a_number(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Those that come later are counted together; a producer may lose records of ever new topics."""
-    monkeypatch.setattr(tally_of_producer, "MOST_TOPICS", 2)
+def test_topics_are_counted_by_name_up_to_a_number(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Later topics are counted together; a producer may send to ever new topics, and lose their records."""
+    monkeypatch.setattr(topic_counts, "MOST_TOPICS", 2)
     tally = Tally()
     for topic in ("a", "b", "c", "d", "a"):
         tally.failed(topic, 1, DeliveryError("late"), 0.0)
-    assert tally.losses_by_topic == {"a": 2, "b": 1, "_other": 2}
+    assert {topic: counts.failed for topic, counts in tally.topics.items()} == {"a": 2, "b": 1, "_other": 2}
+    assert {topic: count for (topic, _, _), count in tally.failed_by_kind.items()} == {
+        "a": 2,
+        "b": 1,
+        "_other": 2,
+    }
+
+
+def test_kinds_of_failures_are_counted_up_to_a_number(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Later kinds are counted without the name of their topic."""
+    monkeypatch.setattr(tally_of_producer, "MOST_KINDS", 1)
+    tally = Tally()
+    for topic in ("a", "b", "c", "a"):
+        tally.failed(topic, 1, DeliveryError("late"), 0.0)
+    assert {topic: count for (topic, _, _), count in tally.failed_by_kind.items()} == {"a": 2, "_other": 2}
 
 
 def test_no_record_no_count() -> None:

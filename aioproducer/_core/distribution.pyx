@@ -1,0 +1,45 @@
+# cython: language_level=3, binding=False, boundscheck=False, wraparound=False, initializedcheck=False
+# cython: auto_pickle=False, autotestdict=False, embedsignature=False
+"""Counts of numbers in fixed buckets, for histograms that are filled once per batch."""
+
+cdef enum:
+    MOST_BOUNDS = 31
+
+
+cdef class Distribution:
+    """Numbers by the smallest bound that is not below them, and their sum; the last count is for those above all bounds."""
+
+    cdef readonly tuple bounds
+    cdef readonly double total
+    cdef int _bound_count
+    cdef double _bounds[MOST_BOUNDS]
+    cdef long long _counts[MOST_BOUNDS + 1]
+
+    def __cinit__(self, tuple bounds not None):
+        if len(bounds) > MOST_BOUNDS:
+            raise ValueError(f"at most {MOST_BOUNDS} bounds")
+        self.bounds = bounds
+        self.total = 0.0
+        self._bound_count = len(bounds)
+        cdef int at
+        for at in range(self._bound_count):
+            self._bounds[at] = bounds[at]
+            self._counts[at] = 0
+        self._counts[self._bound_count] = 0
+
+    def add(self, double value):
+        """Count one number."""
+        cdef int low = 0, high = self._bound_count, middle
+        while low < high:
+            middle = (low + high) // 2
+            if self._bounds[middle] < value:
+                low = middle + 1
+            else:
+                high = middle
+        self._counts[low] += 1
+        self.total += value
+
+    @property
+    def counts(self):
+        """The counts, one more than there are bounds. For any thread."""
+        return tuple([self._counts[at] for at in range(self._bound_count + 1)])

@@ -1,0 +1,31 @@
+"""Counters of what goes over a connection."""
+
+from __future__ import annotations
+
+from aioproducer._state.buckets import Buckets
+from aioproducer.stats import SECONDS_BOUNDS
+
+__all__ = ["Traffic"]
+
+
+class Traffic:
+    """Requests, bytes and pauses, of one connection after another to the same broker."""
+
+    __slots__ = (
+        "bytes_received",
+        "bytes_sent",
+        "request_errors",
+        "request_time",
+        "requests",
+        "throttle_seconds",
+    )
+
+    def __init__(self) -> None:
+        self.requests = 0
+        # Requests without a usable answer.
+        self.request_errors = 0
+        self.bytes_sent = 0
+        self.bytes_received = 0
+        # The pauses that the broker asked for.
+        self.throttle_seconds = 0.0
+        self.request_time = Buckets(SECONDS_BOUNDS)

@@ -1,0 +1,146 @@
+"""The condition of a producer: whether it is ready, and its problems in words, the worst first."""
+
+from __future__ import annotations
+
+import os
+import socket
+from itertools import islice
+from typing import TYPE_CHECKING
+
+from aioproducer._net.observing.connections import THROTTLED
+from aioproducer._net.observing.snapshot import connected_brokers, oldest_unacked, seconds_since
+from aioproducer._state.connecting.endpoint import address_text
+from aioproducer._state.transactions.table import State
+from aioproducer.errors import KafkaError, printable, text_of
+from aioproducer.stats import Health
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from aioproducer._net.accepting.intake import Intake
+    from aioproducer._net.runtime.engine import Engine
+
+MOST_PROBLEMS = 10
+# A stall of the loop is a problem for so many seconds.
+STALL_IS_RECENT = 60.0
+LONGEST_REASON = 200
+
+
+def health_of(engine: Engine, intake: Intake, state: str, cause: BaseException | None) -> Health:
+    """The result of `Producer.health()`; `cause`: what ended the producer."""
+    now = engine.loop.time()
+    tally = engine.tally
+    nodes = engine.view.nodes
+    unreachable = [node for node in nodes if engine.addresses.trouble_at(node.host, node.port) is not None]
+    oldest = oldest_unacked(engine, intake, now)
+    is_served = len(unreachable) < len(nodes) and not _is_fenced(engine)
+    return Health(
+        state=state,
+        connected_brokers=connected_brokers(engine),
+        seconds_since_last_ack=seconds_since(now, tally.last_ack),
+        oldest_unacked_seconds=oldest,
+        last_error=cause or tally.last_error,
+        answered_seconds_ago=seconds_since(now, engine.addresses.answered_at),
+        last_error_seconds_ago=seconds_since(now, tally.last_error_at),
+        live=state != "failed",
+        ready=state == "running" and engine.cluster.known and is_served and not _is_late(engine, oldest),
+        problems=tuple(islice(_problems(engine, state, cause, oldest, now), MOST_PROBLEMS)),
+        brokers_known=len(nodes),
+        brokers_unreachable=len(unreachable),
+    )
+
+
+def _is_fenced(engine: Engine) -> bool:
+    return engine.transactions is not None and engine.transactions.table.state is State.FATAL
+
+
+def _is_late(engine: Engine, oldest: float | None) -> bool:
+    return oldest is not None and oldest > engine.config.request_timeout_ms / 1000
+
+
+def _problems(
+    engine: Engine, state: str, cause: BaseException | None, oldest: float | None, now: float
+) -> Iterator[str]:
+    """All problems, the worst first."""
+    if state == "failed":
+        yield f"the producer has failed: {_reason(cause)}"
+    elif _is_fenced(engine) and engine.transactions is not None:
+        yield f"the producer cannot go on with its transactional id: {_reason(engine.transactions.table.cause)}"
+    if state in ("closed", "failed"):
+        return
+    if not engine.cluster.known:
+        yield (
+            f"no metadata was read yet: {_reason(engine.last_error)}"
+            if engine.last_error
+            else "no metadata was read yet"
+        )
+    yield from _brokers_out_of_reach(engine, now)
+    if oldest is not None and _is_late(engine, oldest):
+        yield (
+            f"the oldest record has waited for {_seconds(oldest)}, longer than request_timeout_ms "
+            f"({engine.config.request_timeout_ms})"
+        )
+    yield from _calls_that_wait(engine)
+    yield from _throttled(engine, now)
+    yield from _stalls(engine, now)
+
+
+def _brokers_out_of_reach(engine: Engine, now: float) -> Iterator[str]:
+    """The brokers that are known, the longest out of reach first; without any, the bootstrap servers."""
+    nodes = engine.view.nodes
+    named = {
+        (node.host, node.port): f"broker {node.id} ({address_text(node.host, node.port)})" for node in nodes
+    }
+    if not named:
+        named = {
+            (host, port): f"bootstrap server {address_text(host, port)}"
+            for host, port in engine.config.bootstrap_servers
+        }
+    found = ((engine.addresses.trouble_at(*place), name) for place, name in named.items())
+    troubles = [(*trouble, name) for trouble, name in found if trouble is not None]
+    for since, error, name in sorted(troubles, key=lambda trouble: trouble[0]):
+        yield f"{name} unreachable for {_seconds(now - since)}: {_reason(error)}"
+
+
+def _calls_that_wait(engine: Engine) -> Iterator[str]:
+    used, capacity = engine.accumulator.budget.used, engine.accumulator.budget.capacity
+    waiting = engine.admission.waiting
+    if waiting and used > 0.9 * capacity:
+        calls = "1 call waits" if waiting == 1 else f"{waiting} calls wait"
+        yield f"{calls} for memory: {used} bytes of buffer_memory ({capacity}) are in use"
+
+
+def _throttled(engine: Engine, now: float) -> Iterator[str]:
+    for history in [engine.histories[node_id] for node_id in list(engine.histories)]:
+        connection = history.connection
+        if history.state == THROTTLED and connection is not None:
+            left = max(0.0, connection.muted_until - now)
+            yield f"broker {history.broker} ({history.address}) throttles this client for {_seconds(left)} more"
+
+
+def _stalls(engine: Engine, now: float) -> Iterator[str]:
+    recent = [stall for stall in list(engine.stalls.recent) if stall.ended_at > now - STALL_IS_RECENT]
+    if recent:
+        longest = max(stall.seconds for stall in recent)
+        yield f"the event loop was blocked for up to {longest * 1000:.0f} ms in the last {STALL_IS_RECENT:g} s"
+
+
+def _seconds(seconds: float) -> str:
+    return f"{seconds:.1f} s" if seconds < 10 else f"{seconds:.0f} s"
+
+
+def _reason(error: BaseException | None) -> str:
+    """The innermost cause of an error, as briefly as it can be said."""
+    while isinstance(error, KafkaError) and error.cause is not None:
+        error = error.cause
+    number = getattr(error, "errno", None)
+    if isinstance(error, OSError) and isinstance(number, int) and not isinstance(error, socket.gaierror):
+        text = os.strerror(number)
+    else:
+        text = (
+            (getattr(error, "strerror", None) or text_of(error))
+            if error is not None
+            else "no reason is known"
+        )
+    text = printable(text, LONGEST_REASON) or type(error).__name__
+    return text[:1].lower() + text[1:] if text[1:2].islower() else text

@@ -1,0 +1,105 @@
+"""Delivery of reports to the listeners, in the event loop and outside of what reported."""
+
+from __future__ import annotations
+
+import inspect
+import math
+from collections import deque
+from typing import TYPE_CHECKING, Any
+
+import attrs
+
+from aioproducer.listeners import BatchReport
+
+if TYPE_CHECKING:
+    import asyncio
+    from collections.abc import Callable, Iterable
+
+    from aioproducer._net.log import Log
+    from aioproducer.listeners import ConnectionReport
+
+    Report = BatchReport | ConnectionReport
+
+# A listener that raises is logged so often, with the number of reports that it has failed at since.
+LOG_INTERVAL = 10.0
+# Whatever else a listener raises would end a task of the producer.
+_END_OF_THE_PROGRAM = (KeyboardInterrupt, SystemExit)
+
+
+@attrs.define(eq=False)
+class _Method:
+    """One method of one listener."""
+
+    name: str
+    call: Callable[[Any], object]
+    failures: int = 0
+    logged_at: float = -math.inf
+
+
+class Listeners:
+    """Calls each listener with each report, in the order of the reports."""
+
+    def __init__(self, listeners: Iterable[object], loop: asyncio.AbstractEventLoop, log: Log) -> None:
+        self._loop = loop
+        self._log = log
+        listeners = tuple(listeners)
+        self._of_batches = _methods(listeners, "on_batch")
+        self._of_connections = _methods(listeners, "on_connection")
+        self._reports: deque[Report] = deque()
+        self._is_scheduled = False
+
+    @property
+    def on_batch(self) -> Callable[[BatchReport], None] | None:
+        """What takes reports of batches; None if no listener wants them."""
+        return self._put if self._of_batches else None
+
+    @property
+    def on_connection(self) -> Callable[[ConnectionReport], None] | None:
+        """What takes reports of connections; None if no listener wants them."""
+        return self._put if self._of_connections else None
+
+    def _put(self, report: Report) -> None:
+        # The machines are in the middle of an event: code of the user's runs when it is over.
+        self._reports.append(report)
+        self.schedule()
+
+    def schedule(self) -> None:
+        """Deliver in the next turn of the loop what is reported until then."""
+        if not self._is_scheduled and not self._loop.is_closed():
+            self._is_scheduled = True
+            self._loop.call_soon(self._deliver)
+
+    def _deliver(self) -> None:
+        self._is_scheduled = False
+        self.deliver()
+
+    def deliver(self) -> None:
+        """Call the listeners with all reports that they did not get yet."""
+        while self._reports:
+            report = self._reports.popleft()
+            for method in self._of_batches if isinstance(report, BatchReport) else self._of_connections:
+                self._call(method, report)
+
+    def _call(self, method: _Method, report: Report) -> None:
+        try:
+            made = method.call(report)
+            if made is not None and inspect.iscoroutine(made):
+                made.close()  # or its dropping would be warned about, far from here
+                raise TypeError(
+                    "a listener cannot be a coroutine function: it is called where nothing may wait"
+                )
+        except _END_OF_THE_PROGRAM:
+            raise
+        except BaseException:  # noqa: BLE001  # logged below, but not each time
+            method.failures += 1
+            now = self._loop.time()
+            if now >= method.logged_at + LOG_INTERVAL:
+                count, method.failures, method.logged_at = method.failures, 0, now
+                self._log.exception(
+                    "%s failed for %d report%s", method.name, count, "" if count == 1 else "s"
+                )
+
+
+def _methods(listeners: Iterable[object], name: str) -> tuple[_Method, ...]:
+    found = ((type(listener).__qualname__, getattr(listener, name, None)) for listener in listeners)
+    return tuple(_Method(f"{name}() of {owner}", call) for owner, call in found if callable(call))

@@ -1,0 +1,49 @@
+"""How many calls had to wait to be accepted, and for how long: for memory, and for metadata."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import attrs
+
+if TYPE_CHECKING:
+    from aioproducer._state.admission.lines import Waiting
+
+
+@attrs.define
+class Waited:
+    """Waits that are over; `seconds` is their sum."""
+
+    calls: int = 0
+    seconds: float = 0.0
+
+    def add(self, seconds: float) -> None:
+        """One more wait is over."""
+        self.calls += 1
+        self.seconds += max(0.0, seconds)
+
+
+@attrs.define
+class Waits:
+    """The waits of all calls of one producer."""
+
+    memory: Waited = attrs.Factory(Waited)
+    metadata: Waited = attrs.Factory(Waited)
+
+    def metadata_is_missing(self, call: Waiting, now: float) -> None:
+        """The call waits for metadata. A record of `send_nowait` waits as well, but no caller waits for it."""
+        if call.without_metadata_since is None and not call.queued:
+            call.without_metadata_since = now
+
+    def metadata_came(self, call: Waiting, now: float) -> None:
+        """The call does not wait for metadata any more."""
+        since, call.without_metadata_since = call.without_metadata_since, None
+        if since is not None:
+            self.metadata.add(now - since)
+
+    def over(self, call: Waiting, now: float) -> None:
+        """The call goes on, or has ended."""
+        self.metadata_came(call, now)
+        since, call.without_memory_since = call.without_memory_since, None
+        if since is not None:
+            self.memory.add(now - since)

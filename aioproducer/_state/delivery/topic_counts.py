@@ -1,0 +1,38 @@
+"""Counters by topic, for a bounded number of topics."""
+
+from __future__ import annotations
+
+# Topics with counters of their own, and the name under which all others are counted together.
+MOST_TOPICS = 1000
+OTHER_TOPICS = "_other"
+
+
+class TopicCounts:
+    """The counters of one topic."""
+
+    __slots__ = ("acked", "acked_bytes", "batches", "failed", "retried")
+
+    def __init__(self) -> None:
+        self.acked = 0
+        self.acked_bytes = 0
+        self.failed = 0
+        self.retried = 0
+        self.batches = 0
+
+
+class CountsByTopic(dict[str, TopicCounts]):
+    """The counters of each topic: `counts[topic]` makes them, or gives those of all other topics where there are too many."""
+
+    __slots__ = ()
+
+    def __missing__(self, topic: str) -> TopicCounts:
+        name = self.name_of(topic)
+        found = self.get(name)
+        if found is None:
+            found = self[name] = TopicCounts()
+        return found
+
+    def name_of(self, topic: str) -> str:
+        """The name under which this topic is counted."""
+        is_named = topic in self or len(self) - (OTHER_TOPICS in self) < MOST_TOPICS
+        return topic if is_named else OTHER_TOPICS
