@@ -11,7 +11,7 @@ from aioproducer.testing import EmbeddedKafka
 from tests.api.conftest import Make
 from tests.api.support import LIMIT, held_answers, until, warm
 
-QUICK = {
+QUICK: dict[str, Any] = {
     "reconnect_backoff_ms": 1,
     "reconnect_backoff_max_ms": 5,
     "retry_backoff_ms": 1,
