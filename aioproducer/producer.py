@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import atexit
-import itertools
-import math
 import os
 import random
 import warnings
@@ -14,49 +12,42 @@ from asyncio.events import _get_running_loop  # asyncio's own low-level form: No
 from typing import TYPE_CHECKING, Any, Generic, Self, overload
 
 from aioproducer import _core
-from aioproducer._callers.consumed import Offsets, group_of, offsets_of
 from aioproducer._callers.owners import Owner, Scope, TaskOwners
 from aioproducer._callers.refusals import THROUGH, refusal_of
 from aioproducer._callers.threads import run_in_loop
 from aioproducer._core import Clock, SendPath, sending_of
 from aioproducer._net.accepting.bulk_intake import BulkIntake
+from aioproducer._net.accepting.ending import report_of_close, resolved, tell_losses, tell_what_is_waited_for
 from aioproducer._net.accepting.intake import Call, Intake
 from aioproducer._net.accepting.pending import Pending
 from aioproducer._net.accepting.serializing import is_being_prepared
 from aioproducer._net.accepting.stream import send_stream
 from aioproducer._net.connecting.dialing import SOCKETS
-from aioproducer._net.log import log_of
 from aioproducer._net.observing.closing import counted, waits_for
 from aioproducer._net.observing.condition import health_of
 from aioproducer._net.observing.snapshot import (
     connected_brokers,
     loads,
-    out_of_reach,
     stats_of,
-    trouble_with,
 )
+from aioproducer._net.runtime.awaiting import first_answer, known_partitions
 from aioproducer._net.runtime.engine import Engine, denied
-from aioproducer._net.transactions.foreign_transactions import fence_all, list_all
-from aioproducer._net.transactions.stable_offsets import fetch_committed
 from aioproducer._state.admission.checking import checked_timeout, checked_topic
-from aioproducer._state.admission.topic_errors import still_unknown
-from aioproducer._state.backoff import Backoff
 from aioproducer._state.delivery.tally import Totals
 from aioproducer._state.transactions.table import Event
+from aioproducer._transaction_calls import TransactionCalls
 from aioproducer.config import ProducerConfig, require_config
 from aioproducer.errors import (
     BufferFullError,
     KafkaError,
-    MetadataTimeoutError,
     StateError,
 )
 from aioproducer.records import CloseReport, FlushReport, PartitionInfo
 from aioproducer.stats import Health, Stats
-from aioproducer.transaction import Transaction
 
 if TYPE_CHECKING:
     import concurrent.futures
-    from collections.abc import AsyncIterable, Awaitable, Callable, Iterable, Mapping
+    from collections.abc import AsyncIterable, Callable, Iterable, Mapping
     from types import TracebackType
 
     from typing_extensions import TypeVar, Unpack
@@ -65,18 +56,14 @@ if TYPE_CHECKING:
     from aioproducer._core import BatchDelivery, Delivery, Sending
     from aioproducer._net.connecting.dialing import Network
     from aioproducer._net.transactions.transactions import Transactions
-    from aioproducer._state.batching.flushing import Flush
     from aioproducer.config import BootstrapServers, Settings
     from aioproducer.records import (
         BatchResult,
         BytesLike,
         Headers,
-        OffsetAndMetadata,
         Record,
         RecordMetadata,
         Timestamp,
-        TopicPartition,
-        TransactionListing,
     )
     from aioproducer.serializers import Serializer
 
@@ -116,7 +103,7 @@ def _tell_what_is_left() -> None:
         producer._tell_losses("the program ended without close()")  # noqa: SLF001  # its own
 
 
-class Producer(SendPath[K_contra, V_contra], Generic[K_contra, V_contra]):
+class Producer(SendPath[K_contra, V_contra], TransactionCalls, Generic[K_contra, V_contra]):
     """An asyncio-native Kafka producer.
 
     ```python
@@ -320,20 +307,7 @@ class Producer(SendPath[K_contra, V_contra], Generic[K_contra, V_contra]):
         The topics of the setting `topics` are known then, if they exist.
         """
         engine = self._running()
-        timeout = checked_timeout("timeout", timeout)
-        try:
-            async with asyncio.timeout(timeout):
-                while not engine.cluster.known:
-                    await engine.cluster.metadata_changed()
-                    self._running()
-        except TimeoutError:
-            error = self._not_ready(engine, timeout)
-            raise error from error.cause
-
-    def _not_ready(self, engine: Engine, timeout: float | None) -> KafkaError:
-        servers = ", ".join(str(server) for server in self.config.bootstrap_servers)
-        text = f"no broker answered ({servers})"
-        return MetadataTimeoutError(text, waited=timeout, cause=out_of_reach(engine))
+        await first_answer(engine, checked_timeout("timeout", timeout), self._running)
 
     def _died(self, cause: BaseException) -> None:
         self._accepting = False
@@ -425,27 +399,28 @@ class Producer(SendPath[K_contra, V_contra], Generic[K_contra, V_contra]):
 
     def _closed_before(self) -> CloseReport:
         if self._state == "failed" and self.close_report is None:
-            self._report_close()
+            self._report_close(None)
         self._state = "closed"
         return self.close_report or CloseReport()
 
     async def _close(self, timeout: float) -> CloseReport:
         engine = self._engine
         assert engine is not None  # noqa: S101  # the producer was started
+        assert self._intake is not None  # noqa: S101  # made with the engine
         self._closing = engine.loop.create_future()
         self._accepting = False
         self._state = "closing"
         self._before_close = engine.tally.totals
         until = engine.loop.time() + timeout
         engine.refuse_callers()
-        long = engine.loop.call_later(WORTH_A_LINE, self._tell_what_closing_waits_for, until)
+        long = engine.loop.call_later(WORTH_A_LINE, tell_what_is_waited_for, engine, self._intake, until)
         try:
             if timeout > 0:
                 async with asyncio.timeout(timeout):
                     if engine.transactions is not None:
                         await engine.transactions.wind_up(timeout)
                     engine.accumulator.drain_all(engine.loop.time())
-                    await self._resolved(engine)
+                    await resolved(engine, self._intake)
                     if not engine.acks:
                         await engine.handed_over()
         except TimeoutError:
@@ -465,29 +440,6 @@ class Producer(SendPath[K_contra, V_contra], Generic[K_contra, V_contra]):
         if closing is not None and closing.get_loop() is _get_running_loop():
             await asyncio.wait([closing], timeout=max(timeout, SHORTLY))
 
-    def _tell_what_closing_waits_for(self, until: float) -> None:
-        engine = self._engine
-        assert engine is not None  # noqa: S101  # the producer was started
-        assert self._intake is not None  # noqa: S101  # made by start()
-        log_of(self.config.client_id).info(
-            "close() waits for %.1f s more at most: %s",
-            until - engine.loop.time(),
-            waits_for(engine, self._intake) or "all records have their outcome",
-        )
-
-    async def _resolved(self, engine: Engine) -> Flush:
-        """Wait until everything that was accepted so far has its outcome, and its callbacks have run."""
-        assert self._intake is not None  # noqa: S101  # made by start()
-        flush, done = engine.begin_flush(self._intake.waiting_for_topics())
-        try:
-            await done
-        except BaseException:
-            engine.leave_flush(flush, self._intake.waiting_for_topics())
-            raise
-        # What is due in the loop's next turn comes first.
-        await asyncio.sleep(0)
-        return flush
-
     def _finish(self, text: str) -> None:
         engine = self._engine
         if self._state == "closed" or engine is None:
@@ -501,25 +453,10 @@ class Producer(SendPath[K_contra, V_contra], Generic[K_contra, V_contra]):
         if self._closing is not None and not self._closing.done():
             self._closing.set_result(None)
 
-    def _report_close(self, waited_for: str | None = None) -> None:
-        engine = self._engine
-        assert engine is not None  # noqa: S101  # the producer was started
+    def _report_close(self, waited_for: str | None) -> None:
+        assert self._engine is not None  # noqa: S101  # the producer was started
         assert self._intake is not None  # noqa: S101  # made by start()
-        self._intake.close()
-        before, now = self._before_close, engine.tally.totals
-        report = self.close_report = CloseReport(
-            now.acked - before.acked,
-            now.not_written - before.not_written,
-            now.unknown - before.unknown,
-            waited_for,
-        )
-        if report.not_written or report.unknown:
-            log_of(self.config.client_id).error(
-                "records were lost when the producer was closed: %d not written, %d unknown%s",
-                report.not_written,
-                report.unknown,
-                "" if waited_for is None else f" (close() ran out of time waiting for {waited_for})",
-            )
+        self.close_report = report_of_close(self._engine, self._intake, self._before_close, waited_for)
 
     async def __aenter__(self) -> Self:
         await self.start()
@@ -548,14 +485,8 @@ class Producer(SendPath[K_contra, V_contra], Generic[K_contra, V_contra]):
         if engine is None or self._state not in ("running", "closing") or not self._same_process():
             return
         assert self._intake is not None  # noqa: S101  # made with the engine
-        left = engine.unresolved() + len(self._intake.queued)
-        if left and not self._losses_told:
-            self._losses_told = True
-            log_of(self.config.client_id).warning(
-                "%s: %s without an outcome",
-                what,
-                counted(left, "record"),
-            )
+        if not self._losses_told:
+            self._losses_told = tell_losses(engine, self._intake, what)
 
     # -- sending, the long way
 
@@ -693,104 +624,6 @@ class Producer(SendPath[K_contra, V_contra], Generic[K_contra, V_contra]):
             raise StateError("the producer is closing")
         return engine.transactions
 
-    def _timeout(self, timeout: float | None) -> float:
-        seconds = checked_timeout("timeout", timeout)
-        return self.config.max_block_ms / 1000 if seconds is None else seconds
-
-    def transaction(self, *, timeout: float | None = None) -> Transaction:
-        """A transaction: `async with producer.transaction() as tx:` begins, commits on success, else aborts.
-
-        A cancellation aborts as well. Beginning, committing and aborting take at most `timeout` seconds each (default:
-        `max_block_ms`). Raises `TransactionAbortedError` at the end if anything that was sent failed.
-        """
-        return Transaction(self._transactions, self._timeout(timeout))
-
-    async def run_transaction(
-        self, function: Callable[..., Awaitable[T]], *args: Any, timeout: float | None = None
-    ) -> T:
-        """Run the coroutine function in a transaction, and again after an error that only aborts it.
-
-        What it consumes must be in `args`: an abort does not rewind a consumer. `timeout`: seconds for all attempts
-        together (default: no limit); the last error is raised then.
-        """
-        timeout = checked_timeout("timeout", timeout)
-        loop = asyncio.get_running_loop()
-        until = math.inf if timeout is None else loop.time() + timeout
-        pause = Backoff(self.config.retry_backoff_ms / 1000, self.config.retry_backoff_max_ms / 1000)
-        for attempt in itertools.count():
-            left = until - loop.time()
-            transaction = self.transaction(timeout=None if timeout is None else max(left, 0.0))
-            try:
-                async with transaction:
-                    return await function(*args)
-            except Exception as error:
-                wait = pause.plain(attempt)
-                if not transaction._may_run_again(error) or loop.time() + wait >= until:  # noqa: SLF001
-                    raise
-            await asyncio.sleep(wait)
-        raise AssertionError("counting has no end")  # for type checkers
-
-    async def init_transactions(
-        self, transactional_id: str | None = None, *, timeout: float | None = None
-    ) -> None:
-        """Get a producer id for the transactional id, end what is open under it, and fence whoever used it before.
-
-        With a `transactional_id` the producer changes over to it, and takes it from whoever had it last; without, it asks
-        for its own again, and is told if another producer has taken over meanwhile. Waits at most `timeout` seconds
-        (default: `max_block_ms`).
-        """
-        await self._transactions().init(transactional_id, self._timeout(timeout))
-
-    async def begin_transaction(self, *, timeout: float | None = None) -> None:
-        """Begin a transaction. Waits only after an upgrade of the cluster, at most `timeout` seconds."""
-        await self._transactions().begin(self._timeout(timeout))
-
-    async def send_offsets_to_transaction(
-        self, offsets: Offsets, group: object, *, timeout: float | None = None
-    ) -> None:
-        """Make consumed offsets a part of the transaction, at once; `tx.send_offsets()` does so with the commit.
-
-        `group` is a group id, a `GroupMetadata`, or a consumer of aiokafka or confluent-kafka. Waits at most `timeout`
-        seconds (default: `max_block_ms`).
-        """
-        transactions = self._transactions()
-        await transactions.send_offsets(offsets_of(offsets), group_of(group), self._timeout(timeout))
-
-    async def commit_transaction(self, *, timeout: float | None = None) -> None:
-        """Wait for everything that was sent in the transaction, and commit it.
-
-        Raises `TransactionAbortedError` if any of it failed: then only `abort_transaction()` is possible. Without an
-        answer within `timeout` seconds (default: `max_block_ms`) it raises `CommitOutcomeUnknownError`: the same call again
-        joins the same attempt, or `init_transactions()` settles it.
-        """
-        await self._transactions().commit(self._timeout(timeout))
-
-    async def abort_transaction(self, *, timeout: float | None = None) -> None:
-        """Abort the transaction: what was not sent is dropped, what was sent is never visible to committed reads.
-
-        Waits at most `timeout` seconds (default: `max_block_ms`); the same call again joins the same attempt.
-        """
-        await self._transactions().abort(self._timeout(timeout))
-
-    async def fence(self, transactional_ids: Iterable[str], *, timeout: float | None = None) -> None:
-        """Abort what is open under these transactional ids, whose owners are gone, and refuse them from now on."""
-        await fence_all(self._running(), transactional_ids, self._timeout(timeout))
-
-    async def list_transactions(
-        self, prefix: str = "", *, timeout: float | None = None
-    ) -> list[TransactionListing]:
-        """The transactional ids that begin with `prefix`, as all brokers know them, with the state of each."""
-        return await list_all(self._running(), prefix, self._timeout(timeout))
-
-    async def committed_offsets(
-        self, group: str, partitions: Iterable[Any], *, timeout: float | None = None
-    ) -> dict[TopicPartition, OffsetAndMetadata]:
-        """The offsets that a group has committed; partitions without one are left out.
-
-        Offsets that are a part of an open transaction are waited for, at most `timeout` seconds (default: `max_block_ms`).
-        """
-        return await fetch_committed(self._running(), group, partitions, self._timeout(timeout))
-
     # -- waiting and looking
 
     def scope(self) -> Scope:
@@ -808,11 +641,12 @@ class Producer(SendPath[K_contra, V_contra], Generic[K_contra, V_contra]):
         engine = self._running()
         timeout = checked_timeout("timeout", timeout)
         told_to = owner if isinstance(owner, Owner) else self._owners.of(owner or asyncio.current_task())
+        assert self._intake is not None  # noqa: S101  # made with the engine
         if timeout is None:
-            flush = await self._resolved(engine)
+            flush = await resolved(engine, self._intake)
         else:
             async with asyncio.timeout(timeout):
-                flush = await self._resolved(engine)
+                flush = await resolved(engine, self._intake)
         if not flush.done:
             raise _ended(self._cause or engine.crashed)
         engine.settlement.gaps_seen(flush)
@@ -828,27 +662,7 @@ class Producer(SendPath[K_contra, V_contra], Generic[K_contra, V_contra]):
         """The partitions of a topic; waits at most `timeout` seconds (default: `max_block_ms`) for its metadata."""
         engine = self._running()
         name = checked_topic(topic)
-        timeout = self._timeout(timeout)
-        try:
-            async with asyncio.timeout(timeout):
-                while (facts := engine.view.topic(name)) is None:
-                    engine.cluster.raise_refusal(name)
-                    engine.cluster.want(name)
-                    await engine.cluster.metadata_changed()
-                    self._running()
-        except TimeoutError:
-            error = still_unknown(name, timeout, trouble_with(engine, name))
-            raise error from error.cause
-        return tuple(
-            PartitionInfo(
-                each.partition,
-                None if each.leader < 0 else each.leader,
-                each.replicas,
-                each.in_sync,
-                each.offline,
-            )
-            for each in facts.partitions
-        )
+        return await known_partitions(engine, name, self._timeout(timeout), self._running)
 
     def purge(self, topic: str | None = None) -> int:
         """Withdraw what is buffered and not yet drained (of one topic); returns how many records that were."""

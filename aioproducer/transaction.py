@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Any
+import asyncio
+import itertools
+import math
+from collections.abc import Awaitable, Callable, Iterable
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import attrs
 
@@ -21,9 +24,12 @@ if TYPE_CHECKING:
     from typing import Self, Unpack
 
     from aioproducer._net.transactions.transactions import Transactions
+    from aioproducer._state.backoff import Backoff
     from aioproducer.config import BootstrapServers, ConnectionSettings
 
 __all__ = ["Transaction", "TransactionHandle"]
+
+T = TypeVar("T")
 
 
 class Transaction:
@@ -110,6 +116,29 @@ class Transaction:
         timeout = checked_timeout("timeout", timeout)
         facts = await self._mine().detach(self._timeout if timeout is None else timeout)
         return TransactionHandle(*facts)
+
+
+async def run_again(
+    transaction: Callable[[float | None], Transaction],
+    work: Callable[[], Awaitable[T]],
+    timeout: float | None,
+    pause: Backoff,
+) -> T:
+    """Do the work in a transaction, and again in another one after an error that only aborts it."""
+    loop = asyncio.get_running_loop()
+    until = math.inf if timeout is None else loop.time() + timeout
+    for attempt in itertools.count():
+        left = until - loop.time()
+        current = transaction(None if timeout is None else max(left, 0.0))
+        try:
+            async with current:
+                return await work()
+        except Exception as error:
+            wait = pause.plain(attempt)
+            if not current._may_run_again(error) or loop.time() + wait >= until:  # noqa: SLF001  # of this file
+                raise
+        await asyncio.sleep(wait)
+    raise AssertionError("counting has no end")  # for type checkers
 
 
 @attrs.frozen

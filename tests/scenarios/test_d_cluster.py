@@ -290,7 +290,7 @@ async def test_d03_nothing_is_learnt_for_longer_than_the_trigger(world: World) -
     await all_acked(await send(world, producer, 3))
     await stop_all(world)
     deliveries = await stream(world, producer, 12.0, every=0.5)
-    begun_again = [line for line in world.warnings() if "bootstrap_servers" in line]
+    begun_again = [line for line in world.warnings() if "again from bootstrap_servers" in line]
     assert 1 <= len(begun_again) <= 4
     before = len(world.network.lookups)
     await start_all_elsewhere(world)

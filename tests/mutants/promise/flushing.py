@@ -177,7 +177,7 @@ FLUSHING: Final = (
     _mutant(
         "silent-close",
         "producer.py",
-        "        long = engine.loop.call_later(WORTH_A_LINE, self._tell_what_closing_waits_for, until)",
+        "        long = engine.loop.call_later(WORTH_A_LINE, tell_what_is_waited_for, engine, self._intake, until)",
         "        long = engine.loop.call_later(WORTH_A_LINE, int)",
         "A close() that waits for two minutes says nothing of what it waits for.",
         "tests/net/observing/test_lines_of_a_life.py",
@@ -192,8 +192,8 @@ FLUSHING: Final = (
     ),
     _mutant(
         "flushes-that-nobody-waits-for-are-kept",
-        "producer.py",
-        "            engine.leave_flush(flush, self._intake.waiting_for_topics())\n",
+        "_net/accepting/ending.py",
+        "        engine.leave_flush(flush, intake.waiting_for_topics())\n",
         "",
         "While no broker answers, each flush(timeout=...) that runs out of time leaves an entry in each batch.",
         "tests/api/deliveries/test_flush.py::test_flushes_that_run_out_of_time_leave_nothing",
@@ -217,8 +217,8 @@ FLUSHING: Final = (
     _mutant(
         "close-reports-the-whole-life",
         "producer.py",
-        "        before, now = self._before_close, engine.tally.totals",
-        "        before, now = Totals(), engine.tally.totals",
+        "        self.close_report = report_of_close(self._engine, self._intake, self._before_close, waited_for)",
+        "        self.close_report = report_of_close(self._engine, self._intake, Totals(), waited_for)",
         "The report of close() counts records that had their outcome long before.",
         "tests/simulation/wide",
     ),

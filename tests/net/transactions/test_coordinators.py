@@ -35,7 +35,7 @@ async def test_a_session_belongs_to_one_block(ledger: EmbeddedKafka) -> None:
     with pytest.raises(StateError, match="async with"):
         await coordinators.list_transactions()
     async with coordinators:
-        with pytest.raises(StateError, match="in use"):
+        with pytest.raises(StateError, match="already open"):
             await coordinators.__aenter__()
         assert await coordinators.list_transactions() == []
     async with coordinators:

@@ -1,0 +1,66 @@
+"""The end of records: waiting until each has its outcome, and reporting those that are left when the producer ends."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+from aioproducer._net.log import log_of
+from aioproducer._net.observing.closing import counted, waits_for
+from aioproducer.records import CloseReport
+
+if TYPE_CHECKING:
+    from aioproducer._net.accepting.intake import Intake
+    from aioproducer._net.runtime.engine import Engine
+    from aioproducer._state.batching.flushing import Flush
+    from aioproducer._state.delivery.tally import Totals
+
+
+async def resolved(engine: Engine, intake: Intake) -> Flush:
+    """Wait until everything that was accepted so far has its outcome, and its callbacks have run."""
+    flush, done = engine.begin_flush(intake.waiting_for_topics())
+    try:
+        await done
+    except BaseException:
+        engine.leave_flush(flush, intake.waiting_for_topics())
+        raise
+    # What is due in the loop's next turn comes first.
+    await asyncio.sleep(0)
+    return flush
+
+
+def tell_what_is_waited_for(engine: Engine, intake: Intake, until: float) -> None:
+    """Log what close() waits for, and for how long at most."""
+    log_of(engine.config.client_id).info(
+        "close() waits for %.1f s more at most: %s",
+        until - engine.loop.time(),
+        waits_for(engine, intake) or "all records have their outcome",
+    )
+
+
+def report_of_close(engine: Engine, intake: Intake, before: Totals, waited_for: str | None) -> CloseReport:
+    """End the intake, and report what has happened since `before`; lost records are logged."""
+    intake.close()
+    now = engine.tally.totals
+    report = CloseReport(
+        now.acked - before.acked,
+        now.not_written - before.not_written,
+        now.unknown - before.unknown,
+        waited_for,
+    )
+    if report.not_written or report.unknown:
+        log_of(engine.config.client_id).error(
+            "records were lost when the producer was closed: %d not written, %d unknown%s",
+            report.not_written,
+            report.unknown,
+            "" if waited_for is None else f" (close() ran out of time waiting for {waited_for})",
+        )
+    return report
+
+
+def tell_losses(engine: Engine, intake: Intake, what: str) -> bool:
+    """Log how many records are left of a producer that was never closed; False if there are none."""
+    left = engine.unresolved() + len(intake.queued)
+    if left:
+        log_of(engine.config.client_id).warning("%s: %s without an outcome", what, counted(left, "record"))
+    return left > 0

@@ -1,0 +1,124 @@
+"""The calls of a producer that concern transactions: its own, and those of other producers."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from aioproducer._callers.consumed import Offsets, group_of, offsets_of
+from aioproducer._net.transactions.foreign_transactions import fence_all, list_all
+from aioproducer._net.transactions.stable_offsets import fetch_committed
+from aioproducer._state.admission.checking import checked_timeout
+from aioproducer._state.backoff import Backoff
+from aioproducer.transaction import Transaction, run_again
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Iterable
+
+    from aioproducer._net.runtime.engine import Engine
+    from aioproducer._net.transactions.transactions import Transactions
+    from aioproducer.config import ProducerConfig
+    from aioproducer.records import OffsetAndMetadata, TopicPartition, TransactionListing
+
+T = TypeVar("T")
+
+
+class TransactionCalls:
+    """What `Producer` offers for transactions. The producer says whether it may be used, and by whom."""
+
+    config: ProducerConfig
+
+    def _running(self) -> Engine:
+        """The engine, or the reason why there is none to be used from here."""
+        raise NotImplementedError
+
+    def _transactions(self) -> Transactions:
+        """The producer's transactions, or the reason why there are none."""
+        raise NotImplementedError
+
+    def _timeout(self, timeout: float | None) -> float:
+        seconds = checked_timeout("timeout", timeout)
+        return self.config.max_block_ms / 1000 if seconds is None else seconds
+
+    def transaction(self, *, timeout: float | None = None) -> Transaction:
+        """A transaction: `async with producer.transaction() as tx:` begins, commits on success, else aborts.
+
+        A cancellation aborts as well. Beginning, committing and aborting take at most `timeout` seconds each (default:
+        `max_block_ms`). Raises `TransactionAbortedError` at the end if anything that was sent failed.
+        """
+        return Transaction(self._transactions, self._timeout(timeout))
+
+    async def run_transaction(
+        self, function: Callable[..., Awaitable[T]], *args: Any, timeout: float | None = None
+    ) -> T:
+        """Run the coroutine function in a transaction, and again after an error that only aborts it.
+
+        What it consumes must be in `args`: an abort does not rewind a consumer. `timeout`: seconds for all attempts
+        together (default: no limit); the last error is raised then.
+        """
+        pause = Backoff(self.config.retry_backoff_ms / 1000, self.config.retry_backoff_max_ms / 1000)
+        limit = checked_timeout("timeout", timeout)
+        return await run_again(
+            lambda left: self.transaction(timeout=left), partial(function, *args), limit, pause
+        )
+
+    async def init_transactions(
+        self, transactional_id: str | None = None, *, timeout: float | None = None
+    ) -> None:
+        """Get a producer id for the transactional id, end what is open under it, and fence whoever used it before.
+
+        With a `transactional_id` the producer changes over to it, and takes it from whoever had it last; without, it asks
+        for its own again, and is told if another producer has taken over meanwhile. Waits at most `timeout` seconds
+        (default: `max_block_ms`).
+        """
+        await self._transactions().init(transactional_id, self._timeout(timeout))
+
+    async def begin_transaction(self, *, timeout: float | None = None) -> None:
+        """Begin a transaction. Waits only after an upgrade of the cluster, at most `timeout` seconds."""
+        await self._transactions().begin(self._timeout(timeout))
+
+    async def send_offsets_to_transaction(
+        self, offsets: Offsets, group: object, *, timeout: float | None = None
+    ) -> None:
+        """Make consumed offsets a part of the transaction, at once; `tx.send_offsets()` does so with the commit.
+
+        `group` is a group id, a `GroupMetadata`, or a consumer of aiokafka or confluent-kafka. Waits at most `timeout`
+        seconds (default: `max_block_ms`).
+        """
+        transactions = self._transactions()
+        await transactions.send_offsets(offsets_of(offsets), group_of(group), self._timeout(timeout))
+
+    async def commit_transaction(self, *, timeout: float | None = None) -> None:
+        """Wait for everything that was sent in the transaction, and commit it.
+
+        Raises `TransactionAbortedError` if any of it failed: then only `abort_transaction()` is possible. Without an
+        answer within `timeout` seconds (default: `max_block_ms`) it raises `CommitOutcomeUnknownError`: the same call again
+        joins the same attempt, or `init_transactions()` settles it.
+        """
+        await self._transactions().commit(self._timeout(timeout))
+
+    async def abort_transaction(self, *, timeout: float | None = None) -> None:
+        """Abort the transaction: what was not sent is dropped, what was sent is never visible to committed reads.
+
+        Waits at most `timeout` seconds (default: `max_block_ms`); the same call again joins the same attempt.
+        """
+        await self._transactions().abort(self._timeout(timeout))
+
+    async def fence(self, transactional_ids: Iterable[str], *, timeout: float | None = None) -> None:
+        """Abort what is open under these transactional ids, whose owners are gone, and refuse them from now on."""
+        await fence_all(self._running(), transactional_ids, self._timeout(timeout))
+
+    async def list_transactions(
+        self, prefix: str = "", *, timeout: float | None = None
+    ) -> list[TransactionListing]:
+        """The transactional ids that begin with `prefix`, as all brokers know them, with the state of each."""
+        return await list_all(self._running(), prefix, self._timeout(timeout))
+
+    async def committed_offsets(
+        self, group: str, partitions: Iterable[Any], *, timeout: float | None = None
+    ) -> dict[TopicPartition, OffsetAndMetadata]:
+        """The offsets that a group has committed; partitions without one are left out.
+
+        Offsets that are a part of an open transaction are waited for, at most `timeout` seconds (default: `max_block_ms`).
+        """
+        return await fetch_committed(self._running(), group, partitions, self._timeout(timeout))
