@@ -48,7 +48,8 @@ def _nothing(_connection: Connection) -> None:
 class Address:
     """What is known of one host and port.
 
-    `failures` counts the attempts in a row that led to nothing; `is_reached`: the newest attempt opened a connection.
+    `failures` counts the attempts in a row that led to nothing. `is_reached`: the newest attempt opened a connection, and the
+    broker neither closed it nor stopped answering.
     """
 
     host: str
@@ -189,6 +190,8 @@ class Addresses:
         if connection.answers > answers_at_opening and not isinstance(connection.close_reason, ProtocolError):
             address.failures = 0
         self._led_to_nothing(address)
+        if connection.ending in (Ending.CUT, Ending.GIVEN_UP):
+            address.is_reached = False
         if connection.ending is not Ending.LEFT:
             self._tell_the_end(address, connection)
             self.on_ended(connection)
