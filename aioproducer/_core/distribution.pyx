@@ -2,6 +2,9 @@
 # cython: auto_pickle=False, autotestdict=False, embedsignature=False
 """Counts of numbers in fixed buckets, for histograms that are filled once per batch."""
 
+cdef extern from "platform.h":
+    pass
+
 cdef enum:
     MOST_BOUNDS = 31
 
