@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from aioproducer._callers.consumed import Offsets, group_of, offsets_of
@@ -59,7 +58,7 @@ class TransactionCalls:
         pause = Backoff(self.config.retry_backoff_ms / 1000, self.config.retry_backoff_max_ms / 1000)
         limit = checked_timeout("timeout", timeout)
         return await run_again(
-            lambda left: self.transaction(timeout=left), partial(function, *args), limit, pause
+            lambda left: self.transaction(timeout=left), lambda: function(*args), limit, pause
         )
 
     async def init_transactions(

@@ -93,7 +93,7 @@ class BulkIntake:
                 waiting.columns = self._plain_columns(call, waiting.delivery)
                 return None
             taken = self._each(call, waiting)
-            if any(isinstance(one, Unready) for one in taken):
+            if Unready in map(type, taken):
                 self.intake.tasks.check(call.topic)
                 ready = self.intake.tasks.first_steps.take(self._made_later(waiting, taken))
                 if isinstance(ready, Suspended):

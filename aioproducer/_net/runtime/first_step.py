@@ -7,9 +7,24 @@ that a time limit or a task group that the coroutine has entered belongs to the 
 from __future__ import annotations
 
 import asyncio
-from asyncio.tasks import _enter_task, _leave_task  # for implementations of tasks, by asyncio's documentation
+import sys
 from contextvars import Context, copy_context
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
+
+# For implementations of tasks, by asyncio's documentation. Leaving a task and entering the next one needs memory in between:
+# without it the loop would have no current task any more. To replace one by another needs none.
+if sys.version_info >= (3, 12):
+    from asyncio.tasks import _swap_current_task as _set_current_task
+else:
+    from asyncio.tasks import _current_tasks  # type: ignore[attr-defined]
+
+    def _set_current_task(loop: asyncio.AbstractEventLoop, task: asyncio.Task[Any] | None) -> None:
+        """Make a task the current one of a loop."""
+        if task is None:
+            del _current_tasks[loop]
+        else:
+            _current_tasks[loop] = task
+
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine, Generator
@@ -124,6 +139,8 @@ class FirstSteps:
             result: T = done.value
             return result
         except BaseException:
+            # Without memory it may not have begun.
+            coroutine.close()
             self._give_back(spare)
             raise
         return Suspended(coroutine, context, yielded, spare)
@@ -144,15 +161,11 @@ class FirstSteps:
 
     def _step(self, coroutine: Coroutine[Any, Any, Any], context: Context, task: asyncio.Task[None]) -> Any:
         caller = asyncio.current_task(self._loop)
-        if caller is not None:
-            _leave_task(self._loop, caller)
-        _enter_task(self._loop, task)
+        _set_current_task(self._loop, task)
         try:
             return context.run(coroutine.send, None)
         finally:
-            _leave_task(self._loop, task)
-            if caller is not None:
-                _enter_task(self._loop, caller)
+            _set_current_task(self._loop, caller)
 
     def end(self) -> asyncio.Task[None] | None:
         """Cancel the spare task, and return it where there is one."""

@@ -81,8 +81,8 @@ SERIALIZERS: Final = (
     _mutant(
         "first-step-in-the-task-of-the-caller",
         "_net/runtime/first_step.py",
-        "        if caller is not None:\n            _leave_task(self._loop, caller)\n        _enter_task(self._loop, task)\n",
-        "        if caller is None:\n            _enter_task(self._loop, task)\n        task = caller or task\n",
+        "        _set_current_task(self._loop, task)\n        try:\n",
+        "        _set_current_task(self._loop, caller or task)\n        try:\n",
         "The time limit of a serializer's request cancels the task that called send().",
         f"{_STEPS}::test_a_time_limit_that_is_entered_in_the_first_step",
     ),

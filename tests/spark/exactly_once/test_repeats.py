@@ -148,7 +148,9 @@ async def test_a_job_that_was_committed_by_halves_is_repeated_with_as_many_tasks
     for values in ([b"a", b"bc"], [b"a", b"b", b"c", b""])[only == 0 :]:
         job = await begun(options)
         left = [await written(job, at + 1, value, partition=at) for at, value in enumerate(values)]
-        with pytest.raises(OtherRowsError, match=r"committed by 3 tasks, at least in part, and is repeated"):
+        with pytest.raises(
+            OtherRowsError, match=r"committed by 3 tasks, at least in part, and is now repeated"
+        ):
             await committed(job, left)
         assert seen(kafka) == half
         assert "Ongoing" not in await states(kafka)
@@ -200,7 +202,7 @@ async def test_a_job_that_is_whole_takes_no_task_more(kafka: EmbeddedKafka) -> N
     await committed(*await run(options, b"a", b"b"))
     job, left = await run(options, b"a", b"b", b"new")
     with pytest.raises(
-        OtherRowsError, match="committed by 2 tasks, at least in part, and is repeated with 3"
+        OtherRowsError, match="committed by 2 tasks, at least in part, and is now repeated with 3"
     ):
         await committed(job, left)
     assert len(seen(kafka)) == 2
@@ -308,7 +310,7 @@ async def test_an_abort_that_fails_too_does_not_hide_why(
         patch.setattr(jobs, "fence", _nobody_to_ask)
         with pytest.raises(TransactionError, match="1 of 1 tasks are not certainly committed"):
             await committed(job, left)
-    assert "what it has left open was not aborted: nobody is there" in caplog.text
+    assert "its open transactions were not aborted: nobody is there" in caplog.text
     await asyncio.to_thread(job.abort)
     await forgotten(job.options)
 
