@@ -72,8 +72,8 @@ if TYPE_CHECKING:
     from aioproducer.config import ProducerConfig
 
 
-# So many brokers are remembered by their ids, with the counters of their connections.
-MOST_BROKERS = 1000
+# So many brokers keep the counters of their connections after they have left the cluster: they may come back.
+MOST_BROKERS = 100
 
 
 class Engine:

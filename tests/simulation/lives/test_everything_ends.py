@@ -28,9 +28,11 @@ SETTINGS: Final[dict[str, Any]] = {
 }
 BROKERS: Final = 3
 BY_CONTRACT: Final = {
-    # Statistics never go back: so many topics by name, and as many errors as there are.
-    "Tally.losses_by_topic": 1_001,
-    "Tally.failed_by_error": 100,
+    # Statistics never go back: so many topics by name, and so many kinds of failures with one for each error of the others.
+    "Tally.topics": 1_001,
+    "Tally.failed_by_kind": 1_100,
+    # Their counters go on when they come back.
+    "Engine.histories": 100,
     # Kept for reports that are still to be asked for.
     "Tally._kept": 100,
     # Which brokers of the present cluster did not answer when they were last called.
