@@ -71,7 +71,7 @@ class Machines:
         self.admission = Admission(self.accumulator, self.settlement, view, appender)
 
     def serve_room(self) -> None:
-        """Give memory that came back to the calls that wait for it; a part of performing the effects."""
+        """Give memory that came back to the calls that wait for it."""
         while self.effects.has_room:
             self.admission.serve()
 
@@ -81,6 +81,8 @@ class Machines:
     def expire(self, now: float) -> None:
         """Time has passed: whatever is due by now."""
         self.settlement.expire(now)
+        # A call may have waited for the memory of a batch that ends in this very moment: it is accepted, not refused.
+        self.serve_room()
         self.admission.expire(now)
 
     @event

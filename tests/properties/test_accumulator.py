@@ -332,7 +332,7 @@ class AccumulatorMachine(SwarmMachine):
     @rule(partition=partitions, leader=st.sampled_from([*NODES, *NODES, -1]))
     def lead(self, partition: int, leader: int) -> None:
         """A partition gets another leader, or none."""
-        self.m.accumulator.lead(self._partition(partition).real, leader, self.now)
+        self.m.effects.event(self.m.accumulator.lead, self._partition(partition).real, leader, self.now)
         self.model.leads(self._partition(partition), leader)
 
     @rule(leaders=st.lists(st.sampled_from([*NODES, *NODES, -1]), min_size=1, max_size=4), anew=st.booleans())

@@ -111,6 +111,14 @@ ROOM: Final = (
         "tests/state/admission/test_hurried_waiting.py",
     ),
     _mutant(
+        "calls-expire-before-memory-that-came-back-is-theirs",
+        "_state/machines.py",
+        "        self.serve_room()\n        self.admission.expire(now)\n",
+        "        self.admission.expire(now)\n",
+        "A call is refused for want of memory in the moment in which the records that hold it end.",
+        _ADMISSION,
+    ),
+    _mutant(
         "waiters-do-not-hurry-half-full-batches",
         "_state/admission/lines.py",
         "if share.waiting == 1:",

@@ -17,7 +17,7 @@ from aioproducer.errors import (
     RecordTooLargeError,
     StateError,
 )
-from tests.state.machines import LIMITS, LINGER, Call, Machines, values_of
+from tests.state.machines import DELIVERY_TIMEOUT, LIMITS, LINGER, Call, Machines, values_of
 
 ROOMY = attrs.evolve(LIMITS, batch_size=100)
 
@@ -163,6 +163,14 @@ def test_room_is_handed_to_the_first() -> None:
     assert not any(call.ended for call in calls)
     release(m)
     assert [call.ended for call in calls] == [True, True, False]
+
+
+def test_memory_of_a_batch_that_ends_in_the_same_moment() -> None:
+    """A call whose time ends with that of the records that hold the memory is accepted."""
+    m = full()
+    call = m.call(bytes(150), partition=0, max_block=DELIVERY_TIMEOUT)
+    m.later(DELIVERY_TIMEOUT)
+    assert call.delivery is not None, call.error
 
 
 def test_a_small_record_does_not_pass_a_large_one() -> None:
