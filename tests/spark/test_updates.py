@@ -99,5 +99,5 @@ def test_what_is_wrong_is_told_before_it_starts(
     df = counts(spark, source)
     with pytest.raises(ConfigurationError, match="did you mean 'topic'"):
         foreach_batch(spark, df, options | {"topicc": "x"})
-    with pytest.raises(ConfigurationError, match="no column 'value'"):
+    with pytest.raises(ConfigurationError, match="the column 'value' is missing"):
         foreach_batch(spark, df.select("key"), options)

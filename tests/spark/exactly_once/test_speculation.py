@@ -35,7 +35,7 @@ def speculative(spark: SparkSession) -> Iterator[SparkSession]:
 def test_speculation_is_refused_for_batches(speculative: SparkSession, options: dict[str, str]) -> None:
     """By the tasks, before they write."""
     writing = numbered(speculative, 1_000).write.format("aioproducer").options(**options)
-    with pytest.raises(PySparkException, match=r"exactly-once needs spark\.speculation=false"):
+    with pytest.raises(PySparkException, match=r"exactly-once requires spark\.speculation=false"):
         writing.options(**EXACTLY).mode("append").save()
     assert committed(options) == []
 
@@ -44,7 +44,7 @@ def test_speculation_is_refused_for_streams(
     speculative: SparkSession, options: dict[str, str], tmp_path: Path
 ) -> None:
     """Likewise."""
-    with pytest.raises(StreamingQueryException, match=r"exactly-once needs spark\.speculation=false"):
+    with pytest.raises(StreamingQueryException, match=r"exactly-once requires spark\.speculation=false"):
         write_stream(marked_stream(speculative, ROWS, 3, 1), options | EXACTLY, tmp_path)
     assert committed(options) == []
 
