@@ -149,6 +149,10 @@ with KafkaElsewhere("one") as kafka:
             pass  # Raised where a cancel scope of anyio is entered, it becomes a RuntimeError that ends the producer.
         signal.signal(signal.SIGALRM, signal.SIG_IGN)
         signal.setitimer(signal.ITIMER_REAL, 0)
+        if loop.is_running():
+            # Raised in the end of run_until_complete(): asyncio would take the loop for one that runs, for ever.
+            loop._thread_id = None
+            asyncio._set_running_loop(None)
         task.cancel()
         began = time.monotonic()
         loop.run_until_complete(asyncio.wait([task], timeout=1))
