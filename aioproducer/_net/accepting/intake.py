@@ -425,9 +425,9 @@ class Intake:
 
     def purge(self, topic: str | None) -> int:
         """Withdraw the records that wait for their topic (or this one); returns how many."""
-        steads = [owner for delivery, owner in self.queued.items() if topic in (None, delivery.topic)]
+        owners = [owner for delivery, owner in self.queued.items() if topic in (None, delivery.topic)]
         return sum(
-            owner.take_back is not None and owner.take_back("withdrawn by purge()") for owner in steads
+            owner.take_back is not None and owner.take_back("withdrawn by purge()") for owner in owners
         )
 
     # -- preparing
