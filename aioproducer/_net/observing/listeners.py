@@ -71,14 +71,23 @@ class Listeners:
 
     def _deliver(self) -> None:
         self._is_scheduled = False
-        self.deliver()
+        try:
+            # A listener may send, and a batch may end within its call: the loop has a turn before that report.
+            for _ in range(len(self._reports)):
+                self._deliver_next()
+        finally:
+            if self._reports:
+                self.schedule()
 
     def deliver(self) -> None:
         """Call the listeners with all reports that they did not get yet."""
         while self._reports:
-            report = self._reports.popleft()
-            for method in self._of_batches if isinstance(report, BatchReport) else self._of_connections:
-                self._call(method, report)
+            self._deliver_next()
+
+    def _deliver_next(self) -> None:
+        report = self._reports.popleft()
+        for method in self._of_batches if isinstance(report, BatchReport) else self._of_connections:
+            self._call(method, report)
 
     def _call(self, method: _Method, report: Report) -> None:
         try:

@@ -25,7 +25,7 @@ from aioproducer._net.connecting.contact import Contact
 from aioproducer._net.connecting.dialing import SOCKETS, Network
 from aioproducer._net.log import log_of
 from aioproducer._net.observing.batch_reports import BatchReporter
-from aioproducer._net.observing.connections import ConnectionHistory
+from aioproducer._net.observing.connections import CONNECTING, ConnectionHistory
 from aioproducer._net.observing.fault_log import FaultLog
 from aioproducer._net.observing.listeners import Listeners
 from aioproducer._net.observing.unseen import UnseenFailures
@@ -364,11 +364,14 @@ class Engine:
             self.look_after(f"sender {queue.node_id}", sender.run)
         return sender
 
-    async def connect_early(self, node_id: int) -> None:
-        """Connect to a broker before there is anything to send to it."""
+    async def connect_early(self, node_id: int) -> bool:
+        """Connect to a broker before there is anything to send to it; False while its sender is connecting."""
         sender = self._sender_of(self.accumulator.node(node_id))
-        if sender is not None and sender.link is None:
+        if sender is None:
+            return False
+        if sender.link is None and sender.history.state != CONNECTING:
             await sender.connect()
+        return sender.link is not None
 
     def report_outcome(self, settled: Settled) -> None:
         """Records of a batch have their outcome."""

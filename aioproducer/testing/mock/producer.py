@@ -187,10 +187,11 @@ class MockProducer(
         try:
             await self.ready()
             engine = self._running()
-            await engine.connect_early(NODE_ID)
-            while engine.sequences.wanted:
+            while not await engine.connect_early(NODE_ID) or engine.sequences.wanted:
                 await asyncio.sleep(0)
                 self._running()
+            # Records may have been sent meanwhile, by other tasks.
+            self._go_on(engine)
         except BaseException:
             await self._undo_start()
             raise
@@ -228,9 +229,10 @@ class MockProducer(
             self._go_on(engine)
 
     def _have(self, engine: Engine, topic: object) -> None:
-        """Make a topic known, unless the brokers are just being asked for others."""
+        """Make a topic known, unless the brokers are just being asked for others, or were never asked yet."""
         if (
-            not isinstance(topic, str)
+            not engine.cluster.known
+            or not isinstance(topic, str)
             or topic in engine.accumulator.topics
             or topic_problem(topic) is not None
         ):
@@ -239,8 +241,7 @@ class MockProducer(
         engine.view.want(topic, now)
         question = engine.view.due(now)
         if question is not None:
-            answer = self._broker.answer_at_once(request_for(question))
-            engine.cluster.apply(engine.view.answered(answer, now))
+            engine.cluster.take_in(self._broker.answer_at_once(request_for(question)))
 
     # -- records that are accepted
 

@@ -14,6 +14,7 @@ import attrs
 import pytest
 
 from aioproducer import (
+    BatchReport,
     ConfigurationError,
     Delivery,
     DeliveryError,
@@ -27,6 +28,9 @@ from aioproducer import (
 from aioproducer.serializers import Encoded, NotPrepared, json, string
 from aioproducer.testing import MockProducer
 from tests.testing.accepted import values
+
+LIMIT = 10
+"""Seconds; only what is broken takes as long."""
 
 # -- the same as a producer
 
@@ -98,6 +102,45 @@ async def test_start_twice_is_refused(mock: MockProducer) -> None:
     """A second start() while running is a StateError."""
     with pytest.raises(StateError, match="running"):
         await mock.start()
+
+
+@pytest.mark.parametrize("settings", [{}, {"compression_type": "gzip"}], ids=repr)
+@pytest.mark.parametrize("auto_complete", [True, False])
+async def test_records_may_be_sent_while_it_starts(auto_complete: bool, settings: Any) -> None:
+    """Another task sends before start() has returned, as it may to a producer."""
+    async with asyncio.timeout(LIMIT):
+        mock = MockProducer(auto_complete=auto_complete, **settings)
+        start = asyncio.create_task(mock.start())
+        await asyncio.sleep(0)
+        deliveries = [mock.send_nowait("orders", b"%d" % number) for number in range(3)]
+        await start
+        await mock.wait_pending(0 if auto_complete else 3)
+        mock.complete_all()
+        assert [(await delivery).offset for delivery in deliveries] == [0, 1, 2]
+        assert values(mock) == [b"0", b"1", b"2"]
+        await mock.close()
+
+
+async def test_a_question_beside_a_send(mock: MockProducer) -> None:
+    """Who asks for the partitions of a topic is told, also if a record makes the topic known meanwhile."""
+    asked = asyncio.create_task(mock.partitions_for("orders", timeout=LIMIT))
+    await asyncio.sleep(0)
+    await mock.send("orders", b"")
+    assert len(await asked) == 3
+
+
+async def test_a_listener_that_sends() -> None:
+    """Each of its batches ends within its call, and the loop goes on all the same."""
+
+    class Echo:
+        def on_batch(self, report: BatchReport) -> None:
+            mock.send_nowait("echoes", b"")
+
+    async with MockProducer(listeners=[Echo()]) as mock:
+        await mock.send("orders", b"")
+        for number in range(2, 12):
+            await asyncio.sleep(0)
+            assert len(mock.history) <= number
 
 
 async def test_another_thread_is_refused(mock: MockProducer) -> None:
