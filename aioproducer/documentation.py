@@ -1,4 +1,4 @@
-"""The address of the documentation, for error texts: an installed package has no docs/ folder."""
+"""The address of the project and of its documentation, for error texts: an installed package has no docs/ folder."""
 
 from __future__ import annotations
 
@@ -6,8 +6,9 @@ from typing import Final
 
 __all__ = ["page"]
 
-# The folder of `Documentation` in pyproject.toml; a test compares them.
-FOLDER: Final = "https://aioproducer.example/blob/main/docs/"
+# A reserved host, until there is a public repository. `[project.urls]` in pyproject.toml repeats it; a test compares them.
+PROJECT: Final = "https://aioproducer.example"
+FOLDER: Final = PROJECT + "/blob/main/docs/"
 
 
 def page(name: str) -> str:

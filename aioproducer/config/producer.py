@@ -306,9 +306,8 @@ class ProducerConfig:
         ),
         Group.BATCHING,
         f"Compression level: {', '.join(f'{codec} {levels}' for codec, levels in LEVELS.items())}; "
-        "snappy has no levels. In a properties file, "
-        "Kafka's `compression.gzip.level`, `compression.lz4.level` and `compression.zstd.level` work as well: that of "
-        "the type in use applies.",
+        f"other types have no levels. In a properties file, Kafka's "
+        f"{', '.join(f'`compression.{codec}.level`' for codec in LEVELS)} work as well: that of the type in use applies.",
         kafka_default=None,
         differs="one setting instead of one for each type",
     )

@@ -16,8 +16,10 @@ from typing import Any
 import attrs
 import pytest
 
+from aioproducer._codecs import CODECS
 from aioproducer.config import SETTINGS, Changes, ProducerConfig, Settings
 from aioproducer.config.conflicts import CEILINGS
+from aioproducer.documentation import page
 from aioproducer.errors import ConfigurationError
 from aioproducer.interceptors import Interceptor
 from aioproducer.partitioners import RoundRobin, round_robin
@@ -170,10 +172,7 @@ def test_interceptors_cannot_wait() -> None:
         ("Batch_Size", "did you mean batch_size?"),
         ("max_batch_size", "did you mean batch_size?"),
         ("queue_buffering_max_ms", "did you mean linger_ms?"),
-        (
-            "xyzzy",
-            "xyzzy: no such setting; remove it, or see https://aioproducer.example/blob/main/docs/configuration.md",
-        ),
+        ("xyzzy", f"xyzzy: no such setting; remove it, or see {page('configuration.md')}"),
         ("transaction_two_phase_commit_enable", "two-phase commit (KIP-939) is not implemented"),
         ("ssl_keystore_location", "Java key stores cannot be read"),
         ("ssl_cafile", "TLS is not implemented yet"),
@@ -381,6 +380,11 @@ def test_signature_has_the_names_of_the_table() -> None:
     elsewhere = {"bootstrap_servers", "key_serializer", "value_serializer"}
     assert set(Settings.__annotations__) == SETTINGS.keys() - elsewhere
     assert typing.get_type_hints(Changes).keys() == SETTINGS.keys()
+
+
+def test_signature_has_the_codecs_of_the_table() -> None:
+    """Type checkers accept each compression codec that there is, and no other."""
+    assert typing.get_args(typing.get_type_hints(Settings)["compression_type"]) == tuple(CODECS)
 
 
 def test_every_field_is_a_row() -> None:

@@ -1,1 +1,1 @@
-"""Which calls are accepted, in which order, and which are refused."""
+"""The acceptance, order and refusal of calls."""

@@ -1,4 +1,4 @@
-"""Bulk admission: one call with many records, which takes memory as it goes, in order."""
+"""Bulk admission: one call with many records, which takes memory step by step, in order."""
 
 from __future__ import annotations
 
@@ -36,10 +36,10 @@ if TYPE_CHECKING:
     from aioproducer._state.batching.queues import PartitionQueue, TopicQueues
     from aioproducer.errors import KafkaError
 
-# The lengths of a record, its key and its value are written in up to four bytes more than those of an empty one.
+# The lengths of a record, of its key and of its value need up to four bytes more each than those of an empty record.
 LENGTHS = 12
 
-# User code sees so many records before others have a turn.
+# The number of records that user code sees before other tasks run.
 SINGLY_AT_ONCE = 100
 
 
@@ -70,11 +70,11 @@ class Columns(NamedTuple):
     partitions: int | list[int | None] | None
     timestamps: Column | None
     headers: PlainHeaders | list[PlainHeaders]
-    # Records that were refused before they came here.
+    # Records that were refused earlier.
     refused: frozenset[int] = frozenset()
 
     def record(self, at: int) -> ReadyRecord:
-        """One record on its own."""
+        """A single record."""
         partition = self.partitions[at] if isinstance(self.partitions, list) else self.partitions
         return ReadyRecord(
             key=None if self.keys is None else self.keys.value_at(at),
@@ -85,7 +85,7 @@ class Columns(NamedTuple):
         )
 
     def larger_than(self, limit: int) -> list[int]:
-        """Which records may be larger than this in a batch of their own; all others certainly are not."""
+        """The records that may be larger than this in a batch of their own; no other record is."""
         count = self.values.length
         if isinstance(self.headers, list):
             return list(range(count))
@@ -99,27 +99,27 @@ class Columns(NamedTuple):
 
 @attrs.define(eq=False, kw_only=True)
 class PartWaiting(Waiting):
-    """One record of a bulk send that waits for memory on its own."""
+    """One record of a bulk send that waits for memory separately."""
 
     whole: BulkWaiting
 
     def choose_again(self, admission: Admission) -> None:
-        """The partition that it waited for is gone: the bulk send appends the record again."""
+        """The record's partition is gone: the bulk send appends the record again."""
         admission.drop_part(self)
         self.whole.alone = None
 
     def not_placed(self, admission: Admission) -> bool:
-        """The bulk send is withdrawn as a whole."""
+        """The whole bulk send is withdrawn."""
         self.whole.not_placed(admission)
         return self.ended
 
 
 @attrs.define(eq=False, kw_only=True)
 class BulkWaiting(Waiting):
-    """A bulk send in the line of its topic; it leaves it when every record is accepted or refused.
+    """A bulk send in the line of its topic; it leaves the line when every record is accepted or refused.
 
-    A record that finds no room waits alone in the line for memory, while the call keeps its place, so that nobody
-    passes the records behind it.
+    A record without room waits separately in the line for memory. The call keeps its place, so that later calls do not
+    pass the remaining records.
     """
 
     delivery: BatchDelivery
@@ -128,18 +128,18 @@ class BulkWaiting(Waiting):
     max_block: float
     again: Callable[[], None]
     on_done: Callable[[], None]
-    # What is done with each refusal, and with each delivery where somebody wants to see them all (interceptors).
+    # Called with each refusal, and with each delivery where interceptors observe all of them.
     on_refusal: Callable[[int, KafkaError], None]
     on_each: Callable[[Delivery], object] | None = None
-    # Withdraws what has no place, for a caller that went away while records were placed.
+    # Withdraws the records without a place when the caller went away during placing.
     on_left: Callable[[BulkWaiting], None] | None = None
     at: int = 0
     alone: Waiting | None = None
-    # All it needs is a turn of the loop, for which it has asked.
+    # The call has asked for a turn of the loop and waits for nothing else.
     going_on: bool = False
 
     def part_in_line(self) -> Waiting | None:
-        """The record that waits for memory on its own."""
+        """The record that waits for memory separately."""
         return self.alone
 
     def not_placed(self, admission: Admission) -> bool:
@@ -150,7 +150,7 @@ class BulkWaiting(Waiting):
         return self.ended
 
     def expire(self, admission: Admission, error: KafkaError, now: float) -> None:
-        """A record whose partition does not exist is refused alone; without the topic, all are."""
+        """Refuses the one record whose partition does not exist, or all records where the topic does not exist."""
         if not self.prepared or not admission.knows(self.topic):
             admission.refuse(self, error)
             return
@@ -160,24 +160,24 @@ class BulkWaiting(Waiting):
         self.on_refusal(self.at, error)
         self.at += 1
         if self.at == self.delivery.total:
-            # Perhaps in the middle of the line, where nothing else would end it.
+            # The call may be in the middle of the line, where nothing else would end it.
             admission.done(self)
 
     def forget(self) -> None:
-        """Let go of what the user handed over."""
-        # Without `super()`, for which there may be no memory: a call that ends must end wholly.
+        """Drop the references to the user's objects."""
+        # Without `super()`, which may need memory: the end of a call is never partial.
         Waiting.forget(self)
         self.columns = None
         self.alone = None
 
     @property
     def prepared(self) -> bool:
-        """True when the next record can be appended as soon as there is a place for it."""
+        """True when the next record needs only a place to be appended."""
         return self.columns is not None and self.alone is None
 
     @property
     def wanted_partition(self) -> int | None:
-        """The partition that the caller chose for the record that is placed next."""
+        """The partition that the caller chose for the next record."""
         columns = self.columns
         return (
             None if columns is None or self.at >= self.delivery.total else columns.record(self.at).partition
@@ -185,11 +185,11 @@ class BulkWaiting(Waiting):
 
     @property
     def singly(self) -> bool:
-        """True when somebody has to see each record: a partitioner of the user's, or interceptors."""
+        """True when a partitioner of the user or interceptors must see each record."""
         return self.choose is not None or self.on_each is not None
 
     def place(self, admission: Admission, queues: TopicQueues, now: float) -> bool:
-        """Append as many records as fit in this turn; False: it stays the first of its topic."""
+        """Append as many records as fit in this turn; False: the call stays the first of its topic."""
         assert self.columns is not None  # noqa: S101  # asked only when prepared
         self.going_on = False
         admission.waits.over(self, now)
@@ -198,7 +198,7 @@ class BulkWaiting(Waiting):
             singly = self.singly or self.asked_at < queues.accumulator.lost_at
             status = self._append_singly(admission, queues) if singly else self._append_run(queues)
             if self.at > before:
-                # Each record may wait for max_block; the time that those before it took does not count.
+                # Each record may wait for max_block; the waits of earlier records do not count.
                 self.give_up_at = now + self.max_block
             if not self._goes_on():
                 break
@@ -227,7 +227,7 @@ class BulkWaiting(Waiting):
         return True
 
     def _goes_on(self) -> bool:
-        """True while there are records to be placed, and no code of the user's has ended the call in between."""
+        """True while records remain, and no user code has ended the call meanwhile."""
         return self.at < self.delivery.total and not self.ended and not self.left
 
     def refuse_too_large(self, accumulator: Accumulator) -> None:
@@ -240,7 +240,7 @@ class BulkWaiting(Waiting):
                 self.on_refusal(at, error)
 
     def refuse_rest(self, error: KafkaError) -> None:
-        """None of the records that have no place yet will be accepted."""
+        """Refuse all records that have no place yet."""
         for at in range(self.at, self.delivery.total):
             self.on_refusal(at, error)
 
@@ -265,7 +265,7 @@ class BulkWaiting(Waiting):
                 for batch in batches_from(self.delivery, max(known - 1, 0)):
                     queues.accumulator.watch(batch, self.record_deadline)  # type: ignore[arg-type]  # QueuedBatch
         except OUT_OF_MEMORY:
-            # Some of them may have their places.
+            # Some records may have their places.
             queues.accumulator.unwatched = True
             raise
         finally:
@@ -291,7 +291,7 @@ class BulkWaiting(Waiting):
                 chosen = self.choose(record, queues)
         except RecordError as error:
             self.on_refusal(self.at, error)
-            return APPENDED  # nothing is left to be done for it
+            return APPENDED  # no record remains
         if not self._goes_on():
             return APPENDED
         self.placing = True
@@ -313,7 +313,7 @@ class BulkWaiting(Waiting):
             record.timestamp,
             chosen,
             self.record_deadline,
-            False,  # positional, as the core wants it
+            False,  # positional, for the core
         )
         if status == APPENDED:
             if self.record_deadline:

@@ -1,11 +1,12 @@
-"""Checking what the user handed over: each piece is turned into the form that is appended, or refused by name."""
+"""Checks of the user's arguments: each is converted to the form that is appended, or refused by name."""
 
 from __future__ import annotations
 
 import datetime
 import math
 import operator
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from aioproducer.config.names import topic_problem
@@ -24,7 +25,7 @@ def checked_topic(topic: object) -> str:
     if problem is not None:
         raise RecordError(problem, topic=topic if isinstance(topic, str) else None)
     assert isinstance(topic, str)  # noqa: S101  # that is what topic_problem() found out
-    # Not a subclass, whose methods may answer otherwise the next time.
+    # Not a subclass, whose methods could return something else the next time.
     return str.__str__(topic)
 
 
@@ -32,14 +33,18 @@ def checked_bytes(part: str, data: object, topic: str) -> bytes | None:
     """The bytes of a key or value; they are copied unless they are `bytes` already."""
     if data is None or type(data) is bytes:
         return data
+    refused = partial(SerializationError, topic=topic, part=part)
+    return _copied(data, f"the {part}", f"; {part}_serializer can convert it", refused)
+
+
+def _copied(data: Any, name: str, advice: str, refused: Callable[..., RecordError]) -> bytes:
+    """The bytes of a buffer of the user's."""
     try:
-        return memoryview(data).tobytes()  # type: ignore[arg-type]  # not a buffer: told below
+        return memoryview(data).tobytes()
     except (TypeError, BufferError):
-        text = f"a {part} must be bytes-like or None, not {type(data).__name__}; {part}_serializer can convert it"
-        raise SerializationError(text, topic=topic, part=part) from None
+        raise refused(f"{name} must be bytes-like or None, not {type(data).__name__}{advice}") from None
     except Exception as error:
-        text = f"reading the {part} failed (a released memoryview?)"
-        raise SerializationError(text, topic=topic, part=part, cause=error) from error
+        raise refused(f"reading {name} failed (a released memoryview?)", cause=error) from error
 
 
 def checked_partition(partition: object, topic: str) -> int | None:
@@ -56,7 +61,7 @@ def checked_partition(partition: object, topic: str) -> int | None:
 
 
 def _whole(number: Any) -> int:
-    """An `int` that is no subclass, whatever an `__index__` answers."""
+    """An exact `int`, whatever `__index__` returns."""
     return int.__index__(operator.index(number))
 
 
@@ -88,7 +93,7 @@ def _milliseconds(moment: datetime.datetime, topic: str) -> int:
     return milliseconds
 
 
-def checked_headers(headers: Any, topic: str) -> PlainHeaders:  # anything a user may hand over
+def checked_headers(headers: Any, topic: str) -> PlainHeaders:  # any object from the user
     """Headers as a tuple of `(str, bytes | None)` pairs, or None; order and repeats are kept."""
     if headers is None:
         return None
@@ -113,20 +118,9 @@ def _checked_header(pair: object, topic: str) -> tuple[str, bytes | None]:
         plain.encode()
     except UnicodeEncodeError:
         raise RecordError("the name of a header cannot be encoded as UTF-8", topic=topic) from None
-    return plain, _header_value(plain, value, topic)
-
-
-def _header_value(name: str, value: object, topic: str) -> bytes | None:
     if value is None or type(value) is bytes:
-        return value
-    try:
-        return memoryview(value).tobytes()  # type: ignore[arg-type]  # not a buffer: told below
-    except (TypeError, BufferError):
-        text = f"the value of header {name!r:.60} must be bytes-like or None, not {type(value).__name__}"
-        raise RecordError(text, topic=topic) from None
-    except Exception as error:
-        text = f"reading the value of header {name!r:.60} failed (a released memoryview?)"
-        raise RecordError(text, topic=topic, cause=error) from error
+        return plain, value
+    return plain, _copied(value, f"the value of header {plain!r:.60}", "", partial(RecordError, topic=topic))
 
 
 def checked_seconds(name: str, seconds: object, topic: str | None = None) -> float | None:
@@ -140,7 +134,7 @@ def checked_seconds(name: str, seconds: object, topic: str | None = None) -> flo
 
 
 def checked_timeout(name: str, seconds: object) -> float | None:
-    """A length of time in seconds, or None, of a call that is about no record."""
+    """A length of time in seconds, or None, of a call without a record."""
     if seconds is None:
         return None
     try:

@@ -1,8 +1,8 @@
 """Admission: the calls that cannot be accepted at once, each keeping its place.
 
-A call waits in the line of its topic (for serializers, metadata, a partition to exist) and then, with its partition
-chosen, in the line of its broker's memory. Nobody passes a call that waits for the same topic, nor, for memory, one
-in the same share. Room that comes back is handed to the first of the line directly.
+A call waits in the line of its topic (for serializers, metadata, a partition to exist). When its partition is chosen,
+it waits in the line of its broker's memory. No call passes another call of the same topic, nor, for memory, of the same
+share. Freed memory goes directly to the first call of the line.
 """
 
 from __future__ import annotations
@@ -43,14 +43,14 @@ if TYPE_CHECKING:
 
     PlainHeaders = tuple[tuple[str, bytes | None], ...] | None
 
-# A partition that was added is known to all brokers within this time; an answer that is asked for sooner may lack it.
+# All brokers know an added partition within this time; an earlier answer may lack it.
 PROPAGATION = 0.1
-# What lingers has no backoff, the one thing for which the time would matter.
+# A lingering batch has no backoff, and only a backoff would need the time.
 HOWEVER_LATE = 0.0
 
 
 class Appender(Protocol):
-    """The part of the send path that appends what was checked."""
+    """The part of the send path that appends checked records."""
 
     def _append_checked(
         self,
@@ -67,7 +67,7 @@ class Appender(Protocol):
 
 @attrs.frozen
 class ReadyRecord:
-    """A record in the form in which it is appended."""
+    """A record in the form that is appended."""
 
     key: bytes | None
     value: bytes | None
@@ -78,9 +78,9 @@ class ReadyRecord:
 
 @attrs.define(eq=False)
 class Waiting:
-    """One call that waits. `record` is None while serializers are at work on it.
+    """One call that waits. `record` is None while its serializers run.
 
-    It is first in the line of its topic until its partition is chosen (`queue`), then in the line for memory.
+    The call waits in the line of its topic until its partition is chosen (`queue`), then in the line for memory.
     """
 
     topic: str
@@ -90,33 +90,33 @@ class Waiting:
     record_deadline: float
     on_accepted: Callable[[Delivery], None]
     on_refused: Callable[[KafkaError], None]
-    # The user's partitioner, asked when the topic is known; it may leave the choice to the default.
+    # The user's partitioner, called when the topic is known; it may leave the choice to the default.
     choose: Callable[[ReadyRecord, TopicQueues], int | None] | None = None
     queue: PartitionQueue | None = None
     share: MemoryShare | None = None
-    # What the user's partitioner chose.
+    # The choice of the user's partitioner.
     chosen: int | None = None
-    # Its place among all calls, in the order in which they were made.
+    # Its place in the order of all calls.
     number: int = 0
     held: int = 0
-    # Accepted already, as far as its caller is concerned: `send_nowait` gave out a delivery. Flushes wait for it.
+    # Already accepted for its caller: `send_nowait` returned a delivery. Flushes wait for it.
     queued: bool = False
     flushes: tuple[Flush, ...] = ()
     ended: bool = False
-    # A record of it is being appended, by code that a finalizer may have interrupted.
+    # A record of the call is being appended; a finalizer may have interrupted the append.
     placing: bool = False
-    # Its caller has gone away: what was not accepted by then is nobody's any more.
+    # The caller has gone away: records that are not accepted yet have no owner.
     left: bool = False
-    # In the heap of deadlines, which may hold it for a while after it has ended.
+    # In the heap of deadlines, which may keep the call for a while after its end.
     watched: bool = False
-    # Since when it waits for metadata, or for memory; None while it does not.
+    # The time since which it waits for metadata, or for memory; None while it does not wait.
     without_metadata_since: float | None = None
     without_memory_since: float | None = None
-    # Ends the coroutine serializers that still prepare its records.
+    # Cancels the coroutine serializers that still prepare its records.
     stop_preparing: Callable[[], None] | None = None
 
     def forget(self) -> None:
-        """Let go of what the user handed over."""
+        """Drop the references to the user's objects."""
         self.record = None
         self.choose = None
         self.on_accepted = _ignore
@@ -124,53 +124,53 @@ class Waiting:
 
     @property
     def prepared(self) -> bool:
-        """True when the record can be appended as soon as there is a place for it."""
+        """True when the record needs only a place to be appended."""
         return self.record is not None
 
     @property
     def wanted_partition(self) -> int | None:
-        """The partition that the caller, or its partitioner, chose for what is placed next."""
+        """The partition that the caller or its partitioner chose for the next record."""
         explicit = None if self.record is None else self.record.partition
         return self.chosen if explicit is None else explicit
 
     def part_in_line(self) -> Waiting | None:
-        """The record of a bulk call that waits for memory on its own."""
+        """The record of a bulk call that waits for memory separately."""
         return None
 
     @property
     def is_being_placed(self) -> bool:
-        """True in the middle of an append: nobody knows yet whether the record gets a place."""
+        """True in the middle of an append, whose result is not known yet."""
         part = self.part_in_line()
         return self.placing or (part is not None and part.placing)
 
     def not_placed(self, admission: Admission) -> bool:
-        """The record that was to be appended has no place; True: its caller went away meanwhile, and that ends the call."""
+        """The append gave the record no place; True: the caller went away meanwhile, which ends the call."""
         if self.left:
             admission.leave(self)
         return self.ended
 
     def choose_again(self, admission: Admission) -> None:
-        """The partition that it waited for is gone: choose among those that the topic has now."""
+        """The partition is gone: choose one of the present partitions of the topic."""
         admission.back_to_topic_line(self)
 
     def expire(self, admission: Admission, error: KafkaError, now: float) -> None:
-        """It has waited for as long as it may."""
+        """The call has reached its time limit."""
         del now
         admission.refuse(self, error)
 
     def place(self, admission: Admission, queues: TopicQueues, now: float) -> bool:
-        """Append the record, or move it on to the line for memory; False: it stays the first of its topic."""
+        """Append the record, or move it to the line for memory; False: it stays the first of its topic."""
         return admission.place(self, queues, now)
 
 
 class Line:
-    """Calls in order; those that ended are passed over."""
+    """Calls in order; ended calls are skipped."""
 
     __slots__ = ("calls", "moving")
 
     def __init__(self) -> None:
         self.calls: deque[Waiting] = deque()
-        # Its first call is being placed. A partitioner, an interceptor or a finalizer may come back here meanwhile.
+        # True while its first call is placed. A partitioner, interceptor or finalizer may re-enter meanwhile.
         self.moving = False
 
     def first(self) -> Waiting | None:
@@ -209,13 +209,13 @@ class Admission:
     def join(self, call: Waiting, now: float) -> None:
         """Take the last place in the line of the topic.
 
-        Raises MemoryError where it has taken none; without memory for what comes then, the call is refused.
+        Raises MemoryError if the call has no place in the line. Where memory is lacking later, the call is refused.
         """
         try:
             self._take_place(call)
         except OUT_OF_MEMORY:
             self.let_go(call)
-            # There may be an empty line now.
+            # The line may be empty now.
             self.advance(call.topic, now)
             raise
         try:
@@ -245,7 +245,7 @@ class Admission:
         call.watched = True
 
     def hold_memory(self, call: Waiting) -> bool:
-        """Charge a record that waits without anybody waiting for it; False: there is no room."""
+        """Charge the memory of a record that waits without a waiting caller; False: there is no room."""
         assert call.record is not None  # noqa: S101  # send_nowait refuses coroutine serializers
         record = call.record
         size = record_size(record.key, record.value, record.headers)
@@ -261,11 +261,11 @@ class Admission:
 
     @property
     def bytes_held(self) -> int:
-        """What records hold that have no partition yet."""
+        """The bytes of records that have no partition yet."""
         return self.unrouted_memory.used + sum(share.used for share in self._own_unrouted_memory.values())
 
     def join_for_memory(self, call: Waiting, queue: PartitionQueue, now: float) -> None:
-        """Take a place in a line for memory on behalf of a call that keeps its place in the line of its topic."""
+        """Take a place in a line for memory for a call that keeps its place in the line of its topic."""
         waiting = self.waiting + 1
         self._wait_for_memory(call, queue, now)
         self.waiting = waiting
@@ -277,12 +277,12 @@ class Admission:
             raise
 
     def knows(self, topic: str) -> bool:
-        """True when the topic has partitions to send to."""
+        """True when the topic has partitions."""
         queues = self.accumulator.topics.get(topic)
         return queues is not None and bool(queues.partitions)
 
     def topics(self) -> set[str]:
-        """The topics that calls wait for, or for memory of whose leaders."""
+        """The topics of the waiting calls."""
         lines = self.memory_lines.values()
         return self.topic_lines.keys() | {
             call.topic for line in lines for call in line.calls if not call.ended
@@ -297,7 +297,7 @@ class Admission:
 
     @event
     def advance(self, topic: str, now: float) -> None:
-        """Something that the line of this topic waits for may have come: metadata, a serializer's result."""
+        """Metadata or the result of a serializer may have arrived for this line."""
         line = self.topic_lines.get(topic)
         if line is None or line.moving:
             return
@@ -311,7 +311,7 @@ class Admission:
         while True:
             call = line.first()
             if call is None:
-                # A callback may have come here before: then the topic may have another line by now.
+                # A callback may have re-entered, and the topic may have another line by now.
                 if self.topic_lines.get(topic) is line:
                     del self.topic_lines[topic]
                     self._uncount(topic)
@@ -329,7 +329,7 @@ class Admission:
         try:
             return call.place(self, queues, now)
         except OUT_OF_MEMORY as error:
-            # What has its place by then keeps it.
+            # Records that have their place keep it.
             self.refuse(call, without_memory(call.topic, error))
             return True
 
@@ -342,7 +342,7 @@ class Admission:
             self.effects.room()
             return True
         if call.ended:
-            # By what the partitioner did.
+            # The partitioner itself has ended the call.
             return True
         held = call.held
         status, delivery, queue = self._append(call, record, queues, in_line=False)
@@ -359,7 +359,7 @@ class Admission:
             self.let_go(call)
             self._free_memory_for_first(queue.share, now)
             if held:
-                # Nobody who waits for memory holds any: those in front of it may need just that.
+                # A call that waits for memory holds none: calls ahead of it may need these bytes.
                 self.effects.room(queue.share)
         elif status == RECORD_TOO_LARGE:
             self.refuse(call, too_large(self.accumulator, call.topic, record))
@@ -374,7 +374,7 @@ class Admission:
         return True
 
     def missing_partition(self, call: Waiting, queues: TopicQueues, now: float) -> KafkaError | None:
-        """The error for a partition that the brokers did not have when they were asked on behalf of this call."""
+        """The error for a partition that the brokers did not list when they were asked for this call."""
         partition = call.wanted_partition
         if partition is None or self.view.confirmed_at(call.topic) < call.asked_at + PROPAGATION:
             return None
@@ -419,7 +419,7 @@ class Admission:
         return answer
 
     def let_go(self, call: Waiting) -> None:
-        """The call holds no memory any more."""
+        """The call no longer holds memory."""
         self._unrouted_memory_of(call.topic).release(call.held)
         call.held = 0
 
@@ -437,16 +437,16 @@ class Admission:
             self._free_memory_for(share, now)
 
     def _free_memory_for(self, share: MemoryShare, now: float) -> None:
-        """What holds the memory that the first call of this line waits for becomes sendable."""
+        """Make the batches sendable that hold the memory for which the first call of this line waits."""
         line = self.memory_lines.get(share)
         first = None if line is None else line.first()
         if first is not None and first.record is not None:
             self.accumulator.free_memory_for(share, size_alone(first.record), now)
 
     def serve(self) -> None:
-        """Memory came back: hand it to the first of the line that it came back to, then of the others.
+        """Memory came back: give it to the first call of the share's line, then to the other lines.
 
-        Called by `Machines.perform()` only, between events: so no line is served while one of its calls is being placed.
+        Called by `Machines.perform()` only, between events: no line is served while one of its calls is placed.
         """
         effects = self.effects
         share, effects.room_of = effects.room_of, None
@@ -458,7 +458,7 @@ class Admission:
                 if other is not share:
                     self._serve(other)
         except BaseException:
-            # The lines behind the one that failed are served next time.
+            # The lines behind the failed one are served next time.
             effects.has_room = True
             raise
 
@@ -485,16 +485,16 @@ class Admission:
                 self._accept(call, delivery, queue)
                 continue
             if not call.not_placed(self):
-                # What came meanwhile on its way to other brokers may linger, and hold what this call needs.
+                # Records that arrived meanwhile for other brokers may linger, and hold the memory that this call needs.
                 self._free_memory_for(share, HOWEVER_LATE)
                 return
 
     @event
     def moved(self, queue: PartitionQueue) -> None:
-        """The partition has another leader: its waiting records go to that broker's line, in their order."""
+        """The partition has another leader: its waiting records move to that broker's line, in order."""
         if not queue.waiting:
             if self.memory_lines:
-                # What it holds counts for another broker now: where it was, there may be room.
+                # Its bytes count for another broker now, so the former share may have room.
                 self.effects.room(queue.share)
             return
         for share, line in list(self.memory_lines.items()):
@@ -512,33 +512,35 @@ class Admission:
 
     @event
     def vanished(self, name: str, queues: list[PartitionQueue], now: float) -> None:
-        """The topic no longer has these partitions: calls that wait for memory there choose another, or wait for the partition."""
+        """The topic no longer has these partitions: calls that wait for memory there choose again, or wait for the
+        partition.
+        """
         leaving: list[Waiting] = []
         for line in self.memory_lines.values():
             leaving += [call for call in line.calls if call.queue in queues and not call.ended]
             line.calls = deque(call for call in line.calls if call.queue not in queues)
-        # Each goes to the head of the line, so that the first call is the last to go.
+        # Each call goes to the head of the line, so the first call moves last.
         for call in sorted(leaving, key=lambda call: call.number, reverse=True):
             call.choose_again(self)
-        # Calls that waited behind them are the first of their lines now.
+        # The calls behind them are the first of their lines now.
         self.effects.room()
         self.advance(name, now)
 
     def back_to_topic_line(self, call: Waiting) -> None:
-        """A call that waited for memory waits for its topic again, before all calls that were made later."""
+        """A call that waited for memory waits for its topic again, ahead of all later calls."""
         self._leave_memory_line(call)
         call.queue = call.share = call.chosen = None
         self.topic_lines.setdefault(call.topic, Line()).calls.appendleft(call)
         self._count(call.topic, 1)
 
     def drop_part(self, part: Waiting) -> None:
-        """A record of a bulk call does not wait on its own any more; the call has kept its place."""
+        """A record of a bulk call no longer waits separately; the call has kept its place."""
         self._end(part)
 
     # -- leaving
 
     def _accept(self, call: Waiting, delivery: Delivery, queue: PartitionQueue) -> None:
-        # First of all: the record has its place, and nothing that fails from here on may say otherwise.
+        # First of all: the record has its place, and a later failure must not deny that.
         tell = call.on_accepted
         self._end(call)
         tell(delivery)
@@ -576,7 +578,7 @@ class Admission:
         if call.ended or not call.number or call.is_being_placed:
             return False
         part = call.part_in_line()
-        # Of a bulk call a record may stand in a line for memory; whoever is behind it may fit.
+        # A record of a bulk call may stand in a line for memory; a call behind it may fit.
         share = call.share if part is None else part.share
         held = call.held
         in_topic_line = call.share is None
@@ -588,14 +590,14 @@ class Admission:
         return True
 
     def leave(self, call: Waiting) -> None:
-        """Let go of the call that its line has come to: the next of the line follows."""
+        """End a call that is the first of its line; the next call follows."""
         if not call.ended:
             self._end(call)
 
     def _end(self, call: Waiting) -> None:
         part = call.part_in_line()
         if part is not None and not part.ended:
-            # What ended as a whole must not be appended in part later.
+            # A bulk call that has ended must not be appended in part later.
             self._end(part)
         call.ended = True
         if call.stop_preparing is not None:
@@ -635,7 +637,7 @@ class Admission:
 
     @event
     def learned(self, name: str, now: float) -> None:
-        """The topic is known now: its line moves."""
+        """The topic is known now: its line advances."""
         line = self.topic_lines.get(name)
         topic = self.accumulator.topics.get(name)
         if line is not None and topic is not None:
@@ -644,7 +646,7 @@ class Admission:
 
     @event
     def refuse_topic(self, name: str, error_for: Callable[[Waiting], KafkaError]) -> None:
-        """The topic cannot be used (no permission, no such name): all that wait for it are refused."""
+        """The topic cannot be used (no permission, invalid name): all calls that wait for it are refused."""
         line = self.topic_lines.pop(name, None)
         for call in list(line.calls) if line is not None else ():
             self.refuse(call, error_for(call))
@@ -652,7 +654,7 @@ class Admission:
 
     @event
     def refuse_all(self, error_for: Callable[[Waiting], KafkaError], *, but_queued: bool = False) -> None:
-        """The producer ends: nobody waits any longer, but for records that were accepted as they were queued."""
+        """The producer ends: all waiting calls end, except for queued records where `but_queued` keeps them."""
         for line in [*self.topic_lines.values(), *self.memory_lines.values()]:
             for call in list(line.calls):
                 if not (but_queued and call.queued):
@@ -662,15 +664,16 @@ class Admission:
 
     @event
     def expire(self, now: float) -> None:
-        """Whoever waited too long is refused."""
+        """Refuse the calls that have waited too long."""
         topics: dict[str, None] = {}
-        # What is watched anew for this very moment comes up with the next pass.
+        # A call that is watched anew for this same time is due in the next pass.
         over: list[tuple[Waiting, KafkaError]] = []
         for call in list(self.deadlines.pop_due(now)):
             if call.give_up_at > now and not call.ended:
                 self._watch(call)
             elif not call.ended:
-                # Before any of them is refused: what a call waited for may be one that is refused with it.
+                # All errors are made before the first refusal: the reason of one call may be another that is refused
+                # with it.
                 over.append((call, self._waited_too_long(call, now)))
         for call, error in over:
             if not call.ended:
@@ -679,20 +682,22 @@ class Admission:
                 if not call.ended:
                     self._watch(call)
         if topics:
-            # What they held is free, and the next of a line may fit where the first did not.
+            # The freed memory may be enough for the next call of a line.
             self.effects.room()
         for topic in topics:
             self.advance(topic, now)
 
     def trouble_with(self, topic: str) -> BaseException | None:
-        """Why a topic is not known: no broker answers, or what they answered; None where neither is the case."""
+        """The reason why a topic is not known: no broker answers, or the error in their answers; None without such a
+        reason.
+        """
         reach = self.accumulator.reach
         if self.view.failing:
             return reach.last_error
         code = self.view.error_of(topic)
         if code is not None:
             return said_of_topic(code)
-        # A broker that did not help is left for another, and between them there is no connection.
+        # After a useless answer the client changes to another broker; meanwhile no connection is open.
         return None if self.view.topic(topic) is not None else reach.missing
 
     def _waited_too_long(self, call: Waiting, now: float) -> KafkaError:
@@ -715,7 +720,7 @@ class Admission:
         return still_unknown(call.topic, waited, trouble, partition)
 
     def _held_up(self, call: Waiting, waited: float, trouble: BaseException | None) -> KafkaError:
-        """The error of a call whose topic and partition are known: it waited for those in front of it."""
+        """The error of a call whose topic and partition are known: it waited for earlier calls."""
         line = self.topic_lines.get(call.topic)
         first = None if line is None else line.first()
         if first is not None and first is not call and first.prepared and first.part_in_line() is None:
@@ -734,18 +739,18 @@ def _held_by(first: Waiting | None) -> str:
 
 
 def check_size(accumulator: Accumulator, topic: str, record: ReadyRecord) -> None:
-    """Raise for a record that can never fit; the core says the same, but only once the topic is known."""
+    """Raise for a record that can never fit, also before the topic is known; the core checks the same later."""
     if size_alone(record) > largest(accumulator, topic)[0]:
         raise too_large(accumulator, topic, record)
 
 
 def size_alone(record: ReadyRecord) -> int:
-    """The bytes of a record in a batch of its own, which is what the limits are compared with."""
+    """The bytes of a record in a batch of its own, which the limits apply to."""
     return BATCH_OVERHEAD + record_size(record.key, record.value, record.headers)
 
 
 def largest(accumulator: Accumulator, topic: str) -> tuple[int, str]:
-    """How large a record of the topic may be in a batch of its own, and the setting that says so."""
+    """The largest size of a record of the topic in a batch of its own, and the setting that limits it."""
     limits = [
         (accumulator.limits.max_request_size, "max_request_size"),
         (accumulator.budget.capacity, "buffer_memory"),
@@ -765,7 +770,7 @@ def too_large(accumulator: Accumulator, topic: str, record: ReadyRecord) -> Reco
 
 
 def without_memory(topic: str, cause: BaseException) -> BufferFullError:
-    """The error for a waiting record that the process had no memory for when its turn came."""
+    """The error for a waiting record for which the process had no memory."""
     return BufferFullError("the process has no memory for the record", topic=topic, cause=cause)
 
 

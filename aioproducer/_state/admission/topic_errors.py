@@ -1,4 +1,4 @@
-"""Why nothing can be sent to a topic or partition: the errors for callers, by what the brokers said of it."""
+"""The errors of calls whose topic or partition cannot be used, by the answers of the brokers."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ from aioproducer.errors import (
     RecordError,
 )
 
-# What waiting does not change.
+# Errors that waiting does not change.
 REFUSALS = (ErrorCode.INVALID_TOPIC_EXCEPTION, ErrorCode.TOPIC_AUTHORIZATION_FAILED)
 MISSING = "check its name, or create it: the brokers do not create it by themselves, or have not done so yet"
 
 
 def said_of_topic(code: int) -> BrokerError:
-    """What the brokers answered about a topic, as the cause of what a caller is told of it."""
+    """The brokers' answer about a topic, as the cause of the caller's error."""
     advice = MISSING if code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION else verdict(code).advice
     return BrokerError(advice, code=code, name=describe(code))
 
 
 def refusal_of(topic: str, code: int) -> KafkaError:
-    """Why nothing can be sent to this topic, now or later."""
+    """The error of a topic that cannot be written to, now or later."""
     cause = said_of_topic(code)
     if code == ErrorCode.TOPIC_AUTHORIZATION_FAILED:
         return AuthorizationError("not authorized to describe or write this topic", topic=topic, cause=cause)
@@ -34,7 +34,7 @@ def refusal_of(topic: str, code: int) -> KafkaError:
 def still_unknown(
     topic: str, waited: float | None, cause: BaseException | None, partition: int | None = None
 ) -> MetadataTimeoutError:
-    """A topic did not become known in time; `cause` is what its brokers said of it, or why they say nothing."""
+    """A topic did not become known in time; `cause` is the brokers' error, or the reason for their silence."""
     text = None
     if isinstance(cause, BrokerError):
         known = cause.code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
@@ -45,7 +45,7 @@ def still_unknown(
 def no_such_partition(
     topic: str, partition: int, count: int, waited: float | None, *, confirmed: bool = True
 ) -> MetadataTimeoutError:
-    """The partition is not among those that the brokers listed; `confirmed`: they were asked again because of it."""
+    """The brokers do not list the partition; `confirmed`: they were asked again because of it."""
     code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     advice = f"its partitions are 0 to {count - 1}" if count > 1 else "its only partition is 0"
     return MetadataTimeoutError(

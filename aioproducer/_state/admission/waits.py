@@ -1,4 +1,4 @@
-"""How many calls had to wait to be accepted, and for how long: for memory, and for metadata."""
+"""Count and total time of the waits for acceptance: for memory, and for metadata."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ if TYPE_CHECKING:
 
 @attrs.define
 class Waited:
-    """Waits that are over; `seconds` is their sum."""
+    """Completed waits; `seconds` is their sum."""
 
     calls: int = 0
     seconds: float = 0.0
 
     def add(self, seconds: float) -> None:
-        """One more wait is over."""
+        """Add a completed wait."""
         self.calls += 1
         self.seconds += max(0.0, seconds)
 
@@ -36,7 +36,7 @@ class Waits:
             call.without_metadata_since = now
 
     def metadata_came(self, call: Waiting, now: float) -> None:
-        """The call does not wait for metadata any more."""
+        """The call no longer waits for metadata."""
         since, call.without_metadata_since = call.without_metadata_since, None
         if since is not None:
             self.metadata.add(now - since)

@@ -18,6 +18,7 @@ from aioproducer.cli.running import run_to_end
 from aioproducer.cli.terminal.escapes import unescaped
 from aioproducer.cli.terminal.numbers import Whole
 from aioproducer.cli.terminal.screen import Screen
+from aioproducer.config import SETTINGS
 
 FILE = click.Path(exists=True, dir_okay=False, readable=True)
 ONLY_FOR_LINES = ("key_separator", "null_marker", "skip_empty")
@@ -93,7 +94,9 @@ def _headers(_: click.Context, option: click.Parameter, given: tuple[str, ...]) 
     type=Whole(0, 2**31 - 1),
     help="The partition, instead of that of the key.",
 )
-@click.option("-z", "--compression", metavar="TYPE", help="gzip, snappy, lz4 or zstd.")
+@click.option(
+    "-z", "--compression", metavar="TYPE", help=f"One of {SETTINGS['compression_type'].kind.range}."
+)
 @click.option("--acks", help="all, 1 or 0.")
 @click.option(
     "-X",

@@ -142,7 +142,7 @@ CALLERS: Final = (
     _mutant(
         "withdrawn-while-its-partition-is-chosen",
         "_state/admission/lines.py",
-        "        if call.ended:\n            # By what the partitioner did.\n            return True\n",
+        "        if call.ended:\n            # The partitioner itself has ended the call.\n            return True\n",
         "",
         "A record that purge() has withdrawn, called by its partitioner, is written all the same.",
         f"{_SERIALIZERS}::test_a_partitioner_that_withdraws_its_own_record",

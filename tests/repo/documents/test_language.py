@@ -10,7 +10,7 @@ import pytest
 
 from aioproducer import documentation
 from tests.repo.documents.document_code import DOCUMENTS, name_of
-from tests.repo.source import PACKAGE, ROOT
+from tests.repo.source import PACKAGE, ROOT, python_files
 
 COLUMNS = 120
 # Persons and riddles in place of a thing: the task, the caller, the broker, the record.
@@ -45,10 +45,21 @@ def test_prose_wraps(document: Path) -> None:
     assert found == []
 
 
-def test_errors_name_the_published_pages() -> None:
-    """The folder of the pages that errors name is that of the project's documentation, and the pages are there."""
+def test_the_project_has_one_address() -> None:
+    """Every address of the project begins with `documentation.PROJECT`; no other file than the two that state it spells it out."""
     urls = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["urls"]
-    assert urls["Documentation"] == documentation.FOLDER + "README.md"
+    assert urls["Documentation"] == documentation.page("README.md")
+    assert [url for url in urls.values() if not url.startswith(documentation.PROJECT)] == []
+    host = documentation.PROJECT.removeprefix("https://")
+    written = [*DOCUMENTS, *(ROOT.glob("*.toml")), *(ROOT.glob("*.py")), *(ROOT.glob(".github/**/*.yml"))]
+    folders = [PACKAGE, *(ROOT / name for name in ("tests", "examples", "benchmarks", "tools"))]
+    written += [path for folder in folders for path in python_files(folder)]
+    with_the_host = [str(path.relative_to(ROOT)) for path in written if host in path.read_text()]
+    assert sorted(with_the_host) == ["aioproducer/documentation.py", "pyproject.toml"]
+
+
+def test_errors_name_the_published_pages() -> None:
+    """The pages that errors name are pages of the project's documentation."""
     sources = [*PACKAGE.rglob("*.py"), *PACKAGE.rglob("*.pyx")]
     named = {
         name for path in sources for name in re.findall(r"\bpage\(['\"]([\w.#-]+)['\"]\)", path.read_text())
