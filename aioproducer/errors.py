@@ -463,9 +463,35 @@ class _BrokerSideError(KafkaError):
 
 
 class AuthenticationError(_BrokerSideError):
-    """The broker refused the identity of this client, or did not prove its own."""
+    """The broker refused the identity of this client, or did not prove its own.
+
+    `reason` names the failed part ("credentials", "mechanism", "server", "token"), `mechanism` is that of SASL, and `code` the
+    error code of the broker; each is None where it does not apply.
+    """
 
     summary = "authentication failed"
+
+    def __init__(
+        self,
+        message: str | None = None,
+        *,
+        reason: str | None = None,
+        mechanism: str | None = None,
+        code: int | None = None,
+        broker: int | str | None = None,
+        **facts: Unpack[Facts],
+    ) -> None:
+        self.reason = reason
+        self.mechanism = mechanism
+        self.code = code
+        super().__init__(message, broker=broker, **facts)
+
+    def _facts(self) -> Iterator[str]:
+        yield from super()._facts()
+        if self.mechanism is not None:
+            yield f"SASL mechanism {printable(self.mechanism)}"
+        if self.code is not None:
+            yield f"error {self.code}"
 
 
 class AuthorizationError(_BrokerSideError):

@@ -17,6 +17,8 @@ from aioproducer._wire.messages import (
     list_transactions,
     offset_fetch,
     produce,
+    sasl_authenticate,
+    sasl_handshake,
     txn_offset_commit,
 )
 from aioproducer._wire.messages.declaration import AnyMessage, Api, Message
@@ -24,6 +26,7 @@ from aioproducer._wire.messages.declaration import AnyMessage, Api, Message
 PRODUCE = produce.API.key
 OFFSET_FETCH = offset_fetch.API.key
 FIND_COORDINATOR = find_coordinator.API.key
+SASL_HANDSHAKE = sasl_handshake.API.key
 API_VERSIONS = api_versions.API.key
 INIT_PRODUCER_ID = init_producer_id.API.key
 ADD_PARTITIONS = add_partitions_to_txn.API.key
@@ -31,6 +34,7 @@ ADD_OFFSETS = add_offsets_to_txn.API.key
 END_TXN = end_txn.API.key
 COMMIT_OFFSETS = txn_offset_commit.API.key
 DESCRIBE_TRANSACTIONS = describe_transactions.API.key
+SASL_AUTHENTICATE = sasl_authenticate.API.key
 LIST_TRANSACTIONS = list_transactions.API.key
 
 APIS: Mapping[int, Api] = MappingProxyType({api.key: api for api, _, _ in DEFINITIONS})

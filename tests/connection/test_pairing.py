@@ -377,7 +377,7 @@ def test_correlation_ids_wrap() -> None:
     loop = asyncio.new_event_loop()
     connection = Connection("b", None, loop)
     assert connection.next_correlation_id() == 0
-    connection._correlation_id = 2**31 - 2
+    connection._pairing._correlation_id = 2**31 - 2
     assert [connection.next_correlation_id() for _ in range(3)] == [2**31 - 1, 0, 1]
     loop.close()
 

@@ -7,7 +7,7 @@ import gc
 
 import pytest
 
-from aioproducer._state.connecting.opening import negotiated
+from aioproducer._state.connecting.opening import Opened, negotiated
 from aioproducer._wire.codec import decode_request, encode_response
 from aioproducer._wire.messages.metadata import MetadataRequest, MetadataResponse
 from aioproducer.errors import BrokerUnavailableError, ProtocolError
@@ -29,7 +29,7 @@ async def serve_metadata(wire: Wire) -> None:
 async def test_request_uses_the_version_that_was_agreed_on(listen: Listen, connect: Connect) -> None:
     """The version is the highest common one, unless the caller says otherwise."""
     connection = await connect(await listen(serve_metadata))
-    connection.opened(negotiated("b", versions_answer([(0, 0, 13), (3, 0, 9)])))
+    connection.opened(Opened(negotiated("b", versions_answer([(0, 0, 13), (3, 0, 9)]))))
     answer = await connection.request(METADATA, MetadataResponse, timeout=30)
     assert answer.cluster_id == "9 tests"
     answer = await connection.request(METADATA, MetadataResponse, timeout=30, version=5)

@@ -15,7 +15,7 @@ import attrs
 import pytest
 
 from aioproducer._net.connecting.dialing import dial
-from aioproducer._net.connecting.security import TransportSecurity
+from aioproducer._net.connecting.security import SecurityProtocol
 from aioproducer.config import ProducerConfig
 from aioproducer.errors import KafkaError
 from tests.connection.peer import Peer, Wire, at
@@ -30,14 +30,14 @@ class Certificate:
     certificate: Path
     key: Path
 
-    def of_the_client(self) -> TransportSecurity:
+    def of_the_client(self) -> SecurityProtocol:
         """A client that trusts it."""
         context = ssl.create_default_context(cafile=self.certificate)
 
         async def tls_context() -> ssl.SSLContext:
             return context
 
-        return TransportSecurity(tls_context)
+        return SecurityProtocol(tls_context)
 
     def of_the_broker(self) -> ssl.SSLContext:
         """The context of the broker."""

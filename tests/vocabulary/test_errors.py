@@ -82,7 +82,12 @@ SPECIFIC: dict[type[KafkaError], dict[str, Any]] = {
     },
     CommitOutcomeUnknownError: {"waited": 60.0},
     TransactionTimeoutError: {"waited": 60.0},
-    AuthenticationError: {"broker": "kafka-1:9092"},
+    AuthenticationError: {
+        "broker": "kafka-1:9092",
+        "reason": "credentials",
+        "mechanism": "PLAIN",
+        "code": 58,
+    },
     AuthorizationError: {"broker": 1},
     BrokerUnavailableError: {"broker": 7},
     ProtocolError: {"broker": 7},

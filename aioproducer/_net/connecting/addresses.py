@@ -18,7 +18,7 @@ import attrs
 from aioproducer._callers.copied import copied
 from aioproducer._net.connecting.connection import Ending
 from aioproducer._net.connecting.dialing import SOCKETS, Network, dial
-from aioproducer._net.connecting.security import PLAINTEXT, TransportSecurity
+from aioproducer._net.connecting.security import PLAINTEXT, SecurityProtocol
 from aioproducer._net.log import log_of
 from aioproducer._state.backoff import Backoff
 from aioproducer._state.connecting.endpoint import Origin
@@ -76,7 +76,7 @@ class Addresses:
         config: ProducerConfig,
         loop: asyncio.AbstractEventLoop,
         rng: Random,
-        security: TransportSecurity = PLAINTEXT,
+        security: SecurityProtocol = PLAINTEXT,
         network: Network = SOCKETS,
     ) -> None:
         self._config = config

@@ -1,9 +1,7 @@
 """One connection to one broker: requests go out, answers come in, and each answer finds its request.
 
-Kafka answers in the order of the requests, so that a queue pairs them; an answer that does not belong to the oldest
-request means that nothing that follows can be trusted, and ends the connection. So does a request that is not
-answered in time: its late answer would be paired with another. A connection ends once, for one reason, and then each
-request that waits for an answer is told so, once.
+A request that is not answered in time ends the connection: its late answer would be paired with another. A connection
+ends once, for one reason, and then each request that waits for an answer fails with it, once.
 """
 
 from __future__ import annotations
@@ -13,30 +11,32 @@ import copy
 import enum
 import math
 import struct
-from collections import deque
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any, NamedTuple, Protocol, TypeVar, cast
+from typing import Any, TypeVar, cast
 
+from aioproducer._net.connecting.gate import WriteGate
 from aioproducer._net.connecting.handover import Part, hand_over
 from aioproducer._net.connecting.replies import Reply, at_broker
 from aioproducer._net.connecting.traffic import Traffic
 from aioproducer._net.log import log_of
 from aioproducer._net.timers.alarm import Alarm
-from aioproducer._state.connecting.opening import NO_VERSIONS, BrokerVersions
+from aioproducer._state.connecting.dialogue import Ask
+from aioproducer._state.connecting.opening import NO_VERSIONS, BrokerVersions, Opened
+from aioproducer._state.connecting.pairing import AnswerHandler, Pairing, SentRequest
+from aioproducer._state.connecting.sessions import AuthenticatedSession
 from aioproducer._wire.apis import api_of
 from aioproducer._wire.codec import decode_response, encode_request
 from aioproducer._wire.frames import FRAME_LIMIT, FrameAssembler
 from aioproducer.errors import BrokerUnavailableError, KafkaError, ProtocolError
 
-__all__ = ["AnswerHandler", "Connection", "Ending"]
+__all__ = ["Connection", "Ending"]
 
 
 M = TypeVar("M", bound=tuple[Any, ...])
 R = TypeVar("R")
 
 _INT32 = struct.Struct(">i")
-_LAST_CORRELATION_ID = 2**31 - 1
 # A peer that hangs up after nothing was said for so many seconds has an idle limit. Those that are in use begin at 50 s.
 _QUIET = 30.0
 
@@ -50,28 +50,6 @@ class Ending(enum.Enum):
     GIVEN_UP = "the peer did not answer in time, or with nonsense"
 
 
-class AnswerHandler(Protocol):
-    """Who waits for an answer; exactly one of the two is called, once, from inside the event loop's callback."""
-
-    def answered(self, frame: memoryview) -> None:
-        """The answer, from its correlation id on (for `decode_response`). The bytes are valid only during the call."""
-
-    def failed(self, error: KafkaError, *, written: bool) -> None:
-        """There will be no answer. `written`: some byte of the request may have reached the broker."""
-
-
-class _Asked(NamedTuple):
-    """A request that waits for its answer."""
-
-    correlation_id: int
-    handler: AnswerHandler
-    deadline: float
-    timeout: float
-    answer_limit: int
-    size: int
-    sent_at: float
-
-
 class Connection(asyncio.BufferedProtocol):
     """A connection as whoever opened it hands it over; `dialing.dial` makes them.
 
@@ -83,14 +61,11 @@ class Connection(asyncio.BufferedProtocol):
         "__weakref__",
         "_alarm",
         "_close_callbacks",
-        "_correlation_id",
         "_frames",
         "_loop",
-        "_newest_unasked",
+        "_pairing",
         "_remarks",
-        "_room",
         "_transport",
-        "_waiting",
         "answered_at",
         "answers",
         "broker",
@@ -98,10 +73,12 @@ class Connection(asyncio.BufferedProtocol):
         "close_reason",
         "closed",
         "ending",
+        "gate",
         "last_used",
         "log",
         "muted_until",
         "reads",
+        "session",
         "traffic",
         "versions",
     )
@@ -111,6 +88,9 @@ class Connection(asyncio.BufferedProtocol):
         self.client_id = client_id
         self.log = log_of(client_id)
         self.versions: BrokerVersions = NO_VERSIONS
+        # None: the connection is not authenticated.
+        self.session: AuthenticatedSession | None = None
+        self.gate = WriteGate()
         self.closed = False
         self.close_reason: KafkaError | None = None
         self.ending: Ending | None = None
@@ -124,13 +104,9 @@ class Connection(asyncio.BufferedProtocol):
         self._loop = loop
         self._transport: asyncio.Transport | None = None
         self._frames = FrameAssembler(broker)
-        self._frames.on_long = self._long_answer
-        # The newest request that wants no answer (acks=0), and what was remarked about the broker.
-        self._newest_unasked = -1
+        self._pairing = Pairing(broker)
+        self._frames.on_long = self._pairing.check_length
         self._remarks: set[str] = set()
-        self._waiting: deque[_Asked] = deque()
-        self._correlation_id = -1
-        self._room = asyncio.Event()
         self._alarm = Alarm(loop, self)
         self._close_callbacks: list[Callable[[Connection], None]] = []
 
@@ -141,18 +117,18 @@ class Connection(asyncio.BufferedProtocol):
     @property
     def in_flight(self) -> int:
         """Requests that wait for their answer."""
-        return len(self._waiting)
+        return len(self._pairing.waiting)
 
     @property
     def bytes_in_flight(self) -> int:
         """The bytes of those requests."""
-        return sum(asked.size for asked in list(self._waiting))
+        return self._pairing.bytes_in_flight()
 
     # ------------------------------------------------------------------------------------------ lifecycle
 
-    def opened(self, versions: BrokerVersions) -> None:
+    def opened(self, result: Opened) -> None:
         """The opening dialogue is over: the broker is trusted with longer answers."""
-        self.versions = versions
+        self.versions, self.session = result.versions, result.session
         self._frames.limit = FRAME_LIMIT
 
     def close(self, reason: KafkaError | None = None) -> None:
@@ -182,18 +158,19 @@ class Connection(asyncio.BufferedProtocol):
         self.ending = Ending.IDLE if ending is Ending.CUT and self._was_quiet() else ending
         self._alarm.stop()
         self._hang_up()
-        self._room.set()
-        self.traffic.request_errors += len(self._waiting)
-        while self._waiting:
-            asked = self._waiting.popleft()
-            error = self._timed_out(asked.timeout) if asked.deadline <= overdue_at else reason
-            self._quietly(partial(asked.handler.failed, error, written=True))
+        self.gate.open_for_good()
+        waiting = self._pairing.waiting
+        self.traffic.request_errors += len(waiting)
+        while waiting:
+            sent = waiting.popleft()
+            error = self._timed_out(sent.timeout) if sent.deadline <= overdue_at else reason
+            self._quietly(partial(sent.handler.failed, error, written=True))
         callbacks, self._close_callbacks = self._close_callbacks, []
         for callback in callbacks:
             self._quietly(partial(callback, self))
 
     def _was_quiet(self) -> bool:
-        return not self._waiting and self._loop.time() - self.last_used >= _QUIET
+        return not self._pairing.waiting and self._loop.time() - self.last_used >= _QUIET
 
     def _hang_up(self) -> None:
         # Without its loop a transport cannot do anything; its finalizer then closes the socket, with a warning.
@@ -213,20 +190,18 @@ class Connection(asyncio.BufferedProtocol):
 
     def next_correlation_id(self) -> int:
         """The id for the next request; requests must be written in the order of their ids."""
-        following = self._correlation_id + 1
-        self._correlation_id = following if following <= _LAST_CORRELATION_ID else 0
-        return self._correlation_id
+        return self._pairing.next_correlation_id()
 
     def writable(self) -> bool:
-        """Does the transport take more, without piling it up?"""
-        return self._room.is_set() and not self.closed
+        """Whether the transport takes more without piling it up, and no dialogue holds the connection."""
+        return self.gate.is_open and not self.closed
 
     async def drained(self) -> None:
         """Wait until `writable()`; BrokerUnavailableError when the connection has ended."""
         while not self.writable():
             if self.closed:
                 raise self._gone()
-            await self._room.wait()
+            await self.gate.wait()
 
     @property
     def unsent(self) -> int:
@@ -267,12 +242,12 @@ class Connection(asyncio.BufferedProtocol):
         now = self.last_used = self._loop.time()
         self.traffic.requests += 1
         if on_answer is not None:
-            self._waiting.append(
-                _Asked(correlation_id, on_answer, now + timeout, timeout, answer_limit, size, now)
+            self._pairing.waiting.append(
+                SentRequest(correlation_id, on_answer, now + timeout, timeout, answer_limit, size, now)
             )
             self._alarm.expect(now + timeout)
         else:
-            self._newest_unasked = correlation_id
+            self._pairing.expect_no_answer(correlation_id)
         try:
             self.traffic.bytes_sent += hand_over(transport, parts)
         except Exception as error:
@@ -294,13 +269,18 @@ class Connection(asyncio.BufferedProtocol):
     ) -> M:
         """Send a request and decode its answer; BrokerUnavailableError or ProtocolError otherwise.
 
-        If the waiting task is cancelled, the answer is read and dropped.
+        A dialogue that holds the connection is waited for. If the waiting task is cancelled, the answer is read and dropped.
         """
+        while self.gate.is_held:
+            await self.gate.wait()
         if version is None:
             version = self.versions.choose(api_of(response_type).key)
         chosen = version
         return await self._ask(
-            message, chosen, timeout, lambda frame: self.read(response_type, chosen, frame), answer_limit
+            lambda correlation_id: encode_request(message, chosen, correlation_id, self.client_id),
+            timeout,
+            lambda frame: self.read(response_type, chosen, frame),
+            answer_limit,
         )
 
     def read(self, response_type: type[M], version: int, frame: memoryview) -> M:
@@ -317,24 +297,29 @@ class Connection(asyncio.BufferedProtocol):
             self._remarks.add(text)
             self.log.debug("broker %s: %s %s", self.broker, text, detail)
 
-    async def ask(self, message: tuple[Any, ...], version: int, *, timeout: float) -> bytes:
-        """Send a request and give its answer as it came, from the correlation id on."""
-        return await self._ask(message, version, timeout, bytes)
+    async def ask(self, question: Ask, *, timeout: float) -> bytes:
+        """Send the question of a dialogue, and give its answer as it came, from the correlation id on."""
+        return await self._ask(
+            lambda correlation_id: encode_request(
+                question.message, question.version, correlation_id, self.client_id
+            ),
+            timeout,
+            bytes,
+        )
 
     async def _ask(
         self,
-        message: tuple[Any, ...],
-        version: int,
+        encoded: Callable[[int], bytes],
         timeout: float,
         read: Callable[[memoryview], R],
         answer_limit: int = FRAME_LIMIT,
     ) -> R:
+        # No local variable holds the request, which may have a secret: some error reports show the variables of each frame.
         correlation_id = self.next_correlation_id()
-        frame = encode_request(message, version, correlation_id, self.client_id)
         reply = Reply(self._loop.create_future(), read, self.broker)
         if answer_limit > FRAME_LIMIT:
             self._frames.limit = answer_limit
-        self.write_request(correlation_id, (frame,), reply, timeout, answer_limit)
+        self.write_request(correlation_id, (encoded(correlation_id),), reply, timeout, answer_limit)
         try:
             answer: R = await reply.future
             return answer
@@ -352,7 +337,7 @@ class Connection(asyncio.BufferedProtocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """asyncio: the transport is there."""
         self._transport = cast(asyncio.Transport, transport)
-        self._room.set()
+        self.gate.room(has_room=True)
         if self.closed:
             self._hang_up()
 
@@ -393,49 +378,28 @@ class Connection(asyncio.BufferedProtocol):
 
     def pause_writing(self) -> None:
         """asyncio: the transport's buffer is above its high-water mark."""
-        self._room.clear()
+        self.gate.room(has_room=False)
 
     def resume_writing(self) -> None:
         """asyncio: there is room again."""
-        self._room.set()
+        self.gate.room(has_room=True)
 
     def _pair(self, frame: memoryview) -> None:
         (correlation_id,) = _INT32.unpack_from(frame)
-        asked = self._next_asked(correlation_id)
-        if asked is None:
+        sent = self._pairing.pair(correlation_id)
+        if sent is None:
             self._remark("it answers requests that want no answer", "(acks=0)")
             return
-        self._waiting.popleft()
         now = self.last_used = self.answered_at = self._loop.time()
         self.answers += 1
-        self.traffic.request_time.add(now - asked.sent_at)
-        asked.handler.answered(frame)
-
-    def _next_asked(self, correlation_id: int) -> _Asked | None:
-        """The request that this answers, the first that waits; None for an answer that was not wanted."""
-        waiting = self._waiting
-        if waiting and waiting[0].correlation_id == correlation_id:
-            return waiting[0]
-        if 0 <= correlation_id <= self._newest_unasked:
-            return None
-        raise self._unpaired(correlation_id)
-
-    def _long_answer(self, correlation_id: int, length: int) -> None:
-        # Before there is a buffer for it: a peer that sends what nobody asked for costs no memory.
-        asked = self._next_asked(correlation_id)
-        if asked is None:
-            raise self._unpaired(correlation_id)
-        if length > asked.answer_limit:
-            raise ProtocolError(
-                f"an answer of {length} bytes came, where no more than {asked.answer_limit} can be meant",
-                broker=self.broker,
-            )
+        self.traffic.request_time.add(now - sent.sent_at)
+        sent.handler.answered(frame)
 
     # ------------------------------------------------------------------------------------------ time
 
     def earliest_deadline(self) -> float:
         """Of all requests that wait for their answer; infinite if there are none."""
-        return min((asked.deadline for asked in self._waiting), default=math.inf)
+        return self._pairing.earliest_deadline()
 
     def overdue(self, now: float) -> None:
         """A late answer would be paired with another request, so that nothing can follow on this connection."""
@@ -462,11 +426,6 @@ class Connection(asyncio.BufferedProtocol):
             received, expected = missing
             cut = f"after {received} of its {expected} bytes" if expected else "within its length"
             return f"{what} in the middle of an answer, {cut}"
-        if self.versions is NO_VERSIONS:
+        if not self.answers:
             return f"{what} without an answer; its listener may want TLS"
         return what
-
-    def _unpaired(self, correlation_id: int) -> ProtocolError:
-        expected = f"{self._waiting[0].correlation_id} is next" if self._waiting else "nothing was asked"
-        told = f"an answer with correlation id {correlation_id} came, but {expected}"
-        return ProtocolError(told, broker=self.broker)

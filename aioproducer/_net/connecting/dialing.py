@@ -9,30 +9,28 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import ipaddress
-import math
 import os
 import socket
 import ssl
 from collections.abc import Callable, Iterator
 from functools import partial
-from typing import Any, Protocol, TypeVar
+from typing import Any, Protocol
 
 import anyio
-import anyio.to_thread
 
 from aioproducer._net.connecting.connection import Connection
-from aioproducer._net.connecting.security import PLAINTEXT, TransportSecurity
+from aioproducer._net.connecting.conversing import converse, in_a_thread
+from aioproducer._net.connecting.security import PLAINTEXT, SecurityProtocol
+from aioproducer._state.connecting.dialogue import Dialogue
 from aioproducer._state.connecting.endpoint import BrokerEndpoint, joined
-from aioproducer._state.connecting.opening import Dialogue, opening
+from aioproducer._state.connecting.opening import Opened, opening
 from aioproducer.config import ProducerConfig
 from aioproducer.errors import BrokerUnavailableError, ProtocolError
 
-__all__ = ["SOCKETS", "SOFTWARE_VERSION", "Network", "converse", "dial"]
+__all__ = ["SOCKETS", "SOFTWARE_VERSION", "Network", "dial"]
 
 # Told to brokers for their statistics of clients (KIP-511). A test compares it with pyproject.toml.
 SOFTWARE_VERSION = "0.2.0.dev20261123"
-
-T = TypeVar("T")
 
 # The peer of an idle connection is asked for a sign of life every minute. Without one it is given up after two more,
 # or sooner where TCP_USER_TIMEOUT is known, which then decides.
@@ -71,7 +69,7 @@ SOCKETS: Network = Sockets()
 async def dial(
     endpoint: BrokerEndpoint,
     config: ProducerConfig,
-    security: TransportSecurity = PLAINTEXT,
+    security: SecurityProtocol = PLAINTEXT,
     *,
     setup_timeout: float | None = None,
     network: Network = SOCKETS,
@@ -96,19 +94,6 @@ async def dial(
     raise _failed(endpoint.name, failures) from failures[-1][1]
 
 
-async def converse(connection: Connection, dialogue: Dialogue[T]) -> T:
-    """Ask the broker what the dialogue asks until it has come to its result."""
-    try:
-        question = next(dialogue)
-        while True:
-            # Whoever opens the connection limits the time of the whole dialogue.
-            answer = await connection.ask(question.message, question.version, timeout=math.inf)
-            question = dialogue.send(answer)
-    except StopIteration as done:
-        result: T = done.value
-        return result
-
-
 async def _resolve(endpoint: BrokerEndpoint, limit: float, network: Network) -> list[str]:
     """The host's addresses, in the order in which the resolver gives them."""
     host, broker = endpoint.host, endpoint.name
@@ -129,24 +114,45 @@ async def _resolve(endpoint: BrokerEndpoint, limit: float, network: Network) -> 
 
 
 async def look_up(host: str, port: int) -> list[Any]:
-    """Ask the resolver, in a thread that nobody else can take: asyncio's own look-up shares the default executor.
-
-    That may be full of the program's blocking jobs, or shut down; and so may be anyio's common share of threads.
-    """
-    ask = partial(socket.getaddrinfo, host, port, type=socket.SOCK_STREAM)
-    return await anyio.to_thread.run_sync(ask, abandon_on_cancel=True, limiter=anyio.CapacityLimiter(1))
+    """Ask the resolver. The look-up of asyncio would share the default executor with the program's blocking jobs."""
+    return await in_a_thread(partial(socket.getaddrinfo, host, port, type=socket.SOCK_STREAM))
 
 
 async def _connect(
     address: str,
     endpoint: BrokerEndpoint,
-    security: TransportSecurity,
+    security: SecurityProtocol,
     config: ProducerConfig,
     limit: float,
     network: Network,
 ) -> Connection:
     loop = asyncio.get_running_loop()
-    state = "no connection"
+    deadline = loop.time() + limit
+    connection = await _connected(address, endpoint, security, config, limit, network)
+    try:
+        remaining = min(deadline - loop.time(), config.request_timeout_ms / 1000)
+        connection.opened(
+            await converse(connection, _opening(connection, endpoint, security), timeout=remaining)
+        )
+    except TimeoutError as error:
+        connection.close()
+        limit = min(limit, config.request_timeout_ms / 1000)
+        raise TimeoutError(f"connected, but {_silence(connection, error)} (within {limit:.3g} s)") from None
+    except BaseException:
+        connection.close()
+        raise
+    return connection
+
+
+async def _connected(
+    address: str,
+    endpoint: BrokerEndpoint,
+    security: SecurityProtocol,
+    config: ProducerConfig,
+    limit: float,
+    network: Network,
+) -> Connection:
+    loop = asyncio.get_running_loop()
     with anyio.move_on_after(limit):
         transport, connection = await network.create_connection(
             lambda: Connection(endpoint.name, config.client_id, loop),
@@ -154,21 +160,25 @@ async def _connect(
             endpoint.port,
             **await _tls_options(endpoint, security),
         )
-        state = "connected, but no answer to the first request; its listener may want TLS, or is no Kafka"
-        with anyio.move_on_after(config.request_timeout_ms / 1000):
-            try:
-                _tune(transport, config)
-                dialogue = opening(endpoint.name, SOFTWARE_VERSION, connection.surplus)
-                connection.opened(await converse(connection, dialogue))
-            except BaseException:
-                connection.close()
-                raise
-            return connection
-        limit = config.request_timeout_ms / 1000
-    raise TimeoutError(f"{state} (within {limit:.3g} s)")
+        _tune(transport, config)
+        return connection
+    raise TimeoutError(f"no connection (within {limit:.3g} s)")
 
 
-async def _tls_options(endpoint: BrokerEndpoint, security: TransportSecurity) -> dict[str, Any]:
+def _opening(
+    connection: Connection, endpoint: BrokerEndpoint, security: SecurityProtocol
+) -> Dialogue[Opened]:
+    authenticate = None if security.authenticate is None else partial(security.authenticate, endpoint)
+    return opening(endpoint.name, SOFTWARE_VERSION, connection.surplus, authenticate)
+
+
+def _silence(connection: Connection, error: TimeoutError) -> str:
+    if connection.answers:
+        return str(error)
+    return "no answer to the first request; its listener may want TLS, or is no Kafka"
+
+
+async def _tls_options(endpoint: BrokerEndpoint, security: SecurityProtocol) -> dict[str, Any]:
     if security.tls_context is None:
         return {}
     return {"ssl": await security.tls_context(), "server_hostname": endpoint.server_name}

@@ -1,4 +1,4 @@
-"""What protects a connection to a broker."""
+"""The security protocol of a producer: encryption and authentication of its connections."""
 
 from __future__ import annotations
 
@@ -10,18 +10,26 @@ if TYPE_CHECKING:
     import ssl
     from collections.abc import Awaitable, Callable
 
-__all__ = ["PLAINTEXT", "TransportSecurity"]
+    from aioproducer._state.connecting.dialogue import Dialogue
+    from aioproducer._state.connecting.endpoint import BrokerEndpoint
+    from aioproducer._state.connecting.opening import BrokerVersions
+    from aioproducer._state.connecting.sessions import AuthenticatedSession
+
+__all__ = ["PLAINTEXT", "SecurityProtocol"]
 
 
 @attrs.frozen
-class TransportSecurity:
-    """The same for all connections of a producer.
+class SecurityProtocol:
+    """The security protocol of all connections of a producer.
 
-    `tls_context` is awaited for each new connection, because certificates change while a producer runs. Without it the
-    connection is not encrypted.
+    `tls_context` is awaited for each new connection, because certificates change while a producer runs. Without it,
+    connections are not encrypted. `authenticate` starts the dialogue of each authentication. Without it, there is none.
     """
 
     tls_context: Callable[[], Awaitable[ssl.SSLContext]] | None = attrs.field(default=None, repr=False)
+    authenticate: Callable[[BrokerEndpoint, BrokerVersions], Dialogue[AuthenticatedSession]] | None = (
+        attrs.field(default=None, repr=False)
+    )
 
 
-PLAINTEXT = TransportSecurity()
+PLAINTEXT = SecurityProtocol()

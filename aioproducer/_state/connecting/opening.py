@@ -1,25 +1,22 @@
-"""How a connection is opened: what is asked of the broker first, and which versions follow from its answer.
-
-A dialogue is a generator, `answer = yield question`. What it gets is the whole answer frame, correlation id first,
-because how an answer is to be read may depend on what is in it. Dialogues are joined by `yield from`, so that
-`opening` is the place where authentication will follow the versions.
-"""
+"""How a connection is opened: the versions of a broker, then authentication where it is needed."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from types import MappingProxyType
-from typing import Any, TypeAlias, TypeVar
+from typing import TypeAlias
 
 import attrs
 
+from aioproducer._state.connecting.dialogue import Ask, Dialogue
+from aioproducer._state.connecting.sessions import AuthenticatedSession
 from aioproducer._wire.apis import API_VERSIONS, APIS, PRODUCE
 from aioproducer._wire.codec import decode_response
 from aioproducer._wire.error_codes import ErrorCode, describe
 from aioproducer._wire.messages.api_versions import ApiVersion, ApiVersionsRequest, ApiVersionsResponse
 from aioproducer.errors import BrokerUnavailableError, ProtocolError
 
-__all__ = ["NO_VERSIONS", "BrokerVersions", "Dialogue", "Question", "opening"]
+__all__ = ["NO_VERSIONS", "Authenticate", "BrokerVersions", "Opened", "opening"]
 
 _SOFTWARE = "aioproducer"
 
@@ -30,19 +27,6 @@ _OURS: Mapping[int, tuple[int, int]] = {
     22: (0, 5),  # 6 is two-phase commit, unstable
     24: (0, 3),  # from 4 on it is for brokers among themselves
 }
-
-Answer = TypeVar("Answer")
-
-
-@attrs.frozen
-class Question:
-    """A request to be sent in this version; the answer frame is sent back into the dialogue."""
-
-    message: tuple[Any, ...]
-    version: int
-
-
-Dialogue: TypeAlias = Generator[Question, bytes, Answer]
 
 
 @attrs.frozen
@@ -88,15 +72,33 @@ class BrokerVersions:
 NO_VERSIONS = BrokerVersions(broker="a broker that was not asked yet")
 
 
+Authenticate: TypeAlias = Callable[[BrokerVersions], Dialogue[AuthenticatedSession]]
+"""Starts the dialogue that proves to a broker who this producer is: at the opening, and before a session ends."""
+
+
+@attrs.frozen
+class Opened:
+    """What the opening of a connection has found out. `session` is None where no authentication was needed."""
+
+    versions: BrokerVersions
+    session: AuthenticatedSession | None = None
+
+
 def _ignored(_count: int) -> None:
     pass
 
 
 def opening(
-    broker: str, software_version: str, surplus: Callable[[int], None] = _ignored
-) -> Dialogue[BrokerVersions]:
+    broker: str,
+    software_version: str,
+    surplus: Callable[[int], None] = _ignored,
+    authenticate: Authenticate | None = None,
+) -> Dialogue[Opened]:
     """Everything that is said before a connection can be used; `surplus`: see `decode_response`."""
-    return (yield from _ask_versions(broker, software_version, surplus))
+    versions = yield from _ask_versions(broker, software_version, surplus)
+    if authenticate is None:
+        return Opened(versions)
+    return Opened(versions, (yield from authenticate(versions)))
 
 
 def _ask_versions(
@@ -104,11 +106,11 @@ def _ask_versions(
 ) -> Dialogue[BrokerVersions]:
     request = ApiVersionsRequest(_SOFTWARE, software_version)
     version = APIS[API_VERSIONS].max_version
-    frame = yield Question(request, version)
+    frame = yield from Ask(request, version)
     if _error_code(frame) == ErrorCode.UNSUPPORTED_VERSION:
         # By the code alone: what follows it depends on the broker's age, and some leave it out.
         version = 0
-        frame = yield Question(ApiVersionsRequest(), version)
+        frame = yield from Ask(ApiVersionsRequest(), version)
     code = _error_code(frame)
     if code:
         told = f"it refused to tell its API versions: {describe(code)} (error {code})"

@@ -24,7 +24,7 @@ ANSWERS: Final = (
     _mutant(
         "answers-without-a-question-refused",
         "_net/connecting/connection.py",
-        "            self._newest_unasked = correlation_id",
+        "            self._pairing.expect_no_answer(correlation_id)",
         "            pass",
         "A broker answers Produce with acks=0: the connection ends, and what is buffered in it is lost.",
         "tests/connection/test_pairing.py",
@@ -211,6 +211,6 @@ ANSWERS: Final = (
         "    if _error_code(frame) == ErrorCode.UNSUPPORTED_VERSION:",
         "    if decode_response(ApiVersionsResponse, version, frame)[1].error_code == ErrorCode.UNSUPPORTED_VERSION:",
         "librdkafka's mock cluster refuses ApiVersions 3 with an array that is broken: the producer never starts.",
-        "tests/connection/test_opening.py::test_old_broker_is_asked_again_in_version_0",
+        "tests/state/connecting/test_opening.py::test_old_broker_is_asked_again_in_version_0",
     ),
 )

@@ -6,6 +6,7 @@ from typing import Final
 
 from tests.mutants.mutant import Kind
 
+_CONVERSING: Final = "tests/connection/test_conversing.py"
 _KEYED_SENDS: Final = "tests/golden/test_keyed_sends.py"
 _RECORDS: Final = "tests/core/test_records.py"
 _REWRITING: Final = "tests/state/batching/test_rewriting.py"
@@ -75,11 +76,35 @@ WIRE: Final = (
     ),
     _mutant(
         "correlation-id-unchecked",
-        "_net/connecting/connection.py",
+        "_state/connecting/pairing.py",
         "        if waiting and waiting[0].correlation_id == correlation_id:",
         "        if waiting:",
         "Each answer is taken for that of the oldest request, whatever its id says.",
         "tests/connection/test_pairing.py::test_wrong_correlation_id_ends_the_connection",
+    ),
+    _mutant(
+        "gate-open-during-an-exchange",
+        "_net/connecting/conversing.py",
+        "            self._connection.gate.hold()\n",
+        "",
+        "A Produce request leaves in the middle of a re-authentication: the broker closes the connection.",
+        f"{_CONVERSING}::test_requests_in_flight_come_first_and_new_ones_wait",
+    ),
+    _mutant(
+        "questions-pass-the-gate",
+        "_net/connecting/connection.py",
+        "        while self.gate.is_held:\n",
+        "        while False:\n",
+        "A request for metadata leaves in the middle of a re-authentication: the broker closes the connection.",
+        f"{_CONVERSING}::test_requests_in_flight_come_first_and_new_ones_wait",
+    ),
+    _mutant(
+        "connection-used-on-after-half-an-exchange",
+        "_net/connecting/conversing.py",
+        "        if not self._has_asked:\n            return\n",
+        "        return\n",
+        "A cancelled re-authentication leaves a connection whose broker waits for the rest of it.",
+        f"{_CONVERSING}::test_cancelling_in_the_middle_ends_the_connection",
     ),
     _mutant(
         "half-close-ignored",

@@ -225,7 +225,7 @@ TOLD: Final = (
     _mutant(
         "idle-connections-are-an-error",
         "_net/connecting/connection.py",
-        "        return not self._waiting and self._loop.time() - self.last_used >= _QUIET\n",
+        "        return not self._pairing.waiting and self._loop.time() - self.last_used >= _QUIET\n",
         "        return False\n",
         "A broker closes what is idle: health() has an error, and the log lines, though nothing is wrong.",
         _ENDS,

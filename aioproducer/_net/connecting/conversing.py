@@ -1,0 +1,153 @@
+"""The driver of dialogues: performs each step on a connection, all of them within one time limit.
+
+On a connection in use, the steps before the first request of the dialogue delay nothing: credentials are fetched while
+other requests continue. From its first request on, new requests wait until the dialogue is over. The dialogue does not wait
+for requests in flight: a broker executes one request at a time, so it answers them first.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import copy
+import math
+from collections.abc import Awaitable, Callable
+from functools import partial
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import anyio
+import anyio.to_thread
+
+from aioproducer._state.connecting.dialogue import Ask, Await, Compute, Now
+from aioproducer.errors import BrokerUnavailableError, KafkaError
+
+if TYPE_CHECKING:
+    from aioproducer._net.connecting.connection import Connection
+    from aioproducer._state.connecting.dialogue import Dialogue, Step
+
+__all__ = ["converse", "converse_in_use", "in_a_thread"]
+
+R = TypeVar("R")
+T = TypeVar("T")
+
+
+async def converse(connection: Connection, dialogue: Dialogue[T], *, timeout: float) -> T:
+    """The result of a dialogue on a connection that nothing else uses yet.
+
+    The error of a step is raised inside the dialogue. A dialogue that takes longer than `timeout` seconds ends with a
+    TimeoutError that names the step.
+    """
+    return await _run(dialogue, partial(_perform, connection), timeout)
+
+
+async def converse_in_use(connection: Connection, dialogue: Dialogue[T], *, timeout: float) -> T:
+    """The result of a dialogue on a connection that is in use, behind its requests in flight.
+
+    A dialogue that fails, times out or is cancelled before its first request leaves the connection as it was. After that
+    the broker accepts nothing but the rest of the exchange, so the connection ends as well.
+    """
+    holding = _Holding(connection)
+    try:
+        return await _run(dialogue, holding.perform, timeout)
+    except BaseException as error:
+        holding.break_off(error)
+        raise
+    finally:
+        holding.end()
+
+
+async def in_a_thread(function: Callable[[], R]) -> R:
+    """Call a function in a separate thread: shared threads may be busy with blocking jobs, or shut down."""
+    return await anyio.to_thread.run_sync(function, abandon_on_cancel=True, limiter=anyio.CapacityLimiter(1))
+
+
+class _Holding:
+    """A dialogue that holds a connection in use from its first request on."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+        self._has_asked = False
+
+    async def perform(self, step: Step[Any]) -> Any:
+        if isinstance(step, Ask) and not self._has_asked:
+            self._connection.gate.hold()
+            self._has_asked = True
+        return await _perform(self._connection, step)
+
+    def break_off(self, error: BaseException) -> None:
+        if not self._has_asked:
+            return
+        if isinstance(error, KafkaError):
+            # A copy: an error that is raised collects a traceback with its frames.
+            self._connection.close(copy.copy(error))
+        elif isinstance(error, Exception):
+            why = str(error) if isinstance(error, TimeoutError) else type(error).__name__
+            text = f"the connection was closed in the middle of an exchange: {why}"
+            self._connection.close(BrokerUnavailableError(text, broker=self._connection.broker))
+        else:  # cancelled
+            self._connection.close()
+
+    def end(self) -> None:
+        if self._has_asked:
+            self._connection.gate.release()
+
+
+async def _run(dialogue: Dialogue[T], perform: Callable[[Step[Any]], Awaitable[Any]], timeout: float) -> T:
+    step: Step[Any] | None = None
+    with contextlib.closing(dialogue):
+        try:
+            with anyio.move_on_after(timeout):
+                step = next(dialogue)
+                while True:
+                    try:
+                        result = await perform(step)
+                    except Exception as error:  # noqa: BLE001  # the dialogue decides on the error
+                        step = dialogue.throw(error)
+                    else:
+                        step = dialogue.send(result)
+        except StopIteration as done:
+            final: T = done.value
+            return final
+    raise TimeoutError("" if step is None else step.unfinished)
+
+
+async def _perform(connection: Connection, step: Step[Any]) -> Any:
+    match step:
+        case Ask():
+            # The whole dialogue has a time limit.
+            return await connection.ask(step, timeout=math.inf)
+        case Compute():
+            return await in_a_thread(step.function)
+        case Await():
+            return await _in_a_task(step.function)
+        case Now():
+            return asyncio.get_running_loop().time()
+    raise TypeError(f"a dialogue yielded {type(step).__name__}, which is not a step")
+
+
+async def _in_a_task(function: Callable[[], Awaitable[R]]) -> R:
+    """Await code of the user in a separate task.
+
+    A coroutine that suppresses its cancellation, or raises CancelledError itself, has no effect on the task that opens the
+    connection.
+    """
+
+    async def call() -> R:
+        return await function()
+
+    task = asyncio.create_task(call(), name="aioproducer dialogue")
+    try:
+        await asyncio.wait([task])
+    finally:
+        if not task.done():
+            task.cancel()
+            task.add_done_callback(_retrieve_exception)
+    if task.cancelled():
+        raise RuntimeError("the coroutine was cancelled")
+    return task.result()
+
+
+def _retrieve_exception(task: asyncio.Task[Any]) -> None:
+    # Otherwise the loop logs an exception that nothing waits for.
+    if not task.cancelled():
+        task.exception()

@@ -1,0 +1,101 @@
+"""The request of each answer: Kafka answers in the order of the requests."""
+
+from __future__ import annotations
+
+import math
+from collections import deque
+from typing import NamedTuple, Protocol
+
+from aioproducer.errors import KafkaError, ProtocolError
+
+__all__ = ["AnswerHandler", "Pairing", "SentRequest"]
+
+_LAST_CORRELATION_ID = 2**31 - 1
+
+
+class AnswerHandler(Protocol):
+    """Takes the answer to one request; exactly one of the two is called, once, from inside the event loop's callback."""
+
+    def answered(self, frame: memoryview) -> None:
+        """The answer, from its correlation id on (for `decode_response`). The bytes are valid only during the call."""
+
+    def failed(self, error: KafkaError, *, written: bool) -> None:
+        """There will be no answer. `written`: some byte of the request may have reached the broker."""
+
+
+class SentRequest(NamedTuple):
+    """A request that waits for its answer."""
+
+    correlation_id: int
+    handler: AnswerHandler
+    deadline: float
+    timeout: float
+    answer_limit: int
+    size: int
+    sent_at: float
+
+
+class Pairing:
+    """The requests of one connection that wait for their answers, oldest first.
+
+    An answer that does not belong to the oldest request is a ProtocolError: nothing that follows it can be trusted.
+    """
+
+    __slots__ = ("_correlation_id", "_newest_unanswered", "broker", "waiting")
+
+    def __init__(self, broker: str) -> None:
+        self.broker = broker
+        self.waiting: deque[SentRequest] = deque()
+        self._correlation_id = -1
+        # The newest request that no answer was expected to (acks=0).
+        self._newest_unanswered = -1
+
+    def next_correlation_id(self) -> int:
+        """The id for the next request; requests must be written in the order of their ids."""
+        following = self._correlation_id + 1
+        self._correlation_id = following if following <= _LAST_CORRELATION_ID else 0
+        return self._correlation_id
+
+    def expect_no_answer(self, correlation_id: int) -> None:
+        """A request was sent whose answer is ignored, if there is one: some brokers answer Produce with acks=0."""
+        self._newest_unanswered = correlation_id
+
+    def pair(self, correlation_id: int) -> SentRequest | None:
+        """Take the request that this answer belongs to; None for an answer to be ignored."""
+        sent = self.next_for(correlation_id)
+        if sent is not None:
+            self.waiting.popleft()
+        return sent
+
+    def next_for(self, correlation_id: int) -> SentRequest | None:
+        """The same, without taking it."""
+        waiting = self.waiting
+        if waiting and waiting[0].correlation_id == correlation_id:
+            return waiting[0]
+        if 0 <= correlation_id <= self._newest_unanswered:
+            return None
+        raise self._unpaired(correlation_id)
+
+    def check_length(self, correlation_id: int, length: int) -> None:
+        """Refuse a long answer before there is a buffer for it: one that nothing asked for costs no memory."""
+        sent = self.next_for(correlation_id)
+        if sent is None:
+            raise self._unpaired(correlation_id)
+        if length > sent.answer_limit:
+            raise ProtocolError(
+                f"an answer of {length} bytes came, where no more than {sent.answer_limit} can be meant",
+                broker=self.broker,
+            )
+
+    def earliest_deadline(self) -> float:
+        """Of all requests that wait; infinite if there are none."""
+        return min((sent.deadline for sent in self.waiting), default=math.inf)
+
+    def bytes_in_flight(self) -> int:
+        """The bytes of all requests that wait; for any thread."""
+        return sum(sent.size for sent in list(self.waiting))
+
+    def _unpaired(self, correlation_id: int) -> ProtocolError:
+        expected = f"{self.waiting[0].correlation_id} is next" if self.waiting else "nothing was asked"
+        told = f"an answer with correlation id {correlation_id} came, but {expected}"
+        return ProtocolError(told, broker=self.broker)

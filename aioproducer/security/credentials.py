@@ -1,0 +1,83 @@
+"""Credentials of a producer, checked before a request is sent."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Mapping
+from types import MappingProxyType
+
+import attrs
+
+from aioproducer.errors import ConfigurationError
+from aioproducer.security.secret import Secret
+
+__all__ = ["PasswordCredentials", "TokenCredentials"]
+
+_TOKEN = re.compile(r"[A-Za-z0-9\-._~+/]+=*")
+_LONGEST_TOKEN = 256 * 1024
+_EXTENSION_KEY = re.compile(r"[A-Za-z]+")
+_EXTENSION_VALUE = re.compile(r"[\x21-\x7E \t\r\n]+")
+
+
+def _is_user_name(_instance: object, _attribute: object, name: str) -> None:
+    if not name:
+        raise ConfigurationError("the SASL user name is empty")
+    if any(unicodedata.category(char) == "Cc" for char in name):
+        raise ConfigurationError("the SASL user name has a control character")
+    if not _is_utf8(name):
+        raise ConfigurationError("the SASL user name cannot be encoded as UTF-8")
+
+
+def _is_password(_instance: object, _attribute: object, password: Secret) -> None:
+    # The error of the codec would hold the password.
+    if not _is_utf8(password.reveal()):
+        raise ConfigurationError("the SASL password cannot be encoded as UTF-8")
+
+
+def _is_utf8(text: str) -> bool:
+    return not any(unicodedata.category(char) == "Cs" for char in text)
+
+
+def _is_token(_instance: object, _attribute: object, token: Secret) -> None:
+    if len(token.reveal()) > _LONGEST_TOKEN:
+        raise ConfigurationError(f"the OAUTHBEARER token has more than {_LONGEST_TOKEN} characters")
+    if not _TOKEN.fullmatch(token.reveal()):
+        raise ConfigurationError("the OAUTHBEARER token has characters that a bearer token cannot have")
+
+
+def _are_extensions(_instance: object, _attribute: object, extensions: Mapping[str, str]) -> None:
+    for key, value in extensions.items():
+        if not _EXTENSION_KEY.fullmatch(key) or key == "auth":
+            raise ConfigurationError(
+                "the name of a SASL extension has characters other than letters, or is 'auth'"
+            )
+        if not _EXTENSION_VALUE.fullmatch(value):
+            raise ConfigurationError(
+                f"the SASL extension {key!r} is empty or has a character that is not ASCII"
+            )
+
+
+def _copied(extensions: Mapping[str, str]) -> Mapping[str, str]:
+    return MappingProxyType(dict(extensions))
+
+
+@attrs.frozen
+class PasswordCredentials:
+    """A user name and its password, of PLAIN and SCRAM.
+
+    Both are sent as UTF-8 without normalisation: Kafka refuses the normalised form. `is_token`: they are the id and the
+    HMAC of a delegation token.
+    """
+
+    username: str = attrs.field(validator=_is_user_name)
+    password: Secret = attrs.field(validator=_is_password)
+    is_token: bool = False
+
+
+@attrs.frozen
+class TokenCredentials:
+    """A bearer token, of OAUTHBEARER, with the SASL extensions that belong to it."""
+
+    token: Secret = attrs.field(validator=_is_token)
+    extensions: Mapping[str, str] = attrs.field(factory=dict, validator=_are_extensions, converter=_copied)

@@ -1,0 +1,33 @@
+"""PLAIN: user name and password in one message."""
+
+from __future__ import annotations
+
+import pytest
+
+from aioproducer.errors import AuthenticationError, ConfigurationError
+from aioproducer.security.credentials import PasswordCredentials
+from aioproducer.security.plain import plain
+from aioproducer.security.secret import Secret
+from tests.security.exchanging import exchanged
+
+
+def test_the_message_of_rfc_4616() -> None:
+    """No authorization identity, the name, the password; UTF-8 as it is (S11)."""
+    assert exchanged(plain(PasswordCredentials("tim", Secret("tanstaaftanstaaf"))), b"") == [
+        b"\0tim\0tanstaaftanstaaf"
+    ]
+    assert exchanged(plain(PasswordCredentials("ünï", Secret("①ﬁx"))), b"") == ["\0ünï\0①ﬁx".encode()]
+
+
+def test_a_broker_that_goes_on() -> None:
+    """PLAIN is complete after one message: a challenge behind it is a failure (S43)."""
+    with pytest.raises(AuthenticationError, match="continues") as raised:
+        exchanged(plain(PasswordCredentials("tim", Secret("secret"))), b"?")
+    assert raised.value.reason == "server"
+
+
+def test_a_nul_is_refused() -> None:
+    """It would end the password, and what follows it would be lost (S11)."""
+    with pytest.raises(ConfigurationError, match="NUL") as raised:
+        next(plain(PasswordCredentials("tim", Secret("canary\0x"))))
+    assert "canary" not in str(raised.value)

@@ -1,0 +1,158 @@
+"""SCRAM: the messages of the RFCs, and brokers that cheat."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Callable
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from aioproducer.errors import AuthenticationError
+from aioproducer.security.credentials import PasswordCredentials
+from aioproducer.security.scram import SCRAM_SHA_256, SCRAM_SHA_512, Scram, fresh_nonce
+from aioproducer.security.secret import Secret
+from tests.security.exchanging import exchanged
+from tests.security.scram_server import ScramServer
+
+NONCE = "fyko+d2lbbFgONRv9qkxdawL"
+USER = PasswordCredentials("user", Secret("pencil"))
+FIRST = f"r={NONCE}more,s=QSXCR+Q6sek8bf92,i=4096".encode()
+BOTH = pytest.mark.parametrize("scram", [SCRAM_SHA_256, SCRAM_SHA_512])
+
+
+def test_the_messages_of_rfc_7677() -> None:
+    """SCRAM-SHA-256, byte by byte."""
+    nonce = "rOprNGfwEbeRWgbNEkqO"
+    both = nonce + "%hvYDpWUa2RaTCAfuxFIlj)hNlF$k0"
+    messages = exchanged(
+        SCRAM_SHA_256.exchange(USER, nonce=lambda: nonce),
+        f"r={both},s=W22ZaJ0SNY7soEsUEjb6gQ==,i=4096".encode(),
+        b"v=6rriTRBi23WpRR/wtup+mMhUZUn/dB5nLTJRsjl95G4=",
+    )
+    assert messages == [
+        f"n,,n=user,r={nonce}".encode(),
+        f"c=biws,r={both},p=dHzbZapWIk4jUhN+Ute9ytag9zjfMHgsqmmiz7AndVQ=".encode(),
+    ]
+
+
+def test_the_messages_of_rfc_5802() -> None:
+    """The same with the hash of that RFC."""
+    both = NONCE + "3rfcNHYJY1ZVvWVs7j"
+    messages = exchanged(
+        Scram("SCRAM-SHA-1", "sha1").exchange(USER, nonce=lambda: NONCE),
+        f"r={both},s=QSXCR+Q6sek8bf92,i=4096".encode(),
+        b"v=rmF9pqV8S7suAoZWja4dJRkFsKQ=",
+    )
+    assert messages[1] == f"c=biws,r={both},p=v0X8v3Bz2T0CJGbJQyF0X+HI4Ts=".encode()
+
+
+@BOTH
+@pytest.mark.parametrize(
+    ("name", "password"), [("user", "pencil"), ("a=b,c", "p=,w"), ("ünï", "①ﬁx"), ("=2C", " "), ("u", "")]
+)
+def test_an_honest_broker(scram: Scram, name: str, password: str) -> None:
+    """Names have `=` and `,` escaped; names and passwords are UTF-8 as they are, without SASLprep (S11)."""
+    server = ScramServer(scram.hash, name, password)
+    exchange = scram.exchange(PasswordCredentials(name, Secret(password)))
+    assert len(exchanged(exchange, server.first, server.final)) == 2
+
+
+def test_a_delegation_token_says_that_it_is_one() -> None:
+    """Its id and HMAC are used like a name and a password, with an extension of Kafka's."""
+    server = ScramServer("sha256", "id", "hmac")
+    credentials = PasswordCredentials("id", Secret("hmac"), is_token=True)
+    messages = exchanged(SCRAM_SHA_256.exchange(credentials, nonce=lambda: NONCE), server.first, server.final)
+    assert messages[0] == f"n,,n=id,r={NONCE},tokenauth=true".encode()
+
+
+def test_nonces_differ() -> None:
+    """Each has at least 144 bits of chance, and no character that SCRAM gives a meaning (S08)."""
+    nonces = {fresh_nonce() for _ in range(100)}
+    assert len(nonces) == 100
+    assert all(len(base64.urlsafe_b64decode(nonce)) >= 18 and "," not in nonce for nonce in nonces)
+
+
+def refusal_of(*challenges: bytes | Callable[[bytes], bytes]) -> tuple[AuthenticationError, list[str]]:
+    """The error for a broker that answers this, and the messages that it got."""
+    got: list[str] = []
+
+    def noted(challenge: bytes | Callable[[bytes], bytes]) -> Callable[[bytes], bytes]:
+        def answer(message: bytes) -> bytes:
+            got.append(message.decode())
+            return challenge(message) if callable(challenge) else challenge
+
+        return answer
+
+    with pytest.raises(AuthenticationError) as raised:
+        exchanged(SCRAM_SHA_256.exchange(USER, nonce=lambda: NONCE), *map(noted, challenges))
+    return raised.value, got
+
+
+@pytest.mark.parametrize(
+    ("first", "why"),
+    [
+        (b"", "is not one of SCRAM"),
+        (b"\xff", "not UTF-8"),
+        (b"r=,s=QSXC,i=4096", "its nonce does not continue"),
+        (FIRST.replace(b"fyko", b"gyko"), "its nonce does not continue"),
+        (FIRST.replace(b"more", b""), "its nonce does not continue"),
+        (FIRST.replace(b"4096", b"0"), "iterations"),
+        (FIRST.replace(b"4096", b"1"), "iterations"),
+        (FIRST.replace(b"4096", b"4095"), "iterations"),
+        (FIRST.replace(b"4096", b"1000001"), "iterations"),
+        (FIRST.replace(b"4096", b"2147483647"), "iterations"),
+        (FIRST.replace(b"4096", b"9" * 5000), "iterations"),
+        (FIRST.replace(b"4096", b"abc"), "iterations"),
+        (FIRST.replace(b"4096", b"-4096"), "iterations"),
+        (FIRST.replace(b"4096", "\uff14\uff10\uff19\uff16".encode()), "iterations"),
+        (FIRST.replace(b"QSXCR+Q6sek8bf92", b""), "salt is empty"),
+        (FIRST.replace(b"QSXCR", b"QS CR"), "not base64"),
+        (FIRST.replace(b"QSXCR", b"QSXC"), "not base64"),
+        (b"m=x," + FIRST, "is not one of SCRAM"),
+        (FIRST + b",m=x", "is not one of SCRAM"),
+        (FIRST + b",i=4096", "is not one of SCRAM"),
+        (FIRST.partition(b",i=")[0], "is not one of SCRAM"),
+        (b"e=unknown-user", "is not one of SCRAM"),
+        (b"v=6rriTRBi23WpRR/wtup+mMhUZUn/dB5nLTJRsjl95G4=", "is not one of SCRAM"),
+    ],
+)
+def test_a_first_message_that_is_refused(first: bytes, why: str) -> None:
+    """No key is derived and nothing is sent after a first message that cannot be trusted (S08, S09)."""
+    error, got = refusal_of(first)
+    assert why in str(error)
+    assert (error.reason, error.mechanism) == ("server", "SCRAM-SHA-256")
+    assert len(got) == 1
+    assert "pencil" not in str(error)
+
+
+@pytest.mark.parametrize(
+    ("change", "why"),
+    [
+        (lambda _: b"", "no signature"),
+        (lambda _: b"e=other-error\n", r"it answered other-error\n"),
+        (lambda _: b"v=", "signature is wrong"),
+        (lambda _: b"v=?", "not base64"),
+        (lambda honest: honest[:6], "signature is wrong"),
+        (lambda honest: honest.replace(b"v=", b"w="), "no signature"),
+        (
+            lambda honest: b"v=" + base64.b64encode(bytes(len(base64.b64decode(honest[2:])))),
+            "signature is wrong",
+        ),
+    ],
+)
+def test_a_broker_that_does_not_know_the_password(change: Callable[[bytes], bytes], why: str) -> None:
+    """Without a valid signature the broker is not the one that the producer talks to (S10)."""
+    server = ScramServer("sha256", "user", "pencil")
+    error, _ = refusal_of(server.first, lambda message: change(server.final(message)))
+    assert why in str(error)
+    assert error.reason == "server"
+
+
+@given(st.binary(max_size=80), st.binary(max_size=80))
+def test_random_messages_raise_only_authentication_errors(first: bytes, final: bytes) -> None:
+    """Whatever a broker sends in either place."""
+    refusal_of(first)
+    server = ScramServer("sha256", "user", "pencil")
+    refusal_of(server.first, final)
