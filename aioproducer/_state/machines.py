@@ -12,7 +12,9 @@ from aioproducer._state.delivery.settlement import Settlement
 from aioproducer._state.delivery.tally import Tally
 from aioproducer._state.effects import Effects, event
 from aioproducer._state.identity.choice import sequences_of
+from aioproducer._state.identity.coordinated import CoordinatedIdentity
 from aioproducer._state.transactions.current import CurrentTransaction
+from aioproducer._state.transactions.ownership import Ownership
 
 if TYPE_CHECKING:
     from aioproducer._state.admission.lines import Appender
@@ -35,7 +37,8 @@ class Machines:
         retries: int,
         backoff: Backoff,
         idempotent: bool,
-        transactional: bool,
+        transactional_id: str | None,
+        transaction_timeout: float,
         one_at_a_time: bool,
         gapless: bool,
         loop: Any = None,  # handed to the batches, which wake futures with it; never used here
@@ -46,7 +49,10 @@ class Machines:
         self.view = view
         self.reach = Reach()
         self.sequences = sequences_of(
-            self.effects, idempotent=idempotent, transactional=transactional, one_at_a_time=one_at_a_time
+            self.effects,
+            idempotent=idempotent,
+            transactional=transactional_id is not None,
+            one_at_a_time=one_at_a_time,
         )
         self.accumulator = Accumulator(
             limits,
@@ -58,7 +64,10 @@ class Machines:
             loop=loop,
             unseen_log=unseen_log,
         )
-        self.transaction = CurrentTransaction() if transactional else None
+        self.transaction: CurrentTransaction | None = None
+        if transactional_id is not None and isinstance(self.sequences, CoordinatedIdentity):
+            ownership = Ownership(self.sequences, transactional_id)
+            self.transaction = CurrentTransaction(ownership, transaction_timeout)
         self.settlement = Settlement(
             self.accumulator,
             self.tally,

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import anyio
 
-from aioproducer._net.transactions.transaction_requests import require_identity
+from aioproducer._net.transactions.questions import require_identity
 from aioproducer._state.backoff import Backoff
 from aioproducer._state.delivery.verdicts import IdentityKind, identity_verdict
 from aioproducer._wire.apis import INIT_PRODUCER_ID

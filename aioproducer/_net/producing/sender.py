@@ -270,7 +270,7 @@ class Sender:
         for batch in batches:
             batch.sent_to = batch.queue.topic.topic_id if by_id else NO_ID  # type: ignore[attr-defined]  # a TopicQueues
         if transactions is not None:
-            transactions.on_sent(batches[0].written_at)
+            transactions.current.sent(batches[0].written_at)
         exchange = ProduceExchange(self.engine, link, version, batches, names)
         size = sum(map(len, parts))
         limit = answer_limit(size)

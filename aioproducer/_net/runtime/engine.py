@@ -42,7 +42,6 @@ from aioproducer._state.batching.accumulator import Limits
 from aioproducer._state.batching.flushing import cover_call, uncover
 from aioproducer._state.batching.slowness import Stalls
 from aioproducer._state.cluster.metadata import MetadataView, Node
-from aioproducer._state.identity.coordinated import CoordinatedIdentity
 from aioproducer._state.machines import Machines
 from aioproducer.errors import (
     AuthenticationError,
@@ -118,7 +117,8 @@ class Engine:
             retries=config.retries,
             backoff=Backoff(config.retry_backoff_ms / 1000, config.retry_backoff_max_ms / 1000),
             idempotent=config.enable_idempotence,
-            transactional=config.transactional_id is not None,
+            transactional_id=config.transactional_id,
+            transaction_timeout=config.transaction_timeout_ms / 1000,
             one_at_a_time=config.max_in_flight_requests_per_connection == 1,
             gapless=config.gapless,
             loop=loop,
@@ -136,13 +136,8 @@ class Engine:
         self.control = Control(self, Contact(self.log))
         self.cluster = Cluster(self)
         self.identity = IdentitySource(self)
-        self.transactions = (
-            Transactions(self, self.machines.transaction, self.sequences, config.transactional_id)
-            if isinstance(self.sequences, CoordinatedIdentity)
-            and self.machines.transaction is not None
-            and config.transactional_id is not None
-            else None
-        )
+        current = self.machines.transaction
+        self.transactions = None if current is None else Transactions(self, current)
         self.wakeup = Wakeup(loop)
         self.senders: dict[int, Sender] = {}
         self.histories: dict[int, ConnectionHistory] = {}
@@ -190,7 +185,7 @@ class Engine:
                     await self._look_on(tasks)
                 finally:
                     if self.transactions is not None:
-                        self.transactions.renewal.let_go()
+                        self.transactions.steps.let_go()
                 tasks.cancel_scope.cancel()
         except BaseException as error:  # noqa: BLE001  # the last words of the producer: told to every delivery below
             cause = error

@@ -110,4 +110,4 @@ class Timekeeper:
             sender.close_if_idle(now, self.idle_limit)
         self.engine.control.close_if_idle(now, self.idle_limit)
         if self.engine.transactions is not None:
-            self.engine.transactions.close_idle(now, self.idle_limit)
+            self.engine.transactions.coordinators.close_idle(now, self.idle_limit)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import enum
 import logging
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import anyio
 
@@ -13,20 +13,11 @@ from aioproducer._net.connecting.contact import Contact
 from aioproducer._net.log import log_of
 from aioproducer._state.backoff import Backoff
 from aioproducer._state.connecting.endpoint import BrokerEndpoint
-from aioproducer._state.transactions.coordinator_verdicts import Answer, Request, advice, judge, may_be_done
+from aioproducer._state.transactions.coordinator_verdicts import Answer, Request, judge, may_be_done
+from aioproducer._state.transactions.replies import Reply, error_of
 from aioproducer._wire.apis import FIND_COORDINATOR
-from aioproducer._wire.error_codes import ErrorCode, describe
 from aioproducer._wire.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
-from aioproducer.errors import (
-    AuthorizationError,
-    BrokerError,
-    KafkaError,
-    ProducerFencedError,
-    ProtocolError,
-    TransactionError,
-    printable,
-)
-from aioproducer.outcome import Outcome
+from aioproducer.errors import KafkaError, ProtocolError
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -35,14 +26,6 @@ if TYPE_CHECKING:
     from aioproducer._net.connecting.connection import Connection
 
 KEYS_IN_A_LIST_FROM = 4
-NOT_ALLOWED = frozenset(
-    {
-        ErrorCode.TOPIC_AUTHORIZATION_FAILED,
-        ErrorCode.GROUP_AUTHORIZATION_FAILED,
-        ErrorCode.CLUSTER_AUTHORIZATION_FAILED,
-        ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
-    }
-)
 # The transaction before is being ended: that takes a few milliseconds, and nobody tells when it is over. Doubled each time,
 # short waits hardly cost requests: measured, 0.4 more for a transaction of level 1, whether the first is 1 ms or 20 ms.
 BUSY = Backoff(0.001, 1.0)
@@ -53,21 +36,6 @@ class Key(enum.Enum):
 
     GROUP = 0
     TRANSACTION = 1
-
-
-class Reply(NamedTuple):
-    """How a question about `name` ended: what the answer means, and its code.
-
-    `lost`: how many attempts before it got no answer, and may still reach a broker. `undecided`: how many attempts, this one
-    included, may have been carried out although none was answered by success.
-    """
-
-    name: str
-    answer: Answer
-    request: Request
-    code: int
-    lost: int = 0
-    undecided: int = 0
 
 
 class _NotFound(Exception):  # noqa: N818  # a message to settle(), not an error
@@ -133,7 +101,7 @@ class Coordinator:
             else:
                 assert code is not None  # noqa: S101  # without an answer it is asked again
                 self.trouble = None
-                return Reply(self.name, answer, asked, code, lost, undecided)
+                return Reply(self.name, answer, asked, code, lost, undecided, self.session.loop.time())
 
     def _is_connected(self) -> bool:
         return self.connection is not None and not self.connection.closed
@@ -194,31 +162,6 @@ class Coordinator:
         connection, self.connection = self.connection, None
         if connection is not None:
             connection.close()
-
-
-def error_of(reply: Reply) -> BrokerError:
-    """An answer, as an error."""
-    return BrokerError(
-        f"the answer to {reply.request.value}: {advice(reply.code)}",
-        code=reply.code,
-        name=describe(reply.code),
-        outcome=outcome_of(reply),
-    )
-
-
-def outcome_of(reply: Reply) -> Outcome:
-    """Whether what was asked may have been done all the same."""
-    return Outcome.UNKNOWN if reply.undecided else Outcome.NOT_WRITTEN
-
-
-def fatal_error(reply: Reply) -> KafkaError:
-    """What an answer means after which nothing can go on."""
-    if reply.answer is Answer.SUPERSEDED and reply.code != ErrorCode.INVALID_TXN_STATE:
-        return ProducerFencedError(outcome=outcome_of(reply), cause=error_of(reply))
-    text = f"{reply.request.value} for {printable(reply.name)!r} was refused"
-    if reply.answer is Answer.REFUSED or reply.code in NOT_ALLOWED:
-        return AuthorizationError(text, outcome=outcome_of(reply), cause=error_of(reply))
-    return TransactionError(text, outcome=outcome_of(reply), cause=error_of(reply))
 
 
 def leaves_out(connection: Connection, api: str) -> ProtocolError:

@@ -4,17 +4,21 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable
+from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
 import anyio
 
-from aioproducer._net.transactions.coordinator import Coordinator, Key, Reply, error_of, fatal_error
-from aioproducer._net.transactions.standing import standing_of
-from aioproducer._net.transactions.transaction_requests import TransactionRequests, ask_identity
+from aioproducer._net.transactions.conversation import ask, converse
+from aioproducer._net.transactions.coordinator import Coordinator, Key
+from aioproducer._net.transactions.questions import Questions
 from aioproducer._state.cluster.metadata import unusable
 from aioproducer._state.connecting.endpoint import BrokerEndpoint
-from aioproducer._state.identity.standing import ABORTED, ENDED, Standing
+from aioproducer._state.identity.standing import NOBODY
 from aioproducer._state.transactions.coordinator_verdicts import Answer, Request, judge
+from aioproducer._state.transactions.dialogues.handles import end_handle
+from aioproducer._state.transactions.dialogues.steps import Ask, RequestIdentity
+from aioproducer._state.transactions.replies import Reply, fatal_error
 from aioproducer._state.transactions.requests import pattern_of
 from aioproducer._wire.apis import LIST_TRANSACTIONS
 from aioproducer._wire.messages.list_transactions import ListTransactionsRequest, ListTransactionsResponse
@@ -24,9 +28,6 @@ from aioproducer.errors import (
     BrokerUnavailableError,
     CommitOutcomeUnknownError,
     KafkaError,
-    ProducerFencedError,
-    TransactionAbortedError,
-    TransactionError,
     TransactionTimeoutError,
 )
 from aioproducer.records import TransactionListing
@@ -34,6 +35,7 @@ from aioproducer.records import TransactionListing
 if TYPE_CHECKING:
     from aioproducer._net.cluster.session import Session
     from aioproducer._net.connecting.connection import Connection
+    from aioproducer._state.transactions.dialogues.steps import Step
 
 T = TypeVar("T")
 # Whoever is asked to fence many asks this many coordinators at once.
@@ -48,20 +50,14 @@ SLICE = 5000
 async def end_foreign(
     session: Session, facts: tuple[str, int, int, int], timeout: float, *, committed: bool
 ) -> None:
-    """Commit or abort the transaction of a handle, in the version that it was written in."""
-    coordinator = Coordinator(session, Key.TRANSACTION, facts[0])
-    requests = TransactionRequests(*facts, coordinator.timeout)
-
-    async def attempt(connection: Connection) -> int:
-        return (await requests.end(connection, committed=committed)).error_code
-
-    request = Request.COMMIT if committed else Request.ABORT
+    """Commit or abort the transaction of a handle, in its protocol level."""
+    transactional_id, *identity, level = facts
+    coordinator = Coordinator(session, Key.TRANSACTION, transactional_id)
+    questions = Questions(session, transactional_id, level)
+    dialogue = end_handle((identity[0], identity[1]), level, committed=committed)
     try:
         async with asyncio.timeout(timeout):
-            reply = await coordinator.settle(request, attempt)
-            if reply.answer is Answer.DONE:
-                return
-            await _explain(coordinator, reply, facts, committed=committed)
+            await converse(dialogue, partial(_perform, coordinator, questions))
     except TimeoutError as error:
         if isinstance(error, KafkaError):
             raise
@@ -72,35 +68,9 @@ async def end_foreign(
         coordinator.forget()
 
 
-async def _explain(
-    coordinator: Coordinator, reply: Reply, facts: tuple[str, int, int, int], *, committed: bool
-) -> None:
-    """What a refusal means: it has been ended the other way, its time was over, or another producer has taken over."""
-    standing = await standing_of(coordinator) if reply.answer is Answer.SUPERSEDED else None
-    if standing is not None and _is_of(standing, facts):
-        if standing.state in ABORTED and not committed:
-            return
-        if standing.state in ABORTED:
-            raise TransactionAbortedError(
-                "the transaction was aborted before this commit: it exceeded transaction_timeout_ms, or its "
-                "handle was aborted",
-                retriable=False,
-            )
-        if standing.state in ENDED and not committed:
-            raise TransactionError("the transaction was committed before this abort", cause=error_of(reply))
-    error = fatal_error(reply)
-    if isinstance(error, ProducerFencedError):
-        text = f"another producer took over {reply.name!r}, and the transaction of this handle was aborted"
-        raise ProducerFencedError(text, outcome=error.outcome, cause=error.cause)
-    raise error
-
-
-def _is_of(standing: Standing, facts: tuple[str, int, int, int]) -> bool:
-    """Whether it tells of the end of this very transaction; on level 1 only its time raises the epoch."""
-    _, producer_id, epoch, level = facts
-    identity = (producer_id, epoch)
-    as_it_was = level == 1 and (standing.producer_id, standing.epoch) == identity
-    return standing.follows(identity, ENDED) or (as_it_was and standing.state in ENDED)
+async def _perform(coordinator: Coordinator, questions: Questions, step: Step) -> Reply:
+    assert isinstance(step, Ask)  # noqa: S101  # without a producer there is nothing else to do
+    return await ask(coordinator, questions, step)
 
 
 async def fence_all(session: Session, names: Iterable[str], timeout: float) -> None:
@@ -126,9 +96,10 @@ async def fence_all(session: Session, names: Iterable[str], timeout: float) -> N
 
 
 async def _fence(session: Session, coordinator: Coordinator) -> None:
+    questions = Questions(session, coordinator.name, level=1)
+
     async def attempt(connection: Connection) -> int:
-        limit_ms = session.config.transaction_timeout_ms
-        return (await ask_identity(connection, coordinator.name, limit_ms, coordinator.timeout)).error_code
+        return (await questions.ask(connection, RequestIdentity(NOBODY))).code  # type: ignore[no-any-return]
 
     try:
         reply = await coordinator.settle(Request.INIT_PRODUCER_ID, attempt)

@@ -7,9 +7,10 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 from aioproducer._callers.consumed import group_of, partitions_of
-from aioproducer._net.transactions.coordinator import Coordinator, Key, fatal_error
+from aioproducer._net.transactions.coordinator import Coordinator, Key
 from aioproducer._state.transactions.committed_offsets import committed_by, to_fetch_offsets
 from aioproducer._state.transactions.coordinator_verdicts import Answer, Request
+from aioproducer._state.transactions.replies import fatal_error
 from aioproducer._wire.apis import OFFSET_FETCH
 from aioproducer._wire.messages.offset_fetch import OffsetFetchResponse
 from aioproducer.errors import KafkaError, ProtocolError, TransactionTimeoutError

@@ -19,7 +19,7 @@ from aioproducer.errors import BrokerError, DeliveryError, DeliveryTimeoutError,
 from aioproducer.outcome import Outcome
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Mapping
+    from collections.abc import Collection, Mapping
 
     from aioproducer._state.batching.accumulator import Accumulator
     from aioproducer._state.batching.flushing import Flush
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from aioproducer._state.delivery.tally import Tally
     from aioproducer._state.delivery.verdicts import Verdict
     from aioproducer._state.transactions.current import CurrentTransaction
+    from aioproducer._state.transactions.giving_up import GivenUp
     from aioproducer.errors import KafkaError
 
 REFUSED_IDS = (ErrorCode.UNKNOWN_TOPIC_ID, ErrorCode.INCONSISTENT_TOPIC_ID)
@@ -76,11 +77,6 @@ class Settlement:
         self.rng = rng
         # Of a transactional producer.
         self.transaction = transaction
-        # Batches that were refused for a reason that only the coordinator knows. They keep their outcome to themselves until
-        # `explain()`.
-        self.unexplained: list[tuple[QueuedBatch, PartitionAnswer]] = []
-        # While a transaction is given up: what ends a batch that is not on its way, or came back.
-        self.ending: Callable[[QueuedBatch], KafkaError] | None = None
         accumulator.withdraw = self._try_cancel
         self.gapless = gapless
         self.gaps: list[Gap] = []
@@ -277,7 +273,7 @@ class Settlement:
             if self.transaction.is_in_doubt(answer.code):
                 self.effects.in_doubt = True
                 batch.last_error = error
-                self.unexplained.append((batch, answer))
+                self.transaction.unexplained.append((batch, answer))
                 return
             error.__cause__ = self.transaction.explanation_of(answer.code)
         if decided.kind is Kind.SPLIT and error.outcome is Outcome.NOT_WRITTEN:
@@ -287,8 +283,10 @@ class Settlement:
 
     @event
     def explain(self, cause: BaseException | None, now: float) -> None:
-        """It is known by now why batches were refused."""
-        unexplained, self.unexplained = self.unexplained, []
+        """The reason of refusals that only the coordinator knew is known."""
+        if self.transaction is None:
+            return
+        unexplained, self.transaction.unexplained = self.transaction.unexplained, []
         for batch, answer in unexplained:
             if not batch.settled:
                 decided = verdict(answer.code, answer.base_offset)
@@ -368,8 +366,7 @@ class Settlement:
         if not proven:
             batch.dirty = True
         batch.last_error = error
-        if self.ending is not None:
-            self._conclude(batch, self.ending(batch), now)
+        if self._is_given_up(batch, now):
             return
         if batch.gap is not None and not batch.dirty:
             self._conclude(batch, batch.gap.error(batch, now), now)
@@ -378,7 +375,7 @@ class Settlement:
             self.fail(batch, self._lost_with_its_topic(batch, now), now)
             return
         if batch.attempts > self.retries:
-            self.fail(batch, self._given_up(batch, now), now)
+            self.fail(batch, self._without_retries(batch, now), now)
             return
         self.tally.sent_again(batch)
         self.effects.reports.append(Retried(batch, error, now))
@@ -387,7 +384,14 @@ class Settlement:
         self.effects.wake_by(batch.retry_at)
         self.accumulator.deadlines.add(batch.retry_at, batch.queue)
 
-    def _given_up(self, batch: QueuedBatch, now: float) -> DeliveryError:
+    def _is_given_up(self, batch: QueuedBatch, now: float) -> bool:
+        """Whether the transaction of the batch is given up: then the batch ends in place of another attempt."""
+        error = None if self.transaction is None else self.transaction.end_of(batch)
+        if error is not None:
+            self._conclude(batch, error, now)
+        return error is not None
+
+    def _without_retries(self, batch: QueuedBatch, now: float) -> DeliveryError:
         return DeliveryError(
             "all attempts failed, and `retries` is exhausted",
             outcome=Outcome.UNKNOWN if batch.dirty else Outcome.NOT_WRITTEN,
@@ -400,8 +404,7 @@ class Settlement:
 
     def _split(self, batch: QueuedBatch, now: float) -> None:
         """MESSAGE_TOO_LARGE: go on with smaller batches, in the same place and the same range of numbers."""
-        if self.ending is not None:
-            self._conclude(batch, self.ending(batch), now)
+        if self._is_given_up(batch, now):
             return
         if _may_be_in_the_former_topic(batch):
             # An earlier attempt got no clear answer: the parts would be sent to the present one.
@@ -542,13 +545,13 @@ class Settlement:
         return count
 
     @event
-    def end_all(self, ending: Callable[[QueuedBatch], KafkaError], now: float) -> None:
-        """A transaction is given up: nothing more is sent, and what comes back unwritten is not sent again."""
-        self.ending = ending
+    def end_all(self, given_up: GivenUp, now: float) -> None:
+        """The transaction is given up: nothing more is sent, and batches that come back unwritten are not sent again."""
+        assert self.transaction is not None  # noqa: S101  # the caller has a transaction
+        self.transaction.given_up = given_up
         self.explain(None, now)
         for batch in self._in_order():
-            if not batch.settled and not batch.in_flight:
-                self._conclude(batch, ending(batch), now)
+            if not batch.settled and not batch.in_flight and self._is_given_up(batch, now):
                 self._update_readiness(batch.queue, now)
 
     @event

@@ -10,6 +10,9 @@ from aioproducer._wire.error_codes import ErrorCode
 Identity = tuple[int, int]
 """A producer id and epoch."""
 
+NOBODY: Final[Identity] = (-1, -1)
+"""The identity in a request of a producer that has none."""
+
 EMPTY: Final = "Empty"
 ONGOING: Final = "Ongoing"
 ABORTED: Final = frozenset({"PrepareAbort", "CompleteAbort", "PrepareEpochFence"})

@@ -62,6 +62,29 @@ _OF_NO_MEANING: Mapping[Request, Answer] = MappingProxyType(
 
 # Another identity of the same producer is newer: a successor has it, or the coordinator ended a transaction by itself.
 FENCING: Final = frozenset({ErrorCode.INVALID_PRODUCER_EPOCH, ErrorCode.PRODUCER_FENCED})
+# The answers to EndTxn under an identity that is not the present one of the transactional id.
+REFUSES_TO_END: Final = FENCING | {ErrorCode.INVALID_PRODUCER_ID_MAPPING}
+# The coordinator does not know the producer any more.
+FORGOTTEN: Final = frozenset({ErrorCode.INVALID_PRODUCER_ID_MAPPING, ErrorCode.UNKNOWN_PRODUCER_ID})
+# The principal lacks a permission.
+NOT_ALLOWED: Final = frozenset(
+    {
+        ErrorCode.TOPIC_AUTHORIZATION_FAILED,
+        ErrorCode.GROUP_AUTHORIZATION_FAILED,
+        ErrorCode.CLUSTER_AUTHORIZATION_FAILED,
+        ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
+    }
+)
+# Two sets for a leader's answers to batches. The transaction may have ended, or its id may belong to another producer:
+SUSPICIOUS: Final = FENCING | {ErrorCode.INVALID_TXN_STATE}
+# The producer may not write under its transactional id any more:
+ENDS_THE_PRODUCER: Final = frozenset(
+    {
+        ErrorCode.CLUSTER_AUTHORIZATION_FAILED,
+        ErrorCode.UNSUPPORTED_VERSION,
+        ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
+    }
+)
 
 
 def _cells() -> Mapping[tuple[Request, int], Answer]:
@@ -198,3 +221,8 @@ def judge(request: Request, code: int) -> Answer:
     """What is not known to pass is fatal, as in Java, but for codes without a meaning."""
     otherwise = Answer.FATAL if code in ERRORS else _OF_NO_MEANING.get(request, Answer.FATAL)
     return CELLS.get((request, code), otherwise)
+
+
+def answers_later(code: int) -> bool:
+    """Whether the coordinator that answered DescribeTransactions so, or another one, will give the state of the id later."""
+    return judge(Request.DESCRIBE, code) in (Answer.RETRY, Answer.LOOK_UP)

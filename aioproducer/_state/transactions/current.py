@@ -1,47 +1,125 @@
-"""The present transaction: its state, its parts, and what a refused record says about it."""
+"""The present transaction: its state, its parts, its failures, and the meaning of refused records."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from aioproducer._state.transactions.coordinator_verdicts import FENCING
+from aioproducer._state.transactions.coordinator_verdicts import ENDS_THE_PRODUCER, SUSPICIOUS
+from aioproducer._state.transactions.dialogues.steps import EndCalls, EndProducer, RefuseCalls
+from aioproducer._state.transactions.giving_up import GivenUp
+from aioproducer._state.transactions.marker_delay import MarkerDelay
 from aioproducer._state.transactions.parts import TransactionParts
-from aioproducer._state.transactions.table import State, TransactionTable
+from aioproducer._state.transactions.table import Event, State, TransactionTable
 from aioproducer._wire.error_codes import ErrorCode
-from aioproducer.errors import BrokerError
+from aioproducer.errors import BrokerError, TransactionError
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from aioproducer._state.batching.batches import QueuedBatch
+    from aioproducer._state.batching.queues import PartitionQueue
+    from aioproducer._state.delivery.settlement import PartitionAnswer
+    from aioproducer._state.identity.standing import Identity
+    from aioproducer._state.transactions.dialogues.steps import Step
+    from aioproducer._state.transactions.ownership import Ownership
     from aioproducer.errors import KafkaError
+    from aioproducer.records import GroupMetadata, OffsetAndMetadata, TopicPartition
 
 WITH_RECORDS = frozenset(
     {State.IN_TRANSACTION, State.COMMITTING, State.UNCERTAIN, State.DETACHING, State.ABORTABLE}
 )
-# A broker that answers a batch so may have ended the transaction, or given its id to another producer.
-SUSPICIOUS = FENCING | {ErrorCode.INVALID_TXN_STATE}
-# This producer may not write under its id any more.
-FINAL = frozenset(
-    {
-        ErrorCode.CLUSTER_AUTHORIZATION_FAILED,
-        ErrorCode.UNSUPPORTED_VERSION,
-        ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
-    }
-)
 
 
 class CurrentTransaction:
-    """The transaction that is open, or was the last."""
+    """The transaction that is open, or was the last. `time_limit` is the longest time of a transaction, in seconds."""
 
-    def __init__(self) -> None:
+    def __init__(self, ownership: Ownership, time_limit: float) -> None:
+        self.ownership = ownership
+        self.time_limit = time_limit
         self.table = TransactionTable()
-        # Of none that was begun: the level is not known before.
+        # Before the first transaction the level is not known.
         self.parts = TransactionParts(level=1)
-        # What the coordinator said when it was asked why leaders refuse records.
+        self.marker_delay = MarkerDelay()
+        # The number of transactions that were begun.
+        self.number = 0
+        self.began_at = 0.0
+        # Batches that were refused for a reason that only the coordinator knows. They have no outcome before it has answered.
+        self.unexplained: list[tuple[QueuedBatch, PartitionAnswer]] = []
+        # There are such batches, and the coordinator was not asked yet.
+        self.must_ask_why = False
+        # The reason that the coordinator gave.
         self.explanation: KafkaError | None = None
+        # Set while the transaction is given up.
+        self.given_up: GivenUp | None = None
 
-    def begin(self, level: int) -> None:
+    @property
+    def identity(self) -> Identity:
+        """The present producer id and epoch."""
+        return self.ownership.identity
+
+    @property
+    def has_more_to_end(self) -> bool:
+        """Whether the coordinator has, or may have, something open."""
+        return not (self.parts.is_empty or self.parts.ended)
+
+    # -- the calls of users
+
+    def begin(self, level: int, now: float) -> None:
         """A transaction begins."""
+        self.table.move(Event.BEGIN)
+        self.number += 1
+        self.began_at = now
         self.parts = TransactionParts(level)
-        self.explanation = None
+        self.explanation = self.given_up = None
+        self.must_ask_why = False
+        self.ownership.is_used = level == 1
+        self.ownership.sequences.begin(self.parts.partitions if level == 1 else None)
+
+    def needs_epoch(self, level: int) -> bool:
+        """Whether the next transaction needs an epoch of its own first: the cluster has changed to level 2."""
+        return level == 2 and self.ownership.is_used
+
+    def record_offsets(
+        self, offsets: Mapping[TopicPartition, OffsetAndMetadata], group: GroupMetadata
+    ) -> None:
+        """Keep offsets until they are sent, with the commit at the latest."""
+        self.table.move(Event.SEND_OFFSETS)
+        self.parts.record(group, offsets)
+
+    def give_up(self, text: str, cause: KafkaError | None = None) -> GivenUp:
+        """Nothing more of it is sent."""
+        self.parts.wanted.clear()
+        return GivenUp.because(text, cause, retriable=cause is None or self.table.passes())
+
+    # -- records
+
+    def opened(self, queue: PartitionQueue) -> bool:
+        """A batch was opened. On level 1 its partition may have to be added first: True if so."""
+        place = (queue.topic.name, queue.index)
+        if self.parts.level != 1 or place in self.parts.partitions:
+            return False
+        self.parts.wanted[place] = queue
+        return True
+
+    def sent(self, now: float) -> None:
+        """A request with records is written."""
+        self.parts.records_sent = True
+        self.marker_delay.sent(now)
+
+    def end_of(self, batch: QueuedBatch) -> KafkaError | None:
+        """The error of a batch that came back unwritten, if the transaction is given up."""
+        if self.given_up is None:
+            return None
+        if batch.attempts:
+            self.parts.failed = True
+        return self.given_up.error_of(batch)
+
+    def lost(self, error: KafkaError) -> tuple[Step, ...]:
+        """A record of the transaction is not written, or its outcome is unknown."""
+        self.parts.failed = True
+        if isinstance(error, BrokerError) and error.code in ENDS_THE_PRODUCER:
+            return self.ends_with(TransactionError("a broker refuses records of this producer", cause=error))
+        return self.failed(error)
 
     def is_suspicious(self, code: int) -> bool:
         """Whether only the coordinator knows why a batch was refused so."""
@@ -55,7 +133,18 @@ class CurrentTransaction:
         """The reason behind such a refusal, once the coordinator has answered."""
         return self.explanation if self.is_suspicious(code) else None
 
+    # -- failures
 
-def is_final(error: KafkaError) -> bool:
-    """Whether a record that was lost so is the last: the producer may not write under its id any more."""
-    return isinstance(error, BrokerError) and error.code in FINAL
+    def failed(self, error: KafkaError) -> tuple[Step, ...]:
+        """A part of the transaction failed, so that it can only be aborted."""
+        return (EndCalls(),) if self.table.failed(error) else ()
+
+    def taken_over(self, error: KafkaError) -> tuple[Step, ...]:
+        """Another producer has the transactional id. The producer ends when its records have their outcome."""
+        self.table.refused(error)
+        return (RefuseCalls(error),)
+
+    def ends_with(self, error: KafkaError) -> tuple[Step, ...]:
+        """The producer cannot go on."""
+        self.table.refused(error)
+        return (EndProducer(error),)

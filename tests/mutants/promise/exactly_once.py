@@ -26,7 +26,7 @@ EXACTLY_ONCE: Final = (
     _mutant(
         "given-up-batch-is-split",
         "_state/delivery/settlement.py",
-        "        if self.ending is not None:\n            self._conclude(batch, self.ending(batch), now)\n            return\n        if _may_be",
+        "        if self._is_given_up(batch, now):\n            return\n        if _may_be",
         "        if _may_be",
         "A batch of a transaction that was given up comes back as too large, and its parts wait for ever, and every flush.",
         "tests/state/identity/test_transactional_sequences.py",

@@ -250,7 +250,7 @@ TOLD: Final = (
         "given-up-without-the-end-of-its-story",
         "_state/delivery/settlement.py",
         "        self.effects.flushed.extend(flushed)\n        if batch.attempts:\n",
-        "        self.effects.flushed.extend(flushed)\n        if batch.attempts and not self.ending:\n",
+        "        self.effects.flushed.extend(flushed)\n        if batch.attempts and not (self.transaction and self.transaction.given_up):\n",
         "A fault ends with a transaction that is given up, and hours later the next is said to have lasted since then.",
         "tests/simulation/observing/test_fault_log.py",
     ),

@@ -661,5 +661,5 @@ async def test_few_connections_for_many_groups(clerk: Producer[Any, Any], ledger
             tx.send_offsets({("source", 0): number}, f"group-{number}")
     transactions = engine(clerk).transactions
     assert transactions is not None
-    assert len(transactions.groups) <= 8
+    assert len(transactions.coordinators.groups) <= 8
     assert ledger.committed_offset("group-0", "source") == 0

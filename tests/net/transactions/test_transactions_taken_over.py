@@ -210,7 +210,7 @@ def _suspects(producer: Producer[Any, Any]) -> bool:
     """Whether it has still to look why a leader has refused something, or is just doing so."""
     transactions = engine(producer).transactions
     assert transactions is not None
-    return transactions.looks or transactions.coordinator_lock.locked()
+    return transactions.current.must_ask_why or transactions.steps.is_asking
 
 
 async def test_e06_its_time_is_over_and_an_answer_is_lost(

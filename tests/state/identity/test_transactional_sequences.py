@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from aioproducer import DeliveryError, KafkaError, Outcome, TransactionAbortedError
+from aioproducer import KafkaError, Outcome
 from aioproducer._state.batching.batches import QueuedBatch
 from aioproducer._state.identity.coordinated import CoordinatedIdentity
+from aioproducer._state.transactions.current import CurrentTransaction
 from aioproducer._state.transactions.table import State
 from tests.state.machines import Machines
 
@@ -34,6 +35,17 @@ def send(m: Machines, count: int) -> list[QueuedBatch]:
         m.fill(b"%d" % number)
         batches.append(m.only())
     return batches
+
+
+def transaction(m: Machines) -> CurrentTransaction:
+    """Its transaction."""
+    assert m.machines.transaction is not None
+    return m.machines.transaction
+
+
+def give_up(m: Machines) -> None:
+    """The transaction is given up."""
+    m.settlement.end_all(transaction(m).give_up("given up"), m.now)
 
 
 def test_batches_say_that_they_are_transactional(m: Machines) -> None:
@@ -73,7 +85,7 @@ def test_no_record_leaves_under_the_epoch_of_the_next_transaction(m: Machines) -
     m.wait_for_retry()
     m.sequences.obtained(7000, 9)
     assert m.drain() == []
-    m.settlement.end_all(lambda _: TransactionAbortedError(), m.now)
+    give_up(m)
     assert m.is_clean()
 
 
@@ -117,9 +129,9 @@ def test_a_new_identity_mends_everything(m: Machines, lost: list[KafkaError]) ->
     (batch,) = send(m, 1)
     m.answer(batch, OUT_OF_ORDER)
     m.fill(b"b")
-    m.settlement.end_all(lambda _: TransactionAbortedError(), m.now)
+    give_up(m)
     m.sequences.obtained(7000, 9)
-    m.settlement.ending = None
+    transaction(m).given_up = None
     begin(m)
     m.fill(b"c")
     batch = m.only()
@@ -133,7 +145,7 @@ def test_what_is_given_up_is_not_sent_again(m: Machines, lost: list[KafkaError])
     flying, retried = send(m, 2)
     m.answer(retried, CONCURRENT)
     waiting = m.fill(b"x")
-    m.settlement.end_all(lambda batch: DeliveryError(f"given up after {batch.attempts}"), m.now)
+    give_up(m)
     assert (retried.settled, waiting.settled, flying.settled) == (True, True, False)
     m.lose(flying)
     assert flying.settled
@@ -146,7 +158,7 @@ def test_what_is_given_up_is_not_split(m: Machines, lost: list[KafkaError]) -> N
     m.fill(b"a", b"b")
     flying = m.only()
     flush = m.accumulator.flush(m.now)
-    m.settlement.end_all(lambda _: DeliveryError(), m.now)
+    give_up(m)
     m.answer(flying, TOO_LARGE)
     assert flying.settled
     assert flush.done
@@ -157,7 +169,7 @@ def test_what_is_given_up_is_not_split(m: Machines, lost: list[KafkaError]) -> N
 def test_what_comes_back_written_is_acknowledged(m: Machines) -> None:
     """Whoever asked is told where it is, though nobody will see it."""
     (flying,) = send(m, 1)
-    m.settlement.end_all(lambda _: DeliveryError(), m.now)
+    give_up(m)
     m.acknowledge(flying)
     assert flying.base_offset == 100
 
@@ -220,8 +232,7 @@ def test_a_gap_is_not_closed_under_the_same_epoch(m: Machines, lost: list[KafkaE
 
 def test_what_the_coordinator_is_asked_about_is_not_asked_for_ahead(m: Machines) -> None:
     """A batch was refused for a reason that only the coordinator knows: until that is told it is not sent again."""
-    assert m.machines.transaction is not None
-    m.machines.transaction.table.state = State.IN_TRANSACTION
+    transaction(m).table.state = State.IN_TRANSACTION
     first, second = send(m, 2)
     m.lose(first, second)
     m.wait_for_retry()

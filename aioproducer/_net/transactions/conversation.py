@@ -1,0 +1,49 @@
+"""The driver of dialogues: performs each step, and gives its result or its error to the generator."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from aioproducer.errors import KafkaError
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Generator
+
+    from aioproducer._net.connecting.connection import Connection
+    from aioproducer._net.transactions.coordinator import Coordinator
+    from aioproducer._net.transactions.questions import Questions
+    from aioproducer._state.transactions.dialogues.steps import Ask, AskForEpoch, AskGroup
+    from aioproducer._state.transactions.replies import Reply
+
+R = TypeVar("R")
+S = TypeVar("S")
+
+
+async def converse(dialogue: Generator[S, Any, R], perform: Callable[[S], Awaitable[Any]]) -> R:
+    """Hold a dialogue to its end."""
+    result: Any = None
+    error: KafkaError | None = None
+    try:
+        while True:
+            step = dialogue.send(result) if error is None else dialogue.throw(error)
+            result = error = None
+            try:
+                result = await perform(step)
+            except KafkaError as failure:
+                error = failure
+    except StopIteration as end:
+        returned: R = end.value
+        return returned
+    finally:
+        # The traceback of an error would refer to this frame, and so to the error.
+        del error
+
+
+async def ask(coordinator: Coordinator, questions: Questions, step: Ask | AskForEpoch | AskGroup) -> Reply:
+    """Make the attempts of this step at the coordinator."""
+
+    async def attempt(connection: Connection) -> int:
+        return await converse(step.attempt(), partial(questions.ask, connection))
+
+    return await coordinator.settle(step.request, attempt)

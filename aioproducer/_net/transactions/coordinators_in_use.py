@@ -1,0 +1,59 @@
+"""The coordinators that one producer asks: that of its transactional id, and those of groups."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from aioproducer._net.connecting.contact import Contact
+from aioproducer._net.connecting.link import is_idle
+from aioproducer._net.transactions.coordinator import Coordinator, Key
+
+if TYPE_CHECKING:
+    from aioproducer._net.runtime.engine import Engine
+    from aioproducer.errors import KafkaError
+
+# The largest number of groups whose coordinators keep their connections.
+MOST_GROUPS = 8
+
+
+class CoordinatorsInUse:
+    """Each coordinator has a connection of its own."""
+
+    def __init__(self, engine: Engine, transactional_id: str) -> None:
+        self.engine = engine
+        self.of_id = Coordinator(engine, Key.TRANSACTION, transactional_id, Contact(engine.log))
+        self.groups: dict[str, Coordinator] = {}
+
+    def change_id(self, transactional_id: str) -> None:
+        """Another transactional id is used from now on."""
+        self.of_id.forget()
+        self.of_id = Coordinator(self.engine, Key.TRANSACTION, transactional_id, self.of_id.contact)
+
+    def of_group(self, group_id: str) -> Coordinator:
+        """The coordinator of a group. The coordinator that was made first makes room for a new one."""
+        found = self.groups.get(group_id)
+        if found is None:
+            if len(self.groups) >= MOST_GROUPS:
+                self.groups.pop(next(iter(self.groups))).forget()
+            found = Coordinator(self.engine, Key.GROUP, group_id, Contact(self.engine.log))
+            self.groups[group_id] = found
+        return found
+
+    def all(self) -> tuple[Coordinator, ...]:
+        """The coordinator of the transactional id first."""
+        return self.of_id, *self.groups.values()
+
+    def trouble(self) -> KafkaError | None:
+        """The newest error of a request that has no answer yet."""
+        return next((each.trouble for each in self.all() if each.trouble is not None), None)
+
+    def close_idle(self, now: float, limit: float) -> None:
+        """Close connections without a request for `limit` seconds."""
+        for each in self.all():
+            if each.connection is not None and is_idle(each.connection, now, limit):
+                each.forget()
+
+    def close(self) -> None:
+        """Close all connections."""
+        for each in self.all():
+            each.forget()

@@ -1,0 +1,1 @@
+"""Dialogues with coordinators: generators that decide each step of a call."""

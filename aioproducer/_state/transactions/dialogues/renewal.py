@@ -1,0 +1,108 @@
+"""The next identity of a transactional producer, without harm to a producer that may have taken over.
+
+Kafka ends the open transaction of a producer id at each InitProducerId request for its next epoch, also if the requester's
+epoch is outdated and the request is then refused. EndTxn is executed for the current epoch only, and on level 2 its answer has
+the next epoch. A producer that knows its identity gets the next epoch from EndTxn where the broker supports it. Elsewhere it
+checks that it still owns the id before it asks.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from aioproducer._state.identity.standing import (
+    COMMITTED,
+    NOBODY,
+    ONGOING,
+    PREPARING,
+    Move,
+    following,
+    next_move,
+)
+from aioproducer._state.transactions.coordinator_verdicts import Answer, Request, answers_later
+from aioproducer._state.transactions.dialogues.end_attempts import attempt_to_end
+from aioproducer._state.transactions.dialogues.steps import AskForEpoch, Describe, RequestIdentity
+from aioproducer._wire.error_codes import ErrorCode
+
+if TYPE_CHECKING:
+    from aioproducer._state.identity.standing import Identity
+    from aioproducer._state.transactions.current import CurrentTransaction
+    from aioproducer._state.transactions.dialogues.steps import Attempt, Dialogue, IdentityAnswer
+    from aioproducer._state.transactions.replies import Reply
+
+LEVEL_OF_EPOCHS = 2
+
+
+def take_over(current: CurrentTransaction) -> Dialogue[Reply]:
+    """Get the id from any other producer: its open transaction is ended, and it is fenced."""
+    reply: Reply = yield AskForEpoch(Request.INIT_PRODUCER_ID, lambda: _request(current, NOBODY))
+    return reply
+
+
+def renew(current: CurrentTransaction, identity: Identity) -> Dialogue[Reply]:
+    """Get the next epoch, which ends the open transaction, but not that of a producer that has taken over."""
+    if current.parts.level >= LEVEL_OF_EPOCHS:
+        reply = yield from _renew_by_ending(current, identity)
+        if reply.answer in (Answer.DONE, Answer.SUPERSEDED):
+            return reply
+        # The coordinator has forgotten this producer, or refuses each end of it.
+    return (yield from _renew_by_asking(current, identity))
+
+
+def _renew_by_ending(current: CurrentTransaction, identity: Identity) -> Dialogue[Reply]:
+    """On level 2 the answer to EndTxn has the next epoch; another producer's request is refused."""
+    known = identity
+
+    def attempt() -> Attempt:
+        nonlocal known
+        code = yield from attempt_to_end(current, known, committed=False)
+        if code != ErrorCode.INVALID_TXN_STATE or known != identity or not _was_open(current):
+            return code
+        # A commit without an answer came first: it ended the transaction under the epoch that its answer had.
+        looked, standing = yield Describe()
+        if answers_later(looked):
+            return looked  # type: ignore[no-any-return]  # yield gives Any
+        if not standing.follows(identity, COMMITTED):
+            return code
+        if standing.state not in PREPARING:
+            known = following(identity)
+        return ErrorCode.CONCURRENT_TRANSACTIONS
+
+    reply: Reply = yield AskForEpoch(Request.ABORT, attempt)
+    return reply
+
+
+def _renew_by_asking(current: CurrentTransaction, identity: Identity) -> Dialogue[Reply]:
+    """On level 1 only InitProducerId gives an epoch, so each attempt checks the state of the id first."""
+    known = identity
+
+    def attempt() -> Attempt:
+        nonlocal known
+        code, standing = yield Describe()
+        if answers_later(code):
+            return code  # type: ignore[no-any-return]  # yield gives Any
+        move = Move.ASK if code else next_move(standing, known, was_open=_was_open(current))
+        if move is Move.GIVE_WAY:
+            return ErrorCode.PRODUCER_FENCED
+        if move is Move.WAIT:
+            return ErrorCode.CONCURRENT_TRANSACTIONS
+        if move is Move.ASK_AS_FOLLOWING:
+            known = following(known)
+        elif not code and standing.state == ONGOING:
+            # The answer to the request that opened it was lost, or the request was given up.
+            current.parts.opened = True
+        return (yield from _request(current, known))
+
+    reply: Reply = yield AskForEpoch(Request.INIT_PRODUCER_ID, attempt)
+    return reply
+
+
+def _was_open(current: CurrentTransaction) -> bool:
+    return current.parts.was_opened and not current.parts.ended
+
+
+def _request(current: CurrentTransaction, identity: Identity) -> Attempt:
+    answer: IdentityAnswer = yield RequestIdentity(identity)
+    if not answer.code:
+        current.ownership.obtained(answer.identity)
+    return answer.code

@@ -1,0 +1,43 @@
+"""What follows from the final answer to a request that a transaction depends on."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from aioproducer._state.transactions.coordinator_verdicts import Answer, Request
+from aioproducer._state.transactions.dialogues.standing import renewed_after_abort
+from aioproducer._state.transactions.replies import error_of, fatal_error
+from aioproducer._state.transactions.table import State
+
+if TYPE_CHECKING:
+    from aioproducer._state.transactions.current import CurrentTransaction
+    from aioproducer._state.transactions.dialogues.steps import Dialogue
+    from aioproducer._state.transactions.replies import Reply
+
+
+def require(current: CurrentTransaction, reply: Reply) -> Dialogue[None]:
+    """Raise the error of an answer that is not a success. It aborts the transaction, or ends the producer."""
+    if reply.answer is Answer.DONE:
+        return
+    # A commit that may have been executed is not reported as aborted, whatever the answer to a later attempt is.
+    may_be_committed = reply.request is Request.COMMIT and reply.undecided > 0
+    is_aborting = current.table.state is State.ABORTING
+    if reply.answer is Answer.ABORTABLE and not is_aborting and not may_be_committed:
+        yield from current.failed(error_of(reply))
+    else:
+        last = reply
+        if reply.answer is Answer.SUPERSEDED:
+            renewed = yield from renewed_after_abort(current, may_be_over=_may_be_over(reply))
+            last = renewed or reply
+        if last.answer is not Answer.DONE:
+            error = fatal_error(last)
+            yield from current.ends_with(error)
+            raise error
+    if current.table.state is not State.ABORTING:
+        raise current.table.aborted(f"{reply.request.value} is not possible")
+
+
+def _may_be_over(reply: Reply) -> bool:
+    """Whether an attempt may have ended the transaction that is refused now."""
+    ends = reply.request in (Request.COMMIT, Request.ABORT)
+    return (reply.undecided if ends else reply.lost) > 0

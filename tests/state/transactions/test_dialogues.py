@@ -1,0 +1,268 @@
+"""Initialization, added partitions and offsets, and the questions about refused records."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from aioproducer._state.identity.standing import NOBODY, Standing
+from aioproducer._state.transactions.coordinator_verdicts import Request
+from aioproducer._state.transactions.dialogues.adding import add_partitions, deliver_offsets
+from aioproducer._state.transactions.dialogues.background import pending_work
+from aioproducer._state.transactions.dialogues.handles import end_handle
+from aioproducer._state.transactions.dialogues.initializing import change_id, initialization
+from aioproducer._state.transactions.dialogues.renewal import renew
+from aioproducer._state.transactions.dialogues.steps import (
+    Adding,
+    ChangeCoordinator,
+    EndCalls,
+    EndProducer,
+    EndRecords,
+    Explain,
+    IdentityAnswer,
+    RefuseCalls,
+    RequestIdentity,
+    UpdateReadiness,
+)
+from aioproducer._state.transactions.table import State
+from aioproducer._wire.error_codes import ErrorCode
+from aioproducer.errors import (
+    AuthorizationError,
+    BrokerError,
+    ProducerFencedError,
+    StateError,
+    TransactionAbortedError,
+    TransactionError,
+)
+from aioproducer.records import GroupMetadata, OffsetAndMetadata, TopicPartition
+from tests.state.transactions.played import BEGAN_AT, IDENTITY, NAME, attempt, play, reply, transaction
+
+ADD, ADD_GROUP, OFFSETS = Request.ADD_PARTITIONS, Request.ADD_OFFSETS, Request.COMMIT_OFFSETS
+COMMIT, ABORT, INIT, DESCRIBE = Request.COMMIT, Request.ABORT, Request.INIT_PRODUCER_ID, Request.DESCRIBE
+NEXT = (7000, 4)
+FENCED = ErrorCode.PRODUCER_FENCED
+OUT_OF_TIME = Standing(*NEXT, "CompleteAbort")
+QUEUE: Any = object()  # stands in for the queue of a partition
+
+
+def wanting(state: State = State.IN_TRANSACTION) -> Any:
+    """A transaction of level 1 with records for a partition that was not added."""
+    current = transaction(1, state)
+    current.parts.wanted["t", 0] = QUEUE
+    return current
+
+
+# -- partitions and offsets
+
+
+def test_an_added_partition_may_be_sent_to() -> None:
+    """It becomes part of the transaction, which is open from then on."""
+    current = wanting()
+    played = play(add_partitions(current), reply(ADD))
+    assert [list(step.queues) for step in played.of(UpdateReadiness)] == [[QUEUE]]
+    assert current.parts.partitions == {("t", 0)}
+    assert (current.parts.opened, current.parts.in_doubt) == (True, False)
+
+
+@pytest.mark.parametrize("state", [State.ABORTABLE, State.ABORTING])
+def test_nothing_is_added_to_a_failed_transaction(state: State) -> None:
+    """It would be opened again."""
+    assert play(add_partitions(wanting(state))).requests == []
+
+
+def test_a_partition_that_cannot_be_added_fails_the_transaction() -> None:
+    """Whatever the code without a meaning says, it may have been added."""
+    current = wanting()
+    played = play(add_partitions(current), reply(ADD, -1))
+    assert isinstance(played.error, TransactionAbortedError)
+    assert played.of(EndCalls)
+    assert current.table.state is State.ABORTABLE
+    assert current.parts.in_doubt
+
+
+def test_a_refusal_during_an_abort_ends_nothing() -> None:
+    """The transaction is aborted already."""
+    current = wanting()
+    dialogue = add_partitions(current)
+    next(dialogue)
+    current.table.state = State.ABORTING
+    with pytest.raises(BrokerError):
+        dialogue.send(reply(ADD, ErrorCode.INVALID_PRODUCER_ID_MAPPING))
+    assert current.parts.forgotten
+    assert current.table.state is State.ABORTING
+
+
+@pytest.mark.parametrize(("level", "requests"), [(1, [ADD_GROUP, OFFSETS]), (2, [OFFSETS])])
+def test_offsets_of_a_group(level: int, requests: list[Request]) -> None:
+    """Level 1 names the group first. The group is a part of the transaction."""
+    current = transaction(level)
+    current.record_offsets({TopicPartition("s", 0): OffsetAndMetadata(5)}, GroupMetadata("readers"))
+    played = play(deliver_offsets(current), *(reply(each) for each in requests))
+    assert played.requests == requests
+    assert current.parts.groups == {"readers"}
+    assert not current.parts.recorded
+
+
+# -- epochs
+
+
+@pytest.mark.parametrize(
+    ("standing", "was_open", "questions", "code"),
+    [
+        (Standing(*IDENTITY, "Ongoing"), True, [IDENTITY], 0),
+        (Standing(*IDENTITY, "PrepareAbort"), True, [], ErrorCode.CONCURRENT_TRANSACTIONS),
+        (OUT_OF_TIME, True, [NEXT], 0),
+        (OUT_OF_TIME, False, [], FENCED),
+        (Standing(7000, 5, "Ongoing"), True, [], FENCED),
+    ],
+)
+def test_an_epoch_on_level_1(
+    standing: Standing, was_open: bool, questions: list[tuple[int, int]], code: int
+) -> None:
+    """Only a producer that still owns the id asks, as Kafka ends what is open before it compares epochs."""
+    current = transaction(1)
+    current.parts.opened = was_open
+    step: Any = next(renew(current, IDENTITY))
+    answers = [IdentityAnswer(0, (7000, 9), BEGAN_AT)] if questions else []
+    asked, result = attempt(step.attempt(), (0, standing), *answers)
+    assert asked[1:] == [RequestIdentity(each) for each in questions]
+    assert result == code
+
+
+def test_an_epoch_behind_a_commit_without_an_answer() -> None:
+    """On level 2: the commit has raised the epoch, and the request is repeated under that one."""
+    current = transaction(2)
+    current.sent(BEGAN_AT)
+    step: Any = next(renew(current, IDENTITY))
+    refused = IdentityAnswer(ErrorCode.INVALID_TXN_STATE, NOBODY, BEGAN_AT)
+    committed = Standing(*NEXT, "CompleteCommit")
+    assert attempt(step.attempt(), refused, (0, committed))[1] == ErrorCode.CONCURRENT_TRANSACTIONS
+    asked, code = attempt(step.attempt(), IdentityAnswer(0, (7000, 5), BEGAN_AT))
+    assert [question.identity for question in asked] == [NEXT]  # type: ignore[union-attr]  # EndTransaction
+    assert (code, current.identity) == (0, (7000, 5))
+
+
+# -- initialization
+
+
+def test_a_named_id_is_taken_over() -> None:
+    """Without an epoch of its own, and from the coordinator of that id."""
+    current = transaction(2, State.READY)
+    change_id(current, "others")
+    current.table.state = State.INITIALIZING
+    played = play(initialization(current, "others"), [IdentityAnswer(0, (8000, 0), BEGAN_AT)])
+    assert played.requests == [INIT]
+    assert played.of(ChangeCoordinator)
+    assert (current.identity, current.ownership.identified_as) == ((8000, 0), "others")
+
+
+def test_an_id_without_a_name_is_kept_only_by_its_owner() -> None:
+    """Another epoch is asked for, not the id."""
+    current = transaction(2, State.READY)
+    dialogue = initialization(current, None)
+    current.table.state = State.INITIALIZING
+    played = play(dialogue, reply(ABORT, FENCED))
+    assert isinstance(played.error, ProducerFencedError)
+    assert played.of(EndProducer)
+
+
+def test_a_refused_initialization_may_be_repeated() -> None:
+    """The principal may get the permission later."""
+    current = transaction(2, State.DETACHED)
+    dialogue = initialization(current, None)
+    current.table.state = State.INITIALIZING
+    played = play(dialogue, reply(INIT, ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED))
+    assert isinstance(played.error, AuthorizationError)
+    assert current.table.state is State.UNINITIALIZED
+
+
+@pytest.mark.parametrize("state", [State.ABORTABLE, State.ABORTING, State.UNCERTAIN])
+def test_the_id_is_not_changed_in_the_middle(state: State) -> None:
+    """What is open under the former id would stay open."""
+    current = transaction(2, state)
+    with pytest.raises(StateError, match="before the transaction of 'orders' has ended"):
+        change_id(current, "others")
+    assert current.ownership.sought == NAME
+
+
+# -- refused records
+
+
+def refused(level: int = 2) -> Any:
+    """A transaction with a batch that was refused for a reason that only the coordinator knows."""
+    current = transaction(level)
+    current.sent(BEGAN_AT)
+    current.unexplained.append((_Batch(), None))  # type: ignore[arg-type]  # only the error of it is read
+    current.must_ask_why = True
+    return current
+
+
+class _Batch:
+    last_error = None
+
+
+def test_records_are_refused_as_the_time_was_over() -> None:
+    """The transaction fails, its records get the reason, and the next epoch is asked for."""
+    current = refused()
+    looks = [[(0, OUT_OF_TIME)], [(0, OUT_OF_TIME)]]
+    played = play(pending_work(current), *looks, [IdentityAnswer(0, (7000, 5), BEGAN_AT)])
+    (explained,) = played.of(Explain)
+    assert type(explained.reason) is TransactionError
+    assert played.of(EndCalls)
+    assert not played.of(EndProducer)
+    assert (current.table.state, current.identity) == (State.ABORTABLE, (7000, 5))
+
+
+def test_records_are_refused_as_another_producer_has_the_id() -> None:
+    """Calls fail at once; the producer ends when its records have their outcome."""
+    current = refused()
+    played = play(pending_work(current), [(0, Standing(7000, 5, "Ongoing"))])
+    kinds = [type(step) for step in played.steps]
+    assert kinds.index(RefuseCalls) < kinds.index(Explain) < kinds.index(EndRecords)
+    assert kinds[-1] is EndProducer
+    assert current.table.state is State.FATAL
+
+
+def test_nobody_is_asked_for_records_that_have_ended() -> None:
+    """The transaction was aborted meanwhile."""
+    current = refused()
+    current.unexplained.clear()
+    assert play(pending_work(current)).requests == []
+
+
+def test_a_known_reason_is_not_asked_for_again() -> None:
+    """The answer to another request has given it."""
+    current = refused()
+    current.table.failed(TransactionError("the coordinator aborted the transaction"))
+    current.parts.ended = True
+    played = play(pending_work(current))
+    assert played.requests == []
+    assert [step.reason for step in played.of(Explain)] == [current.table.cause]
+
+
+def test_partitions_are_added_beside_the_calls() -> None:
+    """By the transactions task, in a step that a failure ends."""
+    played = play(pending_work(wanting()), reply(ADD))
+    assert isinstance(played.steps[0], Adding)
+
+
+# -- handles
+
+
+@pytest.mark.parametrize(
+    ("standing", "committed", "kind"),
+    [
+        (OUT_OF_TIME, False, None),
+        (OUT_OF_TIME, True, TransactionAbortedError),
+        (Standing(*NEXT, "CompleteCommit"), False, TransactionError),
+        (Standing(7000, 5, "Ongoing"), True, ProducerFencedError),
+        (Standing(7000, 5, "Ongoing"), False, ProducerFencedError),
+    ],
+)
+def test_a_refused_handle(standing: Standing, committed: bool, kind: type[Exception] | None) -> None:
+    """The state of the id says whether the transaction was ended the other way, or taken over."""
+    request = COMMIT if committed else ABORT
+    dialogue = end_handle(IDENTITY, 2, committed=committed)
+    played = play(dialogue, reply(request, FENCED), [(0, standing)])
+    assert (None if played.error is None else type(played.error)) is kind
