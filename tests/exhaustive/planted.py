@@ -217,7 +217,7 @@ DEFECTS = (
     ),
     Defect(
         "attempts that are used up say not written",
-        "delivery.settlement:Settlement._given_up",
+        "delivery.settlement:Settlement._without_retries",
         "Outcome.UNKNOWN if batch.dirty else Outcome.NOT_WRITTEN",
         "Outcome.NOT_WRITTEN",
         "few attempts",
