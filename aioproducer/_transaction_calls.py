@@ -26,6 +26,7 @@ class TransactionCalls:
     """What `Producer` offers for transactions. The producer says whether it may be used, and by whom."""
 
     config: ProducerConfig
+    _transaction_type: type[Transaction] = Transaction
 
     def _running(self) -> Engine:
         """The engine, or the reason why there is none to be used from here."""
@@ -45,7 +46,7 @@ class TransactionCalls:
         A cancellation aborts as well. Beginning, committing and aborting take at most `timeout` seconds each (default:
         `max_block_ms`). Raises `TransactionAbortedError` at the end if anything that was sent failed.
         """
-        return Transaction(self._transactions, self._timeout(timeout))
+        return self._transaction_type(self._transactions, self._timeout(timeout))
 
     async def run_transaction(
         self, function: Callable[..., Awaitable[T]], *args: Any, timeout: float | None = None

@@ -32,6 +32,8 @@ class Coordinators:
     """
 
     config: ProducerConfig
+    # The network that connections are opened in.
+    _network: Network = SOCKETS
 
     def __init__(self, bootstrap_servers: BootstrapServers, **settings: Unpack[ConnectionSettings]) -> None:
         require_connection_settings(settings)
@@ -50,7 +52,7 @@ class Coordinators:
     async def __aenter__(self) -> Self:
         if self._session is not None:
             raise StateError("the session is already open: use one `async with` at a time")
-        self._session = await ShortSession(self.config, self._network()).__aenter__()
+        self._session = await ShortSession(self.config, self._network).__aenter__()
         return self
 
     async def __aexit__(
@@ -96,10 +98,6 @@ class Coordinators:
             return
         facts = (handle.transactional_id, handle.producer_id, handle.epoch, handle.version)
         await end_foreign(session, facts, seconds, committed=committed)
-
-    def _network(self) -> Network:
-        """The network that connections are opened in."""
-        return SOCKETS
 
     def _asking(self) -> ShortSession:
         if self._session is None:

@@ -118,6 +118,8 @@ class Producer(SendPath[K_contra, V_contra], TransactionCalls, Generic[K_contra,
 
     config: ProducerConfig
     close_report: CloseReport | None
+    # The network that connections are opened in.
+    _network: Network = SOCKETS
 
     @overload
     def __init__(
@@ -240,7 +242,7 @@ class Producer(SendPath[K_contra, V_contra], TransactionCalls, Generic[K_contra,
             loop,
             rng,
             wall_ms=lambda: me._wall_ms(),  # noqa: PLW0108, SLF001
-            network=self._network(),
+            network=self._network,
         )
         # Calls code of the user's, such as `for_producer()` of a partitioner: what it raises leaves nothing half begun.
         intake = self._intake_of(engine, lambda: me._pace(), lambda: me._still_taking())  # noqa: PLW0108, SLF001
@@ -273,10 +275,6 @@ class Producer(SendPath[K_contra, V_contra], TransactionCalls, Generic[K_contra,
             self._state = "new"
             raise
         return engine
-
-    def _network(self) -> Network:
-        """The network that connections are opened in."""
-        return SOCKETS
 
     def _intake_of(self, engine: Engine, pace: Callable[[], bool], usable: Callable[[], object]) -> Intake:
         """What takes the records in that the fast path leaves."""

@@ -32,8 +32,56 @@ __all__ = ["Transaction", "TransactionHandle"]
 T = TypeVar("T")
 
 
+@attrs.frozen
+class TransactionHandle:
+    """An open transaction that can be ended from another process; it can be pickled.
+
+    Repeating the same call is safe, also after an error; the other call after it is refused.
+    """
+
+    transactional_id: str
+    producer_id: int
+    epoch: int
+    version: int
+    """The protocol in which it was written (1, or 2 with KIP-890): it has to be ended in the same one."""
+    is_empty: bool = False
+    """Nothing was written: there is nothing to end."""
+
+    async def commit(
+        self,
+        bootstrap_servers: BootstrapServers,
+        *,
+        timeout: float | None = None,
+        **settings: Unpack[ConnectionSettings],
+    ) -> None:
+        """Commit it, within `timeout` seconds (default: `max_block_ms`).
+
+        Raises `CommitOutcomeUnknownError` without an answer in time, `ProducerFencedError` when another producer has
+        taken over, or `TransactionAbortedError` when its time was over.
+        """
+        async with self._coordinators(ProducerConfig(bootstrap_servers, **settings)) as coordinators:
+            await coordinators.commit(self, timeout=timeout)
+
+    async def abort(
+        self,
+        bootstrap_servers: BootstrapServers,
+        *,
+        timeout: float | None = None,
+        **settings: Unpack[ConnectionSettings],
+    ) -> None:
+        """Abort it, within `timeout` seconds (default: `max_block_ms`). Done as well if its time was over."""
+        async with self._coordinators(ProducerConfig(bootstrap_servers, **settings)) as coordinators:
+            await coordinators.abort(self, timeout=timeout)
+
+    def _coordinators(self, config: ProducerConfig) -> Coordinators:
+        """Those that know of the transaction."""
+        return Coordinators.from_config(config)
+
+
 class Transaction:
     """`async with producer.transaction() as tx:` begins, commits on success, and aborts on an error or cancellation."""
+
+    _handle_type: type[TransactionHandle] = TransactionHandle
 
     def __init__(self, transactions: Callable[[], Transactions], timeout: float) -> None:
         self._transactions = transactions
@@ -115,7 +163,7 @@ class Transaction:
         """
         timeout = checked_timeout("timeout", timeout)
         facts = await self._mine().detach(self._timeout if timeout is None else timeout)
-        return TransactionHandle(*facts)
+        return self._handle_type(*facts)
 
 
 async def run_again(
@@ -139,49 +187,3 @@ async def run_again(
                 raise
         await asyncio.sleep(wait)
     raise AssertionError("counting has no end")  # for type checkers
-
-
-@attrs.frozen
-class TransactionHandle:
-    """An open transaction that can be ended from another process; it can be pickled.
-
-    Repeating the same call is safe, also after an error; the other call after it is refused.
-    """
-
-    transactional_id: str
-    producer_id: int
-    epoch: int
-    version: int
-    """The protocol in which it was written (1, or 2 with KIP-890): it has to be ended in the same one."""
-    is_empty: bool = False
-    """Nothing was written: there is nothing to end."""
-
-    async def commit(
-        self,
-        bootstrap_servers: BootstrapServers,
-        *,
-        timeout: float | None = None,
-        **settings: Unpack[ConnectionSettings],
-    ) -> None:
-        """Commit it, within `timeout` seconds (default: `max_block_ms`).
-
-        Raises `CommitOutcomeUnknownError` without an answer in time, `ProducerFencedError` when another producer has
-        taken over, or `TransactionAbortedError` when its time was over.
-        """
-        async with self._coordinators(ProducerConfig(bootstrap_servers, **settings)) as coordinators:
-            await coordinators.commit(self, timeout=timeout)
-
-    async def abort(
-        self,
-        bootstrap_servers: BootstrapServers,
-        *,
-        timeout: float | None = None,
-        **settings: Unpack[ConnectionSettings],
-    ) -> None:
-        """Abort it, within `timeout` seconds (default: `max_block_ms`). Done as well if its time was over."""
-        async with self._coordinators(ProducerConfig(bootstrap_servers, **settings)) as coordinators:
-            await coordinators.abort(self, timeout=timeout)
-
-    def _coordinators(self, config: ProducerConfig) -> Coordinators:
-        """Those that know of the transaction."""
-        return Coordinators.from_config(config)

@@ -16,13 +16,12 @@ from aioproducer.testing.broker.faults import FaultRules, Faults
 from aioproducer.testing.broker.history import SeenRequest
 from aioproducer.testing.broker.logs.batches import CONTROL, read_header
 from aioproducer.testing.broker.logs.records import StoredRecord, parse_batch
-from aioproducer.testing.broker.options import Options
+from aioproducer.testing.broker.options import MOST_PARTITIONS, Options, check_whole
 from aioproducer.testing.broker.server import Sockets
 
 Isolation = Literal["read_committed", "read_uncommitted"]
 ISOLATIONS: tuple[str, ...] = get_args(Isolation)
 _HOST: Final = "127.0.0.1"
-MOST_PARTITIONS: Final = 100_000
 MOST_BROKERS: Final = 1000
 LAST_PORT: Final = 65535
 
@@ -92,10 +91,10 @@ class EmbeddedKafka:
         wall_clock: Callable[[], int] | None = None,
         **options: Any,
     ) -> None:
-        _check_whole("brokers", brokers, 1, MOST_BROKERS)
-        _check_whole("port", port, 0, LAST_PORT - (brokers - 1))
+        check_whole("brokers", brokers, 1, MOST_BROKERS)
+        check_whole("port", port, 0, LAST_PORT - (brokers - 1))
         given = Options(**options)
-        _check_whole("default_partitions", given.default_partitions, 1, MOST_PARTITIONS)
+        check_whole("default_partitions", given.default_partitions, 1, MOST_PARTITIONS)
         nodes = {number: Node(number, _HOST) for number in range(1, brokers + 1)}
         self._cluster = Cluster(given, nodes, clock or time.monotonic, wall_clock or system_time)
         self._first_port = port
@@ -284,8 +283,3 @@ def _check_count(partitions: object) -> None:
     """Refuse an invalid number of partitions, and a number that would use all memory."""
     if type(partitions) is not int or partitions > MOST_PARTITIONS:
         raise ValueError(f"partitions must be a whole number up to {MOST_PARTITIONS}")
-
-
-def _check_whole(name: str, number: object, least: int, most: int) -> None:
-    if type(number) is not int or not least <= number <= most:
-        raise ValueError(f"{name}={number!r:.60}: must be a whole number from {least} to {most}")

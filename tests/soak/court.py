@@ -47,6 +47,8 @@ class Reader:
             "check.crcs": True,
             "fetch.wait.max.ms": 100,
             "reconnect.backoff.max.ms": 500,
+            # A silent broker does not answer a fetch: the reader asks again after this time (default: 60 s).
+            "socket.timeout.ms": 2_000,
             "queued.max.messages.kbytes": 16_384,
             "topic.metadata.refresh.interval.ms": 5_000,
         }

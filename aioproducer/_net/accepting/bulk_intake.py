@@ -89,7 +89,7 @@ class BulkIntake:
     def _begun(self, call: BulkCall, waiting: BulkWaiting) -> Suspended[list[ReadyRecord | None]] | None:
         """Make the columns, as far as that goes in this call; the rest of a coroutine where a serializer has to wait."""
         with Reading(call.topic):
-            if self.plain and not self.intake.reads_each(call.topic):
+            if self.plain and not self.intake.watches_each:
                 waiting.columns = self._plain_columns(call, waiting.delivery)
                 return None
             taken = self._each(call, waiting)

@@ -145,6 +145,8 @@ class WaitingSend(Pending):
 class Intake:
     """Prepares records and puts them into the lines of one running producer."""
 
+    make_serializing: Callable[[Engine], Serializing] = Serializing
+
     def __init__(self, engine: Engine, pace: Callable[[], bool], usable: Callable[[], object]) -> None:
         config = engine.config
         self.engine = engine
@@ -155,16 +157,13 @@ class Intake:
         self.usable = usable
         self.tasks = engine.preparing.tasks
         self.admission = engine.admission
-        self.serializing = self._serializing_of(engine)
+        self.serializing = self.make_serializing(engine)
         self.partitioner = bind_partitioner(config.partitioner)
         self.interceptors = tuple(config.interceptors)
         self.max_block = config.max_block_ms / 1000
         self.delivery_timeout = config.delivery_timeout_ms / 1000
         # Records of send_nowait that have no place yet, oldest first: flush() waits for them too.
         self.queued: dict[Delivery, PlaceholderOwner] = {}
-
-    def _serializing_of(self, engine: Engine) -> Serializing:
-        return Serializing(engine)
 
     @property
     def plain(self) -> bool:
@@ -175,11 +174,6 @@ class Intake:
     def watches_each(self) -> bool:
         """True when each record that is accepted has to be seen."""
         return bool(self.interceptors)
-
-    def reads_each(self, topic: str) -> bool:
-        """True when the records of a bulk send to this topic are read one by one, although all of them are plain."""
-        del topic
-        return False
 
     @property
     def answers_at_once(self) -> bool:

@@ -103,13 +103,6 @@ class Cluster:
                 return update
             await anyio.lowlevel.checkpoint()
 
-    def take_in(self, response: MetadataResponse) -> None:
-        """Apply a small answer at once. Its question is no longer due for the task, so the waiting calls are woken here."""
-        update = self.view.answered(response, self.loop.time())
-        self._judge(update)
-        self.apply(update)
-        self._wake_watchers()
-
     async def _prepare(self, update: Update) -> None:
         """Make the queues of large topics, in slices as well."""
         for name in (

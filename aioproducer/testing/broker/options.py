@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 import attrs
+
+MOST_PARTITIONS: Final = 100_000
 
 
 @attrs.frozen(kw_only=True)
@@ -32,3 +36,9 @@ class Options:
     """How many requests `kafka.requests` keeps."""
     seed: int = 0
     """Of the topic ids."""
+
+
+def check_whole(name: str, number: object, least: int, most: int) -> None:
+    """Refuse what is not a whole number from `least` to `most`."""
+    if type(number) is not int or not least <= number <= most:
+        raise ValueError(f"{name}={number!r:.60}: must be a whole number from {least} to {most}")

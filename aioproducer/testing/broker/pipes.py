@@ -30,6 +30,7 @@ class PipeEnd(asyncio.Transport):
         self._ended_by_peer = False
         self._peer_is_paused = False
         self._woken = False
+        self._is_giving = False
 
     def connect(self) -> None:
         """Tell the protocol that its transport is there."""
@@ -112,11 +113,20 @@ class PipeEnd(asyncio.Transport):
     # -- delivering
 
     def deliver(self) -> bool:
-        """Give the protocol what has arrived; False: nothing has."""
-        if self._closing or not self._reading or not (self._arrived or self._ended_by_peer):
+        """Give the protocol what has arrived; False: nothing has, or it is just being given bytes."""
+        if (
+            self._is_giving
+            or self._closing
+            or not self._reading
+            or not (self._arrived or self._ended_by_peer)
+        ):
             return False
         data, self._arrived = self._arrived, bytearray()
-        self._give(data)
+        self._is_giving = True
+        try:
+            self._give(data)
+        finally:
+            self._is_giving = False
         self._follow_flow()
         if self._ended_by_peer and not self._arrived and not self._closing:
             self._tell_the_end()

@@ -1,82 +1,87 @@
-"""What a test looks at in a mock, and what it has records do."""
+"""The controls of a mock: what a test inspects, completes and fails."""
 
 from __future__ import annotations
 
-import asyncio
-import math
-from typing import TYPE_CHECKING
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any
 
-from aioproducer.errors import KafkaError, StateError
+from aioproducer._callers.consumed import group_of, offsets_of
+from aioproducer.config import checked_transactional_id
+from aioproducer.errors import CommitOutcomeUnknownError, KafkaError, ProducerFencedError, StateError
 from aioproducer.outcome import Outcome
-from aioproducer.testing.mock.brokers import NODE_ID
-from aioproducer.testing.mock.orders import Orders, check_failure, delivery_error
+from aioproducer.testing.broker.cluster.transaction_states import State
+from aioproducer.testing.broker.cluster.transactions import TransactionRefusal
+from aioproducer.testing.mock.orders import Orders, check_error, check_failure
+from aioproducer.testing.mock.sending import is_held
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from aioproducer._net.runtime.engine import Engine
-    from aioproducer._state.batching.batches import QueuedBatch
-    from aioproducer.testing.broker.pipes import Pipes
-    from aioproducer.testing.mock.ledger import Entry, Ledger, MockRecord
+    from aioproducer.config import ProducerConfig
+    from aioproducer.testing.mock.brokers import MockCluster
+    from aioproducer.testing.mock.history import Entry, History, MockRecord
+    from aioproducer.testing.mock.sending import SendingAtOnce
 
 
-class MockControls:
+class Controls:
     """The part of a `MockProducer` that a `Producer` does not have."""
 
+    config: ProducerConfig
     _engine: Engine | None
-    _ledger: Ledger
-    _orders: Orders
-    _pipes: Pipes
     _auto_complete: bool
-    _accepted: asyncio.Event
+    _cluster: MockCluster
+    _fenced: list[str]
+    _history: History
+    _orders: Orders
+    _sending: SendingAtOnce
+
+    # -- records
 
     @property
     def history(self) -> tuple[MockRecord, ...]:
-        """Every record that was accepted, in order, whatever became of it."""
-        return tuple(self._ledger.history)
+        """Every accepted record, in order, whatever its outcome."""
+        return tuple(self._history.accepted)
 
     @property
     def written(self) -> tuple[MockRecord, ...]:
-        """Every record that was acknowledged, in the order in which that happened."""
-        self._ledger.look()
-        return tuple(self._ledger.written)
+        """Every acknowledged record, in the order of the acknowledgements."""
+        self._history.update()
+        return tuple(self._history.written)
 
     @property
     def committed(self) -> tuple[MockRecord, ...]:
         """Every record that a reader of committed records finds; without a `transactional_id` the same as `written`."""
-        self._ledger.look()
-        return tuple(self._ledger.committed)
+        written = self.written
+        return written if self.config.transactional_id is None else tuple(self._history.committed())
 
     @property
     def pending(self) -> tuple[MockRecord, ...]:
         """Every accepted record without an outcome, oldest first."""
-        self._ledger.look()
-        return tuple(entry.record for entry in self._ledger.open)
+        self._history.update()
+        return tuple(entry.record for entry in self._history.pending)
 
     def clear(self) -> None:
-        """Forget the history and the failures that were ordered.
+        """Forget the history and the ordered failures.
 
-        Offsets go on; what is pending stays so, and so does what an open transaction has written.
+        Offsets continue; pending records stay pending, and the records of an open transaction may still be committed.
         """
-        self._ledger.clear()
+        self._history.clear()
         self._orders.clear()
 
     async def wait_pending(self, count: int = 1) -> None:
         """Wait until at least `count` records are pending."""
         while len(self.pending) < count:
-            self._accepted.clear()
-            await self._accepted.wait()
+            self._history.changed.clear()
+            await self._history.changed.wait()
 
     def complete_next(self, topic: str | None = None) -> MockRecord:
         """Acknowledge the oldest pending record (of one topic); `StateError` if there is none."""
-        entry = self._oldest(topic)
-        self._complete(entry)
-        return entry.record
+        return self._end(self._oldest(topic), None)
 
     def complete_all(self, topic: str | None = None) -> int:
-        """Acknowledge every pending record (of one topic), oldest first; returns how many there were."""
-        held = self._held(topic)
-        for entry in held:
-            self._complete(entry)
-        return len(held)
+        """Acknowledge every pending record (of one topic), oldest first; returns their number."""
+        return len([self._end(entry, None) for entry in self._held(topic)])
 
     def fail_next(self, error: Exception, topic: str | None = None) -> MockRecord:
         """Fail the oldest pending record (of one topic); `StateError` if there is none.
@@ -85,77 +90,105 @@ class MockControls:
         whether the record may be in the log: `DeliveryTimeoutError(outcome=Outcome.UNKNOWN)`.
         """
         check_failure(error)
-        entry = self._oldest(topic)
-        self._fail(entry, error)
-        return entry.record
+        return self._end(self._oldest(topic), error)
 
     def fail_all(self, error: Exception, topic: str | None = None) -> int:
-        """Fail every pending record (of one topic) as `fail_next` does; returns how many there were."""
+        """Fail every pending record (of one topic) as `fail_next` does; returns their number."""
         check_failure(error)
-        held = self._held(topic)
-        for entry in held:
-            self._fail(entry, error)
-        return len(held)
+        return len([self._end(entry, error) for entry in self._held(topic)])
 
     def fail_send(self, error: KafkaError, topic: str | None = None, *, times: int | None = 1) -> None:
         """Refuse the next `times` records (of one topic; None: all that follow) with this error: not accepted."""
-        if not isinstance(error, KafkaError):
-            raise TypeError(f"send() raises only KafkaError, never {type(error).__name__}")
+        check_error(error, "send() fails")
         if error.outcome is not Outcome.NOT_WRITTEN:
             raise ValueError(f"a record that is refused is NOT_WRITTEN, not {error.outcome}")
-        self._orders.refusals.order(error, topic, times)
+        self._orders.add("send", error, topic, times)
 
     def fail_delivery(self, error: Exception, topic: str | None = None, *, times: int | None = 1) -> None:
         """Accept the next `times` records (of one topic; None: all that follow), then fail them as `fail_next` does."""
         check_failure(error)
-        self._orders.failures.order(error, topic, times)
-
-    # -- how a record is held, and let go
+        self._orders.add("delivery", error, topic, times)
 
     def _held(self, topic: str | None) -> list[Entry]:
-        self._ledger.look()
-        return [e for e in self._ledger.open if e.held is not None and topic in (None, e.record.topic)]
+        self._history.update()
+        entries = self._history.pending
+        return [one for one in entries if is_held(one.batch) and topic in (None, one.record.topic)]
 
     def _oldest(self, topic: str | None) -> Entry:
-        held = self._held(topic)
-        if not held:
-            advice = (
-                "fail_delivery() orders failures of records to come, and MockProducer(auto_complete=False) waits"
-                if self._auto_complete
-                else "`await wait_pending()` waits for one"
-            )
-            raise StateError(f"no record is pending; {advice}", topic=topic)
-        return held[0]
+        for entry in self._held(topic):
+            return entry
+        advice = (
+            "fail_delivery() orders failures of records to come, and MockProducer(auto_complete=False) waits"
+            if self._auto_complete
+            else "`await wait_pending()` waits for one"
+        )
+        raise StateError(f"no record is pending; {advice}", topic=topic)
 
-    def _complete(self, entry: Entry) -> None:
-        """End the hold: the record is sent, and the broker answers."""
-        engine, batch = self._taken(entry)
-        batch.retry_at, batch.urgent = 0.0, True
-        engine.accumulator.update_readiness_of((batch.queue,), engine.loop.time())
-        self._send_at_once(engine)
-        self._ledger.look()
+    def _end(self, entry: Entry, error: Exception | None) -> MockRecord:
+        if error is None:
+            self._sending.complete(entry.batch)
+        else:
+            self._sending.fail(entry.batch, error)
+        self._history.update()
+        return entry.record
 
-    def _fail(self, entry: Entry, error: Exception) -> None:
-        """The one outcome that no broker gives: the batch, which was never sent, ends with the error of the test."""
-        engine, batch = self._taken(entry)
-        now = engine.loop.time()
-        engine.settlement.fail(batch, delivery_error(error, batch.topic, batch.partition), now)
-        engine.accumulator.update_readiness_of((batch.queue,), now)
-        self._ledger.look()
+    # -- transactions
 
-    def _taken(self, entry: Entry) -> tuple[Engine, QueuedBatch]:
-        batch, entry.held = entry.held, None
-        assert batch is not None  # noqa: S101  # of _held()
-        assert self._engine is not None  # noqa: S101  # it has accepted a record
-        return self._engine, batch
+    @property
+    def fenced(self) -> tuple[str, ...]:
+        """Every transactional id that `fence()` was called with, in order."""
+        return tuple(self._fenced)
 
-    def _send_at_once(self, engine: Engine) -> None:
-        """Send what is ready, and take in the answers, as far as nothing has to be waited for."""
-        sender = engine.senders.get(NODE_ID)
-        while sender is not None and sender.send_at_once():
-            self._pipes.deliver()
+    def fence_me(self) -> None:
+        """Have another producer take over the transactional id: every later call raises `ProducerFencedError`.
 
+        Pending records fail, and the open transaction is aborted.
+        """
+        engine = self._engine
+        if engine is None or engine.transactions is None:
+            raise StateError("fence_me() requires a started producer with a transactional_id")
+        name, longest = engine.transactions.transactional_id, self._cluster.options.transaction_max_timeout_ms
+        with suppress(TransactionRefusal):
+            self._cluster.transactions.init(name, longest)
+        engine.transactions.overtaken()
 
-def hold(batch: QueuedBatch) -> None:
-    """Keep a batch from being sent: as if it had failed before, with a pause that does not end by itself."""
-    batch.retry_at, batch.retry_leader = math.inf, NODE_ID
+    def fail_commit(self, error: KafkaError, *, times: int | None = 1) -> None:
+        """Have the coordinator refuse the next `times` commits (None: all that follow).
+
+        They raise `TransactionAbortedError` with this cause, and only an abort is possible. It is retriable if `error` is.
+        """
+        if isinstance(error, CommitOutcomeUnknownError | ProducerFencedError):
+            raise ValueError("lose_commit_answer() is for commits of unknown outcome, fence_me() for fencing")
+        check_error(error, "a commit fails")
+        self._orders.add("commit", error, None, times)
+
+    def lose_commit_answer(self, *, committed: bool = True, times: int = 1) -> None:
+        """Have the next commit raise `CommitOutcomeUnknownError`, `times` times if it is repeated.
+
+        The call after that reports that it was committed, or else that it timed out (`TransactionAbortedError`).
+        """
+        self._orders.add("commit answer", committed, None, times)
+
+    def fail_offsets(self, error: KafkaError, group: str | None = None, *, times: int | None = 1) -> None:
+        """Refuse the next `times` offsets (of one group; None: all that follow), as after a rebalance.
+
+        The transaction can only be aborted then.
+        """
+        check_error(error, "a transaction fails")
+        self._orders.add("offsets", error, group, times)
+
+    def set_committed_offsets(self, group: str, offsets: Mapping[Any, Any]) -> None:
+        """Set what `committed_offsets` returns for the group: for each partition, the offset to continue from."""
+        groups = self._cluster.groups
+        committed = groups.make(group_of(group).group_id).committed
+        for place, (offset, metadata, leader_epoch) in offsets_of(offsets).items():
+            committed[place.topic, place.partition] = groups.noted(offset, leader_epoch, metadata)
+
+    def set_transaction(self, transactional_id: str, state: str = "Ongoing") -> None:
+        """Add another producer's transaction to the result of `list_transactions`; fencing it makes it "Empty"."""
+        name, transactions = checked_transactional_id(transactional_id), self._cluster.transactions
+        identity = transactions.init(name, self._cluster.options.transaction_max_timeout_ms)
+        transactions.add_partitions(name, identity, ())
+        known = transactions.get(name)
+        assert known is not None  # noqa: S101  # made above
+        known.state = State(state)

@@ -1,8 +1,8 @@
-"""The failures that a test has ordered, oldest first."""
+"""The failures that a test has ordered: one table, oldest first."""
 
 from __future__ import annotations
 
-from typing import Generic, TypeVar
+from typing import Any, Literal
 
 import attrs
 
@@ -10,34 +10,35 @@ from aioproducer._wire.error_codes import ErrorCode
 from aioproducer.errors import DeliveryError, KafkaError, RecordTooLargeError, RefusedAsTooLargeError
 from aioproducer.outcome import Outcome
 
-E = TypeVar("E")
+Kind = Literal["send", "delivery", "commit", "commit answer", "offsets"]
 
 
 @attrs.define
-class Order(Generic[E]):
-    """What happens, to which topic or group (None: any), and how often (None: until it is cleared)."""
+class Order:
+    """One failure. `name`: the topic or group that it applies to (None: any); `left`: how often (None: until `clear()`)."""
 
-    what: E
+    kind: Kind
+    what: Any
     name: str | None
     left: int | None
 
 
-class Queue(list[Order[E]]):
-    """Orders of one kind."""
+class Orders(list[Order]):
+    """The orders of one test."""
 
-    def order(self, what: E, name: str | None, times: int | None) -> None:
+    def add(self, kind: Kind, what: Any, name: str | None, times: int | None) -> None:
         """Add an order."""
         if times is not None and times < 1:
             raise ValueError(f"times must be at least 1, or None for all that follow, not {times!r}")
-        self.append(Order(what, name, times))
+        self.append(Order(kind, what, name, times))
 
-    def next_for(self, name: str | None = None) -> Order[E] | None:
-        """The order that is carried out next for this topic or group."""
-        return next((order for order in self if order.name in (None, name)), None)
+    def next(self, kind: Kind, name: str | None = None) -> Order | None:
+        """The order that applies next to this topic or group."""
+        return next((order for order in self if order.kind == kind and order.name in (None, name)), None)
 
-    def take(self, name: str | None = None) -> E | None:
-        """Carry out the next order for this topic or group, if there is one."""
-        order = self.next_for(name)
+    def take(self, kind: Kind, name: str | None = None) -> Any:
+        """Use the next order once: the failure, or None."""
+        order = self.next(kind, name)
         if order is None:
             return None
         if order.left is not None:
@@ -47,25 +48,14 @@ class Queue(list[Order[E]]):
         return order.what
 
 
-@attrs.define(eq=False)
-class Orders:
-    """The orders of one test."""
-
-    refusals: Queue[KafkaError] = attrs.Factory(Queue)
-    failures: Queue[Exception] = attrs.Factory(Queue)
-    commits: Queue[KafkaError] = attrs.Factory(Queue)
-    offsets: Queue[KafkaError] = attrs.Factory(Queue)
-    # Of commits whose answer is lost: whether they are carried out.
-    lost_answers: Queue[bool] = attrs.Factory(Queue)
-
-    def clear(self) -> None:
-        """Forget all orders."""
-        for queue in (self.refusals, self.failures, self.commits, self.offsets, self.lost_answers):
-            queue.clear()
+def check_error(error: object, ends: str) -> None:
+    """Refuse an error that the producer never raises there."""
+    if not isinstance(error, KafkaError):
+        raise TypeError(f"{ends} only with a KafkaError, not {type(error).__name__}")
 
 
 def check_failure(error: object) -> None:
-    """Refuse what no delivery can end with."""
+    """Refuse an error that no delivery ends with."""
     if not isinstance(error, Exception):
         raise TypeError(f"a delivery ends with an exception, not {type(error).__name__}")
     outcome = getattr(error, "outcome", Outcome.NOT_WRITTEN)
@@ -74,24 +64,16 @@ def check_failure(error: object) -> None:
 
 
 def delivery_error(error: Exception, topic: str, partition: int) -> DeliveryError:
-    """The same as an error of a delivery: what is none becomes the cause of one."""
+    """The error of a delivery. Any other error becomes the cause of one."""
     if isinstance(error, DeliveryError):
         return error
     if isinstance(error, RecordTooLargeError):
         # The producer accepted the record: the broker refuses it.
-        code = ErrorCode.MESSAGE_TOO_LARGE
-        limit = "max.message.bytes"
         return RefusedAsTooLargeError(
-            size=error.size,
-            setting=limit,
-            code=code,
-            name=code.name,
-            topic=topic,
-            partition=partition,
-            attempts=1,
-        )
-    outcome = getattr(error, "outcome", Outcome.NOT_WRITTEN)
-    retriable = getattr(error, "retriable", None)
+            size=error.size, setting="max.message.bytes", code=ErrorCode.MESSAGE_TOO_LARGE,
+            name=ErrorCode.MESSAGE_TOO_LARGE.name, topic=topic, partition=partition, attempts=1,
+        )  # fmt: skip
     return DeliveryError(
-        topic=topic, partition=partition, outcome=outcome, retriable=retriable, attempts=1, cause=error
-    )
+        topic=topic, partition=partition, outcome=getattr(error, "outcome", Outcome.NOT_WRITTEN),
+        retriable=getattr(error, "retriable", None), attempts=1, cause=error,
+    )  # fmt: skip

@@ -1,54 +1,44 @@
-"""A producer for unit tests of the code that sends: the real one, with brokers in memory that do what a test says."""
+"""A producer for unit tests of code that sends: the real producer, with a broker in memory that the test controls."""
 
 from __future__ import annotations
 
 import asyncio
+import itertools
 import weakref
 from asyncio.events import _get_running_loop
+from collections import defaultdict
 from typing import TYPE_CHECKING, Any, Generic, Self, overload
 
 from aioproducer._core import APPENDED
-from aioproducer._net.cluster.metadata_task import request_for
-from aioproducer.config import ProducerConfig, checked_transactional_ids, topic_problem
-from aioproducer.producer import Producer
+from aioproducer.config import ProducerConfig, checked_transactional_ids
+from aioproducer.producer import K_contra, Producer, V_contra
 from aioproducer.testing.broker.faults import FaultRules
 from aioproducer.testing.broker.pipes import Pipes
 from aioproducer.testing.mock.brokers import NODE_ID, MockBroker, MockCluster
-from aioproducer.testing.mock.controls import MockControls, hold
+from aioproducer.testing.mock.controls import Controls
+from aioproducer.testing.mock.history import Entry, History, MockRecord
 from aioproducer.testing.mock.intake import MockIntake
-from aioproducer.testing.mock.ledger import Entry, Ledger, MockRecord
 from aioproducer.testing.mock.orders import Orders
-from aioproducer.testing.mock.transactions import MockTransaction, MockTransactionControls
+from aioproducer.testing.mock.sending import SendingAtOnce, is_held
+from aioproducer.testing.mock.transactions import MockTransaction
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Iterable
 
-    from typing_extensions import TypeVar, Unpack
+    from typing_extensions import Unpack
 
     from aioproducer._net.runtime.engine import Engine
     from aioproducer.config import BootstrapServers, Settings
+    from aioproducer.producer import K, V
     from aioproducer.records import BytesLike
     from aioproducer.serializers import Serializer
-    from aioproducer.transaction import Transaction
-
-    # As of Producer.
-    K_contra = TypeVar("K_contra", default=BytesLike, contravariant=True)
-    V_contra = TypeVar("V_contra", default=BytesLike, contravariant=True)
-    K = TypeVar("K", bound=Any, default=Any)
-    V = TypeVar("V", bound=Any, default=Any)
-else:
-    from typing import TypeVar
-
-    K_contra = TypeVar("K_contra", contravariant=True)
-    V_contra = TypeVar("V_contra", contravariant=True)
+    from aioproducer.testing.mock.brokers import Partitions
 
 __all__ = ["MockProducer", "MockRecord"]
 
 
-class MockProducer(
-    MockControls, MockTransactionControls, Producer[K_contra, V_contra], Generic[K_contra, V_contra]
-):
-    """A `Producer` for unit tests: its brokers are in memory, answer at once, and do what the test says.
+class MockProducer(Controls, Producer[K_contra, V_contra], Generic[K_contra, V_contra]):
+    """A `Producer` for unit tests: its broker is in memory, answers at once, and follows the orders of the test.
 
     ```python
     async with MockProducer() as producer:
@@ -56,27 +46,22 @@ class MockProducer(
         assert [record.value for record in producer.history] == [b"2 apples"]
     ```
 
-    It takes the settings of `Producer`; any address will do. Every topic exists, with `partitions` partitions (a number,
-    or a mapping by name; topics that are not named have 1).
+    It takes the settings of `Producer`, and any address. Every topic exists, with `partitions` partitions: a number, or a
+    mapping by name (other topics have 1).
 
-    Records are acknowledged at once, with the next offset of their partition. With `auto_complete=False` they wait
-    for `complete_next`, `complete_all`, `fail_next` or `fail_all`, at most `timeout` or `delivery_timeout_ms`; until
-    then `try_cancel` and `purge` withdraw them. `fail_send` and `fail_delivery` order failures of records to come.
-
-    With a `transactional_id` it has transactions; `committed` is what readers of committed records find. `fence_me`,
-    `fail_commit`, `lose_commit_answer` and `fail_offsets` order what may happen to them.
-
-    `close_timeout_ms` is 0 unless given, where records wait for the test: closing fails what is left at once. Repetitions
-    begin after 1 ms (`retry_backoff_ms`).
+    With `auto_complete=False`, records stay pending until `complete_next`, `complete_all`, `fail_next` or `fail_all`, at
+    most `timeout` or `delivery_timeout_ms`; then `close_timeout_ms` is 0 unless it is given. `retry_backoff_ms` is 1.
     """
+
+    _transaction_type = MockTransaction
 
     @overload
     def __init__(
         self: MockProducer[BytesLike, BytesLike],
-        bootstrap_servers: BootstrapServers = "mock:9092",
+        bootstrap_servers: BootstrapServers = ...,
         *,
-        auto_complete: bool = True,
-        partitions: Mapping[str, int] | int = 1,
+        auto_complete: bool = ...,
+        partitions: Partitions = ...,
         key_serializer: None = None,
         value_serializer: None = None,
         **settings: Unpack[Settings],
@@ -85,10 +70,10 @@ class MockProducer(
     @overload
     def __init__(
         self: MockProducer[K, BytesLike],
-        bootstrap_servers: BootstrapServers = "mock:9092",
+        bootstrap_servers: BootstrapServers = ...,
         *,
-        auto_complete: bool = True,
-        partitions: Mapping[str, int] | int = 1,
+        auto_complete: bool = ...,
+        partitions: Partitions = ...,
         key_serializer: Serializer[K],
         value_serializer: None = None,
         **settings: Unpack[Settings],
@@ -97,10 +82,10 @@ class MockProducer(
     @overload
     def __init__(
         self: MockProducer[BytesLike, V],
-        bootstrap_servers: BootstrapServers = "mock:9092",
+        bootstrap_servers: BootstrapServers = ...,
         *,
-        auto_complete: bool = True,
-        partitions: Mapping[str, int] | int = 1,
+        auto_complete: bool = ...,
+        partitions: Partitions = ...,
         key_serializer: None = None,
         value_serializer: Serializer[V],
         **settings: Unpack[Settings],
@@ -109,10 +94,10 @@ class MockProducer(
     @overload
     def __init__(
         self: MockProducer[K, V],
-        bootstrap_servers: BootstrapServers = "mock:9092",
+        bootstrap_servers: BootstrapServers = ...,
         *,
-        auto_complete: bool = True,
-        partitions: Mapping[str, int] | int = 1,
+        auto_complete: bool = ...,
+        partitions: Partitions = ...,
         key_serializer: Serializer[K],
         value_serializer: Serializer[V],
         **settings: Unpack[Settings],
@@ -123,66 +108,56 @@ class MockProducer(
         bootstrap_servers: BootstrapServers = "mock:9092",
         *,
         auto_complete: bool = True,
-        partitions: Mapping[str, int] | int = 1,
-        key_serializer: Serializer[Any] | None = None,
-        value_serializer: Serializer[Any] | None = None,
-        **settings: Unpack[Settings],
+        partitions: Partitions = 1,
+        **settings: Any,
     ) -> None:
         settings.setdefault("retry_backoff_ms", 1)
         if not auto_complete:
             settings.setdefault("close_timeout_ms", 0)
-        config = ProducerConfig(
-            bootstrap_servers, key_serializer=key_serializer, value_serializer=value_serializer, **settings
-        )
-        self._set_up(config)
-        self._set_up_brokers(auto_complete, partitions)
+        self._set_up(ProducerConfig(bootstrap_servers, **settings), auto_complete, partitions)
 
     @classmethod
     def from_config(
-        cls,
-        config: ProducerConfig,
-        *,
-        auto_complete: bool = True,
-        partitions: Mapping[str, int] | int = 1,
+        cls, config: ProducerConfig, *, auto_complete: bool = True, partitions: Partitions = 1
     ) -> Self:
         """Make a mock of a configuration that was checked before."""
-        producer = super().from_config(config)
-        producer._set_up_brokers(auto_complete, partitions)  # noqa: SLF001  # a constructor
+        producer = cls.__new__(cls)
+        producer._set_up(config, auto_complete, partitions)  # noqa: SLF001  # a constructor
         return producer
 
-    def _set_up_brokers(self, auto_complete: bool, partitions: Mapping[str, int] | int) -> None:
+    def _set_up(self, config: ProducerConfig, auto_complete: bool = True, partitions: Partitions = 1) -> None:
+        super()._set_up(config)
         self._auto_complete = auto_complete
         self._orders = Orders()
-        self._cluster = MockCluster.at(self.config.bootstrap_servers[0], partitions)
+        self._cluster = MockCluster.at(config.bootstrap_servers[0], partitions)
         me = weakref.proxy(self)
-        self._broker = MockBroker(
+        broker = MockBroker(
             self._cluster,
             self._cluster.nodes[NODE_ID],
             FaultRules(),
             self._orders,
             lambda error: me._fail_transaction(error),  # noqa: PLW0108, SLF001
         )
-        self._pipes = Pipes(self._broker)
-        self._ledger = Ledger(self._cluster, transactional=self.config.transactional_id is not None)
+        self._network = self._cluster.network = Pipes(broker)
+        self._history = History(self._cluster)
         self._fenced: list[str] = []
-        self._accepted = asyncio.Event()
-        # Accepted records that fail as ordered, and whether a record is on its way in or out just now.
-        self._doomed: list[tuple[Entry, Exception]] = []
-        self._busy = False
-        self._following: dict[str, int] = {}
+        # The next partition of each topic for records without a key: in turn, not at random.
+        self._next_sticky: defaultdict[str, itertools.count[int]] = defaultdict(itertools.count)
 
-    # -- what differs from a producer on a network
-
-    def _network(self) -> Pipes:
-        return self._pipes
+    def _begin(self, loop: asyncio.AbstractEventLoop) -> Engine:
+        engine = super()._begin(loop)
+        self._sending = SendingAtOnce(engine, self._cluster)
+        return engine
 
     def _intake_of(
         self, engine: Engine, pace: Callable[[], bool], usable: Callable[[], object]
     ) -> MockIntake:
-        return MockIntake(engine, pace, usable, self._orders)
+        intake = MockIntake(engine, pace, usable)
+        intake.serializing.orders = self._orders
+        return intake
 
     async def start(self, *, wait_ready: float | None = None) -> None:
-        """Bind to the running loop. The brokers are known, and connected, when it returns."""
+        """See `Producer.start`. The broker is connected when it returns."""
         await super().start(wait_ready=wait_ready)
         try:
             await self.ready()
@@ -190,127 +165,59 @@ class MockProducer(
             while not await engine.connect_early(NODE_ID) or engine.sequences.wanted:
                 await asyncio.sleep(0)
                 self._running()
-            # Records may have been sent meanwhile, by other tasks.
-            self._go_on(engine)
+            self._sending.start()
         except BaseException:
             await self._undo_start()
             raise
 
-    def transaction(self, *, timeout: float | None = None) -> Transaction:
-        """See `Producer.transaction`."""
-        return MockTransaction(self._transactions, self._timeout(timeout), self._pipes)
-
     async def fence(self, transactional_ids: Iterable[str], *, timeout: float | None = None) -> None:
-        """See `Producer.fence`; `fenced` tells the test which ids these were."""
+        """See `Producer.fence`; `fenced` lists these ids."""
         names = checked_transactional_ids(transactional_ids)
         await super().fence(names, timeout=timeout)
         self._fenced += names
 
+    # -- records: each is sent within the call, or held
+
     def _send_slowly(self, *call: Any) -> Any:
-        return self._answered(super()._send_slowly, *call)
+        return self._send(super()._send_slowly, *call)
 
     def _send_now(self, *call: Any) -> Any:
-        return self._answered(super()._send_now, *call)
+        return self._send(super()._send_now, *call)
 
     def _send_many(self, *call: Any) -> Any:
-        return self._answered(super()._send_many, *call)
+        return self._send(super()._send_many, *call)
 
-    def _answered(self, send: Callable[..., Any], *call: Any) -> Any:
-        """What a call of `send` gives, with the answers of the brokers to it."""
+    def _send(self, send: Callable[..., Any], *call: Any) -> Any:
         engine = self._engine
-        if engine is None or self._busy or not self._same_thread() or engine.loop is not _get_running_loop():
+        if engine is None or not self._same_thread() or engine.loop is not _get_running_loop():
             return send(*call)
-        self._busy = True
-        try:
-            self._have(engine, call[0])
-            return send(*call)
-        finally:
-            self._busy = False
-            self._go_on(engine)
+        self._sending.learn(call[0])
+        return engine.effects.event(send, *call)
 
-    def _have(self, engine: Engine, topic: object) -> None:
-        """Make a topic known, unless the brokers are just being asked for others, or were never asked yet."""
-        if (
-            not engine.cluster.known
-            or not isinstance(topic, str)
-            or topic in engine.accumulator.topics
-            or topic_problem(topic) is not None
-        ):
-            return
-        now = engine.loop.time()
-        engine.view.want(topic, now)
-        question = engine.view.due(now)
-        if question is not None:
-            engine.cluster.take_in(self._broker.answer_at_once(request_for(question)))
-
-    # -- records that are accepted
-
-    def _append_checked(  # the arguments of the core
-        self,
-        topic: Any,  # a TopicQueues
-        key: Any,
-        value: Any,
-        headers: tuple[tuple[str, bytes | None], ...] | None,
-        timestamp: int | None,
-        partition: int,
-        deadline: float,
-        in_line: bool,
+    def _append_checked(
+        self, topic: Any, key: Any, value: Any, headers: Any, timestamp: Any, *rest: Any, **more: Any
     ) -> list[Any]:
         engine = self._engine
-        assert engine is not None  # noqa: S101  # who appends has one
-        doomed = self._orders.failures.next_for(topic.name) is not None
-        held = doomed or not self._auto_complete
+        assert engine is not None  # noqa: S101  # it accepts records
+        held = not self._auto_complete or self._orders.next("delivery", topic.name) is not None
         for queue in topic.queues():
-            if queue.open is not None and (held or queue.open.retry_at):
-                # One record is held in a batch of its own.
+            if queue.open is not None and (held or is_held(queue.open)):
+                # A held record has a batch of its own.
                 engine.accumulator.shut(queue.open, engine.loop.time())
         if topic.sticky is None:
-            # In turn, not by chance: a test is better off with the same each time.
-            following = self._following.get(topic.name, 0) % len(topic.partitions)
+            following = next(self._next_sticky[topic.name]) % len(topic.partitions)
             topic.sticky, topic.sticky_bytes = topic.partitions[following], 0
-            self._following[topic.name] = following + 1
         stamp = self._wall_ms() if timestamp is None else timestamp
-        answer = super()._append_checked(topic, key, value, headers, stamp, partition, deadline, in_line)
+        answer = super()._append_checked(topic, key, value, headers, stamp, *rest, **more)
         status, delivery, queue = answer
         if status == APPENDED:
-            record = MockRecord(
-                topic=topic.name,
-                partition=queue.index,
-                key=None if key is None else bytes(key),
-                value=None if value is None else bytes(value),
-                headers=headers or (),
-                timestamp=stamp,
-            )
-            if not held:
+            record = MockRecord(topic.name, queue.index, key, value, headers or (), stamp)
+            self._history.add(Entry(record, delivery, queue.open))
+            if held:
+                self._sending.hold(queue.open, self._orders.take("delivery", topic.name))
+            else:
                 engine.accumulator.send_now(queue.open)
-            self._note(engine, Entry(record, delivery, queue.open if held else None))
         return answer
-
-    def _note(self, engine: Engine, entry: Entry) -> None:
-        self._ledger.accept(entry)
-        self._accepted.set()
-        if entry.held is not None:
-            hold(entry.held)
-            ordered = self._orders.failures.take(entry.record.topic)
-            if ordered is not None:
-                self._doomed.append((entry, ordered))
-        if not self._busy:
-            engine.loop.call_soon(self._go_on, engine)
-
-    def _go_on(self, engine: Engine) -> None:
-        """Have the brokers answer what is ready to be sent, and records fail as ordered."""
-        if self._busy or engine.accumulator.is_draining:
-            return
-        self._busy = True
-        try:
-            self._send_at_once(engine)
-            doomed, self._doomed = self._doomed, []
-            for entry, error in doomed:
-                if entry in self._held(None):
-                    self._fail(entry, error)
-            self._ledger.look()
-        finally:
-            self._busy = False
 
     def __repr__(self) -> str:
         accepted, pending = len(self.history), len(self.pending)

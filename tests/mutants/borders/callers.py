@@ -45,9 +45,9 @@ CALLERS: Final = (
     ),
     _mutant(
         "held-records-leave",
-        "testing/mock/controls.py",
-        "    batch.retry_at, batch.retry_leader = math.inf, NODE_ID\n",
-        "    del batch\n",
+        "testing/mock/sending.py",
+        "        batch.retry_at, batch.retry_leader = math.inf, NODE_ID\n",
+        "        batch.retry_leader = NODE_ID\n",
         "A record of a mock that waits for the test is acknowledged by itself.",
         "tests/testing/mock/test_mock_completion.py",
     ),

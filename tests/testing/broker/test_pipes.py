@@ -77,6 +77,23 @@ async def test_bytes_arrive_in_order_and_later() -> None:
     assert far.said == ["made", b"123"]
 
 
+async def test_a_protocol_is_given_bytes_one_call_after_the_other() -> None:
+    """What arrives while a protocol is given bytes waits for the end of that call."""
+
+    class Impatient(Side):
+        def data_received(self, data: bytes) -> None:
+            if data == b"1":
+                far.write(b"2")
+                assert not near.deliver()
+            super().data_received(data)
+
+    reader = Impatient()
+    near, far = pipe(reader, Side())
+    far.write(b"1")
+    await turns()
+    assert reader.said == ["made", b"1", b"2"]
+
+
 async def test_a_buffered_protocol_takes_what_it_has_room_for() -> None:
     """The rest comes right behind."""
     far = BufferedSide()

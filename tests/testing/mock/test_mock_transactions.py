@@ -26,7 +26,7 @@ from aioproducer import (
     TransactionTimeoutError,
 )
 from aioproducer.testing import MockProducer
-from aioproducer.testing.mock.ledger import MockRecord
+from aioproducer.testing.mock.history import MockRecord
 from aioproducer.testing.mock.transactions import MockTransactionHandle
 
 PLACE = TopicPartition("in", 3)
@@ -670,7 +670,7 @@ async def test_handles_of_nothing_and_of_nobody(mock: MockProducer) -> None:
     assert handle.is_empty
     await handle.commit("localhost:9092")
     stray = MockTransactionHandle("orders-7", -1, 0, 2)
-    with pytest.raises(StateError, match="not in this process"):
+    with pytest.raises(StateError, match="does not exist in this process"):
         await stray.commit("localhost:9092")
 
 

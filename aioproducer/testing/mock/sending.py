@@ -1,0 +1,78 @@
+"""Sending without a turn of the event loop: the broker of a mock answers before the call of the user returns."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+from aioproducer.testing.mock.brokers import NODE_ID
+from aioproducer.testing.mock.orders import delivery_error
+
+if TYPE_CHECKING:
+    from aioproducer._net.runtime.engine import Engine
+    from aioproducer._state.batching.batches import QueuedBatch
+    from aioproducer.testing.mock.brokers import MockCluster
+
+
+class SendingAtOnce:
+    """Replaces the wakeup of the sender: sends what is ready, and ends the batches that the test holds."""
+
+    def __init__(self, engine: Engine, cluster: MockCluster) -> None:
+        self._engine = engine
+        self._cluster = cluster
+        # Held batches that fail when the event ends that has appended their records.
+        self._failing: list[tuple[QueuedBatch, Exception]] = []
+
+    def start(self) -> None:
+        """Take the place of the sender's wakeup, and send what other tasks have sent meanwhile."""
+        self._engine.accumulator.node(NODE_ID).wakeup = self
+        self.ring()
+
+    def ring(self) -> None:
+        """Send what is ready. The dispatcher calls this when an event ends, so that all of its records are in place."""
+        failing, self._failing = self._failing, []
+        for batch, error in failing:
+            if not batch.settled:
+                self.fail(batch, error)
+        sender = self._engine.senders.get(NODE_ID)
+        if sender is not None:
+            while sender.send_at_once():
+                self._cluster.network.deliver()
+            # The task of the sender sends what has to wait: for a permit, or for a connection.
+            sender.work.ring()
+
+    def learn(self, name: object) -> None:
+        """Make a topic known before the metadata task asks for it."""
+        engine = self._engine
+        if type(name) is not str or name in engine.accumulator.topics or not engine.cluster.known:
+            return
+        topic = self._cluster.find(name, b"", by_id=False)
+        if topic is not None:
+            engine.cluster.want(name)
+            engine.machines.learn(name, topic.id, (NODE_ID,) * len(topic.partitions), engine.loop.time())
+
+    # -- batches that the test holds
+
+    def hold(self, batch: QueuedBatch, error: Exception | None) -> None:
+        """Keep the batch from being sent, until the test ends it, or the end of this event fails it with `error`."""
+        # As if it had failed before, with a pause that does not end by itself.
+        batch.retry_at, batch.retry_leader = math.inf, NODE_ID
+        if error is not None:
+            self._failing.append((batch, error))
+            self._engine.effects.nodes[batch.queue.node] = None
+
+    def complete(self, batch: QueuedBatch) -> None:
+        """Send the batch: the broker writes and acknowledges it."""
+        batch.retry_at, batch.urgent = 0.0, True
+        self._engine.accumulator.update_readiness_of((batch.queue,), self._engine.loop.time())
+
+    def fail(self, batch: QueuedBatch, error: Exception) -> None:
+        """End the batch, which was never sent, with the error of the test."""
+        now = self._engine.loop.time()
+        self._engine.settlement.fail(batch, delivery_error(error, batch.topic, batch.partition), now)
+        self._engine.accumulator.update_readiness_of((batch.queue,), now)
+
+
+def is_held(batch: QueuedBatch) -> bool:
+    """True when the batch waits for the test."""
+    return batch.retry_at == math.inf
