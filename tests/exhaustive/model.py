@@ -5,34 +5,24 @@ from __future__ import annotations
 import attrs
 
 from tests.state.machines import IDENTITY
+from tests.state.wires import Fate
 
-OK = 0
 PRODUCER_ID = IDENTITY[0]
 DELIVERY_TIMEOUT = 10_000.0
 # Between the openings of two batches: their deadlines pass one by one, and no backoff is as long.
 SPACING = 5.0
-NODES = (1, 2)
 MOST_IN_FLIGHT = 5
 
 
-@attrs.frozen
-class Fate:
-    """What a broker does with a batch of a request instead of what it should."""
-
-    code: int = OK
-    appends: bool = True
-
-
-WELL = Fate()
 # One code stands for each class of codes that are decided alike: `test_classes` holds the classes together.
 FATES = {
     "declined": Fate(19, appends=False),  # NOT_ENOUGH_REPLICAS: proven, and tried again
     "refused": Fate(87, appends=False),  # INVALID_RECORD: proven, and final
     "unordered": Fate(45, appends=False),  # OUT_OF_ORDER_SEQUENCE_NUMBER: a matter of identity
     "too-large": Fate(10, appends=False),  # MESSAGE_TOO_LARGE: in smaller parts
-    "unconfirmed": Fate(7, appends=True),  # REQUEST_TIMED_OUT: ambiguous, and was appended
+    "unconfirmed": Fate(7, tells_offset=False),  # REQUEST_TIMED_OUT: ambiguous, and was appended
     "unwritten": Fate(7, appends=False),  # REQUEST_TIMED_OUT: ambiguous, and was not
-    "failed": Fate(-1, appends=True),  # UNKNOWN_SERVER_ERROR: ambiguous and final, and was appended
+    "failed": Fate(-1, tells_offset=False),  # UNKNOWN_SERVER_ERROR: ambiguous and final, and was appended
     "failing": Fate(-1, appends=False),  # UNKNOWN_SERVER_ERROR: ambiguous and final, and was not
 }
 

@@ -6,7 +6,6 @@ The same events in the same order always lead to the same world, so a list of na
 from __future__ import annotations
 
 import functools
-from collections import deque
 from collections.abc import Iterable
 
 import attrs
@@ -22,27 +21,22 @@ from tests.exhaustive.model import (
     DELIVERY_TIMEOUT,
     FATES,
     MOVE,
-    NODES,
-    OK,
     PRODUCER_ID,
     SPACING,
     STRAY,
     UNSENT,
-    WELL,
     WITHDRAW,
-    Fate,
     Model,
 )
 from tests.judge.history import digest_of, value_of
-from tests.state.machines import LINGER, Call, Machines, WrittenBatch, read_batch
-from tests.state.model_broker import NOT_LEADER, SEQUENCES, PartitionLog, ProducerState
+from tests.state.machines import LINGER, Call, Machines
+from tests.state.model_broker import SEQUENCES, ProducerState
+from tests.state.wires import NODES, WELL, Wires, read
 
 LAST_EPOCH = 32767
 PENDING = Outcome.PENDING
 LIMITS = Limits(linger=LINGER, batch_size=1000, max_request_size=4000, delivery_timeout=DELIVERY_TIMEOUT)
 Place = tuple[int, int, int, int]
-# The same few batches are written again and again.
-read = functools.lru_cache(maxsize=10_000)(read_batch)
 
 
 @attrs.define(eq=False)
@@ -71,39 +65,17 @@ class Record:
         return PENDING if self.call.error is None else self.call.error.outcome
 
 
-@attrs.define(eq=False)
-class Part:
-    """One batch of a request, as it was written."""
-
-    batch: QueuedBatch
-    view: memoryview
-    written: bytes
-    says: WrittenBatch
-    code: int = OK
-    offset: int = -1
-
-
-@attrs.define(eq=False)
-class Request:
-    """One request on its way to a broker."""
-
-    node: int
-    parts: list[Part]
-    arrived: bool = False
-
-
-class World:
+class World(Wires):
     """What is, and what can happen next."""
 
     def __init__(self, model: Model) -> None:
         self.model = model
-        self.m = Machines(LIMITS, model.memory, identity=(PRODUCER_ID, model.epoch), retries=model.retries)
+        identity = (PRODUCER_ID, model.epoch)
+        machines = Machines(LIMITS, model.memory, identity=identity, retries=model.retries)
+        super().__init__(machines, len(model.leaders))
         self.leaders = list(model.leaders)
-        self.logs = [PartitionLog() for _ in model.leaders]
         self.records: list[Record] = []
         self.unresolved: list[Record] = []
-        self.connections: dict[int, deque[Request]] = {node: deque() for node in NODES}
-        self.strays: list[deque[Request]] = []
         self.producer_id = PRODUCER_ID
         self.sent = 0
         self.closed = False
@@ -201,14 +173,9 @@ class World:
 
     # -- facts
 
-    def next_to_arrive(self, node: int) -> Request | None:
-        return next((request for request in self.connections[node] if not request.arrived), None)
-
-    def flying(self) -> list[Part]:
-        """The parts of all requests that the producer waits for."""
-        return [
-            part for requests in self.connections.values() for request in requests for part in request.parts
-        ]
+    def leader_of(self, partition: int) -> int:
+        """As it is, whatever the producer knows."""
+        return self.leaders[partition]
 
     def next_deadline(self) -> float | None:
         return min((record.due_at for record in self.unresolved), default=None)
@@ -310,9 +277,10 @@ class World:
 
     def drain(self, node: int) -> None:
         """The sender of this broker writes its next request."""
-        parts = [self._part(batch) for batch in self._drained(node)]
-        if parts:
-            self.connections[node].append(Request(node, parts))
+        batches = self._drained(node)
+        self.written.update((batch, bytes(batch)) for batch in batches)
+        if batches:
+            self.put(node, batches)
 
     def unsent(self, node: int) -> None:
         """The connection ends between the drain and the write."""
@@ -337,11 +305,6 @@ class World:
         alone = batch.queue.in_flight == 1
         return batch.dirty and alone and self.refused_number_at.get(batch.partition) == node
 
-    def _part(self, batch: QueuedBatch) -> Part:
-        written = bytes(batch)
-        self.written[batch] = written
-        return Part(batch, batch.view(), written, read(written))
-
     def _hold_to_the_identity_rule(self, batch: QueuedBatch) -> None:
         data = bytes(batch)
         if batch.dirty:
@@ -362,47 +325,32 @@ class World:
         """The oldest request of the connection reaches its broker; a batch of it may have a fate of its own."""
         request = self.next_to_arrive(node)
         assert request is not None
-        self._handle(request, {int(partition): FATES[fate]} if fate else {})
-
-    def _handle(self, request: Request, fates: dict[int, Fate]) -> None:
-        request.arrived = True
-        for part in request.parts:
-            assert bytes(part.view) == part.written, f"{describe(part.batch)} changed on its way"
-            fate = fates.get(part.batch.partition, WELL)
-            if self.leaders[part.batch.partition] != request.node:
-                part.code = NOT_LEADER
-            elif not fate.appends:
-                part.code = fate.code
-            else:
-                part.code, part.offset = self.logs[part.batch.partition].append(part.written)
-                if part.code == OK and fate.code != OK:
-                    part.code, part.offset = fate.code, -1
+        own = {int(partition): FATES[fate]} if fate else {}
+        self.handle(request, [own.get(part.batch.partition, WELL) for part in request.parts])
 
     def answer(self, node: int) -> None:
         """The answer to the oldest request of the connection."""
-        for part in self.connections[node].popleft().parts:
+        for part in self.connections[node][0].parts:
             refused = part.code == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
             self.refused_number_at[part.batch.partition] = node if refused else None
-            self.m.answer(part.batch, part.code, part.offset)
+        self.answer_next(node)
 
-    def cut(self, node: int) -> None:
+    def cut(self, node: int, *, stray: bool = False) -> None:
         """The connection ends."""
-        requests, self.connections[node] = self.connections[node], deque()
-        # Whoever is connected to next may be another, restarted: what was refused here says nothing of it.
+        # The next connection may lead to a restarted broker: an earlier refusal proves nothing there.
         for partition, refused_at in self.refused_number_at.items():
             if refused_at == node:
                 self.refused_number_at[partition] = None
-        for request in requests:
-            self.m.lose(*(part.batch for part in reversed(request.parts)))
+        super().cut(node, stray=stray)
 
     def stray(self, node: int) -> None:
         """The connection is given up, but what was written to it has not gone."""
-        self.strays.append(deque(request for request in self.connections[node] if not request.arrived))
-        self.cut(node)
+        self.cut(node, stray=True)
 
     def late(self, at: int) -> None:
         """A request arrives that was given up."""
-        self._handle(self.strays[at].popleft(), {})
+        request = self.strays[at].popleft()
+        self.handle(request, [WELL] * len(request.parts))
 
     def move(self, partition: int) -> None:
         """The partition has another leader, which has its log."""

@@ -18,20 +18,10 @@ from tests.judge.judge import judge
 from tests.properties.numbers_model import Attempt, Ledger
 from tests.properties.runs import broken_off, in_parts, run
 from tests.properties.swarm import SwarmMachine
-from tests.state.life import (
-    AMBIGUOUS,
-    NODES,
-    PARTITIONS,
-    REFUSALS,
-    WELL,
-    Fate,
-    Life,
-    Part,
-    Request,
-    Setting,
-)
+from tests.state.life import AMBIGUOUS, PARTITIONS, REFUSALS, Life, Setting
 from tests.state.machines import LINGER
 from tests.state.test_whole_way import SETTINGS, WholeWay
+from tests.state.wires import NODES, WELL, Fate, Part, Request
 
 TOO_LARGE = Fate(10, appends=False)
 TROUBLES = st.lists(st.sampled_from((WELL, WELL, *REFUSALS, *AMBIGUOUS, TOO_LARGE)), min_size=1, max_size=4)
@@ -73,7 +63,7 @@ class WatchedLife(Life):
                 self._ledger(part).answered(self.attempts[id(part)], part.code, part.offset)
         return super().answer_next(node)
 
-    def cut(self, node: int, *, stray: bool) -> None:
+    def cut(self, node: int, *, stray: bool = False) -> None:
         for request in self.connections[node]:
             for part in request.parts:
                 self._ledger(part).lost(self.attempts[id(part)])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Sequence
 
 import attrs
@@ -12,24 +11,13 @@ from aioproducer._core import Delivery
 from aioproducer._state.batching.accumulator import Limits
 from aioproducer._state.batching.batches import QueuedBatch
 from aioproducer.outcome import Outcome
-from tests.state.machines import DELIVERY_TIMEOUT, LINGER, Call, Machines, read_batch
-from tests.state.model_broker import NOT_LEADER, OK, PartitionLog
+from tests.state.machines import DELIVERY_TIMEOUT, LINGER, Call, Machines
+from tests.state.wires import NODES, WELL, Fate, Request, Wires
 
 PARTITIONS = 3
-NODES = (1, 2)
 IN_FLIGHT = 5
 
 
-@attrs.frozen
-class Fate:
-    """What a broker does with a batch: refuse it, append and answer, or append and answer as if it had not."""
-
-    code: int = OK
-    appends: bool = True
-    tells_offset: bool = True
-
-
-WELL = Fate()
 # In front of the append; retried (2, 6, 19), final (87, 29, 10 for one record), a matter of identity (45, 47, 59).
 REFUSALS = tuple(Fate(code, appends=False) for code in (2, 6, 19, 19, 87, 29, 10, 45, 47, 59))
 AMBIGUOUS = (Fate(7, tells_offset=False), Fate(20, tells_offset=False), Fate(6), Fate(-1, tells_offset=False))
@@ -45,26 +33,6 @@ class Setting:
     sequence: int = 0
     retries: int = 1 << 31
     late_identity: bool = False
-
-
-@attrs.define(eq=False)
-class Part:
-    """One batch of a request, as it was written."""
-
-    batch: QueuedBatch
-    view: memoryview
-    written: bytes
-    code: int = OK
-    offset: int = -1
-
-
-@attrs.define(eq=False)
-class Request:
-    """One request on its way."""
-
-    node: int
-    parts: list[Part]
-    arrived: bool = False
 
 
 @attrs.define(eq=False, repr=False)
@@ -90,8 +58,8 @@ class Sent:
         return self.call.accepted_at + DELIVERY_TIMEOUT
 
 
-class Life:
-    """A producer's machines, the requests on their way, and the logs they are written to."""
+class Life(Wires):
+    """A producer's machines between its callers and the brokers."""
 
     def __init__(self, setting: Setting) -> None:
         limits = Limits(
@@ -101,11 +69,9 @@ class Life:
             delivery_timeout=DELIVERY_TIMEOUT,
             codec=setting.codec,
         )
-        self.m = Machines(limits, setting.memory, retries=setting.retries, identity=None)
-        self.logs = [PartitionLog() for _ in range(PARTITIONS)]
+        machines = Machines(limits, setting.memory, retries=setting.retries, identity=None)
+        super().__init__(machines, PARTITIONS)
         self.records: list[Sent] = []
-        self.connections: dict[int, deque[Request]] = {node: deque() for node in NODES}
-        self.strays: list[deque[Request]] = []
         self.ids = self.number = 0
         self.epoch = setting.epoch
         self.sequence = setting.sequence
@@ -200,57 +166,25 @@ class Life:
         if not written:
             self.m.lose(*reversed(batches), written=False)
             return True
-        parts = [Part(batch, batch.view(), bytes(batch)) for batch in batches]
-        self.connections[node].append(Request(node, parts))
+        self.put(node, batches)
         return True
-
-    def next_to_arrive(self, node: int) -> Request | None:
-        return next((request for request in self.connections[node] if not request.arrived), None)
 
     def arrive(self, node: int, fates: Sequence[Fate]) -> None:
         """The oldest request that has not arrived reaches its broker; each batch of it has its fate."""
         request = self.next_to_arrive(node) or self.next_to_arrive(3 - node)
         if request is not None:
-            self.handle(request, fates)
+            self.handle(request, [fates[at % len(fates)] for at in range(len(request.parts))])
 
-    def handle(self, request: Request, fates: Sequence[Fate] = (WELL,)) -> None:
-        request.arrived = True
-        for at, part in enumerate(request.parts):
-            assert bytes(part.view) == part.written
-            fate = fates[at % len(fates)]
-            if self.m.queue(part.batch.partition).node.node_id != request.node:
-                part.code = NOT_LEADER
-            elif not fate.appends:
-                part.code = fate.code
-            else:
-                part.code, part.offset = self.logs[part.batch.partition].append(part.written)
-                if part.code == OK:
-                    part.code = fate.code
-                    part.offset = part.offset if fate.tells_offset else -1
+    def handle_well(self, request: Request) -> None:
+        self.handle(request, [WELL] * len(request.parts))
 
     def answer(self, node: int) -> None:
         if not self.answer_next(node):
             self.answer_next(3 - node)
 
-    def answer_next(self, node: int) -> bool:
-        requests = self.connections[node]
-        if not requests or not requests[0].arrived:
-            return False
-        for part in requests.popleft().parts:
-            assert bytes(part.view) == part.written
-            self.m.answer(part.batch, part.code, part.offset)
-        return True
-
     def disconnect(self, node: int, *, stray: bool) -> None:
         """A connection ends; what was written to it and has not arrived may still do so, if it strays."""
         self.cut(node if self.connections[node] else 3 - node, stray=stray)
-
-    def cut(self, node: int, *, stray: bool) -> None:
-        requests, self.connections[node] = self.connections[node], deque()
-        if stray:
-            self.strays.append(deque(request for request in requests if not request.arrived))
-        for request in requests:
-            self.m.lose(*(part.batch for part in reversed(request.parts)))
 
     def stray_arrives(self) -> None:
         """A request arrives that was given up long ago.
@@ -261,8 +195,8 @@ class Life:
         stray = next(filter(None, self.strays), None)
         if stray:
             request = stray.popleft()
-            if all(read_batch(part.written).producer_id == self.ids for part in request.parts):
-                self.handle(request)
+            if all(part.says.producer_id == self.ids for part in request.parts):
+                self.handle_well(request)
 
     def lead(self, partition: int, node: int) -> None:
         self.m.lead(self.m.queue(partition), node)
@@ -295,13 +229,7 @@ class Life:
             assert orders == sorted(orders)
             numbers = [batch.sequence for batch in queue.sent]
             assert len(numbers) == len(set(numbers))
-            flying = [
-                part
-                for requests in self.connections.values()
-                for request in requests
-                for part in request.parts
-                if part.batch.partition == queue.index
-            ]
+            flying = [part for part in self.flying() if part.batch.partition == queue.index]
             assert queue.in_flight == len(flying)
 
     def logs_keep_the_promise(self) -> None:
@@ -380,7 +308,7 @@ class Life:
             if self.m.accumulator.has_ready(self.m.node(node), self.m.now):
                 did = self.write_request(node) or bool(self.sealing) or did
             while (request := self.next_to_arrive(node)) is not None:
-                self.handle(request)
+                self.handle_well(request)
             while self.answer_next(node):
                 did = True
         return did

@@ -15,8 +15,9 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from tests.state.life import AMBIGUOUS, NODES, PARTITIONS, REFUSALS, WELL, Fate, Life, Setting
+from tests.state.life import AMBIGUOUS, PARTITIONS, REFUSALS, Life, Setting
 from tests.state.machines import LINGER
+from tests.state.wires import NODES, WELL, Fate
 
 SETTINGS = st.builds(
     Setting,
