@@ -17,7 +17,7 @@ from aioproducer._callers.refusals import THROUGH, refusal_of
 from aioproducer._callers.threads import run_in_loop
 from aioproducer._core import Clock, SendPath, sending_of
 from aioproducer._net.accepting.bulk_intake import BulkIntake
-from aioproducer._net.accepting.ending import report_of_close, resolved, tell_losses, tell_what_is_waited_for
+from aioproducer._net.accepting.ending import log_losses, log_waits, report_of_close, resolved
 from aioproducer._net.accepting.intake import Call, Intake
 from aioproducer._net.accepting.pending import Pending
 from aioproducer._net.accepting.serializing import is_being_prepared
@@ -411,7 +411,7 @@ class Producer(SendPath[K_contra, V_contra], TransactionCalls, Generic[K_contra,
         self._before_close = engine.tally.totals
         until = engine.loop.time() + timeout
         engine.refuse_callers()
-        long = engine.loop.call_later(WORTH_A_LINE, tell_what_is_waited_for, engine, self._intake, until)
+        long = engine.loop.call_later(WORTH_A_LINE, log_waits, engine, self._intake, until)
         try:
             if timeout > 0:
                 async with asyncio.timeout(timeout):
@@ -484,7 +484,7 @@ class Producer(SendPath[K_contra, V_contra], TransactionCalls, Generic[K_contra,
             return
         assert self._intake is not None  # noqa: S101  # made with the engine
         if not self._losses_told:
-            self._losses_told = tell_losses(engine, self._intake, what)
+            self._losses_told = log_losses(engine, self._intake, what)
 
     # -- sending, the long way
 

@@ -1,8 +1,8 @@
-"""The one door to the compiled core: nothing else imports the compiled modules."""
+"""The only import path of the compiled core: other modules do not import the compiled modules directly."""
 
 from __future__ import annotations
 
-import aioproducer._core.unzipped  # noqa: F401  # before it is said that there are no such modules
+import aioproducer._core.unzipped  # noqa: F401  # before a missing compiled module is reported
 from aioproducer._core.accept import APPENDED as APPENDED
 from aioproducer._core.accept import NO_ROOM_NOW as NO_ROOM_NOW
 from aioproducer._core.accept import PARTITION_UNKNOWN as PARTITION_UNKNOWN

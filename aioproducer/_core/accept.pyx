@@ -1,6 +1,6 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True
 # cython: auto_pickle=False, autotestdict=False, binding=True, embedsignature=False
-"""The accepted send: known topic, nobody waiting before it, room — partition, encode, delivery, in one call."""
+"""The fast path of a send: topic known, no waiting call, enough memory; partition, encoding and delivery in one call."""
 
 cimport cython
 from cpython.buffer cimport PyBUF_SIMPLE, PyBuffer_Release, PyObject_GetBuffer
@@ -22,7 +22,7 @@ cdef extern from "platform.h":
 
 cdef extern from *:
     """
-    /* Differs after each change of the context that this thread runs in: no task is entered or left without one. */
+    /* Changes with the context that this thread runs in: entering or leaving a task changes the context. */
     static inline unsigned long long aioproducer_context_version(void) {
         return PyThreadState_Get()->context_ver;
     }
@@ -34,12 +34,13 @@ cdef extern from "Python.h":
     object PyLong_FromVoidPtr(void *pointer)
 
 cdef enum:
-    # What a record can have beside its key, value and headers: seven varints and its attributes, and the header.
+    # The largest overhead of a record beside its key, value and headers: seven varints, its attributes, and the batch
+    # header.
     LONGEST_FRAME = 110
-    # Of a column: sizes computed from it stay far from the end of their type.
+    # The limit of a column: sizes computed from it stay far below the limit of their type.
     MOST_ITEMS = 0x7fffffff
 
-# What became of an attempt to append.
+# The result of an attempt to append.
 cdef enum:
     DONE = 0
     NO_ROOM = 1
@@ -52,16 +53,16 @@ NO_ROOM_NOW = NO_ROOM
 RECORD_TOO_LARGE = TOO_LARGE
 PARTITION_UNKNOWN = NO_PARTITION
 
-# After twice so many seconds of sending without a turn of the loop, the next send lets the loop run. Longer would let
-# the socket run dry meanwhile: Kafka's own send buffer holds what is sent in less than a millisecond.
+# After twice so many seconds of sending without a turn of the loop, the next send lets the loop run. A longer interval
+# would let the socket run dry: Kafka's own send buffer holds less than a millisecond of data.
 cdef double YIELD_INTERVAL = 0.0005
 
-# Counts forks: a child must not use what its parent connected.
+# Counts forks: a child must not use the connections of its parent.
 cdef int _generation = 0
 
 
 def forked():
-    """Tell that this process was forked: what the parent connected is not for the child."""
+    """This process was forked: the connections of the parent are not for the child."""
     global _generation
     _generation += 1
 
@@ -86,7 +87,7 @@ cdef inline int view_into(object data, View *view, Py_buffer *buffer, bint *held
 
 cdef int view_by_buffer(object data, View *view, Py_buffer *buffer, bint *held) except -1:
     try:
-        # It may be code of the user's, or a memoryview that was released.
+        # The buffer may be user code, or a memoryview that was released.
         PyObject_GetBuffer(data, buffer, PyBUF_SIMPLE)
     except (KeyboardInterrupt, SystemExit):
         raise
@@ -99,7 +100,7 @@ cdef int view_by_buffer(object data, View *view, Py_buffer *buffer, bint *held) 
 
 
 cdef tuple plain_headers(object headers):
-    # As they can be encoded: a tuple of (str, bytes | None) pairs. None: that takes more than a look.
+    # The headers in encodable form: a tuple of (str, bytes | None) pairs. None: the slow path has to convert them.
     if type(headers) is list:
         headers = tuple(headers)
     elif type(headers) is dict:
@@ -120,7 +121,7 @@ cdef inline bint adds_headers(object serializer, object made):
 
 
 cdef tuple with_headers(tuple pairs, object made):
-    # The headers with those that a serializer adds; None: that takes more than a look.
+    # The headers with those that a serializer adds; None: the slow path has to convert them.
     cdef tuple added = () if (<tuple>made)[1] is None else plain_headers((<tuple>made)[1])
     if pairs is None or added is None:
         return None
@@ -128,23 +129,23 @@ cdef tuple with_headers(tuple pairs, object made):
 
 
 cdef inline bint patient(object max_block) except -1:
-    # A sensible `max_block`, which does not matter when nothing has to wait; anything else is told by the long way.
+    # A valid `max_block`, which does not matter when nothing has to wait; the slow path reports an invalid one.
     return max_block is None or (type(max_block) in (int, float) and max_block >= 0)
 
 
-# What the caller of a send gets is made before its record is appended, and filled afterwards: nothing that may fail stands
-# between the record's place and the answer, so that who is told of an error has no record in the log.
+# The result of a send is made before its record is appended, and filled afterwards. No step between the append and the
+# result can fail: a caller that gets an error has no record in the log.
 
 cdef inline Sending unfilled():
     cdef Sending sending = Sending.__new__(Sending)
-    # Should it be dropped, there is nothing to warn of.
+    # Dropped without an await, it must not warn.
     sending._flags = STARTED
     sending._delivery = Delivery.__new__(Delivery)
     return sending
 
 
 cdef inline Partition partition_of(Topic topic, View key, Py_ssize_t chosen, double now):
-    # The one that was asked for (None: there is no such), or of the key, or the sticky one.
+    # The chosen partition (None if it does not exist), or the key's, or the sticky one.
     if chosen >= 0:
         return <Partition>topic.partitions[chosen] if chosen < len(topic.partitions) else None
     if key.size >= 0 and not topic.ignore_keys:
@@ -156,7 +157,7 @@ cdef inline Partition partition_of(Topic topic, View key, Py_ssize_t chosen, dou
 
 
 cdef class SendPath:
-    """The part of a producer that accepts records; the producer fills in everything that has to wait."""
+    """The part of a producer that accepts records; the producer handles every call that has to wait."""
 
     cdef dict _topics
     cdef Clock _clock
@@ -164,27 +165,27 @@ cdef class SendPath:
     cdef object _running_loop
     cdef unsigned long _thread
     cdef int _generation
-    # True while running with nothing that must see each record first (interceptors, coroutine serializers).
+    # True while the producer runs without interceptors and coroutine serializers, which must see each record first.
     cdef public bint _plain
-    # Called with (topic, headers, data) for the bytes of a key or value; they raise what the send is refused with.
+    # Called with (topic, headers, data) for the bytes of a key or value; an exception refuses the send.
     cdef public object _serialize_key
     cdef public object _serialize_value
-    # Set while the producer runs; says why not otherwise.
+    # True while the producer runs.
     cdef public bint _accepting
     cdef public Py_ssize_t _max_record
-    # Fairness: when the loop last had its turn, and whether a marker waits in its queue.
+    # Fairness: the time of the loop's last turn, and whether a marker waits in its queue.
     cdef double _turn
     cdef bint _marker_waits
     cdef object _marker
     # Counters that statistics read.
     cdef readonly long long _accepted_records
     cdef readonly long long _accepted_bytes
-    # The partition that the last attempt to append had chosen.
+    # The partition that the last append chose.
     cdef Partition _chosen
     # Consecutive sends usually name the same topic with the same string object; an identity check is cheaper than a lookup.
     cdef object _last_name
     cdef Topic _last_topic
-    # Tasks that have sent, by their ids, and the version of the context in which that was last looked at.
+    # Tasks that have sent, by their ids, and the version of the context at the last check.
     cdef dict _senders
     cdef object _current_task
     cdef unsigned long long _context_version
@@ -193,7 +194,7 @@ cdef class SendPath:
         return cls
 
     def _bind(self, dict topics not None, Clock clock not None, loop, running_loop, Py_ssize_t max_record):
-        """Belong to this loop and thread from now on; ``running_loop`` tells which loop runs here, or None."""
+        """Bind to this loop and thread; ``running_loop`` returns the running loop, or None."""
         self._running_loop = running_loop
         self._topics = topics
         self._last_name = self._last_topic = None
@@ -222,7 +223,7 @@ cdef class SendPath:
         """Milliseconds since the epoch, by the clock of the fast path."""
         return self._clock.wall()
 
-    # -- who sends
+    # -- sending tasks
 
     def _follow_tasks(self, dict senders not None, current_task):
         """Call ``_first_send(task)`` when a task sends whose id is not in ``senders``."""
@@ -231,7 +232,7 @@ cdef class SendPath:
         self._context_version = 0
 
     def _note_task(self):
-        """The task that runs now sends."""
+        """Note the current task as a sender."""
         if aioproducer_context_version() != self._context_version:
             self._look_at_task()
 
@@ -244,17 +245,17 @@ cdef class SendPath:
         return 0
 
     def flush(self, timeout=None):
-        """Send everything that was accepted before this call without lingering, and wait until it is resolved.
+        """Send all records accepted before this call without lingering, and wait until they are resolved.
 
-        All callbacks of these records have run by then. The report is for the task that makes this call: it counts every
-        record of the producer that was accepted before the call, and resolved since the last report to the same task, or
-        since the task first sent. So it may tell of more than the task's own records, and never of less. A task that has
-        not sent anything itself is told of everything since the start; a scope() is for reports that begin elsewhere,
-        and for several tasks together.
+        All callbacks of these records have run by then. The report is for the task that makes this call: it counts
+        every record of the producer that was accepted before the call, and resolved since the last report to the same
+        task, or since the task first sent. So it may include records of other tasks, and never omits the task's own.
+        The report of a task that has not sent anything covers everything since the start. A scope() is for reports that
+        begin elsewhere, and for several tasks together.
         Failed records do not raise by themselves: `(await producer.flush()).raise_for_errors()` does. With `timeout`
-        (seconds), raises TimeoutError when not all is resolved by then; nothing is lost by that.
+        (seconds), raises TimeoutError when some records are unresolved by then; no record is lost by that.
         """
-        # Asked here and not in the coroutine: wait_for(), gather() and create_task() may run that in another task.
+        # Checked here and not in the coroutine: wait_for(), gather() and create_task() may run that in another task.
         here = self._loop is not None and self._running_loop() is self._loop
         task = self._current_task(self._loop) if here and self._current_task is not None else None
         return self._flush(task, timeout)
@@ -262,7 +263,7 @@ cdef class SendPath:
     # -- fairness
 
     def _pace(self):
-        """True when a call that was accepted the long way should let the loop run before it answers."""
+        """True when a call on the slow path should let the loop run before it answers."""
         return self._owes_turn(self._clock.now())
 
     def _loop_turned(self):
@@ -274,15 +275,15 @@ cdef class SendPath:
         return now - self._turn >= YIELD_INTERVAL and self._must_yield(now)
 
     cdef bint _must_yield(self, double now) except -1:
-        # Called about once per millisecond of sending. A marker in the loop's queue tells uninterrupted sending
-        # from sends that are merely far apart.
+        # Called about once per millisecond of sending. A marker in the loop's queue distinguishes uninterrupted sending
+        # from occasional sends.
         self._turn = now
         if self._marker_waits:
             return True
         try:
             self._loop.call_soon(self._marker)
         except Exception:
-            # The record is accepted: that a marker is not to be had must not say otherwise.
+            # The record is accepted: a failure to make the marker must not deny that.
             return True
         self._marker_waits = True
         return False
@@ -301,7 +302,7 @@ cdef class SendPath:
         return self._running_loop() is self._loop
 
     cdef Topic _topic(self, object name):
-        # The topic when records may be appended to it right now, else None.
+        # The topic if records may be appended to it right now, else None.
         cdef Topic topic = self._last_topic
         cdef PyObject *found
         if topic is None or name is not self._last_name or topic.forgotten:
@@ -319,12 +320,12 @@ cdef class SendPath:
     cdef int _append(self, Topic topic, View key, View value, tuple headers, Py_ssize_t headers_size,
                      long long timestamp, Py_ssize_t chosen, double now, double deadline,
                      bint in_line, bint awaited) except -1:
-        # ``in_line``: this record is the first of those that wait, so it may pass the waiting ones.
-        # ``awaited``: somebody waits for its outcome, so that the batch it opens need not linger.
+        # ``in_line``: this record is the first waiting one, so it may pass the others.
+        # ``awaited``: a caller waits for its outcome, so the batch that it opens need not linger.
         cdef Py_ssize_t body, size
         cdef Partition partition
         cdef Batch batch
-        # Made before anything is looked at: the collector may run here, and with it code that sends.
+        # Made first: its allocation may run a garbage collection, and with it code that sends.
         cdef dict deadlines = {} if deadline > 0 else None
         if (key.size + value.size + headers_size > self._max_record - LONGEST_FRAME
                 and fresh_size(key, value, headers_size) + HEADER > self._max_record):
@@ -347,7 +348,7 @@ cdef class SendPath:
                     break
             if (chosen < 0 and batch is not None and partition is topic.sticky
                     and topic.sticky_bytes >= topic.sticky_limit):
-                # BuiltInPartitioner: a switch never cuts a half-full batch.
+                # As Java's BuiltInPartitioner: a switch never cuts a half-full batch.
                 topic.switch(now)
                 continue
             body = body_size(key, value, headers_size, 0, 0)
@@ -368,14 +369,14 @@ cdef class SendPath:
         if partition is topic.sticky and chosen < 0:
             topic.sticky_bytes += size
             if topic.sticky_bytes >= 2 * topic.sticky_limit:
-                # The next record has another chosen: what might fail now would be taken for this one's failure.
+                # The next record chooses again: a failure now would be taken for a failure of this record.
                 topic.sticky = None
         return DONE
 
     cdef Batch _append_first(self, Partition partition, View key, View value, tuple headers, Py_ssize_t body,
                              long long timestamp, double now, double deadline, dict deadlines, bint awaited):
-        # To roll runs Python, in which the collector or a signal may run code that sends: its records stay out of a batch
-        # that is made for this one, whose size is known already. None: it has ended that batch.
+        # roll() runs Python, in which a garbage collection or a signal may run code that sends: its records stay out of
+        # a batch that is made for this record, whose size is known already. None: that code has ended the batch.
         cdef Batch batch
         partition.rolling = True
         try:
@@ -395,7 +396,7 @@ cdef class SendPath:
 
     cdef bint _fast(self, Delivery delivery, object topic_name, object value, object key, object partition,
                     object timestamp, object headers, bint awaited, double now) except -1:
-        # Append the record and fill its delivery, unless that takes the long way.
+        # Append the record and fill its delivery, or return False for the slow path.
         cdef Topic topic = self._topic(topic_name)
         cdef View k, v
         cdef Py_buffer key_buffer, value_buffer
@@ -436,7 +437,7 @@ cdef class SendPath:
             if not view_into(key, &k, &key_buffer, &key_held):
                 return False
             if (value_held or key_held) and not (self._here() and self._topic(topic_name) is topic):
-                # Code of the user's was asked for the buffers: anything may have happened meanwhile.
+                # Reading the buffers may have run user code, which may have changed any state.
                 return False
             if self._append(topic, k, v, pairs, headers_size, stamp, chosen, now, 0.0,
                             False, awaited) != DONE:
@@ -465,7 +466,7 @@ cdef class SendPath:
 
         Raises `RecordError`, `BufferFullError`, `MetadataTimeoutError`, `StateError` or `AuthorizationError` for a
         record that cannot be accepted: it is certainly not written. Cancelled before acceptance, the record is
-        withdrawn; after acceptance cancelling changes nothing. What happens later is told by the delivery.
+        withdrawn; after acceptance cancelling changes nothing. The delivery reports the outcome.
         """
         cdef Sending sending
         cdef double now
@@ -517,15 +518,15 @@ cdef class SendPath:
         """Accept many records in one call, column by column; await the call for their `BatchDelivery`.
 
         ``values``, ``keys`` and ``timestamps`` are sequences or Arrow arrays; ``partition`` is a number, a sequence of
-        them or None; ``headers`` is one set for all, or a sequence with one per record. Memory is taken as it comes, in
-        order. A record that cannot be accepted does not stop the others. ``.delivery`` of the returned object is there
-        from the beginning, also when the wait is cancelled: what was accepted stays accepted, the rest is not written.
+        them or None; ``headers`` is one set for all, or a sequence with one per record. Memory is taken step by step,
+        in order. A refused record does not stop the others. ``.delivery`` of the returned object exists from the
+        beginning. When the wait is cancelled, accepted records stay accepted, and the others are not written.
         """
         return self._send_many(topic, values, keys, partition, timestamps, headers, timeout)
 
     cdef object _send_serialized(self, object topic, object value, object key, object partition, object timestamp,
                                  object headers, object max_block, bint wants_metadata):
-        # Serializers are called once: here if the topic is there to be sent to, else in the slow path of this call.
+        # Serializers are called once: here if the topic has partitions, otherwise in the slow path of this call.
         cdef Sending sending
         cdef double now
         cdef tuple pairs = () if headers is None else plain_headers(headers)
@@ -548,12 +549,12 @@ cdef class SendPath:
             more = with_headers(more, key) if of_key else more
             more = with_headers(more, value) if of_value else more
             if more is not None:
-                # Otherwise the slow path takes them apart.
+                # The slow path takes them apart.
                 pairs = more or None
                 key = (<tuple>key)[0] if of_key else key
                 value = (<tuple>value)[0] if of_value else value
         now = self._clock.now()
-        # They are the user's code: anything may have happened meanwhile.
+        # They are user code, which may have changed any state.
         if self._here():
             sending = unfilled()
             if self._fast(<Delivery>sending._delivery, topic, value, key, partition, timestamp, pairs, wants_metadata, now):
@@ -562,11 +563,11 @@ cdef class SendPath:
         return self._send_slowly(
             topic, value, key, partition, timestamp, pairs, None, max_block, True, wants_metadata)
 
-    # -- for records that took the long way, in the form that was checked: bytes, plain headers, an integer time
+    # -- records of the slow path, in checked form: bytes, plain headers, an integer time
 
     def _append_checked(self, Topic topic not None, key, value, tuple headers, timestamp, Py_ssize_t partition,
                         double deadline, bint in_line):
-        """Append one checked record: ``[status, delivery or None, the partition that was chosen or None]``."""
+        """Append one checked record: ``[status, delivery or None, the chosen partition or None]``."""
         cdef View k, v
         cdef Py_buffer key_buffer, value_buffer
         cdef bint key_held = False, value_held = False
@@ -600,7 +601,7 @@ cdef class SendPath:
 
     def _append_many(self, Topic topic not None, Column values not None, Column keys, object partitions,
                      Column timestamps, object headers, int start, double deadline, BatchDelivery into not None):
-        """Append records from ``start`` on. Returns ``(next, status)``; status says why it stopped before the end."""
+        """Append records from ``start`` on. Returns ``(next, status)``; the status has the reason of an early stop."""
         cdef View k, v
         cdef int at = start
         cdef int total = into.total
@@ -656,7 +657,7 @@ cdef class SendPath:
         return at, status
 
     def _chosen_partition(self):
-        """The partition that the last attempt to append had chosen."""
+        """The partition that the last append chose."""
         return self._chosen
 
 

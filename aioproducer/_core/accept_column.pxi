@@ -3,10 +3,10 @@
 
 @cython.final
 cdef class Column:
-    """One column of a bulk send: a list of ``bytes | None`` or of integers, or what an Arrow array has in its buffers.
+    """One column of a bulk send: a list of ``bytes | None`` or of integers, or the buffers of an Arrow array.
 
-    Its making copies and checks what says where things are (offsets, nulls) and the numbers; of an Arrow array only
-    the bytes of the values stay where they are. So nothing that a caller hands over, or changes later, leads out of it.
+    The constructors copy and check the structure (offsets, nulls) and the numbers; of an Arrow array only the bytes of
+    the values stay in place. So no object of the caller, and no later change, causes a read outside the array.
     """
 
     cdef list _items
@@ -26,7 +26,7 @@ cdef class Column:
 
     @staticmethod
     def of_items(list items not None):
-        """A list of ``bytes | None`` or of integers, which nobody else changes."""
+        """A list of ``bytes | None`` or of integers that no other code changes."""
         cdef Column column = Column.__new__(Column)
         column._items = items
         column.length = len(items)
@@ -34,7 +34,7 @@ cdef class Column:
 
     @staticmethod
     def of_bytes(list items not None):
-        """A list of what is ``bytes`` or None already, without looking at it in Python; None if anything else is."""
+        """A list whose items are all ``bytes`` or None, checked without Python code; None if another item is found."""
         for item in items:
             if item is not None and not PyBytes_CheckExact(item):
                 return None
@@ -91,7 +91,7 @@ cdef class Column:
         return not (<const unsigned char *>PyBytes_AS_STRING(self._validity))[at >> 3] >> (at & 7) & 1
 
     cdef int read(self, Py_ssize_t at, View *view) except -1:
-        # Of one of the `count()` records: the caller has looked.
+        # Of one of the `count()` records: the caller has checked the index.
         view.data = NULL
         view.size = -1
         if self._width:
@@ -130,7 +130,7 @@ cdef class Column:
         return self.offset(at)
 
     def value_at(self, Py_ssize_t at):
-        """One value as ``bytes | None``, or one number, for the long way."""
+        """One value as ``bytes | None``, or one number, for the slow path."""
         cdef View view
         if self._numbers:
             return self.number(at)
@@ -142,7 +142,7 @@ cdef class Column:
 
 
 cdef Column column_of(Py_ssize_t length, Py_ssize_t first, int width, object validity):
-    # Of the buffers of an Arrow array, as far as all kinds have them in common.
+    # The checks that all kinds of Arrow arrays have in common.
     cdef Column column = Column.__new__(Column)
     if width not in (4, 8) or length < 0 or first < 0 or first > MOST_ITEMS or length > MOST_ITEMS:
         raise ValueError(f"an Arrow array of {length} items from {first} on, {width} bytes each")
@@ -154,7 +154,7 @@ cdef Column column_of(Py_ssize_t length, Py_ssize_t first, int width, object val
 
 
 cdef bytes copied(object buffer, Py_ssize_t start, Py_ssize_t size):
-    # A part of a buffer that has to be there.
+    # A checked part of a buffer.
     cdef Py_buffer view
     PyObject_GetBuffer(buffer, &view, PyBUF_SIMPLE)
     try:

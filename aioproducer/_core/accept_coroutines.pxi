@@ -1,8 +1,8 @@
 # Part of accept.pyx. Uses accept.pyx (SendPath).
 """`inspect.iscoroutinefunction` is true of the calls that are awaited, so that mocks and frameworks await them.
 
-They are compiled functions which return a `Sending`, or a coroutine. What `inspect` looks at is a flag of the function's code object, in all
-versions of Python; nothing else looks at it, as compiled functions are not run by their code object.
+They are compiled functions that return a `Sending`, or a coroutine. `inspect` reads a flag of the function's code
+object, in all versions of Python. Nothing else reads the flag, as compiled functions do not run by their code object.
 """
 
 cdef extern from *:

@@ -1,21 +1,21 @@
-# Where records go, as far as the fast path touches it: memory, partitions, topics.
+# Memory, partitions, topics: the parts that the fast path touches.
 # Part of accept.pyx. Uses records.pxd (Batch).
 
 cdef class MemoryShare
 
 
 cdef class Budget:
-    """The bytes that buffered records may hold together: all of them, or those of one topic as a part of the whole."""
+    """The limit of the bytes of buffered records: of all records, or of those of one topic."""
 
     cdef readonly Budget whole
 
     cdef readonly Py_ssize_t capacity
     cdef readonly Py_ssize_t used
     cdef readonly Py_ssize_t peak
-    # What stands in shares that do not move, and how much of it there may be at most.
+    # The bytes in shares whose broker takes nothing, and their limit.
     cdef readonly Py_ssize_t stuck
     cdef public Py_ssize_t stuck_limit
-    # What is kept back for shares that hold less than their part of it: no share can take all before it is known to be stuck.
+    # Kept back for shares below their part of it: no share can take all before it is known to be stuck.
     cdef public Py_ssize_t kept
     cdef public Py_ssize_t part
 
@@ -51,7 +51,7 @@ cdef class MemoryShare:
 
     @property
     def stuck(self):
-        """True while its broker takes nothing."""
+        """True while its broker accepts nothing."""
         return self._stuck
 
     @stuck.setter
@@ -77,24 +77,24 @@ cdef class MemoryShare:
         return self.has_room(size)
 
     def charge(self, Py_ssize_t size):
-        """Take ``size`` bytes."""
+        """Charge ``size`` bytes."""
         self.take(size)
 
     def release(self, Py_ssize_t size):
-        """Give ``size`` bytes back."""
+        """Return ``size`` bytes."""
         self.take(-size)
 
 
 cdef class Partition:
-    """What the fast path touches of one partition; the state machines extend it with its queue."""
+    """The part of a partition that the fast path touches; the state machines extend it with its queue."""
 
     cdef readonly Topic topic
     cdef readonly int index
     cdef public Batch open
     cdef public MemoryShare share
-    # Records of this partition that wait for memory: nobody may pass them.
+    # Records of this partition that wait for memory: no record may pass them.
     cdef public int waiting
-    # Its next batch is being opened, for the first record of it.
+    # True while its next batch is opened, for the first record of it.
     cdef bint rolling
 
     def __init__(self, Topic topic not None, int index, MemoryShare share not None):
@@ -103,20 +103,20 @@ cdef class Partition:
         self.share = share
 
     def roll(self, double now, bint awaited):
-        """Close the open batch, if there is one, and open the next; ``awaited``: for a record that is waited for."""
+        """Close the open batch, if there is one, and open the next; ``awaited``: a caller waits for the record."""
         raise NotImplementedError
 
     def unroll(self):
-        """Take back the batch that `roll` has opened: no record could be appended to it."""
+        """Remove the batch that `roll` opened: no record could be appended to it."""
         raise NotImplementedError
 
 
 cdef class Topic:
-    """What the fast path touches of one topic: its partitions and the sticky choice."""
+    """The part of a topic that the fast path touches: its partitions and the sticky choice."""
 
     cdef readonly str name
     cdef readonly list partitions
-    # Calls that wait for this topic: nobody may pass them.
+    # Calls that wait for this topic: no call may pass them.
     cdef public int waiting
     cdef public Partition sticky
     cdef public Py_ssize_t sticky_bytes
@@ -124,7 +124,7 @@ cdef class Topic:
     cdef public bint ignore_keys
     # Records chosen by a user's partitioner cannot take the fast path without an explicit partition.
     cdef public bint custom
-    # Nobody has used it for long: whoever still knows it has to look for it anew.
+    # The topic was dropped as unused: references to it must be looked up again.
     cdef public bint forgotten
 
     def __init__(self, str name not None):

@@ -24,13 +24,13 @@ cdef class Sending:
 cdef enum:
     STARTED = 1     # awaited at least once
     MUST_YIELD = 2  # let the loop run once before answering
-    METADATA = 4    # answers with the metadata, not with the delivery
-    FINISHED = 8    # what went through its steps has ended
+    METADATA = 4    # the answer is the metadata, not the delivery
+    FINISHED = 8    # the object whose steps it takes has ended
 
 
 cdef inline void fill(Delivery delivery, Batch batch, Py_ssize_t key_size, Py_ssize_t value_size,
                       long long timestamp) noexcept:
-    # The delivery of the record that this batch took last.
+    # The delivery of the newest record of this batch.
     delivery._batch = batch
     delivery._index = batch.record_count - 1
     delivery._key_size = <int>key_size
@@ -42,13 +42,13 @@ cdef inline void fill(Delivery delivery, Batch batch, Py_ssize_t key_size, Py_ss
 cdef class BatchDelivery:
     cdef readonly int total
     cdef list _batches
-    # The last place in the list of batches is for the next, which asks for no memory then.
+    # The last place in the list of batches is reserved for the next batch, which then needs no memory.
     cdef bint _has_room
     cdef unsigned int *_ordinals
     cdef int *_indexes
     cdef dict _refused
     cdef int _placed
-    # Its result was made, so that every outcome was looked at.
+    # Its result was made, so every outcome counts as seen.
     cdef bint _seen
     # The records before this one have their outcome.
     cdef int _settled

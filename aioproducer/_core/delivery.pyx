@@ -1,6 +1,6 @@
 # cython: language_level=3, boundscheck=False, wraparound=False
 # cython: auto_pickle=False, autotestdict=False, binding=True
-"""What a caller holds: the delivery of one record, of many records, and the awaitable that `send()` returns."""
+"""The results of sends: the delivery of one record, of many records, and the awaitable that `send()` returns."""
 
 cimport cython
 from collections.abc import Coroutine
@@ -24,13 +24,14 @@ cdef extern from "platform.h":
     pass
 
 cdef extern from "Python.h":
-    # One step of what is awaited: PYGEN_NEXT with what to wait for, PYGEN_RETURN with the answer, or PYGEN_ERROR.
+    # One step of an awaited iterator: PYGEN_NEXT with the object to wait for, PYGEN_RETURN with the answer, or
+    # PYGEN_ERROR.
     int PyIter_Send(PyObject *iterator, PyObject *argument, PyObject **result) noexcept
     int PyErr_WarnEx(object category, const char *message, Py_ssize_t stack_level) except -1
 
 cdef extern from *:
     """
-    /* From Python 3.14 on a tuple keeps its hash, and -1 says that there is none yet. */
+    /* From Python 3.14 on a tuple keeps its hash; -1 means that it is not computed yet. */
     static inline PyObject *aioproducer_new_tuple(PyObject *type, Py_ssize_t size) {
         PyObject *made = ((PyTypeObject *)type)->tp_alloc((PyTypeObject *)type, size);
     #if PY_VERSION_HEX >= 0x030E0000
@@ -40,8 +41,8 @@ cdef extern from *:
         return made;
     }
 
-    /* From Python 3.12 on an exception is always an object, and to make one costs as much as the rest of a send. So one
-       is kept and used again, unless somebody holds it, or something was noted in it: then it is theirs. */
+    /* From Python 3.12 on an exception is always an object, and making one costs as much as the rest of a send. So one
+       is kept and reused, unless other code holds a reference to it, or changed it: then it belongs to that code. */
     #if PY_VERSION_HEX >= 0x030C0000
     static PyStopIterationObject *aioproducer_spare = NULL;
 
@@ -61,7 +62,7 @@ cdef extern from *:
         return 1;
     }
 
-    /* Nobody asks the spare for its answer any more: let go of it. */
+    /* The answer was taken: drop the spare's reference to it. */
     static void aioproducer_let_go(void) {
         if (aioproducer_spare != NULL && Py_REFCNT(aioproducer_spare) == 1)
             Py_CLEAR(aioproducer_spare->value);
@@ -99,7 +100,7 @@ cdef extern from *:
 
     typedef int (*aioproducer_step)(PyObject *self, PyObject *argument, PyObject **result);
 
-    /* Where Python can, it asks `am_send` and gets the answer as it is; else the answer comes as a StopIteration. */
+    /* Where Python supports it, `am_send` returns the answer directly; otherwise the answer is a StopIteration. */
     static void aioproducer_goes_by(PyObject *type, aioproducer_step step) {
         ((PyTypeObject *)type)->tp_as_async->am_send = (sendfunc)step;
         ((PyTypeObject *)type)->tp_iternext = aioproducer_next;
@@ -120,8 +121,8 @@ cdef enum:
 
 # Flags of a delivery.
 cdef enum:
-    SEEN = 1        # somebody looked at the outcome
-    CANCELLED = 2   # the handle was cancelled, as a future is; the record goes on
+    SEEN = 1        # the outcome was read
+    CANCELLED = 2   # the handle was cancelled, like a future; the record goes on
 
 cdef tuple _outcomes = _OUTCOMES
 cdef object _metadata_type = RecordMetadata
@@ -136,7 +137,7 @@ cdef inline void set_item(object target, Py_ssize_t at, object value) noexcept:
 
 
 def _cancelled_error():
-    # asyncio is not imported by the core; whoever calls this runs on it.
+    # The core does not import asyncio; every caller of this runs on it.
     from asyncio import CancelledError
 
     return CancelledError()
@@ -151,7 +152,7 @@ def _invalid_state(text):
 # Functions and not methods: a table of methods would cost each delivery eight bytes more.
 
 cdef int locate(Delivery delivery) except -1:
-    # A split or re-encoded batch forwards its records: follow, and remember.
+    # A split or re-encoded batch forwards its records: follow, and keep the result.
     cdef Batch batch = delivery._batch
     cdef Batch target
     if batch is None:
@@ -174,7 +175,8 @@ cdef inline int outcome_now(Delivery delivery) except -1:
 
 
 cdef object metadata_of(Delivery delivery):
-    # RecordMetadata is a plain tuple type: filled in place, its own __new__ would cost more than all the rest.
+    # RecordMetadata is a plain tuple type, filled in place: its own __new__ would cost more than the other steps
+    # together.
     cdef Batch batch = delivery._batch
     made = aioproducer_new_tuple(_metadata_type, 7)
     cdef bint by_broker = batch.log_append_time >= 0
@@ -189,8 +191,8 @@ cdef object metadata_of(Delivery delivery):
 
 
 cdef object own_error(Batch batch, int index):
-    # What the batch keeps is never handed out: raised, its traceback would hold the frame that holds the delivery, which
-    # holds the batch, and the collector does not see deliveries.
+    # The batch's own error is never returned: once raised, its traceback would hold the frame that holds the delivery,
+    # which holds the batch, and the garbage collector does not see deliveries.
     return _copy(batch.error_of(index))
 
 
@@ -208,14 +210,14 @@ cdef object take_result(Delivery delivery):
 @cython.no_gc
 @cython.freelist(512)
 cdef class Delivery:
-    """The fate of one accepted record. Await it for its `RecordMetadata`, or for the `DeliveryError` it ended with.
+    """The outcome of one accepted record. Await it for its `RecordMetadata`, or for the `DeliveryError` of a failed record.
 
-    It speaks the protocol of asyncio's futures. Cancelling whoever waits for it never cancels the record.
-    Not tracked by the garbage collector: what refers back to it lives in its batch and is cleared at settlement.
+    It has the protocol of asyncio's futures. Cancelling a task that waits for it never cancels the record. The garbage
+    collector does not track it: references back to it are in its batch and are cleared at settlement.
     """
 
     _asyncio_future_blocking = False
-    # Read by gather() of 3.11 when a child is cancelled.
+    # gather() of 3.11 reads it when a child is cancelled.
     _cancel_message = None
 
     def __dealloc__(self):
@@ -276,7 +278,7 @@ cdef class Delivery:
         return bool(self._flags & CANCELLED) and outcome_now(self) == PENDING
 
     def result(self):
-        """The metadata of the written record; raises its error, or what a future raises when it is not done."""
+        """The metadata of the written record; raises its error, or the error of a future that is not done."""
         if outcome_now(self) != PENDING:
             return take_result(self)
         raise self._not_done()
@@ -298,11 +300,11 @@ cdef class Delivery:
         return _invalid_state("the outcome of this record is not known yet")
 
     def _make_cancelled_error(self):
-        # gather() asks a cancelled child for its error by this name.
+        # gather() gets the error of a cancelled child by this name.
         return _cancelled_error()
 
     def cancel(self, msg=None):
-        """Cancel this handle, for those who wait for it as for a future. The record is never touched."""
+        """Cancel this handle, as a future. The record is never touched."""
         if outcome_now(self) != PENDING or self._flags & CANCELLED:
             return False
         self._flags |= CANCELLED
@@ -325,7 +327,7 @@ cdef class Delivery:
             self._batch.add_waiter(self._index, (self, callback, context))
 
     def remove_done_callback(self, callback):
-        """Remove every such callback of this handle; returns how many there were."""
+        """Remove every such callback of this handle; returns their number."""
         locate(self)
         gone = self._batch.remove_waiters(self._index, lambda waiter: _calls_for(waiter, self) and waiter[1] == callback)
         return len(gone)
@@ -335,7 +337,7 @@ cdef class Delivery:
         locate(self)
         return self._batch.loop
 
-    # -- what Kafka knows
+    # -- the record
 
     @property
     def outcome(self):
@@ -369,7 +371,7 @@ cdef class Delivery:
         )
 
     def try_cancel(self):
-        """Withdraw the record if its batch has not been drained yet, and say whether that was done."""
+        """Withdraw the record if its batch has not been drained yet; returns whether it was withdrawn."""
         owner = self._batch.owner if outcome_now(self) == PENDING else None
         return owner is not None and owner.withdraw(self._batch, self._index)
 
@@ -387,7 +389,7 @@ cdef inline int give(object value, PyObject **result) noexcept:
 @cython.final
 @cython.freelist(64)
 cdef class Answer:
-    """What awaiting a settled delivery goes through: one step, without a frame."""
+    """The awaited iterator of a settled delivery: one step, without a frame."""
 
     cdef object value
 
@@ -398,7 +400,7 @@ cdef class Answer:
         return self
 
     def __next__(self):
-        # By its name only: the slot that `next()` and `await` use is replaced below.
+        # This method is called by name only: the slot of `next()` and `await` is replaced below.
         raise StopIteration(self.value)
 
 
@@ -420,7 +422,7 @@ cdef _known(double moment):
 
 
 def _limit_of(timeout):
-    # Less than nothing is no time at all: what is left until a deadline may be that. None and infinity are no limit.
+    # A negative time counts as 0: the time left until a deadline may be negative. None and infinity are no limit.
     if timeout is None:
         return None
     if isinstance(timeout, bool) or not isinstance(timeout, (int, float)):
@@ -440,7 +442,7 @@ def _check_callback(callback):
     if not callable(callback):
         raise TypeError(f"a done callback must be callable, and {type(callback).__name__} is not")
     if iscoroutinefunction(callback):
-        raise TypeError("a done callback cannot be a coroutine function, as nobody awaits it: let it create a task")
+        raise TypeError("a done callback cannot be a coroutine function, because its result is not awaited: let it create a task")
 
 
 def _calls_for(waiter, delivery):
@@ -453,7 +455,7 @@ def _resolve(future):
 
 
 def queued_delivery(Batch batch not None):
-    """The delivery of a record that waits for its place; ``batch`` stands in until `settle_into` moves it."""
+    """The delivery of a record that waits for its place; ``batch`` is its placeholder until `settle_into` moves it."""
     cdef Delivery delivery = Delivery.__new__(Delivery)
     fill(delivery, batch, -1, -1, -1)
     delivery._index = 0
@@ -473,14 +475,14 @@ def observe(Delivery delivery not None, callback):
 
 
 def peek(Delivery delivery not None):
-    """Outcome and error of a record, on behalf of somebody who is not the one that the delivery is for."""
+    """Outcome and error of a record, without marking the outcome as seen by the owner of the delivery."""
     cdef int outcome = outcome_now(delivery)
     delivery._flags |= SEEN
     return _outcomes[outcome], own_error(delivery._batch, delivery._index) if outcome > ACKED else None
 
 
 def settle_into(Delivery waiting not None, Delivery placed not None):
-    """The queued record has its place: whoever held ``waiting`` now holds the same as ``placed``."""
+    """The queued record has its place: from now on ``waiting`` refers to the same record as ``placed``."""
     cdef Batch placeholder_batch = waiting._batch
     waiting._key_size = placed._key_size
     waiting._value_size = placed._value_size

@@ -1,7 +1,7 @@
-# What the caller of `send_batch` holds.
+# The result of `send_batch`.
 # Part of delivery.pyx. Uses records.pxd (ACKED, PENDING, Batch) and delivery.pyx (Delivery, _resolve, locate).
 
-# Numbers of a result stay as they are until somebody looks at them: most only ask whether all went well.
+# Numbers of a result stay packed until they are read: most callers only need to know whether all records were written.
 cdef array.array _numbers = array.array("q")
 
 
@@ -12,7 +12,7 @@ cdef tuple where_now(Batch batch, int index):
 
 
 cdef class BatchDelivery:
-    """The fate of the records of one `send_batch`. Await it for a `BatchResult`."""
+    """The outcome of the records of one `send_batch`. Await it for a `BatchResult`."""
 
     def __cinit__(self, topic, int total, loop):
         self.topic = topic
@@ -23,7 +23,7 @@ cdef class BatchDelivery:
         self._indexes = <int *>PyMem_Calloc(max(total, 1), sizeof(int))
         if self._ordinals == NULL or self._indexes == NULL:
             raise MemoryError()
-        # Last: what is let go of without it looks at no record.
+        # Last: without it, the end of an incomplete object reads no record.
         self.total = total
 
     def __dealloc__(self):
@@ -32,10 +32,10 @@ cdef class BatchDelivery:
         PyMem_Free(self._indexes)
 
     cdef int _let_go(self) except -1:
-        # Records that failed without anybody having looked are told of, as those of single deliveries are.
+        # Failed records with unread outcomes are reported, as those of single deliveries are.
         cdef int at, index
         cdef Batch batch
-        # None: the collector was here before.
+        # None: the garbage collector has cleared it.
         if self._seen or self._batches is None:
             return 0
         for at in range(self.total):
@@ -47,7 +47,7 @@ cdef class BatchDelivery:
         return 0
 
     cdef int make_room(self) except -1:
-        # `place` may need room for one batch more; what was appended by then must find it.
+        # `place` may need room for another batch after records are appended, and must not fail then.
         self._batches.append(None)
         self._has_room = True
         return 0
@@ -56,7 +56,7 @@ cdef class BatchDelivery:
         return len(self._batches) - self._has_room
 
     cdef Py_ssize_t _add(self, Batch batch) except -1:
-        # One batch more, which becomes the last; returns its ordinal.
+        # Adds a batch as the last one; returns its ordinal.
         cdef Py_ssize_t count = self._batch_count()
         if self._has_room:
             self._batches[count] = batch
@@ -66,7 +66,7 @@ cdef class BatchDelivery:
         return count + 1
 
     cdef int place(self, int at, Batch batch, int index) except -1:
-        # Ordinal 0 says: not placed yet. Never fails behind `make_room`, as long as nobody awaits this.
+        # Ordinal 0: not placed yet. Never fails after `make_room`, unless a task awaits this.
         cdef Py_ssize_t count = self._batch_count()
         if not count or self._batches[count - 1] is not batch:
             count = self._add(batch)
@@ -79,7 +79,7 @@ cdef class BatchDelivery:
         return 0
 
     cdef int _tell_if_placed(self) except -1:
-        # Whoever awaits this before all records have their place, or were refused, waits for that first.
+        # A task that awaits this waits first until all records have their place, or were refused.
         if self._watchers is None or self._placed + len(self._refused) < self.total:
             return 0
         watchers, self._watchers = self._watchers, None
@@ -94,7 +94,7 @@ cdef class BatchDelivery:
 
     @property
     def accepted(self):
-        """How many records have their place."""
+        """The number of records with a place."""
         return self._placed
 
     cdef Batch _locate(self, int at, int *index):
@@ -119,7 +119,7 @@ cdef class BatchDelivery:
         return self._placed + len(self._refused) == self.total and self._first_pending() is None
 
     cdef object _first_pending(self):
-        # Outcomes never change: what was seen settled is not looked at again.
+        # Outcomes never change: settled records are not checked again.
         cdef int at, index
         cdef Batch batch
         for at in range(self._settled, self.total):
@@ -167,7 +167,7 @@ cdef class BatchDelivery:
         cdef long long *offset = offsets.data.as_longlongs
         cdef long long *partition = partitions.data.as_longlongs
         cdef dict errors = dict(self._refused)
-        # Many records of a batch share its error, and here they share a copy of it: see own_error().
+        # Many records of a batch share its error, and here they share one copy of it: see own_error().
         cdef dict copies = {}
         cdef int counts[4]
         counts[0] = counts[1] = counts[3] = 0
@@ -197,7 +197,7 @@ cdef class BatchDelivery:
         return f"<BatchDelivery {self.topic}: {self._placed} of {self.total} accepted, {len(self._refused)} refused>"
 
 
-# What fills a bulk delivery: functions, so that users of a BatchDelivery do not meet them.
+# Functions that fill a bulk delivery; as functions, they are not part of its public interface.
 
 def reserve_place(BatchDelivery many not None):
     """Make room, so that the next `adopt` needs no memory."""
@@ -206,7 +206,7 @@ def reserve_place(BatchDelivery many not None):
 
 
 def adopt(BatchDelivery many not None, int at, Delivery delivery not None):
-    """Record ``at`` was accepted on its own."""
+    """Record ``at`` was accepted separately."""
     many._check(at)
     locate(delivery)
     many.place(at, delivery._batch, delivery._index)

@@ -1,33 +1,33 @@
-# What `send()` returns.
+# The result of `send()`.
 # Part of delivery.pyx. Uses delivery.pxd (FINISHED, METADATA, MUST_YIELD, STARTED) and delivery.pyx (STEP, aioproducer_goes_by, give).
 
 @cython.final
 @cython.freelist(64)
 cdef class Sending:
-    """What `send()` returns: await it for the `Delivery`, or give it to gather, a TaskGroup, create_task, wait_for.
+    """The result of `send()`: await it for the `Delivery`, or pass it to gather, a TaskGroup, create_task, wait_for.
 
-    An accepted record is accepted whether or not this is awaited.
+    The record is accepted whether or not this is awaited.
     """
 
     def __init__(self):
         raise TypeError("made by send()")
 
     def __dealloc__(self):
-        # The interpreter drops this once it has taken the answer.
+        # The interpreter drops this object after taking the answer.
         aioproducer_let_go()
         if not self._flags & STARTED:
             PyErr_WarnEx(RuntimeWarning, b"send() was never awaited: an accepted record is sent all the same, a refused one is only logged", 1)
 
     @property
     def delivery(self):
-        """The delivery, once the record is accepted; of `send_batch` from the beginning."""
+        """The delivery, once the record is accepted; that of `send_batch` from the beginning."""
         if self._delivery is None and self._entry is not None:
             return self._entry.delivery
         return self._delivery
 
     def __await__(self):
         if self._inner is not None:
-            # As with a coroutine: a second task that took steps of the first one would leave it waiting for ever.
+            # As with a coroutine: a second task that took steps of the first would leave the first waiting without end.
             if self._inner.gi_yieldfrom is not None:
                 raise RuntimeError("this send() is being awaited already")
             self._inner = None
@@ -36,11 +36,11 @@ cdef class Sending:
     __iter__ = __await__
 
     def __next__(self):
-        # By its name only: the slot that `next()` and `await` use is replaced below.
+        # This method is called by name only: the slot of `next()` and `await` is replaced below.
         return self.send(None)
 
     def _steps(self):
-        # What remains to be awaited, top to bottom.
+        # The objects that remain to be awaited, top to bottom.
         delivery = self._delivery
         if delivery is None:
             delivery = yield from self._entry.accepted().__await__()
@@ -59,7 +59,7 @@ cdef class Sending:
         raise StopIteration(step)
 
     def throw(self, kind, value=None, traceback=None):
-        """Throw into whoever waits; part of the coroutine protocol."""
+        """Throw into the awaited object; part of the coroutine protocol."""
         self._flags = (self._flags | STARTED) & ~MUST_YIELD
         error = kind if value is None and not isinstance(kind, type) else (kind() if value is None else value)
         if self._inner is None:
@@ -87,7 +87,7 @@ cdef int _sending_step(PyObject *op, PyObject *argument, PyObject **result) exce
     cdef unsigned char flags = sending._flags
     cdef int status
     if flags & FINISHED:
-        # Two tasks were made of one call, and the other has its answer: this one has it, too.
+        # Two tasks awaited one call, and the other has its answer: this one gets it too.
         sending._inner = None
     sending._flags = (flags | STARTED) & ~FINISHED
     if sending._inner is None:
@@ -96,7 +96,7 @@ cdef int _sending_step(PyObject *op, PyObject *argument, PyObject **result) exce
             give(None, result)
             return STEP
         if sending._delivery is not None and not flags & METADATA:
-            # The way of nearly every record: accepted by the call, answered without a frame.
+            # The usual case: accepted by the call, answered without a frame.
             return give(sending._delivery, result)
         sending._inner = sending._steps()
     status = PyIter_Send(<PyObject *>sending._inner, argument, result)

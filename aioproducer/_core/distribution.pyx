@@ -10,7 +10,7 @@ cdef enum:
 
 
 cdef class Distribution:
-    """Numbers by the smallest bound that is not below them, and their sum; the last count is for those above all bounds."""
+    """Counts by the smallest bound that is not below the number, and the sum; the last count is above all bounds."""
 
     cdef readonly tuple bounds
     cdef readonly double total
@@ -44,5 +44,5 @@ cdef class Distribution:
 
     @property
     def counts(self):
-        """The counts, one more than there are bounds. For any thread."""
+        """The counts, one more than the number of bounds. For any thread."""
         return tuple([self._counts[at] for at in range(self._bound_count + 1)])

@@ -1,11 +1,11 @@
 # cython: language_level=3, binding=True, boundscheck=False, wraparound=False, initializedcheck=False
 # cython: auto_pickle=False, autotestdict=False, embedsignature=False
-"""The interpreter that turns Kafka's messages into bytes and back, whatever the declarations say.
+"""The interpreter that converts Kafka's messages to bytes and back, following their declarations.
 
 A `Program` is one struct in one version. Decoding has two steps that never mix:
 
-* *walk* checks everything (lengths, counts, nulls, UTF-8, tags) and creates nothing. It also adds up what the
-  objects would cost, so that memory is known before it is spent.
+* *walk* checks everything (lengths, counts, nulls, UTF-8, tags) and creates nothing. It also adds up the cost of
+  the objects, so that the memory is known before it is used.
 * *build* makes the objects from bytes that have been walked, and therefore cannot fail on them.
 
 Arrays become lists as long as the whole message stays within four times its frame and 64 KiB. An array
@@ -139,7 +139,7 @@ cdef class Program:
         return message, end
 
     cdef object read(self, object buffer, Py_ssize_t start, Py_ssize_t *end):
-        # Bytes that somebody could change between walk and build would be read beyond their end.
+        # Bytes that change between walk and build would be read beyond their end.
         cdef bytes frame = buffer if type(buffer) is bytes else memoryview(buffer).tobytes()
         cdef Py_ssize_t size = PyBytes_GET_SIZE(frame)
         cdef const uint8_t *first = <const uint8_t *>PyBytes_AS_STRING(frame)

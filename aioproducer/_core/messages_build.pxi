@@ -1,4 +1,4 @@
-# Building: objects from bytes that have been walked, and that therefore cannot be wrong.
+# Building: objects from walked bytes, which cannot be invalid.
 # Part of messages.pyx. Uses messages_shape.pxi (Field, Kind, Mark, Shape, Walk), messages_view.pxi (_Source, new_view),
 # messages_walk.pxi (walk_struct) and messages.h.
 
@@ -23,7 +23,7 @@ cdef inline int64_t take_length(const uint8_t **at, bint compact, int width) noe
 
 
 cdef inline int8_t take_marker(const uint8_t **at) noexcept nogil:
-    """What stands before a nullable struct: negative for null (KIP-893)."""
+    """The marker before a nullable struct: negative for null (KIP-893)."""
     at[0] += 1
     return <int8_t>(at[0] - 1)[0]
 
@@ -85,14 +85,14 @@ cdef inline object build_field(Field *field, const uint8_t **at):
 
 
 cdef inline object default_of(Field *field):
-    # Nobody may change a default for everybody, and every decoded array is a list.
+    # A default is never shared: it could be changed. Every decoded array is a list.
     if field.array and <object>field.default is not None:
         return []
     return <object>field.default
 
 
 cdef struct Opening:
-    # What is needed where arrays may have to become views; a null pointer to it means that everything fits.
+    # Needed where arrays may have to become views; a null pointer to it means that everything fits.
     PyObject *source
     Mark *marks
     Py_ssize_t *budget
@@ -141,7 +141,7 @@ cdef int take_tags(Shape *shape, const uint8_t **at, object made, Opening *openi
 
 
 cdef int default_tags(Shape *shape, object made, int known, int64_t tag) except -1:
-    """Gives the tagged fields from `known` up to `tag` their defaults; returns the first that is left."""
+    """Gives the tagged fields from `known` up to `tag` their defaults; returns the first one after them."""
     while known < shape.tagged_count and shape.tagged[known].tag < tag:
         wire_set_slot(made, shape.tagged[known].slot, default_of(&shape.tagged[known]))
         known += 1
@@ -149,7 +149,7 @@ cdef int default_tags(Shape *shape, object made, int known, int64_t tag) except 
 
 
 cdef object open_struct(_Source source, Shape *shape, const uint8_t **at, Py_ssize_t *budget):
-    """A struct whose arrays are lists as far as the budget goes and views beyond it."""
+    """A struct whose arrays are lists within the budget and views beyond it."""
     cdef Mark marks[MOST_SLOTS]
     cdef Walk walk
     walk.cost = 0

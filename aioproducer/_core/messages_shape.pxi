@@ -1,4 +1,4 @@
-# What a program is made of, and the C that everything else here stands on.
+# The parts of a program, and the C declarations that the other parts use.
 # Part of messages.pyx, and its first. Uses messages.h.
 
 cdef extern from "messages.h":
@@ -28,7 +28,7 @@ _KINDS = {
 }
 _SIZES = {BOOL: 1, INT8: 1, INT16: 2, UINT16: 2, INT32: 4, UINT32: 4, INT64: 8, FLOAT64: 8, UUID: 16}
 
-# What objects take in bytes, at most, on every CPython we run on.
+# The largest size of objects in bytes, on every supported CPython.
 cdef enum Cost:
     TUPLE_COST = 48
     LIST_COST = 64
@@ -62,7 +62,7 @@ _TEXTS = {
     TRAILING: "{left} bytes too many at the end",
 }
 
-# The part of four times the frame and 64 KiB that is kept for what is not counted one by one.
+# The part of four times the frame and 64 KiB that is reserved for objects that are not counted individually.
 cdef Py_ssize_t SPARE = 8 * 1024
 cdef Py_ssize_t ALLOWANCE = 64 * 1024
 

@@ -5,7 +5,7 @@
 @cython.final
 @cython.no_gc
 cdef class _Source:
-    """A frame that has been walked, with the program that its views are read by."""
+    """A walked frame, with the program for its views."""
 
     cdef bytes frame
     cdef Program program
@@ -27,15 +27,15 @@ cdef ArrayView new_view(_Source source, Field *field, const uint8_t *at):
 cdef class ArrayView:
     """A decoded array too large to become a list: a read-only sequence that makes its elements on access.
 
-    Each access makes a new element. Iterating costs the same per element as a list would have; so does
-    access by rising index. It keeps the whole frame alive: copy what is to stay.
+    Each access makes a new element. Iteration costs the same per element as with a list; so does access by rising
+    index. The view keeps the whole frame alive: copy elements that are to stay.
     """
 
     cdef _Source source
     cdef Field *field
     cdef const uint8_t *first
     cdef Py_ssize_t length
-    # The place where the last element that was asked for ends, so that rising indexes need no search.
+    # The end of the last accessed element, so that rising indexes need no search.
     cdef const uint8_t *cursor
     cdef Py_ssize_t position
 
@@ -55,7 +55,7 @@ cdef class ArrayView:
     cdef object at(self, Py_ssize_t index):
         cdef const uint8_t *at
         self.seek(index)
-        # An element that could not be made leaves the place where it begins.
+        # If an element could not be made, the cursor stays at its start.
         at = self.cursor
         element = open_element(self.source, self.field, &at)
         self.cursor = at

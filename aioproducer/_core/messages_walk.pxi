@@ -1,4 +1,4 @@
-# Walking: every byte is checked, nothing is created, and what the objects will cost is added up.
+# Walking: every byte is checked, nothing is created, and the cost of the objects is added up.
 # Part of messages.pyx. Uses messages_shape.pxi (Field, Mark, Problem, Shape, Walk, the costs) and messages.h.
 
 cdef inline const uint8_t *refuse(
@@ -163,7 +163,7 @@ cdef const uint8_t *walk_tags(
 
 
 cdef inline const uint8_t *blame(Shape *shape, Field *field, Walk *walk) noexcept nogil:
-    """Remember the innermost field that was wrong."""
+    """Store the innermost invalid field."""
     if walk.shape == NULL:
         walk.shape = shape
         walk.field = field

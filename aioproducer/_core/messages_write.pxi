@@ -242,7 +242,7 @@ cdef int put_struct(Out *out, Shape *shape, object value, Shape *parent, Field *
 
 
 cdef inline int refuse_to_lose(Shape *shape, Field *field, object value) except -1:
-    """A field that the version lacks must say nothing, unless Kafka calls it ignorable (its own rule)."""
+    """A field that the version lacks must have its default, unless Kafka calls it ignorable (its own rule)."""
     if not field.ignorable and not is_default(field, value):
         wrong_value(shape, field, "does not exist in this version and is not at its default")
     return 0

@@ -69,13 +69,13 @@ cdef class Batch:
     cdef int _mark_capacity
     cdef dict _own_deadlines
     cdef int _open_from
-    # where it belongs, what it holds
+    # content
     cdef readonly str topic
     cdef readonly int partition
     cdef object _owner
     cdef public object share
     cdef public Py_ssize_t charged
-    # life
+    # lifecycle
     cdef readonly double opened_at
     cdef readonly double stale_at
     cdef readonly double delivery_timeout
@@ -92,13 +92,13 @@ cdef class Batch:
     cdef dict _individual
     cdef readonly int pending
     cdef list _forward
-    # who waits
+    # waiters
     cdef public object loop
     cdef dict _waiters  # by record
     cdef Waker _waker
     cdef int held
     cdef int unseen
-    # Somebody was told that a record of it failed.
+    # A caller read the failure of a record.
     cdef readonly bint noticed
     cdef list _unseen_log
 

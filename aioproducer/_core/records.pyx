@@ -21,7 +21,7 @@ cdef extern from "Python.h":
 
 cdef extern from *:
     """
-    /* What a weak reference leads to, or None. */
+    /* The referent of a weak reference, or None. */
     static inline PyObject *aioproducer_referent(PyObject *weak) {
     #if PY_VERSION_HEX >= 0x030D0000
         PyObject *found = NULL;
@@ -44,7 +44,7 @@ cdef enum:
     MIN_CAPACITY = 512
     TRANSACTIONAL = 0x10
 
-# A batch keeps the outcome of a record as its place here.
+# A batch stores the outcome of a record as its index in this tuple.
 OUTCOMES = tuple(Outcome)
 cdef dict _place_of = {outcome: place for place, outcome in enumerate(OUTCOMES)}
 BATCH_OVERHEAD = HEADER
@@ -64,9 +64,9 @@ cdef inline object owner_of(Batch batch):
 
 
 cdef class Batch:
-    """A RecordBatch v2 while it grows, travels and is settled.
+    """A RecordBatch v2 while it grows, is sent and is settled.
 
-    ``view()`` lends its bytes out; while anybody holds them they are never changed in place (stamping moves to a
+    ``view()`` lends its bytes; while a reference to them exists they are never changed in place (stamping moves to a
     copy first), because a transport may keep a reference until its socket took them.
     """
 
@@ -88,7 +88,7 @@ cdef class Batch:
         self._waker = waker
         self._octets = octets_of(NULL, 0)
         if expected > HEADER:
-            # Growing step by step would copy what is there again and again.
+            # Growing step by step would copy the same bytes again and again.
             self._octets.reserve(expected - HEADER, 0)
         self.base_offset = -1
         self.log_append_time = -1
@@ -99,7 +99,7 @@ cdef class Batch:
 
     @property
     def owner(self):
-        """Where it belongs. Held weakly: a delivery that is kept does not keep the producer."""
+        """The owner of the batch. Held weakly: a kept delivery does not keep the producer."""
         return owner_of(self)
 
     @owner.setter
@@ -114,7 +114,7 @@ cdef class Batch:
 
     @property
     def size(self):
-        """Bytes of the whole batch as they stand: header and records; 0 once it is settled."""
+        """The present size of the whole batch in bytes: header and records; 0 once it is settled."""
         return 0 if self._octets is None else self._octets.size
 
     @property
@@ -123,7 +123,7 @@ cdef class Batch:
         return self._max_timestamp
 
     def view(self):
-        """Lend the bytes out."""
+        """Lend the bytes."""
         return memoryview(self._octets)
 
     def __bytes__(self):
@@ -138,9 +138,9 @@ cdef class Batch:
 
     cdef int append_raw(self, View key, View value, tuple headers, Py_ssize_t body,
                         long long timestamp, double now, double deadline, dict deadlines) except -1:
-        # ``body`` is what `body_of` says. What may fail comes before the record counts: a mark without a record is no harm.
-        # Nothing here may run the collector: what it runs may append to this batch. So ``deadlines`` is an empty dictionary
-        # for a record with a deadline.
+        # ``body`` is the result of `body_of`. Steps that may fail come before the record counts: a mark without a
+        # record does no harm. No step here may run a garbage collection, which could append to this batch. So
+        # ``deadlines`` is an empty dictionary for a record with a deadline.
         cdef Octets octets = self._octets
         cdef long long delta
         cdef unsigned char *at
@@ -183,15 +183,15 @@ cdef class Batch:
             k, v, headers, self.body_of(k, v, headers_size_of(headers), timestamp), timestamp, now, deadline, deadlines)
 
     def close(self):
-        """Take no more records."""
+        """Accept no more records."""
         self.closed = True
 
     def plain_records(self):
-        """The records without the batch's header, as a copy: what a compressor takes."""
+        """A copy of the records without the batch's header: the input of a compressor."""
         return PyBytes_FromStringAndSize(<const char *>self._octets.data + HEADER, self._octets.size - HEADER)
 
     def replace_records(self, bytes payload not None, int compression):
-        """Put compressed records in the place of the plain ones."""
+        """Replace the plain records by compressed ones."""
         self._octets = octets_of(<const unsigned char *>PyBytes_AS_STRING(payload), len(payload))
         self.compression = compression
 
@@ -277,7 +277,7 @@ cdef class Batch:
         return self._marks[0].accepted + self.delivery_timeout
 
     def accepted_times(self):
-        """When each record was accepted, to a millisecond, in order."""
+        """The time of acceptance of each record, to a millisecond, in order."""
         cdef list found = []
         cdef int run, end
         for run in range(self._mark_count):
@@ -286,7 +286,7 @@ cdef class Batch:
         return found
 
     def waiting_since(self):
-        """When the first record without an outcome was accepted, None if there is none. For any thread."""
+        """The time of acceptance of the first record without an outcome, None if there is none. For any thread."""
         cdef int first, run
         if not self.pending:
             return None
@@ -297,7 +297,7 @@ cdef class Batch:
         return None
 
     cdef int _first_open(self) except -1:
-        # Records expire in the order of their acceptance: those at the front need not be looked at again.
+        # Records expire in the order of their acceptance: those at the front need no further checks.
         while self._open_from < self.record_count and self.outcome_of(self._open_from) != PENDING:
             self._open_from += 1
         return self._open_from
@@ -343,20 +343,20 @@ cdef class Batch:
         return self.outcome_of(index), self.error_of(index)
 
     def acknowledge(self, long long base_offset, long long log_append_time=-1):
-        """The broker wrote the batch: every record that is not settled yet is acknowledged. Returns how many."""
+        """The broker wrote the batch: every unsettled record is acknowledged. Returns their number."""
         self.base_offset = base_offset
         self.log_append_time = log_append_time
         return self._settle(ACKED, None)
 
     def fail(self, object error not None):
-        """Every record that is not settled yet failed with this error, which has the outcome. Returns how many."""
+        """Every unsettled record failed with this error, which has the outcome. Returns their number."""
         return self._settle(_place_of[error.outcome], error)
 
     def _settle(self, int outcome, object error):
         cdef int count = self.pending
         if self.outcome != PENDING:
             raise ValueError(f"{self!r} is settled already")
-        # What may fail comes first: a batch that could not be settled is as it was, and nobody is forgotten.
+        # Steps that may fail come first: a batch that could not be settled is unchanged, with all of its waiters.
         cdef list waiters = [self._waiters[index] for index in sorted(self._waiters)] if self._waiters else None
         if outcome != ACKED:
             self._count_unseen(count)
@@ -374,7 +374,7 @@ cdef class Batch:
         return count
 
     def fail_some(self, indexes, object error not None):
-        """Settle these records alone (expired, withdrawn); the others go on. Returns how many were pending."""
+        """Settle only these records (expired, withdrawn); the others go on. Returns how many were pending."""
         cdef int outcome = _place_of[error.outcome]
         cdef int count = 0
         if self._individual is None:
@@ -400,7 +400,7 @@ cdef class Batch:
         return self._individual is not None
 
     cdef _count_unseen(self, int count):
-        # Deliveries that somebody still holds are counted when they are dropped without having been looked at.
+        # Deliveries that the program still holds are counted when they are dropped unread.
         cdef int unheld = max(0, count - self.held)
         if unheld:
             self.note_unseen(unheld)
@@ -412,13 +412,13 @@ cdef class Batch:
         return 0
 
     def lone_error(self):
-        """The error of a record that was settled alone, if there is one."""
+        """The error of a record that was settled individually, if there is one."""
         for _, error in (self._individual or {}).values():
             return error
         return None
 
     def take_unseen(self):
-        """How many records failed and were looked at by nobody, since the last call."""
+        """The number of failed records with unread outcomes since the last call."""
         count, self.unseen = self.unseen, 0
         return count
 
@@ -443,14 +443,14 @@ cdef class Batch:
         """True when the records live on in other batches."""
         return self._forward is not None
 
-    # -- who waits
+    # -- waiters
 
     cdef int add_waiter(self, int index, object waiter) except -1:
         self.add_observer(index, waiter)
         return self.mark_awaited()
 
     cdef int add_observer(self, int index, object waiter) except -1:
-        # Somebody to be told who does not make the batch any more urgent.
+        # An observer, which does not make the batch more urgent.
         if self._waiters is None:
             self._waiters = {}
         mine = self._waiters.get(index)
@@ -463,8 +463,8 @@ cdef class Batch:
         return 0
 
     cdef list remove_waiters(self, int index, object matches):
-        # By record, so that a thousand who give up on one batch do not look at each other.
-        # To compare callbacks may run code of the user's, which raises, or adds and removes others: nothing is taken out before.
+        # By record, so that a thousand waiters that leave one batch are not compared with each other.
+        # Comparing callbacks may run user code, which may raise, or add and remove others: nothing is removed before.
         cdef list before = self._waiters_of(index)
         cdef set matching = {id(waiter) for waiter in before if matches(waiter)}
         if not matching:
@@ -484,7 +484,7 @@ cdef class Batch:
         return list(mine) if type(mine) is list else [mine]
 
     cdef int _line_up(self, list waiters) except -1:
-        # They are woken by `_wake`, once they will find what they wait for.
+        # `_wake` wakes them, when the state that they wait for is visible.
         if self._waker is not None:
             self._waker._line.extend(waiters)
         return 0

@@ -1,4 +1,4 @@
-# The time, as the hot path reads it.
+# The time, as the fast path reads it.
 # Part of records.pyx. Uses clock.h through it (aioproducer_monotonic, aioproducer_wall_ms).
 
 cdef class Clock:
@@ -11,7 +11,7 @@ cdef class Clock:
         return aioproducer_wall_ms()
 
     cdef long long wall_at(self, double now) noexcept:
-        # Timestamps count milliseconds: half of one may pass between two looks at the wall clock.
+        # Timestamps count milliseconds: half of one may pass between two readings of the wall clock.
         if not self._looked_at <= now < self._looked_at + 0.0005:
             self._looked_at = now
             self._wall_seen = aioproducer_wall_ms()

@@ -80,7 +80,7 @@ cdef inline void put_int(unsigned char *at, unsigned long long value, int size) 
 
 
 cdef long long take_varint(const unsigned char *data, Py_ssize_t *at) noexcept:
-    # Reads back what this module wrote: the bytes are trusted.
+    # Reads bytes that this module wrote, and trusts them.
     cdef unsigned long long n = 0
     cdef int shift = 0
     while data[at[0]] & 0x80:

@@ -2,7 +2,7 @@
 # Part of records.pyx. Uses records.pxd (HEADER) and records.pyx (MIN_CAPACITY).
 
 cdef class Octets:
-    """Growing memory that is lent out through the buffer protocol and lives as long as anybody holds it."""
+    """Growing memory that is lent through the buffer protocol and lives as long as a reference to it."""
 
     def __dealloc__(self):
         PyMem_Free(self.data)

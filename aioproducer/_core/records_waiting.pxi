@@ -1,8 +1,9 @@
-# Who waits for a record, and how they are woken. One who awaits is the future that is awaited, a callback is a tuple
-# (delivery, callback, context), several of one record are a list of those.
+# The waiters of a record, and their waking. An awaiting task is represented by its future, a callback by a tuple
+# (delivery, callback, context), several waiters of one record by a list.
 # Part of records.pyx. Uses records.pxd (Waker) and nothing of the other parts.
 
-# So many records' waiters are woken in one turn of the loop, as each will take a step before anybody else has a turn.
+# The number of records whose waiters are woken in one turn of the loop: each waiter takes a step before other tasks
+# run.
 cdef enum:
     AT_ONCE = 256
 
@@ -13,7 +14,7 @@ cdef int call_back(object loop, object callback, object delivery, object context
     except (MemoryError, KeyboardInterrupt, SystemExit):
         raise
     except BaseException as error:
-        # In its debug mode a loop looks at the callback, which may raise: that ends nothing but this callback.
+        # A loop in debug mode checks the callback, which may raise: that must end only this callback.
         if loop.is_closed():
             raise
         loop.call_exception_handler({"message": "a done callback of a delivery cannot be called", "exception": error})
@@ -33,7 +34,7 @@ cdef int wake(object loop, object waiter) except -1:
 
 
 cdef class Waker:
-    """Wakes whoever waits for records of one producer: in order, and in slices, so that others have their turns."""
+    """Wakes the waiters of records of one producer: in order, and in slices, so that other tasks can run."""
 
     def __init__(self, loop):
         self._loop = loop
@@ -41,7 +42,7 @@ cdef class Waker:
         self._left = AT_ONCE
 
     def wake_after_all(self, waiter):
-        """Wake one more, a future, when all who are in the line were woken."""
+        """Wake this future when all waiters in the line were woken."""
         self._line.append(waiter)
         self._serve()
 
@@ -52,7 +53,7 @@ cdef class Waker:
             try:
                 wake(self._loop, waiter)
             except MemoryError:
-                # Still the first, for the next time.
+                # It stays first, for the next time.
                 self._line.appendleft(waiter)
                 raise
         if not self._comes_again and self._left < AT_ONCE // 2:
@@ -66,6 +67,6 @@ cdef class Waker:
         self._serve()
 
     def finish(self):
-        """Wake all that are left now."""
+        """Wake all remaining waiters now."""
         while self._line:
             wake(self._loop, self._line.popleft())

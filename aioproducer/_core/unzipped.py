@@ -1,4 +1,4 @@
-"""Refuses to be imported from a zip, as Spark's --py-files ships packages: compiled modules cannot be."""
+"""Refuses an import from a zip, as Spark's --py-files ships packages: it cannot contain compiled modules."""
 
 from __future__ import annotations
 

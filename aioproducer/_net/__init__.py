@@ -1,1 +1,1 @@
-"""Doing it: the only client code that knows asyncio, anyio, ssl, a clock."""
+"""Actions: the only client code that knows asyncio, anyio, ssl, a clock."""

@@ -1,4 +1,4 @@
-"""The library's logger, whose handlers are code of the user's: one that fails costs a line, and no record."""
+"""The library's logger. Its handlers are user code: a failing handler costs a line, and no record."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ else:
 
 
 class Log(_Adapter):
-    """Handlers report what goes wrong in them by `handleError()`; here it is done for those that raise instead."""
+    """Handlers report their errors by `handleError()`; this class does it for handlers that raise."""
 
     def log(self, level: int, msg: object, *args: object, **kwargs: Any) -> None:
-        """Tell it, and go on whatever happens."""
+        """Log the message, and continue after any error."""
         kwargs["stacklevel"] = kwargs.get("stacklevel", 1) + 1
         try:
             super().log(level, msg, *args, **kwargs)
-        except Exception:  # noqa: BLE001  # of a handler, a filter or a formatter
+        except Exception:  # noqa: BLE001  # an error of a handler, filter or formatter
             if logging.raiseExceptions and sys.stderr is not None:
                 traceback.print_exc()
 
@@ -32,7 +32,7 @@ class _LogOfClient(Log):
     """Lines of one producer: each begins with its `client_id`."""
 
     def log(self, level: int, msg: object, *args: object, **kwargs: Any) -> None:
-        """Tell it with the name of the client."""
+        """Log the message with the name of the client."""
         kwargs["stacklevel"] = kwargs.get("stacklevel", 1) + 1
         super().log(level, f"%s: {msg}", self.extra["client_id"], *args, **kwargs)  # type: ignore[index]  # log_of() set it
 
@@ -41,5 +41,5 @@ log = Log(logging.getLogger("aioproducer"), {})
 
 
 def log_of(client_id: str | None) -> Log:
-    """The log of a producer; it is told apart from others in the same process by its `client_id`."""
+    """The log of a producer, distinguished by its `client_id` from other producers of the process."""
     return log if client_id is None else _LogOfClient(log.logger, {"client_id": client_id})

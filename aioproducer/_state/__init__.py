@@ -1,1 +1,1 @@
-"""What is known and what is to be done next: no I/O, no clock, no chance; `now` and `rng` are arguments."""
+"""Known state and decisions: no I/O, no clock, no randomness; `now` and `rng` are arguments."""

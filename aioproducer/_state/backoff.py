@@ -1,4 +1,4 @@
-"""How long to wait after a failure: longer each time, up to a limit, and never in step with others (KIP-580)."""
+"""The wait after a failure: longer each time, up to a limit, and with jitter (KIP-580)."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from typing import Protocol
 import attrs
 
 JITTER = 0.2
-# 2 to the 64 times any base is past any limit that makes sense, and no float overflows on the way there.
+# 2 to the 64 times any base exceeds any sensible limit, and no float overflows before that.
 MOST_DOUBLINGS = 64
 
 
 class Uniform(Protocol):
-    """The one thing needed of `random.Random` here."""
+    """The one method of `random.Random` that a backoff needs."""
 
     def random(self) -> float:
         """A number of [0, 1)."""
@@ -28,8 +28,7 @@ def _not_negative(_instance: object, attribute: attrs.Attribute[float], value: f
 class Backoff:
     """Seconds between attempts: `base`, doubled with every failure, at most `maximum`.
 
-    Serves `retry_backoff_ms`, `reconnect_backoff_ms` and the connection set-up timeout alike; each of them counts
-    its own failures.
+    Used for `retry_backoff_ms`, `reconnect_backoff_ms` and the connection set-up timeout; each counts its own failures.
     """
 
     base: float = attrs.field(validator=_not_negative)
@@ -42,6 +41,6 @@ class Backoff:
 
     def after(self, failures: int, rng: Uniform) -> float:
         """The wait after `failures` earlier failures, up to 20 % shorter or longer, and never above `maximum`."""
-        # Java's ExponentialBackoff cuts at the maximum after the jitter too, so that the setting is a promise.
+        # Java's ExponentialBackoff also applies the maximum after the jitter, so that the setting is a promise.
         jittered = self.plain(failures) * (1 - JITTER + 2 * JITTER * rng.random())
         return min(jittered, self.maximum)

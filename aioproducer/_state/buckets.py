@@ -1,4 +1,4 @@
-"""A histogram that is being filled."""
+"""A histogram that takes values."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Deadlines in order: a heap in which nothing has to be found to be removed."""
+"""Deadlines in order: a heap whose entries are never searched for."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ TIDY_FROM = 64
 
 
 class Deadlines(Generic[T]):
-    """Things with a time at which they are due. What is no longer wanted is ignored when its time comes.
+    """Objects with a due time. Objects that are no longer wanted are ignored at their time.
 
-    Told often enough that something is `over`, the heap is made anew without all that is, so that it holds at most
-    about twice of what is still wanted: an entry keeps its thing alive.
+    When enough objects are reported as `over`, the heap is rebuilt without them. So it holds at most about twice the
+    wanted entries: an entry keeps its object alive.
     """
 
     __slots__ = ("_count", "_heap", "_over")
@@ -30,10 +30,10 @@ class Deadlines(Generic[T]):
         self._over = 0
 
     def over(self, is_over: Callable[[T], bool], entries: int = 1) -> None:
-        """One of the things, with so many entries, is no longer wanted; `is_over` tells which are."""
+        """One of the objects, with so many entries, is no longer wanted; `is_over` recognizes these."""
         self._over += entries
         if self._over > TIDY_FROM and self._over * 2 > len(self._heap):
-            # Without memory for it, the next time.
+            # Without memory for it, the next call rebuilds it.
             with suppress(*OUT_OF_MEMORY):
                 left = [entry for entry in self._heap if not is_over(entry[2])]
                 heapq.heapify(left)
@@ -45,11 +45,11 @@ class Deadlines(Generic[T]):
         heapq.heappush(self._heap, (due, self._count, thing))
 
     def earliest(self) -> float | None:
-        """The first time at which something is due."""
+        """The first due time."""
         return self._heap[0][0] if self._heap else None
 
     def pop_due(self, now: float) -> Iterator[T]:
-        """Everything that is due by now, earliest first."""
+        """All due objects, earliest first."""
         while self._heap and self._heap[0][0] <= now:
             yield heapq.heappop(self._heap)[2]
 

@@ -57,7 +57,7 @@ class OffsetWentBack(NamedTuple):
 
 
 class Settled(NamedTuple):
-    """Records of a batch have their outcome: all of them or, where they end one by one, so many. Only listeners ask for it."""
+    """All records of a batch have their outcome, or so many where they end one by one. Only listeners need it."""
 
     batch: QueuedBatch
     records: int
@@ -74,7 +74,7 @@ def _not_connected() -> None:
 
 
 class Effects:
-    """The effects of one event, or of several. `perform` empties the object; it is used again."""
+    """The effects of one event, or of several. `perform` empties the object for its next use."""
 
     __slots__ = (
         "call_ended_last",
@@ -99,11 +99,12 @@ class Effects:
     )
 
     def __init__(self) -> None:
-        # Assigned by the dispatcher. Events that begin in the compiled core have no caller that could perform them.
+        # Assigned by the dispatcher. Events that begin in the compiled core have no other caller that could perform
+        # them.
         self.perform: Callable[[], None] = _not_connected
         # True from the begin of the outermost event until its effects are performed.
         self.under_way = False
-        # Memory came back, to this share last: waiting calls may have room.
+        # Memory was freed, last in this share: waiting calls may have room.
         self.has_room = False
         self.room_of: MemoryShare | None = None
         # Brokers whose queue has a batch to send.
@@ -116,11 +117,11 @@ class Effects:
         self.opened: deque[PartitionQueue] = deque()
         # Errors of accepted records that are lost, or whose fate is unknown.
         self.losses: deque[KafkaError] = deque()
-        # A batch was refused, and only the coordinator knows why.
+        # A batch was refused for a reason that only the coordinator knows.
         self.in_doubt = False
-        # Flushes that wait for nothing more.
+        # Completed flushes.
         self.flushed: deque[Flush] = deque()
-        # A flush has an error, as there was no memory to follow a record.
+        # A flush has an error, as there was no memory to track a record.
         self.flush_without_memory = False
         # Topics: the metadata is out of date; calls wait for the metadata; the leader does not know the topic's id.
         self.stale: dict[str, None] = {}
@@ -128,7 +129,7 @@ class Effects:
         self.refused_ids: deque[tuple[str, bytes]] = deque()
         # The last epoch of the producer id is in use.
         self.identity_exhausted = False
-        # No call waits to be accepted any more.
+        # The last waiting call has ended.
         self.call_ended_last = False
         self.reports: deque[Report] = deque()
         # Set once: listeners want a report of each outcome of a batch.
@@ -156,12 +157,12 @@ class Effects:
         )
 
     def wake_by(self, due: float) -> None:
-        """Something is due at this time."""
+        """This time is a deadline."""
         if due < self.wake_at:  # noqa: PLR1730  # cheaper than a call of min()
             self.wake_at = due
 
     def room(self, share: MemoryShare | None = None) -> None:
-        """Memory came back (to this share)."""
+        """Memory was freed (in this share)."""
         self.has_room, self.room_of = True, share
 
     def event(self, happen: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
@@ -172,7 +173,7 @@ class Effects:
         try:
             return happen(*args, **kwargs)
         finally:
-            # No error of this may say that the event did not take place: what finds no memory is performed later.
+            # An error here must not suggest that the event did not happen: effects without memory are performed later.
             try:
                 self.perform()
             finally:
@@ -193,7 +194,7 @@ def event(happen: Callable[Concatenate[M, P], R]) -> Callable[Concatenate[M, P],
 
     @functools.wraps(happen)
     def entered(machine: M, /, *args: P.args, **kwargs: P.kwargs) -> R:
-        # The same as `Effects.event`, without the call of it: some of these methods are events of each batch.
+        # Repeats `Effects.event` to save the call: some of these methods are events of each batch.
         effects = machine.effects
         if effects.under_way:
             return happen(machine, *args, **kwargs)

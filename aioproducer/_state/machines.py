@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 class Machines:
-    """Events go in, here or at one of the machines; `effects` has what the network side is to do."""
+    """Events enter here or at one of the machines; `effects` holds the resulting work of the network side."""
 
     def __init__(
         self,
@@ -41,7 +41,7 @@ class Machines:
         transaction_timeout: float,
         one_at_a_time: bool,
         gapless: bool,
-        loop: Any = None,  # handed to the batches, which wake futures with it; never used here
+        loop: Any = None,  # given to the batches, which wake futures with it; not used here
         unseen_log: list[Any] | None = None,
     ) -> None:
         self.effects = Effects()
@@ -80,7 +80,7 @@ class Machines:
         self.admission = Admission(self.accumulator, self.settlement, view, appender)
 
     def serve_room(self) -> None:
-        """Give memory that came back to the calls that wait for it."""
+        """Give freed memory to the calls that wait for it."""
         while self.effects.has_room:
             self.admission.serve()
 
@@ -88,9 +88,9 @@ class Machines:
 
     @event
     def expire(self, now: float) -> None:
-        """Time has passed: whatever is due by now."""
+        """Time has passed: process all that is due."""
         self.settlement.expire(now)
-        # A call may have waited for the memory of a batch that ends in this very moment: it is accepted, not refused.
+        # A call may have waited for the memory of a batch that ends at this same time: it is accepted, not refused.
         self.serve_room()
         self.admission.expire(now)
 
@@ -108,6 +108,6 @@ class Machines:
 
     @event
     def share_memory(self, dead: set[int]) -> None:
-        """Brokers came, went, or changed their state: so do their shares of the memory."""
+        """Brokers joined, left, or changed their state: the shares of the memory change too."""
         self.accumulator.share_memory(dead)
         self.effects.room()

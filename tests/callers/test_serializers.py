@@ -20,7 +20,7 @@ from aioproducer import (
     SerializationError,
     StateError,
 )
-from aioproducer._net.runtime.serializer_tasks import GRACE, MOST_DEAF
+from aioproducer._net.runtime.serializer_tasks import GRACE, MOST_UNCANCELLED
 from aioproducer.testing import EmbeddedKafka
 from tests.net.support import LIMIT, Make, memory_in_use, turns, until, warm
 from tests.runtime.support import sound
@@ -272,18 +272,19 @@ async def test_serializers_that_ignore_their_cancellation_are_bounded(
     producer = await warm(make(kafka, value_serializer=deaf), "one")
     loop = asyncio.get_running_loop()
     refused = await asyncio.gather(
-        *(producer.send("one", Held(), max_block=0.02) for _ in range(MOST_DEAF)), return_exceptions=True
+        *(producer.send("one", Held(), max_block=0.02) for _ in range(MOST_UNCANCELLED)),
+        return_exceptions=True,
     )
     assert {type(error) for error in refused} == {BufferFullError}
-    assert deaf.running == MOST_DEAF
+    assert deaf.running == MOST_UNCANCELLED
     # A moment after their cancellation nothing is said yet: they may be cleaning up.
     await producer.send_and_wait("one", b"at once")
     now = loop.time
     monkeypatch.setattr(loop, "time", lambda: now() + GRACE)
     for way in (lambda: producer.send("one", b"v"), lambda: producer.send_batch("one", [b"v"])):
-        with pytest.raises(BufferFullError, match=f"{MOST_DEAF} coroutine serializers go on"):
+        with pytest.raises(BufferFullError, match=f"{MOST_UNCANCELLED} coroutine serializers go on"):
             await way()
-    assert deaf.running == MOST_DEAF
+    assert deaf.running == MOST_UNCANCELLED
     deaf.let_go.set()
     await until(lambda: deaf.running == 0)
     await turns()

@@ -1,1 +1,1 @@
-"""The long way of a record into the accumulator, alone and in bulk."""
+"""The slow path of a record into the accumulator, alone and in bulk."""

@@ -1,4 +1,4 @@
-"""Arrow arrays as columns, read through their buffers; pyarrow is imported here only for an array of its own that has to be converted."""
+"""Arrow arrays as columns, read through their buffers; pyarrow is imported only to convert one of its own arrays."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ OFFSET_WIDTHS = {"binary": 4, "string": 4, "utf8": 4, "large_binary": 8, "large_
 
 
 def is_arrow(column: object) -> bool:
-    """True for an Arrow array or chunked array, told by its shape, without importing pyarrow."""
+    """True for an Arrow array or chunked array, recognized without importing pyarrow."""
     return hasattr(column, "type") and (hasattr(column, "buffers") or hasattr(column, "combine_chunks"))
 
 
@@ -28,7 +28,7 @@ def bytes_column(part: str, column: Any, topic: str) -> Column:
 
 
 def times_column(column: Any, topic: str) -> Column | None:
-    """A column of milliseconds over the buffer of an Arrow array; None if some of them have to be looked at singly."""
+    """A column of milliseconds over the buffer of an Arrow array; None if some items must be read one by one."""
     array = _milliseconds(column, topic)
     validity, data = array.buffers()
     return Column.of_numbers(len(array), array.offset, validity, data)
@@ -56,11 +56,11 @@ def _milliseconds(column: Any, topic: str) -> Any:
 
 
 def _floored(array: Any) -> Any:
-    """The milliseconds of timestamps of another unit, as of `datetime`s: a part of a millisecond before 1970 is not 1970."""
-    # Whoever has such an array has imported pyarrow, and a cast of it needs this module as well.
+    """The milliseconds of timestamps of another unit, rounded down as for `datetime`s, also before 1970."""
+    # A program with such an array has imported pyarrow already, and a cast of the array needs this module as well.
     import pyarrow.compute as pc  # noqa: PLC0415
 
-    # Without its time zone, which says nothing of the moment.
+    # The time zone is removed: it does not change the moment.
     unit = str(array.type).removeprefix("timestamp[").partition(",")[0].rstrip("]")
     plain = array.cast("int64").cast(f"timestamp[{unit}]")
     whole = plain if unit == "s" else pc.floor_temporal(plain, unit="millisecond")
@@ -71,4 +71,6 @@ def _one_array(column: Any) -> Any:
     if hasattr(column, "buffers"):
         return column
     combined = column.combine_chunks()
-    return combined if hasattr(combined, "buffers") else combined.chunk(0)  # as older versions give it
+    return (
+        combined if hasattr(combined, "buffers") else combined.chunk(0)
+    )  # older versions return a chunked array

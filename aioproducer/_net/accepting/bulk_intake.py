@@ -1,4 +1,4 @@
-"""Bulk sends: columns of records, checked and prepared, into the same lines as single ones."""
+"""Bulk sends: columns of records are checked and prepared, then join the same lines as single records."""
 
 from __future__ import annotations
 
@@ -42,11 +42,11 @@ class BulkIntake:
         self.intake = intake
         self.appender = appender
         self.loop = intake.loop
-        # True when nothing of the user's has to see each record.
+        # True when no user code must see each record.
         self.plain = intake.plain and intake.partitioner is None
 
     def take(self, *arguments: object) -> Sending[BatchDelivery]:
-        """Give a `send_batch` its place; the result tells when all of its records are accepted or refused."""
+        """Give a `send_batch` its place; the result resolves when all of its records are accepted or refused."""
         with Reading(arguments[0]):
             call = taken_over(*arguments, as_columns=self.plain)
         pending = Pending(self.loop, self.intake.pace, self.intake.log)
@@ -76,7 +76,7 @@ class BulkIntake:
                 waiting.refuse_too_large(intake.engine.accumulator)
             intake.usable()
             if delivery.done():
-                # All were refused: nothing is left that could wait.
+                # All records were refused: none is left to wait.
                 pending.finish()
                 return
             intake.admission.join(waiting, self.loop.time())
@@ -87,7 +87,7 @@ class BulkIntake:
             intake.tasks.go_on(rest, self._prepare_later(waiting, rest), waiting)
 
     def _begun(self, call: BulkCall, waiting: BulkWaiting) -> Suspended[list[ReadyRecord | None]] | None:
-        """Make the columns, as far as that goes in this call; the rest of a coroutine where a serializer has to wait."""
+        """Make the columns, as far as possible in this call; the rest of a coroutine where a serializer has to wait."""
         with Reading(call.topic):
             if self.plain and not self.intake.watches_each:
                 waiting.columns = self._plain_columns(call, waiting.delivery)
@@ -161,7 +161,7 @@ class BulkIntake:
     def _withdraw(self, waiting: BulkWaiting) -> None:
         waiting.left = True
         if waiting.is_being_placed:
-            # What has its place by the end of that keeps it, and the rest is withdrawn then.
+            # Records that have their place by the end of the event keep it; the others are withdrawn then.
             return
         error = RecordError(
             "the wait for send_batch() was cancelled before this record was accepted",
@@ -169,7 +169,7 @@ class BulkIntake:
             outcome=Outcome.NOT_WRITTEN,
             retriable=True,
         )
-        # First of all: interceptors are told of each, and may do anything.
+        # First of all, because interceptors receive each record and may do anything.
         self.intake.admission.withdraw(waiting, self.loop.time())
         self.intake.note_wait(waiting)
         waiting.refuse_rest(error)
@@ -177,7 +177,7 @@ class BulkIntake:
     # -- preparing
 
     def _each(self, call: BulkCall, waiting: BulkWaiting) -> list[ReadyRecord | Unready | None]:
-        """Each record as far as it is ready in this call, None for those that are refused."""
+        """Each record as far as it is ready in this call, None for a refused one."""
         made: list[ReadyRecord | Unready | None] = []
         for at, single in enumerate(calls_of(call)):
             one = None
@@ -204,7 +204,7 @@ class BulkIntake:
             raise
         except BaseException as error:
             if waiting.ended:
-                # Cancelled with the call: none of the others will be sent either.
+                # Cancelled with the call: none of the other records will be sent either.
                 raise
             waiting.on_refusal(at, refusal_of(error, waiting.topic))
             return None
@@ -213,7 +213,7 @@ class BulkIntake:
         made: list[ReadyRecord | None] = []
         try:
             made = await rest
-        except BaseException as error:  # noqa: BLE001  # raised again where it ends more than the call
+        except BaseException as error:  # noqa: BLE001  # raised again where it must end more than the call
             self.intake.not_prepared(waiting, error)
         waiting.stop_preparing = None
         if not waiting.ended:
@@ -282,7 +282,7 @@ class BulkIntake:
         return Column.of_items([wall() if stamp is None else stamp for stamp in stamps])
 
     def _each_of(self, check: Callable[[Any, str], Any], given: Any, topic: str, refuse: Refuse) -> Any:
-        """A column after the check of each of its items, or the one thing for all after its check."""
+        """A column after the check of each of its items, or the one object for all records after its check."""
         if not isinstance(given, list):
             return check(given, topic)
         made = []

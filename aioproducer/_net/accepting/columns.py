@@ -1,7 +1,7 @@
-"""Taking over the columns of a bulk send within its call: what a caller changes afterwards changes no record.
+"""Columns of a bulk send, copied within its call: later changes by the caller change no record.
 
-Nothing is believed of an object that was handed over. A sequence is read once, into a list, and has to have as many
-items as it says. Of an Arrow array the compiled core copies and checks all but the bytes of its values.
+The user's objects are not trusted. A sequence is read once, into a list, and must have as many items as it says. Of an
+Arrow array the compiled core copies and checks everything except the bytes of its values.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ from aioproducer._net.accepting.arrow import bytes_column, is_arrow, listed_item
 from aioproducer._state.admission.checking import checked_seconds, checked_topic
 from aioproducer.errors import RecordError
 
-# The items one by one, or what the core made of an Arrow array.
+# The items one by one, or the core's copy of an Arrow array.
 Items: TypeAlias = "list[Any] | Column"
 
 
 class BulkCall(NamedTuple):
-    """The arguments of one `send_batch`, taken over: columns of `total` items each, or one thing for all records."""
+    """The copied arguments of one `send_batch`: columns of `total` items each, or one object for all records."""
 
     topic: str
     total: int
@@ -28,7 +28,7 @@ class BulkCall(NamedTuple):
     values: Items
     keys: Items | None
     timestamps: Items | None
-    # A list for one each.
+    # A list has one for each record.
     partition: Any
     headers: Any
 
@@ -44,9 +44,9 @@ def taken_over(
     *,
     as_columns: bool,
 ) -> BulkCall:
-    """Read the arguments of one `send_batch`; `RecordError` where they are no columns of one length.
+    """Read the arguments of one `send_batch`; `RecordError` unless they are columns of one length.
 
-    `as_columns`: the values of Arrow arrays are not looked at one by one.
+    `as_columns`: the values of Arrow arrays are not read one by one.
     """
     name = checked_topic(topic)
     seconds = checked_seconds("timeout", timeout, name)
@@ -79,7 +79,7 @@ def _times(column: Any, topic: str) -> Items:
 
 
 def _listed(name: str, column: Any, topic: str) -> list[Any]:
-    """The items of a sequence, in a list that nobody else has."""
+    """The items of a sequence, in a new list."""
     if type(column) in (list, tuple):
         return list(column)
     if not is_per_record(column):
@@ -89,7 +89,7 @@ def _listed(name: str, column: Any, topic: str) -> list[Any]:
         text = f"{name} is a table ({type(column).__name__}): pass one of its columns"
         raise RecordError(text, topic=topic)
     length = len(column)
-    # One more than there should be: it need not end.
+    # One item more than expected: the sequence may be endless.
     items = list(islice(column, length + 1))
     if len(items) != length:
         found = f"{len(items)}" if len(items) < length else "more"
@@ -109,12 +109,12 @@ def _of_length(name: str, items: Items, total: int, topic: str) -> Items:
 
 
 def is_per_record(given: object) -> bool:
-    """True for a sequence, or an array of any library, and false for what is one thing."""
+    """True for a sequence, or an array of any library; false for a single object."""
     return hasattr(given, "__len__") and not isinstance(given, (str, bytes, bytearray, Mapping))
 
 
 def _partition(given: Any, total: int, topic: str) -> Any:
-    """A list with one partition per record, or what is one for all."""
+    """A list with one partition per record, or the one for all records."""
     if not is_per_record(given):
         return given
     items = listed_items(given) if is_arrow(given) else _listed("partition", given, topic)
@@ -122,14 +122,14 @@ def _partition(given: Any, total: int, topic: str) -> Any:
 
 
 def _headers(given: Any, total: int, topic: str) -> Any:
-    """A list with one set of headers per record, or a tuple of pairs for all, or what is neither.
+    """A list with one set of headers per record, or a tuple of pairs for all records, or any other object unchanged.
 
     One set is a mapping, or a sequence of pairs whose first is a str.
     """
     if isinstance(given, Mapping):
         return tuple(given.items())
     if isinstance(given, Iterator):
-        # It can be read once, and each record has them.
+        # An iterator can be read only once, and all records need the headers.
         return tuple(given)
     if not isinstance(given, Sequence) or isinstance(given, (str, bytes)):
         return given

@@ -1,4 +1,4 @@
-"""The end of records: waiting until each has its outcome, and reporting those that are left when the producer ends."""
+"""The end of records: the wait until each has its outcome, and the report of the remaining ones when the producer ends."""
 
 from __future__ import annotations
 
@@ -17,20 +17,20 @@ if TYPE_CHECKING:
 
 
 async def resolved(engine: Engine, intake: Intake) -> Flush:
-    """Wait until everything that was accepted so far has its outcome, and its callbacks have run."""
+    """Wait until every record that was accepted so far has its outcome, and its callbacks have run."""
     flush, done = engine.begin_flush(intake.waiting_for_topics())
     try:
         await done
     except BaseException:
         engine.leave_flush(flush, intake.waiting_for_topics())
         raise
-    # What is due in the loop's next turn comes first.
+    # Callbacks that are already scheduled run first.
     await asyncio.sleep(0)
     return flush
 
 
-def tell_what_is_waited_for(engine: Engine, intake: Intake, until: float) -> None:
-    """Log what close() waits for, and for how long at most."""
+def log_waits(engine: Engine, intake: Intake, until: float) -> None:
+    """Log the records that close() waits for, and its time limit."""
     log_of(engine.config.client_id).info(
         "close() waits for %.1f s more at most: %s",
         until - engine.loop.time(),
@@ -39,7 +39,7 @@ def tell_what_is_waited_for(engine: Engine, intake: Intake, until: float) -> Non
 
 
 def report_of_close(engine: Engine, intake: Intake, before: Totals, waited_for: str | None) -> CloseReport:
-    """End the intake, and report what has happened since `before`; lost records are logged."""
+    """End the intake, and report the outcomes since `before`; lost records are logged."""
     intake.close()
     now = engine.tally.totals
     report = CloseReport(
@@ -58,8 +58,8 @@ def report_of_close(engine: Engine, intake: Intake, before: Totals, waited_for: 
     return report
 
 
-def tell_losses(engine: Engine, intake: Intake, what: str) -> bool:
-    """Log how many records are left of a producer that was never closed; False if there are none."""
+def log_losses(engine: Engine, intake: Intake, what: str) -> bool:
+    """Log how many records remain of a producer that was never closed; False if there are none."""
     left = engine.unresolved() + len(intake.queued)
     if left:
         log_of(engine.config.client_id).warning("%s: %s without an outcome", what, counted(left, "record"))

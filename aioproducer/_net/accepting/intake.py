@@ -1,6 +1,6 @@
-"""The long way into the accumulator: interceptors, serializers and checks, then a place in the line.
+"""The slow path into the accumulator: interceptors, serializers and checks, then a place in the line.
 
-Everything that the compiled fast path leaves to Python passes here, and ends in the same append.
+It takes every call that the compiled fast path leaves to Python, and ends in the same append.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ if TYPE_CHECKING:
 
 
 class Call(NamedTuple):
-    """The arguments of one `send`, as the user gave them."""
+    """The arguments of one `send`, from the user."""
 
     topic: Any
     value: Any
@@ -64,23 +64,23 @@ class Call(NamedTuple):
 
 
 def times_of_call(now: float, max_block: float, timeout: float | None) -> tuple[float, float, float]:
-    """When a call that is made now was asked, when it gives up, and when its records expire; `timeout`: its own delivery time."""
+    """The time of a call, the end of its wait, and the deadline of its records; `timeout`: its own delivery time."""
     if timeout is None:
         return now, now + max_block, 0.0
     return now, now + min(max_block, timeout), now + timeout
 
 
 class PlaceholderOwner:
-    """Stands in for the partition of a record of `send_nowait` that waits for its topic."""
+    """Takes the place of the partition for a record of `send_nowait` that waits for its topic."""
 
     def __init__(self, asked_at: float) -> None:
         self.asked_at = asked_at
-        # Ends the record with this text, and says whether that was done; None once it has a place, or its end.
+        # Ends the record with this text, and returns whether it did; None once the record has a place, or has ended.
         self.take_back: Callable[[str], bool] | None = None
         self.call: Waiting | None = None
 
     def on_awaited(self, batch: Batch) -> None:
-        """Somebody waits for the record: its topic is asked for already, nothing can be hurried."""
+        """Nothing to hurry: the record's topic is requested already."""
 
     def withdraw(self, batch: Batch, index: int) -> bool:
         """`try_cancel()`."""
@@ -88,7 +88,7 @@ class PlaceholderOwner:
 
 
 class WaitingSend(Pending):
-    """A `send()` that waits: what becomes of it is told to whoever awaits it, and to the interceptors."""
+    """A waiting `send()`: its result goes to the awaiting task and to the interceptors."""
 
     __slots__ = ("_intake", "_record", "_waiting")
 
@@ -99,11 +99,11 @@ class WaitingSend(Pending):
         self._waiting: Waiting | None = None
 
     def seen_as(self, record: Record[Any, Any]) -> None:
-        """Keep the record as the interceptors left it, who are told if it is refused or withdrawn."""
+        """Keep the record as the interceptors left it, for their report if it is refused or withdrawn."""
         self._record = record
 
     def wait_as(self, waiting: Waiting) -> None:
-        """The place in the line that is left when the caller goes away."""
+        """The place in the line, which ends when the caller goes away."""
         self._waiting = waiting
         self.on_withdraw = self._leave
 
@@ -111,7 +111,7 @@ class WaitingSend(Pending):
         if self._waiting is None:
             return
         self._waiting.left = True
-        # One that is just being placed may still be accepted, and is told of then.
+        # A record in the middle of its append may still be accepted, and is reported then.
         withdrawn = self._intake.admission.withdraw(self._waiting, self._intake.loop.time())
         self._intake.note_wait(self._waiting)
         if withdrawn and self._record is not None:
@@ -123,7 +123,7 @@ class WaitingSend(Pending):
     def accept(self, delivery: Delivery) -> None:
         """The record has its place."""
         waiting = self._waiting
-        # Without `super()`, for which there may be no memory: it must not be missing here.
+        # Without `super()`, which may need memory: the delivery must be set in any case.
         Pending.accept(self, delivery)
         self._intake.watch(delivery)
         self._intake.note_wait(waiting)
@@ -137,7 +137,7 @@ class WaitingSend(Pending):
         super().refuse(error)
 
     def finish(self) -> None:
-        """Its wait is over: let go of all that was kept for it."""
+        """The wait is over: drop everything that was kept for it."""
         self._waiting = self._record = None
         Pending.finish(self)
 
@@ -153,7 +153,7 @@ class Intake:
         self.log = engine.log
         self.loop = engine.loop
         self.pace = pace
-        # Raises where the producer takes no records: code of the user's may have ended it while a record was read.
+        # Raises where the producer takes no records: user code may have ended it while a record was read.
         self.usable = usable
         self.tasks = engine.preparing.tasks
         self.admission = engine.admission
@@ -162,30 +162,30 @@ class Intake:
         self.interceptors = tuple(config.interceptors)
         self.max_block = config.max_block_ms / 1000
         self.delivery_timeout = config.delivery_timeout_ms / 1000
-        # Records of send_nowait that have no place yet, oldest first: flush() waits for them too.
+        # Records of send_nowait without a place, oldest first: flush() waits for them too.
         self.queued: dict[Delivery, PlaceholderOwner] = {}
 
     @property
     def plain(self) -> bool:
-        """True when nothing has to see a record before it is appended."""
+        """True when a record needs no interceptor, serializer or partitioner before its append."""
         return self.serializing.key is None and self.serializing.value is None and not self.interceptors
 
     @property
     def watches_each(self) -> bool:
-        """True when each record that is accepted has to be seen."""
+        """True when each accepted record must be reported."""
         return bool(self.interceptors)
 
     @property
     def answers_at_once(self) -> bool:
-        """True when what has to see a record is no more than serializers that need not be awaited."""
+        """True when records only need serializers that are not awaited."""
         return not self.interceptors and not self.serializing.is_awaited
 
     # -- send
 
     def take(self, call: Call, wants_metadata: bool) -> Sending[Any]:
-        """Give a call its place; the result tells when its record is accepted."""
+        """Give a call its place; the result resolves when its record is accepted."""
         pending = WaitingSend(self)
-        # First: without memory for what the caller gets, there must be no record.
+        # First: without memory for the result of the caller, there must be no record.
         sending: Sending[Any] = sending_of(pending, wants_metadata)
         try:
             self._take(call, pending)
@@ -246,7 +246,7 @@ class Intake:
             self.tasks.go_on(ready, self._prepare_later(waiting, ready), waiting)
 
     def drop(self, ready: object) -> None:
-        """The call is refused: nobody waits for its serializers."""
+        """The call is refused: its serializers are no longer needed."""
         if isinstance(ready, Suspended):
             self.tasks.drop(ready)
 
@@ -275,7 +275,7 @@ class Intake:
     async def _prepare_later(self, waiting: Waiting, rest: Suspended[ReadyRecord]) -> None:
         try:
             ready = await rest
-        except BaseException as error:  # noqa: BLE001  # raised again where it ends more than the call
+        except BaseException as error:  # noqa: BLE001  # raised again where it must end more than the call
             self.not_prepared(waiting, error)
         else:
             waiting.stop_preparing = None
@@ -284,10 +284,10 @@ class Intake:
         self.admission.advance(waiting.topic, self.loop.time())
 
     def not_prepared(self, waiting: Waiting, error: BaseException) -> None:
-        """The serializers of a call failed, or were cancelled with it: whatever they raised ends this call only."""
+        """The serializers of a call failed, or were cancelled with it: their error ends this call only."""
         waiting.stop_preparing = None
         if self.loop.is_closed():
-            # The task was destroyed with its loop; nobody can be told.
+            # The task was destroyed with its loop; no caller is left.
             raise error
         self.admission.refuse(waiting, refusal_of(error, waiting.topic))
         if isinstance(error, (KeyboardInterrupt, SystemExit)):
@@ -330,7 +330,7 @@ class Intake:
         chosen = ready.partition
         if chosen is None and self.partitioner is not None:
             chosen = self.choose(ready, queues)
-            # It is code of the user's: anything may have happened meanwhile.
+            # The serializer is user code, which may have ended the producer.
             self.usable()
             self._pass_nobody(queues)
         deadline = 0.0 if timeout is None else self.loop.time() + timeout
@@ -342,7 +342,7 @@ class Intake:
             ready.timestamp,
             -1 if chosen is None else chosen,
             deadline,
-            False,  # positional, as the core wants it
+            False,  # positional, for the core
         )
         if status == APPENDED and deadline:
             self.engine.accumulator.watch(queue.open, deadline)
@@ -427,7 +427,7 @@ class Intake:
     # -- preparing
 
     def intercepted(self, call: Call) -> Record[Any, Any]:
-        """The record after the interceptors saw it."""
+        """The record after the interceptors."""
         record = Record(
             call.topic,
             call.value,
@@ -439,8 +439,8 @@ class Intake:
         return run_on_send(self.interceptors, record, self.log) if self.interceptors else record
 
     def choose(self, record: ReadyRecord, queues: TopicQueues) -> int | None:
-        """Ask the user's partitioner."""
-        assert self.partitioner is not None  # noqa: S101  # set only when there is one
+        """Call the user's partitioner."""
+        assert self.partitioner is not None  # noqa: S101  # set only with a partitioner
         everything = range(len(queues.partitions))
         available = [index for index in everything if queues.leaders[index] != NO_LEADER]
         return choose(self.partitioner, queues.name, record.key, record.value, everything, available)
@@ -461,31 +461,31 @@ class Intake:
         return [owner.call for owner in self.queued.values() if owner.call is not None]
 
     def close(self) -> None:
-        """The producer has closed: close what the user supplied."""
+        """The producer has closed: close the user's objects."""
         run_close(self.interceptors, self.log)
         self.serializing.close()
 
     def watch(self, delivery: Delivery) -> Delivery:
-        """Have the interceptors told what becomes of the record."""
+        """Report the outcome of the record to the interceptors."""
         if self.interceptors:
             try:
                 observe(delivery, self._acknowledged)
             except OUT_OF_MEMORY:
-                # The record has its place: that they are not told must not say otherwise.
+                # The record has its place: a missing report to interceptors must not deny that.
                 self.log.warning(
                     "the process has no memory to report the outcome of a record to the interceptors"
                 )
         return delivery
 
     def _acknowledged(self, delivery: Delivery) -> None:
-        # Interceptors look on; whoever sent the record has not seen its failure by that.
+        # Interceptors only observe: their report does not make the failure seen by the sender.
         _, error = peek(delivery)
         metadata = None if error is not None else delivery.result()
         run_on_acknowledgement(self.interceptors, metadata, error, self.log)
 
 
 def no_place(cause: KafkaError, elapsed: float) -> DeliveryError:
-    """What is told of a queued record that was refused a place."""
+    """The error of a queued record that was refused a place."""
     if isinstance(cause, MetadataTimeoutError) and cause.partition_count is not None:
         return DeliveryTimeoutError(
             "the queued record was not accepted",
@@ -495,7 +495,8 @@ def no_place(cause: KafkaError, elapsed: float) -> DeliveryError:
             cause=cause,
         )
     if isinstance(cause, (BufferFullError, MetadataTimeoutError)):
-        # It was waited for until the record's own time was over. Where brokers are out of reach, that is why.
+        # The record waited for its place until its own deadline. Unreachable brokers are the cause, where there are
+        # any.
         return DeliveryTimeoutError(
             topic=cause.topic, partition=cause.partition, elapsed=elapsed, cause=cause.cause or cause
         )

@@ -1,4 +1,4 @@
-"""What a waiting call hands out: the part that `Sending` observes until the record is accepted or refused."""
+"""The waiting half of a call: `Sending` observes it until the record is accepted or refused."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ def _one_turn() -> Generator[None, None, None]:
 
 
 class Pending:
-    """One call that was not answered by the fast path. It only observes: the producer drives the queues.
+    """One call that the fast path did not answer. It only observes: the producer drives the queues.
 
-    There may be ten thousand that wait for memory, which is short then: it has slots, and one coroutine to wait in.
+    Ten thousand of them may wait for memory, which is short then: it has slots, and a single coroutine to wait in.
     """
 
     __slots__ = (
@@ -56,26 +56,26 @@ class Pending:
     def accept(self, delivery: Delivery) -> None:
         """The record has its place."""
         self.delivery = delivery
-        # It may have been withdrawn too late, while it was being placed.
+        # A withdrawal may have come too late, in the middle of the append.
         self.error = None
         self.finish()
 
     def finish(self) -> None:
-        """All that was to be placed is placed, or refused."""
+        """Every record is placed, or refused."""
         self.finished = True
-        # What it would withdraw refers back to this: a cycle would keep the user's objects until a collection.
+        # The withdrawal refers back to this object: a cycle would keep the user's objects until a collection.
         self.on_withdraw = None
         if self._waiter is not None and not self._waiter.done():
             self._waiter.set_result(None)
 
     def refuse(self, error: BaseException) -> None:
         """The record will not be accepted."""
-        # Its traceback holds the frame that holds this: a cycle would keep an unseen failure from being told at once.
+        # The traceback holds the frame that holds this object: a cycle would delay the report of an unseen failure.
         self.error = error.with_traceback(None)
         self.finish()
 
-    async def accepted(self) -> Any:  # a Delivery or a BatchDelivery, by the call that made this
-        """Wait until the record is accepted; raises why it is not. Cancelled before that, the record is withdrawn."""
+    async def accepted(self) -> Any:  # a Delivery or a BatchDelivery, depending on the call
+        """Wait until the record is accepted, or raise the refusal. Cancelled before that, the record is withdrawn."""
         if not self.finished:
             assert self._loop is not None  # noqa: S101  # without a loop the call was refused at once
             self._waiter = self._loop.create_future()
@@ -92,16 +92,16 @@ class Pending:
         return self.delivery
 
     def withdraw(self) -> None:
-        """The caller went away; what is not accepted yet never will be."""
+        """The caller went away: records that are not accepted yet are withdrawn."""
         self._told = True
         if not self.finished and self.on_withdraw is not None:
             self.on_withdraw()
-            # A coroutine that ended so is not awaited again; one that is all the same shall not wait for ever.
+            # A coroutine that ended so is normally not awaited again; an await of it must not wait without end.
             if self.delivery is None and not self.finished:
                 self.error = StateError("this send() was cancelled before its record was accepted")
             self.finish()
 
     def __del__(self) -> None:
-        # There is none where memory ended while this was made.
+        # The attribute is missing where memory ended during construction.
         if getattr(self, "error", None) is not None and not self._told:
             self._log.error("a record was not accepted, and its send() was not awaited: %s", self.error)

@@ -1,4 +1,4 @@
-"""The key and value of a record as bytes: made by its serializers within the call, or later where they have to wait."""
+"""The key and value of a record as bytes: serialized within the call, or later where a serializer has to wait."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 
 class Unready(NamedTuple):
-    """A record whose key or value has no bytes yet. All else of it is checked and copied: its caller may change it."""
+    """A record whose key or value has no bytes yet. The rest is checked and copied: the caller may change its objects."""
 
     topic: str
     key: bytes | Encoded | Unserialized | None
@@ -37,7 +37,7 @@ class Unready(NamedTuple):
     headers: PlainHeaders
     timestamp: int | None
     partition: int | None
-    # The count of preparations that had succeeded when its serializers were called.
+    # The count of successful preparations when its serializers were called.
     learned: int
 
 
@@ -73,13 +73,13 @@ class Serializing:
     def _asked_now(self, serializer: Bound | None, topic: str, headers: PlainHeaders, data: Any) -> Any:
         if serializer is None:
             return data
-        # Where one is awaited, both are called in the order of the parts, later.
+        # Where one part is awaited, both serializers are called later, in the order of the parts.
         return Unserialized(serializer, data) if self.is_awaited else serializer(topic, headers, data)
 
     def serialized(
         self, record: Record[Any, Any], headers: PlainHeaders, key: Any, value: Any
     ) -> ReadyRecord | Unready:
-        """The record with what its serializers gave."""
+        """The record with the results of its serializers."""
         topic = record.topic
         unready = Unready(
             topic,
@@ -115,16 +115,16 @@ class Serializing:
     # -- later
 
     def begun(self, record: Unready, until: float) -> ReadyRecord | Suspended[ReadyRecord]:
-        """The record, made as far as that goes in this call: all of it, or the rest of a coroutine."""
+        """The record, as far as this call can make it: complete, or the rest of a coroutine."""
         self._preparing.tasks.check(record.topic)
         try:
             return self._preparing.tasks.first_steps.take(self.made_later(record, until))
         except (GeneratorExit, asyncio.CancelledError) as error:
-            # Raised by the serializer: nothing has cancelled the caller.
+            # Raised by the serializer: the caller is not cancelled.
             raise refusal_of(error, record.topic) from error
 
     async def made_later(self, record: Unready, until: float) -> ReadyRecord:
-        """The record as soon as its serializers give its bytes; `until`: when its call ends."""
+        """The record when its serializers have returned its bytes; `until`: when its call ends."""
         key = await self._made(record.key, "key", record, until)
         value = await self._made(record.value, "value", record, until)
         return self.ready(record, key, value)
@@ -138,7 +138,7 @@ class Serializing:
             if part.cause is not None:
                 if was_prepared:
                     raise _not_prepared(part, record.topic, "again after prepare()")
-                # What was learned since the serializer was called may be enough.
+                # A preparation since the call of the serializer may be enough.
                 if learned == preparations.succeeded:
                     was_prepared = await preparations.prepared(part, record.topic, record.headers, until)
             learned = preparations.succeeded
@@ -149,7 +149,7 @@ class Serializing:
     # -- without waiting
 
     def prepare_for_later(self, record: Unready) -> SerializationError:
-        """Prepare the serializers for a record that cannot wait; the error that tells its caller to try it again."""
+        """Prepare the serializers for a record that cannot wait; returns the error that tells its caller to try again."""
         missing = [part for part in (record.key, record.value) if isinstance(part, Unserialized)]
         for part in missing:
             self._preparing.preparations.begin(part, record.topic, record.headers)
@@ -158,7 +158,7 @@ class Serializing:
     # -- at the ends of the producer
 
     def warm(self, topics: Iterable[str]) -> None:
-        """Have the serializers learn what they can of these topics, behind."""
+        """Start `warm()` of the serializers for these topics, in the background."""
         both = self._both()
         distinct = both[:1] if len(both) > 1 and both[0].owner is both[1].owner else both
         for topic in topics:
@@ -177,7 +177,7 @@ def _data(made: bytes | Encoded | None) -> bytes | None:
 def _part(
     name: Part, serializer: Bound | None, made: Any, topic: str
 ) -> bytes | Encoded | Unserialized | None:
-    """What a serializer gave, copied: an object of the user's may change later."""
+    """The result of a serializer, copied: the user may change the object later."""
     if serializer is not None:
         if isinstance(made, Unserialized):
             return made
@@ -202,7 +202,7 @@ async def _asked(serializer: Bound, topic: str, headers: PlainHeaders, data: Any
     except (SerializationError, KeyboardInterrupt, SystemExit, GeneratorExit):
         raise
     except BaseException as error:
-        # Cancelled: by this producer if its call has ended, else by what the serializer waited for.
+        # Cancelled: by this producer if its call has ended, otherwise by the object that the serializer awaited.
         what = "was cancelled" if isinstance(error, asyncio.CancelledError) else "failed"
         text = f"the {serializer.part} serializer {what}"
         raise SerializationError(text, topic=topic, part=serializer.part, cause=error) from error

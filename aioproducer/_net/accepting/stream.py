@@ -1,4 +1,4 @@
-"""Sending a stream of records with bounded memory: only what has no outcome yet is remembered."""
+"""Streams of records with bounded memory: only deliveries without an outcome are kept."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Stream:
         self.resolved = 0
 
     def sent(self, index: int, delivery: Delivery) -> None:
-        """One more record is on its way; those before it that are settled are counted."""
+        """Add a sent record; earlier records with an outcome are counted."""
         self.waiting.append((index, delivery))
         while self.waiting and self.waiting[0][1].done():
             self._count(*self.waiting.popleft())
@@ -44,7 +44,7 @@ class Stream:
         self._counted(Outcome.NOT_WRITTEN)
 
     async def rest(self) -> BatchResult:
-        """Wait for all that is left."""
+        """Wait for all remaining records."""
         while self.waiting:
             index, delivery = self.waiting.popleft()
             await delivery.wait(None)
@@ -59,7 +59,7 @@ class Stream:
         )
 
     def _count(self, index: int, delivery: Delivery) -> None:
-        # Nobody has seen a failure until the whole stream is reported.
+        # A failure stays unseen until the whole stream is reported.
         outcome, error = peek(delivery)
         if error is not None:
             self.errors[index] = error
@@ -77,7 +77,7 @@ async def send_stream(
     records: Iterable[Record[Any, Any]] | AsyncIterable[Record[Any, Any]],
     on_progress: Callable[[int], object] | None,
 ) -> BatchResult:
-    """Send every record and count what became of it; a producer that ends, ends the stream."""
+    """Send every record and count the outcomes; the end of the producer ends the stream."""
     check_progress(on_progress)
     stream = Stream(on_progress)
     index = 0
@@ -89,7 +89,7 @@ async def send_stream(
                 raise
             except KafkaError as error:
                 stream.refused(index, error)
-                # A send that is accepted lets the loop run by itself, one that is refused does not wait for anything.
+                # An accepted send lets the loop run by itself; a refused one does not wait.
                 if producer._pace():  # noqa: SLF001  # the core's own clock
                     await asyncio.sleep(0)
             else:
@@ -112,7 +112,7 @@ async def _sent(producer: SendPath[Any, Any], record: object, index: int) -> Del
 
 
 async def each(records: Iterable[object] | AsyncIterable[object]) -> AsyncGenerator[object, None]:
-    """What an iterable or an async iterable gives."""
+    """The items of an iterable or async iterable."""
     if isinstance(records, AsyncIterable):
         async for record in records:
             yield record

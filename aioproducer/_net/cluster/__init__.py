@@ -1,1 +1,1 @@
-"""Questions that any broker answers: metadata, and whether topics are there."""
+"""Requests that any broker answers: metadata, and checks of topics."""

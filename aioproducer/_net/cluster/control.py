@@ -1,4 +1,4 @@
-"""The control connection: asks any broker for metadata and for a producer id, whichever answers."""
+"""The control connection: requests to any broker, for metadata and for a producer id."""
 
 from __future__ import annotations
 
@@ -25,33 +25,34 @@ Response = TypeVar("Response", bound="tuple[Any, ...]")
 
 
 class Control:
-    """One connection beside those of the senders, so that no Produce request holds up a question."""
+    """One connection beside those of the senders, so that no Produce request delays an answer."""
 
     def __init__(self, session: Session, contact: Contact) -> None:
         self.session = session
         self.contact = contact
         self.history = ConnectionHistory("metadata", session.loop)
         self.connection: Connection | None = None
-        # Where the newest connection leads, or led.
+        # The address of the newest connection, open or closed.
         self.address: tuple[str, int] | None = None
-        # Where brokers said that they know nothing of producer ids: they are called when nobody else is left.
+        # Addresses of brokers without support for producer ids: they are dialed only when no other broker is left.
         self.lacking: set[tuple[str, int] | None] = set()
-        # Metadata and identity may both find no connection: one of them dials, the other uses what comes of it.
+        # The metadata task and the identity task may both find no connection: one dials, the other uses its result.
         self.dialing = anyio.Lock()
 
     async def ask(self, message: tuple[Any, ...], response_type: type[Response]) -> Response:
-        """The answer of the first broker that gives one; raises what the last one failed with."""
+        """The answer of the first broker that gives one; raises the error of the last broker."""
         connection = await self.connected()
         timeout = self.session.config.request_timeout_ms / 1000
         try:
             return await connection.request(message, response_type, timeout=timeout)
         except ProtocolError as error:
-            # It does not speak what is needed: another broker may, or the same one, asked anew for its versions.
-            connection.close(copy.copy(error))  # a copy: what is raised collects a traceback, and its frames
+            # The broker lacks a needed API version: another broker may have it, or the same one after a new ApiVersions
+            # request.
+            connection.close(copy.copy(error))  # a copy: a raised error collects a traceback with its frames
             raise
 
     async def connected(self) -> Connection:
-        """The connection, made if there is none; raises what the last broker that was tried failed with."""
+        """The connection, opened if there is none; raises the error of the last broker that was tried."""
         async with self.dialing:
             if self.connection is None or self.connection.closed:
                 self.connection = await self._dial_one()
@@ -75,7 +76,7 @@ class Control:
         raise last
 
     def _worth_trying(self) -> list[BrokerEndpoint]:
-        """All that may be dialed now; if there is none, the one that may be dialed first."""
+        """All brokers that may be dialed now; without any, the first that may be dialed again."""
         candidates = list(self._candidates())
         free_at = [self.session.addresses.free_at(each.address) for each in candidates]
         now = self.session.loop.time()
@@ -83,7 +84,7 @@ class Control:
         return free or candidates[(first := free_at.index(min(free_at))) : first + 1]
 
     def _candidates(self) -> Iterator[BrokerEndpoint]:
-        """The brokers that are known, then the bootstrap addresses; each kind in random order."""
+        """The known brokers, then the bootstrap addresses; each kind in random order."""
         nodes = list(self.session.view.nodes)
         self.session.rng.shuffle(nodes)
         nodes.sort(key=lambda node: (node.host, node.port) in self.lacking)
@@ -96,19 +97,19 @@ class Control:
             yield BrokerEndpoint.bootstrap(host, port)
 
     def change(self) -> None:
-        """The broker that was asked did not help: ask any next time, if there is another and nobody waits for it."""
+        """The answer did not help: use another broker next time, unless a request still waits for this one."""
         if len(self.session.view.nodes) > 1 and self.connection is not None and not self.connection.in_flight:
             self.close()
 
     def give_up_on_its_broker(self) -> None:
-        """The broker that was asked cannot give what is needed: others are preferred from now on."""
+        """The present broker lacks a needed feature: other brokers are preferred from now on."""
         self.lacking.add(self.address)
-        # The answer that another task waits for there, if one does, may be what tells of the others.
+        # Another task may wait for an answer on this connection, which may name the other brokers.
         if self.connection is not None and not self.connection.in_flight:
             self.close()
 
     def close_if_idle(self, now: float, limit: float) -> None:
-        """Close a connection over which nothing was asked for so many seconds."""
+        """Close a connection without requests for so many seconds."""
         if self.connection is not None and is_idle(self.connection, now, limit):
             self.close()
 

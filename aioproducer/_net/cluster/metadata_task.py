@@ -1,4 +1,4 @@
-"""The metadata task: keeps the view of the cluster fresh, and tells the queues what changed."""
+"""The metadata task: keeps the view of the cluster up to date, and applies changes to the queues."""
 
 from __future__ import annotations
 
@@ -30,14 +30,14 @@ class Cluster:
         self.wakeup = Wakeup(engine.loop)
         self.watchers: list[asyncio.Future[None]] = []
         self.known = False
-        # When an answer was last read.
+        # The time of the last answer.
         self.read_at: float | None = None
         self.ended = False
 
-    # -- facts from elsewhere
+    # -- requests by other parts
 
     def want(self, topic: str) -> None:
-        """Somebody waits for this topic, or for a partition that it does not have yet."""
+        """A call waits for this topic, or for a partition that it does not have yet."""
         now = self.loop.time()
         self.view.want(topic, now)
         if self.view.topic(topic) is not None:
@@ -54,7 +54,7 @@ class Cluster:
     # -- the task
 
     async def run(self) -> None:
-        """Ask whenever it is due, for ever."""
+        """Send each question when it is due; never returns."""
         while True:
             now = self.loop.time()
             self._drop_idle(now)
@@ -79,20 +79,20 @@ class Cluster:
         await self._prepare(update)
         self.apply(update)
         if update.unusable or update.topic_errors or (question.again and not update.changed):
-            # What this broker does not know, another may; it may have been left behind by the others.
+            # Another broker may know more: this one may lag behind the others.
             self.engine.control.change()
         self._advance(question.topics)
         self._wake_watchers()
 
     def _advance(self, topics: Iterable[str]) -> None:
-        """Whoever still waits for one of these says so again: a partition may be missing."""
+        """Calls that still wait for one of these topics request it again: a partition may be missing."""
         now = self.loop.time()
         for topic in topics:
             if self.engine.admission.has_line(topic):
                 self.engine.admission.advance(topic, now)
 
     async def _read(self, response: MetadataResponse) -> Update:
-        """Take the answer in, in slices that leave the loop free."""
+        """Apply the answer in slices that leave the loop free."""
         reading = self.view.answering(response, self.loop.time())
         while True:
             try:
@@ -104,7 +104,7 @@ class Cluster:
             await anyio.lowlevel.checkpoint()
 
     async def _prepare(self, update: Update) -> None:
-        """Make the queues of large topics, in slices as well."""
+        """Make the queues of large topics, also in slices."""
         for name in (
             *update.topics_learned,
             *update.topics_recreated,
@@ -115,7 +115,7 @@ class Cluster:
                 await anyio.lowlevel.checkpoint()
 
     def _judge(self, update: Update) -> None:
-        """An answer without use counts as a failure; a topic that contradicts itself keeps its old view."""
+        """A useless answer counts as a failure; a topic that contradicts itself keeps its old view."""
         if update.unusable:
             self.engine.last_error = ProtocolError(f"the broker's metadata is unusable: {update.unusable}")
         else:
@@ -157,7 +157,7 @@ class Cluster:
     # -- effects
 
     def apply(self, update: Update) -> None:
-        """Carry a change of the view over to the queues and the lines of waiting calls."""
+        """Apply a change of the view to the queues and the lines of waiting calls."""
         now = self.loop.time()
         if update.nodes_changed:
             self.engine.accumulator.racks = {node.id: node.rack for node in self.view.nodes}
@@ -190,12 +190,12 @@ class Cluster:
         self.engine.admission.refuse_topic(name, refusal)
 
     def raise_refusal(self, name: str) -> None:
-        """Raise what keeps this topic from ever being known, if there is something."""
+        """Raise the error that keeps this topic from ever being known, if there is one."""
         code = self.view.error_of(name)
         if code in REFUSALS:
             raise refusal_of(name, code)
 
-    # -- waiting for news
+    # -- waiting for changes
 
     async def metadata_changed(self) -> None:
         """Wait for the next answer, or failure, of a metadata request."""
@@ -216,7 +216,7 @@ class Cluster:
                 waiter.set_result(None)
 
     def close(self) -> None:
-        """There will be no news."""
+        """No more changes will come."""
         self.ended = True
         self.wakeup.silence()
         self._wake_watchers()

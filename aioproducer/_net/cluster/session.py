@@ -1,4 +1,4 @@
-"""Who may ask coordinators: a producer, or somebody who has just a few questions to a cluster."""
+"""A session for requests to coordinators: that of a producer, or a short one for a few requests."""
 
 from __future__ import annotations
 
@@ -23,15 +23,15 @@ if TYPE_CHECKING:
 
 
 class Session(Protocol):
-    """What asking takes: addresses to dial, a connection to any broker, and the settings."""
+    """The parts that a request needs: addresses to dial, a connection to any broker, and the settings."""
 
     @property
     def last_error(self) -> BaseException | None:
-        """What went wrong last."""
+        """The newest error."""
 
     @last_error.setter
     def last_error(self, error: BaseException) -> None:
-        """Something went wrong."""
+        """Set the newest error."""
 
     @property
     def config(self) -> ProducerConfig:
@@ -43,15 +43,15 @@ class Session(Protocol):
 
     @property
     def rng(self) -> random.Random:
-        """Chance, for backoffs."""
+        """Random numbers for backoffs."""
 
     @property
     def addresses(self) -> Addresses:
-        """Who dials."""
+        """The addresses that can be dialed."""
 
     @property
     def view(self) -> MetadataView:
-        """The brokers that are known."""
+        """The known brokers."""
 
     @property
     def control(self) -> Control:
@@ -66,7 +66,7 @@ class ShortSession:
         self.loop = asyncio.get_running_loop()
         self.rng = random.Random()  # noqa: S311  # jitter, not secrets
         self.addresses = Addresses(config, self.loop, self.rng, network=network)
-        # Nothing is learned: the bootstrap addresses are all that is asked.
+        # The view stays empty: requests go to the bootstrap addresses only.
         self.view = MetadataView(
             max_age=config.metadata_max_age_ms / 1000,
             max_idle=config.metadata_max_idle_ms / 1000,
@@ -78,7 +78,7 @@ class ShortSession:
 
     @property
     def last_error(self) -> BaseException | None:
-        """What went wrong last."""
+        """The newest error."""
         return self._last_error
 
     @last_error.setter

@@ -1,4 +1,4 @@
-"""Whether topics are there and may be written, asked before anything is sent: for jobs that would fail in many places at once."""
+"""Checks of topics before any record is sent: for jobs that would otherwise fail in many places at once."""
 
 from __future__ import annotations
 
@@ -26,15 +26,15 @@ from aioproducer.errors import AuthorizationError, BrokerUnavailableError, Kafka
 if TYPE_CHECKING:
     from aioproducer._net.cluster.session import Session
 
-# Brokers that answer know their topics, but for one that was made in this moment.
+# Brokers that answer know their topics, except for one that was created just now.
 MADE_JUST_NOW = 3.0
-# A bit for each of Kafka's operations; without an authorizer all are set, and before 2.3 nothing is told.
+# A bit for each of Kafka's operations; without an authorizer all are set, and before 2.3 the field is absent.
 WRITE = 1 << 4
 NOT_TOLD = -(1 << 31)
 
 
 async def check_all(session: Session, names: Iterable[str], timeout: float) -> dict[str, int]:
-    """How many partitions each of these topics has; raises if one of them is not there or may not be written."""
+    """The partition count of each of these topics; raises if one does not exist or may not be written."""
     topics = list(dict.fromkeys(map(checked_topic, names)))
     missing: list[str] = []
     trouble: KafkaError | None = None
@@ -83,7 +83,7 @@ def _not_there(names: list[str], waited: float) -> MetadataTimeoutError:
 async def _asked(session: Session, topics: list[str]) -> dict[str, int]:
     question = MetadataRequest(
         topics=[MetadataRequestTopic(name=name) for name in topics],
-        # Whoever misspells a name wants to hear of it.
+        # A misspelled name must fail and not create a topic.
         allow_auto_topic_creation=False,
         include_topic_authorized_operations=True,
     )

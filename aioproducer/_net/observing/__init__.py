@@ -1,1 +1,1 @@
-"""What the log and snapshots tell of a running producer."""
+"""Log messages and snapshots of a running producer."""

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class BatchReporter:
-    """Makes one report for each outcome of a batch, and hands it on."""
+    """Makes one report for each outcome of a batch, and passes it on."""
 
     def __init__(
         self, view: MetadataView, wall_ms: Callable[[], int], on_batch: Callable[[BatchReport], None]
@@ -64,5 +64,5 @@ class BatchReporter:
 
 
 def _known(moment: float) -> float | None:
-    # NaN: it never came to that.
+    # NaN: the batch did not reach that point.
     return moment if moment == moment else None  # noqa: PLR0124

@@ -1,4 +1,4 @@
-"""What a producer that closes still waits for, in one line: records, broker by broker, and coordinators."""
+"""The remaining work of a closing producer, in one line: records, broker by broker, and coordinators."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ if TYPE_CHECKING:
     from aioproducer._net.runtime.engine import Engine
     from aioproducer._state.batching.batches import QueuedBatch
 
-# So many brokers, topics and partitions are named.
+# At most this many brokers, topics and partitions are named.
 NAMED = 3
 
 
 def waits_for(engine: Engine, intake: Intake) -> str | None:
-    """Records without an outcome, with what each of them waits for, and unfinished calls of a transaction; None: nothing."""
+    """Records without an outcome and unfinished calls of a transaction, each with its reason; None: there are none."""
     left = [*_records(engine, intake), *_transaction_calls(engine)]
     return "; ".join(left) or None
 
 
 def counted(number: int, thing: str) -> str:
-    """So many things, in words."""
+    """A number and its noun, such as "3 records"."""
     return f"{number} {thing}{'' if number == 1 else 's'}"
 
 
@@ -39,7 +39,7 @@ def _records(engine: Engine, intake: Intake) -> Iterator[str]:
 
 
 def _at_brokers(engine: Engine) -> Iterator[str]:
-    """Those that have their place in a batch, by the broker that has to take it or to answer."""
+    """Records with a place in a batch, by the broker that has to accept or to answer it."""
     records: Counter[int] = Counter()
     leaderless: dict[str, None] = {}
     for batch in engine.accumulator.live:
@@ -73,7 +73,7 @@ def _no_producer_id(engine: Engine) -> str:
 
 
 def _of_unknown_topics(engine: Engine, intake: Intake) -> Iterator[str]:
-    """Those that were accepted before the metadata of their topic was there."""
+    """Records that were accepted before the metadata of their topic arrived."""
     topics = Counter(owner.call.topic for owner in intake.queued.values() if owner.call is not None)
     for topic, count in topics.most_common():
         yield f"{count} without metadata of topic {topic}{_because(trouble_with(engine, topic))}"

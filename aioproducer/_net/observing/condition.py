@@ -27,7 +27,7 @@ LONGEST_REASON = 200
 
 
 def health_of(engine: Engine, intake: Intake, state: str, cause: BaseException | None) -> Health:
-    """The result of `Producer.health()`; `cause`: what ended the producer."""
+    """The result of `Producer.health()`; `cause`: the error that ended the producer."""
     now = engine.loop.time()
     tally = engine.tally
     nodes = engine.view.nodes
@@ -86,7 +86,7 @@ def _problems(
 
 
 def _brokers_out_of_reach(engine: Engine, now: float) -> Iterator[str]:
-    """The brokers that are known, the longest out of reach first; without any, the bootstrap servers."""
+    """The known brokers, the longest out of reach first; without any, the bootstrap servers."""
     nodes = engine.view.nodes
     named = {
         (node.host, node.port): f"broker {node.id} ({address_text(node.host, node.port)})" for node in nodes
@@ -130,7 +130,7 @@ def _seconds(seconds: float) -> str:
 
 
 def _reason(error: BaseException | None) -> str:
-    """The innermost cause of an error, as briefly as it can be said."""
+    """The innermost cause of an error, in its shortest form."""
     while isinstance(error, KafkaError) and error.cause is not None:
         error = error.cause
     number = getattr(error, "errno", None)

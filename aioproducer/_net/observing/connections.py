@@ -1,4 +1,4 @@
-"""The connections to one broker, one after another: their state, their counters, their last error."""
+"""The successive connections to one broker: state, counters, last error."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ THROTTLED, DISCONNECTED, UNREACHABLE = "throttled", "disconnected", "unreachable
 
 
 class ConnectionHistory:
-    """What is known of the connections for one purpose, of which there is one at a time."""
+    """The history of the connections for one purpose, of which one is open at a time."""
 
     def __init__(
         self,
@@ -38,7 +38,7 @@ class ConnectionHistory:
         self.connects = 0
         self.failures = 0
         self.last_error: BaseException | None = None
-        # Called with each change of the state; None: no listener asks.
+        # Called with each change of the state; None without a listener.
         self.on_change = on_change
         self._loop = loop
         self._since = loop.time()
@@ -58,7 +58,7 @@ class ConnectionHistory:
         """An attempt to connect has succeeded."""
         self.connects += 1
         self.connection = connection
-        # The counters go on: those of the opening dialogue are left out.
+        # The counters go on, without those of the opening dialogue.
         connection.traffic = self.traffic
         self.become(CONNECTED)
         connection.add_close_callback(self._ended)
@@ -84,7 +84,7 @@ class ConnectionHistory:
         self.become(DISCONNECTED, connection.close_reason)
 
     def snapshot(self) -> ConnectionStats:
-        """The state and the counters of this moment. For any thread."""
+        """The present state and counters. For any thread."""
         connection, traffic = self.connection, self.traffic
         return ConnectionStats(
             broker=self.broker,

@@ -1,4 +1,4 @@
-"""What the log tells of faults: one line with the whole story when it is over, some while it lasts, none per record."""
+"""Log lines about faults: one line for a whole fault when it is over, some while it lasts, none per record."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ if TYPE_CHECKING:
     from aioproducer._state.batching.slowness import Stall
     from aioproducer.errors import KafkaError
 
-# A fault that lasts is told of so often, and so is a slow delivery.
-TELL_EVERY = 10.0
-# What is over sooner was noticed by nobody.
-WORTH_A_WARNING = 1.0
+# The interval of lines about a lasting fault, and about slow deliveries.
+LOG_INTERVAL = 10.0
+# A shorter fault is not noticeable.
+SHORTEST_LOGGED = 1.0
 NAMED = 3
 
 
 @attrs.define(eq=False)
 class Outage:
-    """What a broker, or what it leads, has not taken since some moment."""
+    """Partitions that a broker has not accepted since some moment."""
 
     since: float
     told_at: float
@@ -40,24 +40,24 @@ class Outage:
 
 
 class FaultLog:
-    """Follows the batches that had to be sent again, broker by broker, and tells what became of them."""
+    """Follows the batches that had to be sent again, broker by broker, and logs their outcome."""
 
     def __init__(self, stalls: Callable[[], Sequence[Stall]], log: Log) -> None:
         self._log = log
         self._stalls = stalls
         self._outages: dict[int, Outage] = {}
-        self._slow_told_at = -TELL_EVERY
-        self._loss_told_at = -TELL_EVERY
+        self._slow_told_at = -LOG_INTERVAL
+        self._loss_told_at = -LOG_INTERVAL
 
     # -- faults
 
     @property
     def unfinished(self) -> list[int]:
-        """The brokers of the faults that are not over."""
+        """The brokers with faults that are not over."""
         return list(self._outages)
 
     def retried(self, batch: QueuedBatch, error: KafkaError, now: float) -> None:
-        """A batch has to be sent again."""
+        """A batch will be sent again."""
         broker = batch.retry_leader
         trouble = self._outages.get(broker)
         if trouble is None:
@@ -67,7 +67,7 @@ class FaultLog:
         trouble.open.add(name)
         trouble.repeats += 1
         trouble.error = error
-        if now >= trouble.told_at + TELL_EVERY:
+        if now >= trouble.told_at + LOG_INTERVAL:
             trouble.told_at = now
             self._log.warning("%s, and is tried again", self._beginning(broker, trouble, now))
 
@@ -98,7 +98,7 @@ class FaultLog:
                 self._tell_the_end(broker, trouble, now)
 
     def _tell_the_end(self, broker: int, trouble: Outage, now: float) -> None:
-        short = now - trouble.since < WORTH_A_WARNING and not trouble.lost
+        short = now - trouble.since < SHORTEST_LOGGED and not trouble.lost
         self._log.log(
             logging.INFO if short else logging.WARNING,
             "%s; sent again %s, then %s",
@@ -113,8 +113,8 @@ class FaultLog:
     # -- losses of the cluster
 
     def offset_went_back(self, batch: QueuedBatch, offset: int, expected: int, now: float) -> None:
-        """A broker gave a place that it had given before: acknowledged records may be gone from its log."""
-        if now < self._loss_told_at + WORTH_A_WARNING:
+        """A broker assigned an offset that it had assigned before: acknowledged records may be gone from its log."""
+        if now < self._loss_told_at + SHORTEST_LOGGED:
             return
         self._loss_told_at = now
         self._log.warning(
@@ -128,7 +128,7 @@ class FaultLog:
     # -- slowness
 
     def _tell_slow(self, batch: QueuedBatch, now: float) -> None:
-        if now < self._slow_told_at + TELL_EVERY:
+        if now < self._slow_told_at + LOG_INTERVAL:
             return
         self._slow_told_at = now
         self._log.warning(

@@ -1,4 +1,4 @@
-"""Delivery of reports to the listeners, in the event loop and outside of what reported."""
+"""Delivery of reports to the listeners, in the event loop and outside the reporting code."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ if TYPE_CHECKING:
 
     Report = BatchReport | ConnectionReport
 
-# A listener that raises is logged so often, with the number of reports that it has failed at since.
+# A failing listener is logged at this interval, with the number of failures since the last line.
 LOG_INTERVAL = 10.0
-# Whatever else a listener raises would end a task of the producer.
+# Any other exception of a listener would end a task of the producer.
 _END_OF_THE_PROGRAM = (KeyboardInterrupt, SystemExit)
 
 
@@ -50,21 +50,21 @@ class Listeners:
 
     @property
     def on_batch(self) -> Callable[[BatchReport], None] | None:
-        """What takes reports of batches; None if no listener wants them."""
+        """The receiver of reports of batches; None if no listener wants them."""
         return self._put if self._of_batches else None
 
     @property
     def on_connection(self) -> Callable[[ConnectionReport], None] | None:
-        """What takes reports of connections; None if no listener wants them."""
+        """The receiver of reports of connections; None if no listener wants them."""
         return self._put if self._of_connections else None
 
     def _put(self, report: Report) -> None:
-        # The machines are in the middle of an event: code of the user's runs when it is over.
+        # The machines are in the middle of an event: user code runs after it.
         self._reports.append(report)
         self.schedule()
 
     def schedule(self) -> None:
-        """Deliver in the next turn of the loop what is reported until then."""
+        """Deliver all pending reports in the next turn of the loop."""
         if not self._is_scheduled and not self._loop.is_closed():
             self._is_scheduled = True
             self._loop.call_soon(self._deliver)
@@ -72,7 +72,7 @@ class Listeners:
     def _deliver(self) -> None:
         self._is_scheduled = False
         try:
-            # A listener may send, and a batch may end within its call: the loop has a turn before that report.
+            # A listener may send, and a batch may end within its call: the loop gets a turn before that report.
             for _ in range(len(self._reports)):
                 self._deliver_next()
         finally:
@@ -80,7 +80,7 @@ class Listeners:
                 self.schedule()
 
     def deliver(self) -> None:
-        """Call the listeners with all reports that they did not get yet."""
+        """Call the listeners with all undelivered reports."""
         while self._reports:
             self._deliver_next()
 
@@ -93,13 +93,13 @@ class Listeners:
         try:
             made = method.call(report)
             if made is not None and inspect.iscoroutine(made):
-                made.close()  # or its dropping would be warned about, far from here
+                made.close()  # prevents the warning about a coroutine that was never awaited
                 raise TypeError(
                     "a listener cannot be a coroutine function: it is called where nothing may wait"
                 )
         except _END_OF_THE_PROGRAM:
             raise
-        except BaseException:  # noqa: BLE001  # logged below, but not each time
+        except BaseException:  # noqa: BLE001  # logged below, at a limited rate
             method.failures += 1
             now = self._loop.time()
             if now >= method.logged_at + LOG_INTERVAL:

@@ -1,4 +1,4 @@
-"""What can be told of a running producer at one moment: what it counts, what it holds, what is wrong."""
+"""The state of a running producer at one moment: counts, buffered records, errors."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ if TYPE_CHECKING:
 
 
 class Load(NamedTuple):
-    """Records and bytes that are somewhere."""
+    """Records and bytes in one place."""
 
     records: int
     bytes: int
 
 
 def loads(engine: Engine, intake: Intake, accepted: int) -> tuple[Load, Load]:
-    """What is buffered, with the records that wait for their topic, and what is in flight.
+    """The buffered load, including records that wait for their topic, and the load in flight.
 
-    `accepted`: how many records the producer has accepted. The cost does not depend on what is buffered.
+    `accepted`: how many records the producer has accepted. The cost does not depend on the buffered records.
     """
     accumulator, tally = engine.accumulator, engine.tally
     flying = Load(accumulator.records_in_flight, accumulator.bytes_in_flight)
@@ -38,16 +38,16 @@ def loads(engine: Engine, intake: Intake, accepted: int) -> tuple[Load, Load]:
 
 
 def connected_brokers(engine: Engine) -> int:
-    """How many brokers a connection is open to, whatever for."""
+    """The number of brokers with an open connection of any kind."""
     ids = {(node.host, node.port): node.id for node in engine.view.nodes}
     addresses = engine.addresses.connected()
     known = {ids[address] for address in addresses if address in ids}
-    # An address of bootstrap_servers may be another name of a broker that is counted.
+    # An address of bootstrap_servers may be another name of a counted broker.
     return max(len(known), int(bool(addresses)))
 
 
 def seconds_since(now: float, moment: float | None) -> float | None:
-    """None where there is no such moment."""
+    """None without such a moment."""
     return None if moment is None else now - moment
 
 
@@ -60,19 +60,19 @@ def oldest_unacked(engine: Engine, intake: Intake, now: float) -> float | None:
 
 
 def out_of_reach(engine: Engine) -> BaseException | None:
-    """Why no broker gives metadata; None where one does."""
+    """The reason why no broker gives metadata; None where one does."""
     engine.note_reach()
     return engine.machines.reach.missing
 
 
 def trouble_with(engine: Engine, topic: str) -> BaseException | None:
-    """Why a topic is not known: no broker answers, or what they answered; None where neither is the case."""
+    """The reason why a topic is not known: no broker answers, or the error in their answers; None without such a reason."""
     engine.note_reach()
     return engine.admission.trouble_with(topic)
 
 
 def stats_of(engine: Engine, intake: Intake, accepted_records: int, accepted_bytes: int) -> Stats:
-    """The result of `Producer.stats()`; the fast path has counted what was accepted."""
+    """The result of `Producer.stats()`; the fast path has counted the accepted records."""
     tally, stalls, waits = engine.tally, engine.stalls, engine.admission.waits
     now = engine.loop.time()
     buffered, flying = loads(engine, intake, accepted_records)
@@ -125,7 +125,7 @@ def stats_of(engine: Engine, intake: Intake, accepted_records: int, accepted_byt
 
 
 def topic_stats(counts: TopicCounts) -> TopicStats:
-    """The counters of a topic at this moment."""
+    """The present counters of a topic."""
     return TopicStats(counts.acked, counts.acked_bytes, counts.failed, counts.retried, counts.batches)
 
 
@@ -144,6 +144,6 @@ def transactions_of(engine: Engine) -> TransactionStats:
 
 
 def connections_of(engine: Engine) -> tuple[ConnectionStats, ...]:
-    """The connections to the brokers that records are sent to, and at last the one that metadata is asked on."""
+    """The connections to the brokers of the records, followed by the metadata connection."""
     senders = copied(engine.senders.values())
     return *(sender.history.snapshot() for sender in senders), engine.control.history.snapshot()

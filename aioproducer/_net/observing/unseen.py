@@ -1,4 +1,4 @@
-"""Failures that nobody looked at: told through the log, together and rarely, never one line a record."""
+"""Failures that the program did not read: logged together and rarely, never one line a record."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ UNKNOWN = -1
 
 @attrs.define
 class _Lost:
-    """What was lost in one way: so many records, in these partitions, with this error for example."""
+    """Records that were lost in one way: their number, their partitions, and one of their errors."""
 
     count: int = 0
     partitions: set[int] = attrs.Factory(set)
@@ -28,11 +28,11 @@ class _Lost:
 
 
 class UnseenFailures:
-    """Collects the batches that failed with nobody looking, and reports them once a second at most."""
+    """Collects failed batches with unread outcomes, and logs them once a second at most."""
 
     def __init__(self, log: Log) -> None:
         self._log = log
-        # The core appends here, from where a delivery is dropped: nothing else may happen at that moment.
+        # The core appends here when a delivery is dropped, a moment at which nothing else may happen.
         self.batches: list[Batch] = []
         self._report_at = 0.0
 
@@ -41,13 +41,13 @@ class UnseenFailures:
         return self._report_at if self.batches else None
 
     def report(self, now: float) -> None:
-        """Tell what there is to tell, unless the last report was a moment ago."""
+        """Log the collected failures, unless the last report was a moment ago."""
         if self.batches and now >= self._report_at:
             self._report_at = now + REPORT_EVERY
             self.report_all()
 
     def report_all(self) -> None:
-        """Tell what there is to tell."""
+        """Log the collected failures."""
         for (topic, kind), lost in self._collected().items():
             self._log.error(
                 "%s for topic %s%s failed with %s, and the program never read %s delivery: %s",
@@ -64,7 +64,7 @@ class UnseenFailures:
         batches, self.batches[:] = list(self.batches), []
         for batch in batches:
             count = batch.take_unseen()
-            # Who ends a transaction early knows that what was not sent yet is dropped.
+            # A program that ends a transaction early expects that unsent records are dropped.
             if count and not isinstance(batch.error and batch.error.__cause__, TransactionAbortedError):
                 error = batch.error or batch.lone_error()
                 lost = found.setdefault((batch.topic, type(error).__name__), _Lost())
@@ -75,7 +75,7 @@ class UnseenFailures:
 
 
 def where(partitions: set[int]) -> str:
-    """The partitions in words, without that of a record that never got one."""
+    """The partitions in words; a record that never got a partition adds nothing."""
     known = sorted(partitions - {UNKNOWN})
     if not known:
         return ""

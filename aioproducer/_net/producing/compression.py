@@ -1,4 +1,4 @@
-"""Compressing closed batches: small ones at once, large ones in a thread, so that the loop stays free."""
+"""Compression of closed batches: small ones at once, large ones in a thread, so that the loop stays free."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ THREADS = 2
 
 
 class Compressor:
-    """Compresses batches of one producer with one codec. A batch leaves only when it is done, so order is kept."""
+    """Compresses batches of one producer with one codec. Only compressed batches are sent, so the order is kept."""
 
     def __init__(
         self,
@@ -59,8 +59,8 @@ class Compressor:
             self._tasks.start_soon(self._in_thread, batch, plain)
 
     async def _fail_soon(self, batch: QueuedBatch, plain: bytes, error: Exception) -> None:
-        # Not within the append that closed the batch: the room that its end gives back is handed to the first in line,
-        # whose record may be the one that is being appended.
+        # Not within the append that closed the batch: the freed memory goes to the first waiting call, whose record may
+        # be the one that is being appended.
         await anyio.lowlevel.checkpoint()
         self._accumulator.effects.event(self._finish, batch, plain, error)
 
@@ -70,14 +70,14 @@ class Compressor:
                 self._attempt, plain, limiter=self._limiter, abandon_on_cancel=True
             )
         except RuntimeError:
-            # The system has no thread left: better a loop that is held up for a moment than a batch that is lost.
+            # The system has no thread left: compressing in the loop is better than losing the batch.
             made = self._attempt(plain)
         self._accumulator.effects.event(self._finish, batch, plain, made)
 
     def _attempt(self, plain: bytes) -> bytes | Exception:
         try:
             return compress(plain, self._codec, self._level)
-        except Exception as error:  # noqa: BLE001  # one batch fails, whatever the codec raised; the producer lives
+        except Exception as error:  # noqa: BLE001  # one batch fails, whatever the codec raised; the producer goes on
             return error
 
     def _finish(self, batch: QueuedBatch, plain: bytes, made: bytes | Exception) -> None:
@@ -90,5 +90,5 @@ class Compressor:
                 "compressing the batch failed", topic=batch.topic, partition=batch.partition, cause=made
             )
             self._settlement.fail(batch, failed, self._now())
-            # What is behind it waited for it.
+            # Later batches of the partition waited for this one.
             self._accumulator.update_readiness(batch.queue, self._now())

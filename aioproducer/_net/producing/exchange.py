@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class ProduceExchange:
-    """Waits for the answer to one request. Topics are matched by what was true when it was sent."""
+    """Waits for the answer to one request. Topics are matched by their state at the time of the request."""
 
     __slots__ = ("_by_id", "_engine", "_link", "_version", "_waiting")
 
@@ -38,18 +38,18 @@ class ProduceExchange:
         self._by_id = names_by_id
 
     def answered(self, frame: memoryview) -> None:
-        """The answer is here."""
+        """The answer has arrived."""
         try:
             surplus = self._link.connection.surplus
             _, response = decode_response(ProduceResponse, self._version, frame, surplus)
         except ProtocolError as error:
-            # Raised on: the connection closes, and with it everything that is on its way.
+            # The error propagates: the connection closes, and with it all requests in flight.
             self.failed(error, written=True)
             raise
         try:
             strange = self._engine.effects.event(self._take, response)
         except Exception as error:
-            # A batch is half settled now: nothing that is said of its partition later could be trusted.
+            # A batch is partly settled: later answers for its partition could not be trusted.
             self._engine.crash(error)
             raise
         self._link.permits.release()
@@ -60,7 +60,7 @@ class ProduceExchange:
             )
 
     def _take(self, response: ProduceResponse) -> bool:
-        """Give every batch its answer; True: there were answers that nobody had asked for."""
+        """Give every batch its answer; True: some answers matched no batch."""
         now = self._engine.loop.time()
         if response.throttle_time_ms > 0:
             self._link.connection.mute(response.throttle_time_ms / 1000)

@@ -1,4 +1,4 @@
-"""The identity task: asks for a producer id when one is wanted (InitProducerId)."""
+"""The identity task: requests a producer id when one is wanted (InitProducerId)."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class IdentitySource:
         self.wanted.set()
 
     async def run(self) -> None:
-        """Ask whenever an identity is wanted, for ever; ends with the error if the brokers give none."""
+        """Send a request whenever an identity is wanted; ends with the error if the brokers refuse one."""
         failures = 0
         backoff = Backoff(
             self.engine.config.retry_backoff_ms / 1000, self.engine.config.retry_backoff_max_ms / 1000
@@ -47,7 +47,7 @@ class IdentitySource:
             failures = failures + 1 if code else 0
 
     async def _ask(self) -> int:
-        """One question; returns the error code of its answer."""
+        """One request; returns the error code of its answer."""
         try:
             connection = await self.engine.control.connected()
         except KafkaError as error:
@@ -56,7 +56,7 @@ class IdentitySource:
             version = self._version(connection)
         except ProtocolError as error:
             self.engine.control.give_up_on_its_broker()
-            if self._nobody_can():
+            if self._is_unsupported():
                 raise
             return self._no_answer(error)
         try:
@@ -75,13 +75,13 @@ class IdentitySource:
         return answer.error_code
 
     def _no_answer(self, error: KafkaError) -> int:
-        # Whoever answered with nonsense may be no broker at all: others are asked, and it is asked again.
+        # The peer of a nonsensical answer may not be a broker at all: the next request goes to another one.
         self.engine.last_error = error
         self.engine.log.debug("no producer id: %s", error)
         return ErrorCode.NETWORK_EXCEPTION
 
-    def _nobody_can(self) -> bool:
-        """Whether no broker can give a producer id, as far as they are known; a single one may just be older."""
+    def _is_unsupported(self) -> bool:
+        """Whether no known broker can give a producer id; a single broker may just be older than the others."""
         known = {(node.host, node.port) for node in self.engine.view.nodes}
         return bool(known) and known <= self.engine.control.lacking
 
@@ -105,7 +105,7 @@ class IdentitySource:
 
 
 def refused(code: int) -> KafkaError:
-    """The error that an answer without a producer id stands for."""
+    """The error for an answer without a producer id."""
     decided = identity_verdict(code)
     if code == ErrorCode.CLUSTER_AUTHORIZATION_FAILED:
         return AuthorizationError(decided.advice)

@@ -38,12 +38,12 @@ LEAST_ANSWER_LIMIT = 256 * 1024
 
 
 def answer_limit(request_size: int) -> int:
-    """The longest answer to a request of this size that can be meant: an error text for each record, and some."""
+    """The longest plausible answer to a request of this size: an error text for each record, and a margin."""
     return min(LEAST_ANSWER_LIMIT + 32 * request_size, FRAME_LIMIT)
 
 
 class Sender:
-    """One per broker; its task lives until the broker has left the cluster, or as long as the producer."""
+    """One per broker; its task runs until the broker has left the cluster, or as long as the producer."""
 
     def __init__(self, engine: Engine, queue: NodeQueue) -> None:
         self.engine = engine
@@ -60,14 +60,14 @@ class Sender:
     # -- the task
 
     async def run(self) -> None:
-        """Send whatever becomes ready for this broker."""
+        """Send the batches that become ready for this broker."""
         while not self.ended:
             await self.work.wait()
             while not self._is_early() and self.engine.accumulator.has_ready(self.queue, self.loop.time()):
                 await self._send_next()
 
     def _is_early(self) -> bool:
-        """Whether the transaction before still has to settle; then look again when that is over."""
+        """Whether the previous transaction still has to settle; if so, the sender is woken after that."""
         transactions = self.engine.transactions
         if transactions is None or transactions.marker_delay.until <= self.loop.time():
             return False
@@ -89,10 +89,11 @@ class Sender:
             await link.connection.drained()
         except KafkaError:
             link.permits.release()
-            # It may have ended while it was opened, and say so only in the loop's next turn: that has to come.
+            # The connection may have ended during its opening, and report that only in the loop's next turn: wait for
+            # it.
             await link.ended.wait()
             return
-        # The answer that gave the permit back may have asked for a pause.
+        # The answer that returned the permit may have requested a pause.
         if link.connection.closed or self._pause(link) > 0 or not self._next_request(link):
             link.permits.release()
 
@@ -113,7 +114,7 @@ class Sender:
         return False
 
     def end_if_idle(self) -> bool:
-        """End the task, if it does nothing: the broker has left the cluster."""
+        """End the task if it is idle: the broker has left the cluster."""
         if self.history.state == CONNECTING or (self.link is not None and is_busy(self.link.connection)):
             return False
         self.close()
@@ -122,13 +123,13 @@ class Sender:
         return True
 
     def look_at_address(self) -> None:
-        """Brokers may have moved: is this one still where the connection leads?"""
+        """Brokers may move: compare the address of the connection with the present one."""
         node = self.engine.view.node(self.node_id)
         if node is not None and self.link is not None:
             self.link.moved = (node.host, node.port) != self.link.address
 
     async def _leave(self, link: Link) -> None:
-        """The broker is at another address now, and somebody else may be at this one: its answers are waited for."""
+        """The broker has another address now, and its former address may belong to another broker: wait for its answers."""
         for _ in range(self.config.max_in_flight_requests_per_connection):
             await link.permit()
         await self.handed_over()
@@ -136,17 +137,17 @@ class Sender:
             self.close()
 
     async def handed_over(self) -> None:
-        """Wait until the socket has what was written: with acks=0 no answer tells so, and closing drops what it has not."""
+        """Wait until the socket has all written bytes: with acks=0 no answer confirms them, and closing drops the rest."""
         if self.link is not None:
             with contextlib.suppress(KafkaError):
                 await self.link.connection.handed_over()
 
     def _pause(self, link: Link) -> float:
-        # KIP-219: the broker asked for a pause; other brokers go on.
+        # KIP-219: the broker requested a pause; other brokers go on.
         return link.connection.muted_until - self.loop.time()
 
     async def _was_muted(self, link: Link) -> bool:
-        """Wait out the pause that the broker asked for; a new connection to it would know nothing of it."""
+        """Wait for the end of the pause that the broker requested; a new connection to it would not know of the pause."""
         pause = self._pause(link)
         if pause <= 0:
             return False
@@ -160,7 +161,7 @@ class Sender:
     # -- connecting
 
     async def connect(self) -> None:
-        """Open the connection; what keeps it from that is the trouble of this broker."""
+        """Open the connection; a failure becomes the trouble of this broker."""
         self._note_attempt()
         try:
             node = await self._node()
@@ -181,7 +182,7 @@ class Sender:
     async def _node(self) -> Node:
         node = self.engine.view.node(self.node_id)
         if node is None:
-            # Its partitions will get another leader, or it comes back: metadata tells, and is asked for meanwhile.
+            # Its partitions get another leader, or it comes back: metadata, which is requested meanwhile, will tell.
             await anyio.sleep(self.config.reconnect_backoff_max_ms / 1000)
             raise BrokerUnavailableError("the broker is no longer in the metadata", broker=self.node_id)
         return node
@@ -193,7 +194,7 @@ class Sender:
         self.link = Link.over(
             connection, self.config.max_in_flight_requests_per_connection, (node.host, node.port)
         )
-        # While it was dialed, the broker may have moved again.
+        # The broker may have moved again during the dialing.
         self.look_at_address()
         connection.add_close_callback(self._closed)
         self.engine.reachable(self.node_id)
@@ -208,13 +209,13 @@ class Sender:
             self.engine.unreachable(self.node_id, reason)
 
     def close(self) -> None:
-        """Close the connection, if there is one, without taking it for a fault of the broker."""
+        """Close the connection, if there is one, without counting it as a fault of the broker."""
         link, self.link = self.link, None
         if link is not None:
             link.connection.close()
 
     def close_if_idle(self, now: float, limit: float) -> None:
-        """Close a connection that nothing was sent over for so many seconds."""
+        """Close a connection without requests for so many seconds."""
         link = self.link
         if link is not None and is_idle(link.connection, now, limit):
             self.close()
@@ -244,7 +245,7 @@ class Sender:
         try:
             version = self._version(connection, topics)
         except ProtocolError as error:
-            # A broker that wants topic ids, of which the one that gave the metadata knows nothing yet.
+            # The broker requires topic ids, and the broker of the metadata has not reported them yet.
             self._unsent(link, batches, error)
             return
         if version < CODECS[self.config.compression_type].produce_version:
@@ -285,7 +286,7 @@ class Sender:
         return version_for(connection.versions, PRODUCE, transactions.parts.level, newest)
 
     def _refuse_codec(self, link: Link, batches: list[QueuedBatch]) -> None:
-        # KIP-110: asked in an older version, a broker answers with an error that proves nothing.
+        # KIP-110: in an older version, a broker answers with an error that proves nothing.
         now = self.loop.time()
         for batch in batches:
             answer = PartitionAnswer(ErrorCode.UNSUPPORTED_COMPRESSION_TYPE, broker=link.connection.broker)
@@ -305,7 +306,7 @@ class Sender:
     def _write_unasked(
         self, link: Link, correlation_id: int, parts: list[bytes | memoryview], batches: list[QueuedBatch]
     ) -> None:
-        # acks=0: the broker does not answer; handing the bytes to the socket is all there is.
+        # acks=0: the broker does not answer; the write to the socket counts as success.
         now = self.loop.time()
         try:
             link.connection.write_request(correlation_id, parts, None, self.config.request_timeout_ms / 1000)

@@ -1,1 +1,1 @@
-"""The engine, which owns the tasks of a producer, and the tasks that belong to no other room."""
+"""The engine, which owns the tasks of a producer, and tasks without a room of their own."""

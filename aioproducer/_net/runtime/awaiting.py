@@ -1,4 +1,4 @@
-"""Waiting until the brokers have answered: any of them, or about a topic."""
+"""Waits for an answer of the brokers: any answer, or one about a topic."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 async def first_answer(engine: Engine, timeout: float | None, usable: Callable[[], object]) -> None:
-    """Wait until a broker has answered a question for metadata; `usable` raises what ends the wait."""
+    """Wait until a broker has answered a metadata request; `usable` raises the error that ends the wait."""
     try:
         async with asyncio.timeout(timeout):
             while not engine.cluster.known:
@@ -32,7 +32,7 @@ async def first_answer(engine: Engine, timeout: float | None, usable: Callable[[
 async def known_partitions(
     engine: Engine, topic: str, timeout: float, usable: Callable[[], object]
 ) -> tuple[PartitionInfo, ...]:
-    """The partitions of a topic, when its metadata is there; `usable` raises what ends the wait."""
+    """The partitions of a topic, when its metadata is known; `usable` raises the error that ends the wait."""
     try:
         async with asyncio.timeout(timeout):
             while (facts := engine.view.topic(topic)) is None:

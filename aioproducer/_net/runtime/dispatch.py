@@ -1,7 +1,7 @@
 """The dispatcher: performs the effects of an event of the state machines, once, in a fixed order.
 
-Room comes first, as it places records; then transactions and compression, which may end records and so make room again; then
-all that only wakes tasks; observers last, as they may call the producer.
+Room comes first, as it places records. Transactions and compression follow, which may end records and so free room
+again. Then come effects that only wake tasks. Observers are last, as they may call the producer.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ if TYPE_CHECKING:
 
 
 class Dispatcher:
-    """The hands of one producer's machines."""
+    """Performs the effects of one producer's machines."""
 
     def __init__(self, engine: Engine) -> None:
         self.engine = engine
         self.machines = engine.machines
         self.effects = engine.effects
-        # False when the loop was closed before the producer: no task can be woken, and no alarm set.
+        # False when the loop was closed before the producer: no task can be woken, and no timer set.
         self.has_loop = True
         self.effects.perform = self.perform
 
@@ -43,12 +43,12 @@ class Dispatcher:
                 if effects.reports:
                     self._report()
         except OUT_OF_MEMORY:
-            # The event took place, and its effects are kept: they are performed in the next turn. Without memory for that as
-            # well, the next event or the timekeeper's next pulse performs them.
+            # The event took place, and its effects are kept for the next turn. Without memory for that as well, the
+            # next event or the timekeeper's next pulse performs them.
             with contextlib.suppress(*OUT_OF_MEMORY):
                 self.engine.loop.call_soon(effects.event, _nothing)
 
-    # -- what may change the state of the machines
+    # -- effects that may change the state of the machines
 
     def _tell_transactions(self) -> None:
         effects, transactions = self.effects, self.engine.transactions
@@ -72,11 +72,11 @@ class Dispatcher:
                 if compressor is not None:
                     compressor.take(batch)
             except OUT_OF_MEMORY:
-                # It is compressed when its turn to be sent has come.
+                # The sender compresses it at its turn.
                 batch.sealing = False
                 self.engine.accumulator.update_readiness(batch.queue, self.engine.loop.time())
 
-    # -- what only wakes tasks: each effect is taken away when it is performed
+    # -- effects that only wake tasks: each is removed when it is performed
 
     def _wake(self) -> None:
         effects = self.effects
@@ -122,7 +122,7 @@ class Dispatcher:
         due = self.effects.wake_at
         if self.has_loop:
             self.engine.wakeup.by(due)
-        # The collector may have run meanwhile, and with it code that needs an earlier alarm.
+        # A garbage collection meanwhile may have run code that needs an earlier timer.
         if self.effects.wake_at == due:
             self.effects.wake_at = math.inf
 
@@ -143,4 +143,4 @@ class Dispatcher:
 
 
 def _nothing() -> None:
-    """An event in which nothing happens: only effects that are left from others are performed."""
+    """An empty event: it performs only the effects of earlier events."""

@@ -1,8 +1,8 @@
 """The engine: the one supervised task of a producer, and the tasks it owns.
 
-`start()` and `close()` of the producer may be called from different tasks, but a task group must be left by the task
-that entered it; so one supervisor task owns the group, and everybody else only talks to it. If the supervisor dies,
-whoever did it, every delivery fails with the cause: no call ever waits on a dead task.
+Different tasks may call `start()` and `close()` of the producer, but a task group must be left by the task that entered
+it. So one supervisor task owns the group, and all other code only signals it. If the supervisor ends for any reason,
+every delivery fails with the cause: no call ever waits for a finished task.
 """
 
 from __future__ import annotations
@@ -71,12 +71,12 @@ if TYPE_CHECKING:
     from aioproducer.config import ProducerConfig
 
 
-# So many brokers keep the counters of their connections after they have left the cluster: they may come back.
+# So many brokers that have left the cluster keep the counters of their connections: they may come back.
 MOST_BROKERS = 100
 
 
 class Engine:
-    """What runs between `start()` and `close()`: the machines of `_state`, and the tasks that serve them."""
+    """A producer between `start()` and `close()`: the machines of `_state`, and the tasks that serve them."""
 
     def __init__(
         self,
@@ -97,9 +97,9 @@ class Engine:
         self.unseen = UnseenFailures(self.log)
         self.fault_log = FaultLog(lambda: self.stalls.recent, self.log)
         self.listeners = Listeners(config.listeners, loop, self.log)
-        # When the loop had no turn for a while, as the timekeeper noticed.
+        # The stalls of the loop that the timekeeper noticed.
         self.stalls = Stalls()
-        # How many records the producer had accepted before this engine was made.
+        # The number of records that the producer had accepted before this engine was made.
         self.accepted_before = 0
         self.preparing = Preparing(loop, self.crash, preparation_limit(config), self.log)
         self.view = MetadataView(
@@ -148,7 +148,7 @@ class Engine:
         self.over = asyncio.Event()
         self.has_begun = asyncio.Event()
         self.flushes: dict[Flush, asyncio.Future[None]] = {}
-        # Who waits until no call waits to be accepted.
+        # Tasks that wait until no call waits to be accepted.
         self.idle_waiters: list[asyncio.Future[None]] = []
         self.on_death: Callable[[BaseException], None] | None = None
         self.compressor: Compressor | None = None
@@ -167,13 +167,13 @@ class Engine:
         self.supervisor.add_done_callback(self._never_ran)
 
     def _never_ran(self, supervisor: asyncio.Task[None]) -> None:
-        # A task that is cancelled before its first step does not run at all, not even its `finally`.
+        # A task that is cancelled before its first step never runs, not even its `finally`.
         if supervisor.cancelled() and not self.has_begun.is_set():
             self._end(StateError("the producer's background task was cancelled before it began"))
             self.has_begun.set()
 
     async def begun(self) -> None:
-        """Wait until the tasks have taken their first step, so that nothing can end them without a word."""
+        """Wait until the tasks have taken their first step: from then on their end is always reported."""
         await self.has_begun.wait()
 
     async def _supervise(self) -> None:
@@ -187,7 +187,7 @@ class Engine:
                     if self.transactions is not None:
                         self.transactions.steps.let_go()
                 tasks.cancel_scope.cancel()
-        except BaseException as error:  # noqa: BLE001  # the last words of the producer: told to every delivery below
+        except BaseException as error:  # noqa: BLE001  # every delivery below gets it as its cause
             cause = error
         else:
             cause = self.crashed
@@ -212,7 +212,7 @@ class Engine:
             raise self.crashed
 
     def look_after(self, name: str, run: Callable[[], Awaitable[None]]) -> None:
-        """Run one of the tasks that the producer cannot do without: they end with it, and it with them."""
+        """Run one of the essential tasks: the producer ends with it, and it ends with the producer."""
         if self.tasks is not None:
             self.tasks.start_soon(self._vital, name, run, name=f"aioproducer {name}")
 
@@ -222,13 +222,13 @@ class Engine:
         except asyncio.CancelledError:
             if self.is_ending():
                 raise
-            # Not by us, and maybe only this one: the others would wait for it for ever. It ends as cancelled all the
-            # same, or asyncio.run() would print a traceback for each task that it cancels at its end.
+            # Cancelled from outside, and possibly alone: the other tasks would wait for it without end. It still ends
+            # as cancelled, or asyncio.run() would print a traceback for each task that it cancels at its end.
             self.crash(StateError(f"the {name} task of the producer was cancelled from outside"))
             raise
 
     def is_ending(self) -> bool:
-        """Are the tasks cancelled by the producer itself?"""
+        """Whether the producer itself cancels the tasks."""
         return self.tasks is None or self.tasks.cancel_scope.cancel_called
 
     def _end(self, cause: BaseException | None) -> None:
@@ -257,23 +257,23 @@ class Engine:
             exc_info=bug,
         )
         self.last_error = cause
-        # First of all: whoever is told below, in a callback, may try to send the next record at once.
+        # First of all: a callback below may try to send the next record at once.
         if self.on_death is not None:
             self.on_death(cause)
         self.give_up("the producer's background task was ended", cause)
 
     def unresolved(self) -> int:
-        """How many records that were accepted have no outcome yet."""
+        """The number of accepted records without an outcome."""
         return sum(batch.pending for batch in self.accumulator.live)
 
     def crash(self, cause: BaseException) -> None:
-        """End the producer because of a bug that showed outside of its tasks."""
+        """End the producer because of a bug that showed outside its tasks."""
         if self.crashed is None:
             self.crashed = cause
             self.over.set()
 
     def refuse_callers(self) -> None:
-        """The producer closes: whoever still waits to be accepted is refused."""
+        """The producer closes: calls that still wait to be accepted are refused."""
 
         def closing(call: Waiting) -> KafkaError:
             return StateError("the producer was closed before the record was accepted", topic=call.topic)
@@ -294,7 +294,8 @@ class Engine:
         try:
             self.effects.event(self._end_all, closed, text, cause)
         except Exception as bug:
-            # What is broken may be what broke the producer. Nobody shall wait for ever because of it.
+            # The state may be inconsistent, as after the error that ended the producer. No call may wait without end
+            # because of it.
             self.log.exception("settling the remaining records failed")
             for batch in self.accumulator.live:
                 if not batch.settled:
@@ -309,12 +310,12 @@ class Engine:
         self.settlement.abandon(text, cause, self.loop.time())
 
     def settle_without_loop(self, cause: BaseException) -> None:
-        """The loop was closed first, so that no task can end any more; each record has its outcome all the same."""
-        # No alarm can be set, and a task that still waits cannot be woken: it was destroyed with the loop.
+        """The loop was closed first, so no task can end any more; each record still gets its outcome."""
+        # No timer can be set, and a waiting task cannot be woken: it was destroyed with the loop.
         self.dispatcher.has_loop = False
         with contextlib.suppress(RuntimeError):
             self.give_up("the event loop was closed before the producer", cause)
-        # Deliveries that somebody keeps refer to the connections, whose sockets shall not live as long as they.
+        # Deliveries that the program keeps refer to the connections, whose sockets must not stay open as long.
         self._close_connections()
         self.listeners.deliver()
 
@@ -338,9 +339,10 @@ class Engine:
     # -- senders
 
     def note_reach(self) -> None:
-        """Write down what is known of brokers that are out of reach, for the errors of the next event."""
+        """Store the errors of unreachable brokers, for the errors of the next event."""
         reach = self.machines.reach
-        # Not the error of a record that waited for it too: each would have the one before it as its cause, without end.
+        # Not the error of a record that waited for it: each error would then have the previous one as its cause,
+        # without end.
         reach.last_error, reach.present_error = root_of(self.last_error), root_of(self.present_trouble)
         control = self.control.connection
         reach.has_metadata = self.cluster.known and control is not None and not control.closed
@@ -374,7 +376,7 @@ class Engine:
             self.batch_reporter.report(settled)
 
     def history_of(self, node_id: int) -> ConnectionHistory:
-        """The connections to this broker. Counters never go back: a broker that comes back goes on with its own."""
+        """The connections to this broker. Counters never go back: a broker that comes back continues its own."""
         found = self.histories.get(node_id)
         if found is None:
             if len(self.histories) >= MOST_BROKERS:
@@ -385,7 +387,7 @@ class Engine:
         return found
 
     def forget_unused(self, now: float) -> None:
-        """Brokers that have left the cluster, and addresses that are not called any more, leave nothing behind."""
+        """Drop the data of brokers that have left the cluster, and of addresses that are no longer dialed."""
         for node_id in self.accumulator.unused_nodes({node.id for node in self.view.nodes}):
             sender = self.senders.get(node_id)
             if sender is None or sender.end_if_idle():
@@ -409,24 +411,24 @@ class Engine:
         self.cluster.stale(None)
 
     def _connection_ended(self, connection: Connection) -> None:
-        """A broker hung up, or was given up, whatever the connection was for: metadata may know why, if any broker tells."""
+        """A connection of any kind has ended: metadata may show the reason, if any broker answers."""
         if connection.ending is not Ending.IDLE and connection.close_reason is not None:
             self.last_error = connection.close_reason
         self.cluster.stale(None)
 
     def share_memory(self, dead: set[int]) -> None:
-        """Brokers came, went, or changed their state: so do their shares; who waits for more gets it."""
+        """Brokers joined, left, or changed their state: their shares change, and waiting calls get freed memory."""
         self.machines.share_memory(dead)
 
     def hint(self, batch: QueuedBatch, leader_id: int, leader_epoch: int, node: Node | None) -> None:
-        """A broker said who leads the partition of this batch now (KIP-951)."""
+        """A broker named the present leader of the partition of this batch (KIP-951)."""
         self.cluster.apply(
             self.view.leader_hint(batch.topic, batch.partition, leader_id, leader_epoch, node, batch.sent_to)
         )
 
     @property
     def last_error(self) -> BaseException | None:
-        """What went wrong last, with a record or with a broker."""
+        """The newest error of a record or broker."""
         return self.tally.last_error
 
     @last_error.setter
@@ -435,22 +437,22 @@ class Engine:
 
     @property
     def present_trouble(self) -> BaseException | None:
-        """What went wrong last, unless the cluster has answered something since."""
+        """The newest error, unless the cluster has answered a request since."""
         answered, failed = self.addresses.answered_at, self.tally.last_error_at
         over = failed is None or (answered is not None and answered > failed)
         return None if over else self.last_error
 
     def refused(self, error: BaseException) -> None:
-        """A record was not accepted: what is a part of a transaction fails all of it."""
+        """A record was not accepted: if it is part of a transaction, the whole transaction fails."""
         if self.transactions is not None:
             self.transactions.on_refused(error)
 
     # -- flush
 
     def begin_flush(self, queued: Iterable[Waiting] = ()) -> tuple[Flush, asyncio.Future[None]]:
-        """Send what is buffered, and what is queued for its topic, without lingering.
+        """Send the buffered records, and those queued for their topics, without lingering.
 
-        The future is done when all of it has its outcome, and whoever waited for that before was woken.
+        The future is done when all of them have their outcome, and their waiting tasks were woken.
         """
         done: asyncio.Future[None] = self.loop.create_future()
         flush = self.accumulator.flush(self.loop.time())
@@ -463,17 +465,17 @@ class Engine:
         return flush, done
 
     async def handed_over(self) -> None:
-        """Wait until the sockets have all that was written."""
+        """Wait until the sockets have all written bytes."""
         for sender in list(self.senders.values()):
             await sender.handed_over()
 
     def leave_flush(self, flush: Flush, queued: Iterable[Waiting]) -> None:
-        """Who waited for it is gone. Records without an answer would keep each such flush until their deadlines."""
+        """The task that waited for the flush is gone. Unanswered records would keep the flush until their deadlines."""
         if self.flushes.pop(flush, None) is not None:
             uncover(flush, self.accumulator.live, queued)
 
     def flush(self) -> asyncio.Future[None]:
-        """Send what is buffered without lingering; done when all of it has its outcome."""
+        """Send the buffered records without lingering; done when all of them have their outcome."""
         return self.begin_flush()[1]
 
     async def nobody_waits(self) -> None:
@@ -491,15 +493,15 @@ class Engine:
                 done.set_result(None)
 
     def end_flush(self, flush: Flush) -> None:
-        """A flush waits for nothing more: wake its task."""
-        # What has ended without memory at its begin, or later, has nobody who waits for it; batches may refer to it all the same.
+        """A flush is complete: wake its task."""
+        # A flush that ended for lack of memory has no waiting task; batches may still refer to it.
         done = self.flushes.get(flush)
         if done is not None:
             self.accumulator.waker.wake_after_all(done)
             del self.flushes[flush]
 
     def give_up_flushes(self) -> None:
-        """The process had no memory to follow a record of some flushes: their tasks are told so."""
+        """The process had no memory to track a record of some flushes: their tasks get an error."""
         for flush, done in list(self.flushes.items()):
             if flush.error is not None:
                 del self.flushes[flush]
@@ -519,7 +521,7 @@ def _withdraw_here(
 
 
 def first_of(error: BaseException | None) -> BaseException | None:
-    """The error itself, where a task group wrapped it; what was only cancelled because of it does not count."""
+    """The error itself, where a task group wrapped it; tasks that were cancelled because of it do not count."""
     while isinstance(error, BaseExceptionGroup):
         told = [each for each in error.exceptions if not isinstance(each, asyncio.CancelledError)]
         error = (told or error.exceptions)[0]
@@ -527,32 +529,32 @@ def first_of(error: BaseException | None) -> BaseException | None:
 
 
 def root_of(error: BaseException | None) -> BaseException | None:
-    """What was wrong with a broker, where the last error is that of a record which waited for it."""
+    """The error of a broker, where the last error is that of a record which waited for the broker."""
     while isinstance(error, (DeliveryError, BufferFullError, MetadataTimeoutError)):
         error = error.cause
     return error
 
 
 def denied(cause: BaseException | None) -> KafkaError | None:
-    """What is raised from every call of a producer that may not work at all; a copy, as raising adds a traceback."""
+    """The error of every call of a producer that cannot work at all; a copy, as raising adds a traceback."""
     final = (AuthenticationError, AuthorizationError, TransactionError)
     return copy.copy(cause) if isinstance(cause, final) else None
 
 
 def rebootstrap_after(config: ProducerConfig) -> float | None:
-    """After how many seconds without metadata the bootstrap addresses are used again (KIP-899, KIP-1102)."""
+    """The seconds without metadata after which the bootstrap addresses are used again (KIP-899, KIP-1102)."""
     if config.metadata_recovery_strategy == "none":
         return None
     return config.metadata_recovery_rebootstrap_trigger_ms / 1000
 
 
 def preparation_limit(config: ProducerConfig) -> float:
-    """How many seconds a serializer may prepare itself: not only as long as one call waits, as later calls need it too."""
+    """The seconds that a serializer may prepare itself: longer than one call waits, as later calls need it too."""
     return max(config.max_block_ms, config.request_timeout_ms) / 1000
 
 
 def limits_of(config: ProducerConfig) -> Limits:
-    """The settings that the accumulator follows."""
+    """The settings of the accumulator."""
     return Limits(
         linger=config.linger_ms / 1000,
         batch_size=max(config.batch_size, 1),

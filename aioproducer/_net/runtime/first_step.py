@@ -11,7 +11,7 @@ import sys
 from contextvars import Context, copy_context
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
-# For implementations of tasks, by asyncio's documentation. Leaving a task and entering the next one needs memory in between:
+# asyncio documents these for implementations of tasks. To leave a task and to enter another needs memory in between:
 # without it the loop would have no current task any more. To replace one by another needs none.
 if sys.version_info >= (3, 12):
     from asyncio.tasks import _swap_current_task as _set_current_task
@@ -52,7 +52,7 @@ class Suspended(Generic[T]):
                 except GeneratorExit:
                     run(coroutine.close)
                     raise
-                except BaseException as error:  # noqa: BLE001  # a cancellation: it is for the coroutine
+                except BaseException as error:  # noqa: BLE001  # a cancellation, for the coroutine
                     yielded = run(coroutine.throw, error)
                 else:
                     yielded = run(coroutine.send, sent)
@@ -61,12 +61,12 @@ class Suspended(Generic[T]):
             return result
 
     def close(self) -> None:
-        """End the coroutine where it is."""
+        """End the coroutine at its present place."""
         self._context.run(self._coroutine.close)
 
 
 class Spare:
-    """A task that waits for work."""
+    """A waiting task that runs the rest of a coroutine on demand."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop, name: str) -> None:
         self._loop = loop
@@ -82,14 +82,14 @@ class Spare:
         return not self.task.done() and not self.task.cancelling()
 
     def work(self, work: Coroutine[Any, Any, None], rest: Suspended[Any]) -> None:
-        """Run this, which awaits the rest of the coroutine."""
+        """Run this work, which awaits the rest of the coroutine."""
         self._work, self._rest = work, rest
         self.task.add_done_callback(self._close)
         if not self._wanted.done():
             self._wanted.set_result(None)
 
     def cancel(self) -> None:
-        """Cancel the task. A task that is cancelled before its own first step would never run what it was given."""
+        """Cancel the task. A task that is cancelled before its own first step would never run its work."""
         if self._begun:
             self.task.cancel()
         else:
@@ -102,7 +102,7 @@ class Spare:
         except asyncio.CancelledError as error:
             if self._work is None:
                 raise
-            # Cancelled after the work was given: the cancellation is for the work, at the place where it is suspended.
+            # Cancelled after the work was given: the cancellation is for the work, at its present place.
             self.task.uncancel()
             self.task.cancel(*error.args)
         work, self._work, self._rest = self._work, None, None
@@ -110,7 +110,7 @@ class Spare:
             await work
 
     def _close(self, _task: asyncio.Task[None]) -> None:
-        """The task was ended before it had begun: so is its work."""
+        """The task ended before it had begun, and its work ends too."""
         if self._work is not None:
             self._work.close()
         if self._rest is not None:
@@ -146,11 +146,11 @@ class FirstSteps:
         return Suspended(coroutine, context, yielded, spare)
 
     def _take_spare(self) -> Spare:
-        # A first step may come to another one, which needs a task of its own: it may suspend as well.
+        # A first step may lead to another one, which needs a task of its own: it may suspend as well.
         spare, self._spare = self._spare, None
         if spare is not None and spare.usable:
             return spare
-        # In a context of its own: that of the caller would be kept as long as the task.
+        # In a context of its own: the task would keep the caller's context alive.
         return Context().run(Spare, self._loop, self._name)
 
     def _give_back(self, spare: Spare) -> None:

@@ -1,4 +1,4 @@
-"""The preparation of serializers: one `prepare()` at a time for each topic and part, however many calls wait for it."""
+"""The preparation of serializers: one `prepare()` at a time for each topic and part, for any number of waiting calls."""
 
 from __future__ import annotations
 
@@ -31,15 +31,16 @@ class Preparation:
     part: Part
     method: str
     call: Callable[[], Any]
-    # It is given up then, or after the limit of the producer, whichever comes later.
+    # The preparation ends then, or after the limit of the producer, whichever comes later.
     until: float
-    # True for the record that it was made for; False for others, which call their serializer again. None: no record waits.
+    # True for the record of the preparation; False for others, which call their serializer again. None: no record
+    # waits.
     over: asyncio.Future[bool] | None = None
     context: Context = attrs.Factory(copy_context)
 
     @property
     def left(self) -> bool:
-        """True when the record that it was made for waits no more."""
+        """True when the record of the preparation no longer waits."""
         return self.over is not None and self.over.done()
 
     def succeeded(self) -> None:
@@ -48,7 +49,7 @@ class Preparation:
             self.over.set_result(True)
 
     def try_again(self) -> None:
-        """The serializer was prepared for another record: it may be enough for this one."""
+        """The serializer was prepared for another record, which may be enough for this one."""
         if self.over is not None and not self.over.done():
             self.over.set_result(False)
 
@@ -71,13 +72,14 @@ class Preparations:
         self._waiting: dict[tuple[str, Part], deque[Preparation]] = {}
         self._running: set[asyncio.Task[Any]] = set()
         self._ended = False
-        # How many there were, of all topics: what a serializer said before the last of them may not hold any more.
+        # The count for all topics: a serializer's answer from before the last preparation may no longer hold.
         self.succeeded = 0
 
     async def prepared(self, missing: Unserialized, topic: str, headers: PlainHeaders, until: float) -> bool:
-        """Wait for a preparation: True for one with this record, False for one with another. Raises why it failed.
+        """Wait for a preparation: True for one with this record, False for one with another. Raises its error.
 
-        A call that goes away does not stop the preparation: others may wait for it, and the next call would begin it again.
+        A cancelled call does not stop the preparation: other calls may wait for it, and the next call would begin it
+        again.
         """
         preparation = self._of(missing, topic, headers, until)
         over: asyncio.Future[bool] = self._loop.create_future()
@@ -86,12 +88,12 @@ class Preparations:
         return await over
 
     def begin(self, missing: Unserialized, topic: str, headers: PlainHeaders) -> None:
-        """Prepare the serializer for records to come, unless a preparation of this topic and part is going on."""
+        """Prepare the serializer for later records, unless a preparation of this topic and part is under way."""
         if (topic, missing.serializer.part) not in self._waiting:
             self._join(self._of(missing, topic, headers, 0.0))
 
     def warm(self, bound: Bound, topic: str) -> None:
-        """Have the serializer learn what it can of a topic before any record."""
+        """Call `warm()` of the serializer for a topic before any record."""
         warm = getattr(bound.owner, "warm", None)
         if callable(warm):
             self._join(Preparation(topic, bound.part, "warm", lambda: warm(topic), 0.0))
@@ -132,9 +134,9 @@ class Preparations:
                 if error is None:
                     self.succeeded += 1
                     first.succeeded()
-                    # The others call their serializers again, in their order. Those that need more come here again.
+                    # The other calls repeat their serializers, in order. Those that need more come here again.
                     break
-                # Nothing was learned: the next record is prepared for by itself.
+                # The failed preparation serves no other record: the next record gets its own.
                 first.failed(error)
                 waiting.popleft()
         finally:
@@ -143,7 +145,7 @@ class Preparations:
                 each.try_again()
 
     async def _prepare(self, preparation: Preparation) -> SerializationError | None:
-        """Why it failed, or None."""
+        """The error of the preparation, or None."""
         task = preparation.context.run(self._start, _outcome_of(preparation))
         until = max(self._loop.time() + self._limit, preparation.until)
         await asyncio.wait([task], timeout=until - self._loop.time())
@@ -161,7 +163,7 @@ class Preparations:
         self, preparation: Preparation, what: str, cause: BaseException | None
     ) -> SerializationError:
         text = f"{preparation.method}() of the {preparation.part} serializer {what}"
-        # One that did not end may end the next time.
+        # A preparation that ran out of time may succeed the next time.
         retriable = cause is None or is_retriable(cause)
         topic, part = preparation.topic, preparation.part
         error = SerializationError(text, topic=topic, part=part, cause=cause, retriable=retriable)
@@ -170,14 +172,14 @@ class Preparations:
         return error
 
     def end(self) -> None:
-        """Cancel what is going on: the producer has ended."""
+        """Cancel all preparations: the producer has ended."""
         self._ended = True
         for task in list(self._running):
             self._tasks.stop(task)
 
 
 async def _outcome_of(preparation: Preparation) -> BaseException | None:
-    """What the call raised, of whatever class: it is the user's code."""
+    """The exception of the call, of any class: it is user code."""
     try:
         answer = preparation.call()
         if inspect.isawaitable(answer):

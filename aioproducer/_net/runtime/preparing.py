@@ -21,7 +21,7 @@ CLOSE_LIMIT = 5.0
 
 
 class Preparing:
-    """What runs code of serializers outside of the calls of the user."""
+    """Runs code of serializers outside the user's calls."""
 
     def __init__(
         self, loop: asyncio.AbstractEventLoop, on_bug: Callable[[BaseException], None], limit: float, log: Log
@@ -35,7 +35,7 @@ class Preparing:
         self._over = asyncio.Event()
 
     async def ended(self) -> None:
-        """Wait for the end of what serializers are doing, for a short time: no call waits for it."""
+        """Wait a short time for the end of the serializers' tasks: no call waits for them."""
         self.preparations.end()
         await self.tasks.ended()
         self._over.set()
@@ -43,7 +43,7 @@ class Preparing:
     def close(self, serializers: Iterable[Bound]) -> None:
         """Begin to close the serializers, each once; nothing uses them any more when they are closed."""
         owners = {id(each.owner): each.owner for each in serializers if _has_close(each)}
-        # What they have opened belongs to the loop of the producer, which may be gone.
+        # Their resources belong to the loop of the producer, which may be gone.
         if owners and self.closing is None and _get_running_loop() is self._loop:
             self.closing = self._loop.create_task(self._close(list(owners.values())), name=NAME)
 
@@ -62,7 +62,7 @@ class Preparing:
                         await answer
             except (KeyboardInterrupt, SystemExit, GeneratorExit):
                 raise
-            except BaseException as error:  # code of the user's, after the last record
+            except BaseException as error:  # user code, after the last record
                 self._log.warning("close() of the serializer %s failed: %r", type(owner).__name__, error)
                 task = asyncio.current_task()
                 if isinstance(error, asyncio.CancelledError) and task is not None and task.cancelling():

@@ -21,10 +21,10 @@ if TYPE_CHECKING:
 NAME = "aioproducer serializer"
 # Seconds that a cancelled serializer has for its `finally`.
 GRACE = 1.0
-# The limit of serializers that run for longer than that; each keeps its record.
-MOST_DEAF = 100
+# The limit of serializers that run longer than that; each keeps its record.
+MOST_UNCANCELLED = 100
 
-# What asyncio raises out of the loop, or what closes a coroutine whose loop is gone.
+# Exceptions that asyncio raises out of the loop, and the one that closes a coroutine whose loop is gone.
 _ENDS_THE_PROGRAM = (KeyboardInterrupt, SystemExit, GeneratorExit)
 
 
@@ -38,15 +38,15 @@ class SerializerTasks:
         self._loop = loop
         self._on_bug = on_bug
         self._tasks: set[asyncio.Task[Any]] = set()
-        # Those that were cancelled and have not ended, with the time of that; the oldest first.
+        # Cancelled tasks that have not ended, with the time of the cancellation; the oldest first.
         self._cancelled: dict[asyncio.Task[Any], float] = {}
         self.first_steps = FirstSteps(loop, NAME)
 
     def check(self, topic: str) -> None:
-        """Raise when too many serializers ignore that they were cancelled: each call would leave one more."""
-        if len(self._cancelled) < MOST_DEAF:
+        """Raise when too many serializers ignore their cancellation: each further call could add one."""
+        if len(self._cancelled) < MOST_UNCANCELLED:
             return
-        since = next(islice(self._cancelled.values(), MOST_DEAF - 1, None))
+        since = next(islice(self._cancelled.values(), MOST_UNCANCELLED - 1, None))
         if self._loop.time() - since >= GRACE:
             text = f"{len(self._cancelled)} coroutine serializers go on although they were cancelled"
             raise BufferFullError(text, topic=topic)
@@ -88,7 +88,7 @@ class SerializerTasks:
         try:
             task = self._loop.create_task(work, name=NAME)
         except OUT_OF_MEMORY:
-            # The task may have its first step all the same.
+            # The task may still take its first step.
             self._loop.call_soon(work.close)
             raise
         if not task.done():
@@ -113,7 +113,7 @@ class SerializerTasks:
             self._on_bug(bug)
 
     async def ended(self) -> None:
-        """Wait until all have ended, but no longer than `GRACE`; their calls have."""
+        """Wait until all have ended, at most for `GRACE`; their calls have ended already."""
         spare = self.first_steps.end()
         left = self._tasks if spare is None else self._tasks | {spare}
         if left:
@@ -126,7 +126,7 @@ class SerializerTasks:
 
 
 async def _ended(rest: Suspended[Any]) -> None:
-    """Await the rest of a call that is over: nobody hears how it ends."""
+    """Await the rest of a call that is over, and drop its result."""
     try:
         await rest
     except (KeyboardInterrupt, SystemExit, GeneratorExit, asyncio.CancelledError):

@@ -1,4 +1,4 @@
-"""The accumulator's task: whatever is due at a time, and fair to answers that have already arrived."""
+"""The accumulator's task: processes deadlines, fair to answers that have already arrived."""
 
 from __future__ import annotations
 
@@ -13,32 +13,32 @@ if TYPE_CHECKING:
 
 LOOK_FOR_IDLE_EVERY = 30.0
 HELD_UP = 0.002
-# What has arrived is at most the kernel's receive buffer, of which each turn takes a part.
+# The received bytes are at most the kernel's receive buffer, of which each turn reads a part.
 MOST_CATCH_UP_TURNS = 128
-# ... and of a loop whose turns are slow, while answers keep coming for others, no deadline may wait for so many.
+# In a loop with slow turns, where other answers keep coming, no deadline may wait for so many turns.
 FEWEST_CATCH_UP_TURNS = 8
 LONGEST_CATCH_UP = 0.1
 STALLED = 0.1
 
 
 class Timekeeper:
-    """Ends what is late: lingers, backoffs, records, waiting calls, idle connections."""
+    """Ends overdue work: lingers, backoffs, records, waiting calls, idle connections."""
 
     def __init__(self, engine: Engine) -> None:
         self.engine = engine
         self.loop = engine.loop
         self.idle_limit = engine.config.connections_max_idle_ms / 1000
-        # -1: never; 0: as soon as somebody looks.
+        # -1: never; 0: at the next check.
         self.look_every = min(LOOK_FOR_IDLE_EVERY, self.idle_limit if self.idle_limit > 0 else math.inf)
         self.next_idle_look = self.loop.time() + self.look_every
 
     async def run(self) -> None:
-        """Sleep until something is due, for ever."""
+        """Sleep until the next deadline, and process it; never returns."""
         engine = self.engine
         while True:
             now = self.loop.time()
             self._notice_a_stall(now)
-            if self._somebody_is_late(now):
+            if self._is_overdue(now):
                 await self._let_answers_arrive()
                 now = self.loop.time()
             if engine.last_error is not None:
@@ -60,7 +60,7 @@ class Timekeeper:
     def _set_alarm(self) -> None:
         due = [
             self.next_idle_look,
-            # While records are on their way, to know of a loop that was held up.
+            # While records are in flight, to notice a blocked loop.
             self.loop.time() + PULSE if self.engine.accumulator.live else None,
             self.engine.accumulator.next_deadline(),
             self.engine.admission.deadlines.earliest(),
@@ -68,9 +68,9 @@ class Timekeeper:
         ]
         self.engine.wakeup.by(min(moment for moment in due if moment is not None))
 
-    # -- after a loop that was held up
+    # -- after a blocked loop
 
-    def _somebody_is_late(self, now: float) -> bool:
+    def _is_overdue(self, now: float) -> bool:
         """True when a record or a call may be about to be given up."""
         accumulator = self.engine.accumulator
         oldest = next(iter(accumulator.aging), None)
@@ -78,18 +78,18 @@ class Timekeeper:
             return True
         alarm = accumulator.deadlines.earliest()
         call = self.engine.admission.deadlines.earliest()
-        # Most alarms are lingers that are over: those only count when the loop was held up.
+        # Most timers are expired lingers: those only count when the loop was blocked.
         return (call is not None and call <= now) or (alarm is not None and alarm <= now - HELD_UP)
 
     async def _let_answers_arrive(self) -> None:
-        """What has already arrived is handled before anything is judged late."""
+        """Process all received answers before anything is judged late."""
         reads = -1
         until = self.loop.time() + LONGEST_CATCH_UP
         for turn in range(MOST_CATCH_UP_TURNS):
             before, reads = reads, self._reads()
             if reads == before or (turn >= FEWEST_CATCH_UP_TURNS and self.loop.time() > until):
                 return
-            # Two turns, for the reasons of `Alarm`: the first may end before the selector was asked.
+            # Two turns, for the reasons of `Alarm`: the first may end before the selector was polled.
             await asyncio.sleep(0)
             await asyncio.sleep(0)
 

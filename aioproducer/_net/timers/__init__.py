@@ -1,1 +1,1 @@
-"""Timers: the next deadline of a task, overdue requests, and less than a millisecond."""
+"""Timers: the next deadline of a task, overdue requests, and waits below a millisecond."""

@@ -1,7 +1,7 @@
-"""When a connection's requests are overdue: one timer for all of them, fair to answers that have already arrived.
+"""Overdue requests of a connection: one timer for all of them, fair to answers that have already arrived.
 
-A loop that was held up finds both the answers and the timer waiting. The answers come first: before anything is judged
-overdue, what the kernel has received is read.
+A delayed loop finds both the answers and the timer waiting. The answers come first: all received bytes are read before
+any request is judged overdue.
 """
 
 from __future__ import annotations
@@ -12,26 +12,26 @@ from typing import Protocol
 
 __all__ = ["Alarm", "Watched"]
 
-# After a stall, what has already arrived is at most the kernel's receive buffer (Linux: 6 MiB by default), of which
-# each turn of the loop takes 64 KiB.
+# After a stall, the received bytes are at most the kernel's receive buffer (Linux: 6 MiB by default); each turn of the
+# loop reads 64 KiB.
 _CATCH_UP_TURNS = 128
 
 
 class Watched(Protocol):
-    """Whose requests may be overdue."""
+    """The owner of requests that may become overdue."""
 
     closed: bool
     reads: int  # how often bytes arrived
 
     def earliest_deadline(self) -> float:
-        """Of all requests that wait for an answer; infinite if there are none."""
+        """The first deadline of all open requests; infinite if there are none."""
 
     def overdue(self, now: float) -> None:
-        """The earliest deadline has passed, and no more bytes are there to be read."""
+        """The earliest deadline has passed, and no more bytes can be read."""
 
 
 class Alarm:
-    """A timer that is set when requests are made and not touched by their answers: it looks again when it wakes."""
+    """One timer, set when requests are made. Answers do not touch it: it looks for the next deadline when it fires."""
 
     __slots__ = ("_at", "_loop", "_timer", "_watched")
 
@@ -47,7 +47,7 @@ class Alarm:
             self._wake_at(deadline)
 
     def stop(self) -> None:
-        """Never wake again."""
+        """Never fire again."""
         if self._timer is not None:
             self._timer.cancel()
         self._timer = None
@@ -68,8 +68,8 @@ class Alarm:
             self._wake_at(earliest)
 
     def _let_arrive(self, turns: int) -> None:
-        # Two turns, because on asyncio what is called soon runs before what the selector finds in the same turn, and
-        # on uvloop timers run before it looks.
+        # Two turns: asyncio runs scheduled calls before the events that its selector finds in the same turn, and uvloop
+        # runs timers before it polls.
         self._loop.call_soon(self._loop.call_soon, self._judge, turns, self._watched.reads)
 
     def _judge(self, turns: int, reads_before: int) -> None:

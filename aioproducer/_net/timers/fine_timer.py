@@ -1,7 +1,7 @@
 """A timer that is finer than the loop's: on Linux loops wake up to a millisecond late, as epoll counts in milliseconds.
 
-`timerfd` is exact. Python has it from 3.13 on; until that is the oldest, the C library is asked. Elsewhere, and on loops
-that watch no files, the loop's own timers have to do.
+`timerfd` is exact. Python has it from 3.13 on; older versions call it in the C library. Elsewhere, and on loops that
+watch no files, the loop's own timers are used.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 CLOCK_MONOTONIC = 1
 NANOSECONDS = 1_000_000_000
 NOT_OPEN = -1
-# A struct itimerspec: every so often, which is never here; and the first time, of which all zero would switch it off.
+# A struct itimerspec: the interval, which is zero here, and the first time, where zero would switch the timer off.
 TIMER_SPEC = struct.Struct("@4l")
 
 
@@ -30,7 +30,7 @@ class FineTimer:
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = loop
         self._callbacks: list[Callable[[], object]] = []
-        # Of the kernel's timer; opened when it is needed first, as most producers never need it.
+        # The kernel's timer; opened on its first use, as most producers never need it.
         self._file = NOT_OPEN
         self._may_be_fine = sys.platform == "linux"
 
@@ -44,7 +44,7 @@ class FineTimer:
             self._loop.call_at(when, self._ring)
 
     def close(self) -> None:
-        """Never ring again."""
+        """Never fire again."""
         self._callbacks.clear()
         self._may_be_fine = False
         if self._file != NOT_OPEN:
@@ -70,7 +70,7 @@ class FineTimer:
         try:
             os.read(self._file, 8)
         except BlockingIOError:
-            # It was set anew after it had rung, and before anybody looked.
+            # The timer was set again after it fired, before the loop saw it.
             return
         self._ring()
 

@@ -1,4 +1,4 @@
-"""One timer and one bell: a task sleeps until the earliest deadline, or until it is called."""
+"""One timer and one event: a task sleeps until the earliest deadline, or until it is woken."""
 
 from __future__ import annotations
 
@@ -15,22 +15,22 @@ class Wakeup:
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = loop
         self._timer: asyncio.TimerHandle | None = None
-        # Not asked of the timer: uvloop makes a handle without a time for what is due at once.
+        # Kept here: for a time that is due at once, uvloop makes a handle without a time.
         self._at = math.inf
-        # When it could ring at the earliest: what is asked for may be over already.
+        # The earliest possible firing: a requested deadline may have passed already.
         self._possible_at = math.inf
         self._waiter: asyncio.Future[None] | None = None
         self._rung = False
         self._late = 0.0
 
     def by(self, deadline: float) -> None:
-        """Ring at `deadline` at the latest."""
+        """Wake the task at `deadline` at the latest."""
         if deadline < self._at:
             possible_at = max(deadline, self._loop.time())
-            # First: without memory for it, the alarm that was set before stays.
+            # First: without memory for it, the former timer stays.
             timer = self._loop.call_at(deadline, self._due)
             if self._at <= deadline:
-                # The collector ran in between, and with it code that asked for an earlier time.
+                # A garbage collection meanwhile ran code that requested an earlier time.
                 timer.cancel()
                 return
             self.silence()
@@ -42,7 +42,7 @@ class Wakeup:
         self.ring()
 
     def late_by(self) -> float:
-        """By how many seconds it rang late since this was last asked, because the loop was held up."""
+        """The largest delay in seconds since the last call, caused by a blocked loop."""
         late, self._late = self._late, 0.0
         return late
 
@@ -59,8 +59,8 @@ class Wakeup:
             self._timer, self._at = None, math.inf
 
     async def wait(self) -> None:
-        """Sleep until the alarm rings; at once when it rang since the last wait."""
-        # Made before it is looked: the collector may run as it is made, and with it code that rings.
+        """Sleep until the timer fires; returns at once when it has fired since the last wait."""
+        # Made before the check: its allocation may run a garbage collection, and with it code that wakes.
         waiter = self._loop.create_future()
         if not self._rung:
             self._waiter = waiter

@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 # All brokers know an added partition within this time; an earlier answer may lack it.
 PROPAGATION = 0.1
 # A lingering batch has no backoff, and only a backoff would need the time.
-HOWEVER_LATE = 0.0
+ANY_TIME = 0.0
 
 
 class Appender(Protocol):
@@ -486,7 +486,7 @@ class Admission:
                 continue
             if not call.not_placed(self):
                 # Records that arrived meanwhile for other brokers may linger, and hold the memory that this call needs.
-                self._free_memory_for(share, HOWEVER_LATE)
+                self._free_memory_for(share, ANY_TIME)
                 return
 
     @event
@@ -507,7 +507,7 @@ class Admission:
             for call in moving:
                 call.share = queue.share
             self.memory_lines.setdefault(queue.share, Line()).calls.extend(moving)
-        self._free_memory_for(queue.share, HOWEVER_LATE)
+        self._free_memory_for(queue.share, ANY_TIME)
         self.effects.room(queue.share)
 
     @event

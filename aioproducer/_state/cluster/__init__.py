@@ -1,1 +1,1 @@
-"""The brokers, topics and partitions that are known, and when to ask about them."""
+"""The known brokers, topics and partitions, and the times of metadata requests."""

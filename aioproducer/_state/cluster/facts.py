@@ -1,4 +1,4 @@
-"""What is known of brokers and topics, and what an answer changed in it."""
+"""Facts about brokers and topics, and the changes that an answer makes."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ import attrs
 from aioproducer._state.cluster.partitions import Partitions
 
 NO_TOPIC_ID = bytes(16)
-# CPython raises SystemError where it has no memory for the traceback of what is being raised, and on 3.14 from calls with
-# more than ten arguments.
+# CPython raises SystemError where it has no memory for the traceback of an exception, and on 3.14 from calls with more
+# than ten arguments.
 OUT_OF_MEMORY = (MemoryError, SystemError)
 
 
 @attrs.frozen
 class Node:
-    """A broker, and where it listens."""
+    """A broker and its address."""
 
     id: int
     host: str
@@ -38,12 +38,12 @@ def is_recreated(known: TopicFacts, topic_id: bytes) -> bool:
 
 @attrs.frozen
 class Update:
-    """What a fact changed in the view.
+    """The changes of the view by one event.
 
-    `leaders_changed`: (topic, partition, new leader), of partitions that were known before. `partitions_added`:
-    (topic, count before, count now). `topic_errors`: (topic, code), also if it is the same again. `topics_failing`: those
-    of them that did not pass, once, for the log. `rejected`: (topic, what is wrong with the answer about it). `unusable`: why the
-    whole answer counts as a failure, if it does.
+    `leaders_changed`: (topic, partition, new leader), of partitions that were known before. `partitions_added`: (topic,
+    count before, count now). `topic_errors`: (topic, code), also if it is the same again. `topics_failing`: those of
+    them that did not pass, once, for the log. `rejected`: (topic, the fault of the answer about it). `unusable`: the
+    reason why the whole answer counts as a failure, if it does.
     """
 
     topics_learned: tuple[str, ...] = ()
@@ -59,14 +59,14 @@ class Update:
 
     @property
     def changed(self) -> bool:
-        """Whether anything is known now that was not known before."""
+        """Whether anything new is known."""
         topics = self.topics_learned or self.leaders_changed or self.partitions_added or self.topics_recreated
         return bool(topics) or self.nodes_changed
 
 
 @attrs.define
 class Changes:
-    """An `Update` while it is being put together."""
+    """An `Update` under construction."""
 
     learned: list[str] = attrs.Factory(list)
     leaders: list[tuple[str, int, int]] = attrs.Factory(list)
@@ -78,7 +78,7 @@ class Changes:
     nodes: bool = False
 
     def update(self) -> Update:
-        """What came together."""
+        """The finished update."""
         return Update(
             tuple(self.learned),
             tuple(self.leaders),

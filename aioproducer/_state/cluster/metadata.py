@@ -1,4 +1,4 @@
-"""The metadata view: what is known of the cluster, kept through bad answers, and what to ask next."""
+"""The metadata view: the known state of the cluster, which bad answers do not erase, and the next question."""
 
 from __future__ import annotations
 
@@ -22,17 +22,17 @@ from aioproducer._wire.messages.metadata import (
 __all__ = ["MetadataQuestion", "MetadataView", "Node", "PartitionFacts", "TopicFacts", "Update"]
 
 REBOOTSTRAP_AFTER = 300.0
-# Brokers that the newest answer leaves out but that may still lead something; bounded, for answers that make ids up.
+# Brokers that the newest answer omits but that may still lead a partition; bounded, in case answers invent ids.
 MOST_PAST_NODES = 100
-# An error of a topic that went away and came back is worth another line in the log after so long: brokers may disagree.
+# After this time, an error of a topic that went away and came back gets another line in the log: brokers may disagree.
 QUIET_FOR = 60.0
 
 
 class MetadataView:
-    """Knows the cluster as well as its last answers did, and never forgets what it knows because of a bad one.
+    """The cluster as its last answers described it; a bad answer never erases known facts.
 
-    One question is under way at a time: `due()` hands it out, `answered()` or `failed()` ends it. While it is under way,
-    and when it fails, what was known stays usable.
+    One question is under way at a time: `due()` hands it out, `answered()` or `failed()` ends it. Known facts stay
+    usable while it is under way, and when it fails.
     """
 
     def __init__(
@@ -50,7 +50,7 @@ class MetadataView:
         self._facts: dict[str, TopicFacts] = {}
         self._nodes: dict[int, Node] = {}
         self._past_nodes: dict[int, Node] = {}
-        # Hints that came while a question was under way, whose answer may be older than they are.
+        # Hints that arrived while a question was under way; its answer may be older than the hints.
         self._hints: list[tuple[str, int, int, int]] = []
 
     def __repr__(self) -> str:
@@ -59,7 +59,7 @@ class MetadataView:
         known = f"{len(self._facts)} of {len(self._questions.interests)} topics, {len(self._nodes)} brokers"
         return f"<MetadataView {known}, {state}>"
 
-    # -- what is known
+    # -- known facts
 
     @property
     def nodes(self) -> tuple[Node, ...]:
@@ -67,11 +67,11 @@ class MetadataView:
         return tuple(self._nodes.values())
 
     def node(self, node_id: int) -> Node | None:
-        """Where a broker listens; one that the newest answer leaves out is still known if it was before."""
+        """The address of a broker; a broker that the newest answer omits is still known if it was before."""
         return self._nodes.get(node_id) or self._past_nodes.get(node_id)
 
     def topic(self, name: str) -> TopicFacts | None:
-        """What is known of a topic, however old."""
+        """The facts about a topic, at any age."""
         return self._facts.get(name)
 
     def error_of(self, name: str) -> int | None:
@@ -81,18 +81,18 @@ class MetadataView:
 
     @property
     def failing(self) -> bool:
-        """Whether no broker answered the newest question that ended."""
+        """Whether the last completed question got no answer from any broker."""
         return self._questions.failing
 
     def confirmed_at(self, name: str) -> float:
-        """When a broker was last asked about a topic and had no partitions that were not known; -inf for never."""
+        """When a broker last confirmed all partitions of a topic that are known; -inf for never."""
         interest = self._questions.interests.get(name)
         return interest.confirmed_at if interest else -math.inf
 
-    # -- what is wanted
+    # -- wanted topics
 
     def want(self, topic: str, now: float) -> None:
-        """Somebody needs this topic: it is asked for at once if it is new, after the backoff if that failed before."""
+        """A caller needs this topic: the question is due at once for a new topic, after the backoff for one that failed."""
         self._questions.want(topic, now)
         if topic not in self._facts:
             self._questions.ask_for(topic, now)
@@ -102,19 +102,19 @@ class MetadataView:
         self._questions.touch(topic, now)
 
     def leader_failed(self, topic: str) -> None:
-        """Records did not get to the leader of a partition: its epoch may be that of a former topic of this name."""
+        """Records did not reach the leader of a partition: its epoch may be that of a former topic of this name."""
         interest = self._questions.interests.get(topic)
         if interest is not None:
             interest.leader_failed = True
 
     def broker_failed(self, node_id: int) -> None:
-        """The same of all that this broker leads: it cannot be reached."""
+        """This broker cannot be reached: the same applies to all partitions that it leads."""
         for name, facts in self._facts.items():
             if node_id in facts.partitions.leaders:
                 self.leader_failed(name)
 
     def id_refused(self, topic: str, topic_id: bytes) -> None:
-        """A leader does not know the topic by this id: if it is the present one, it may have come from a broker that lags behind."""
+        """A leader does not know the topic by this id; the present id may have come from a broker that lags behind."""
         known, interest = self._facts.get(topic), self._questions.interests.get(topic)
         if known is not None and interest is not None and known.topic_id == topic_id:
             interest.id_refused = True
@@ -129,26 +129,26 @@ class MetadataView:
     # -- asking
 
     def refresh_needed(self, topics: Iterable[str] | None, now: float) -> None:
-        """An error showed that the view is old. `topics` (if named) are wanted, also if they had been dropped."""
+        """An error showed that the view is out of date. `topics` become wanted, also if they had been dropped."""
         for topic in topics or ():
             self.want(topic, now)
         self._questions.all_stale()
 
     def next_deadline(self) -> float | None:
-        """When `due()` or `expire()` may have something to say; a time in the past means now."""
+        """When `due()` or `expire()` may have work; a time in the past means now."""
         return self._questions.next_deadline()
 
     def due(self, now: float) -> MetadataQuestion | None:
-        """The question to ask now, if there is one; from here on it is under way."""
+        """The question to ask now, if there is one; it is under way from then on."""
         return self._questions.due(now)
 
     def failed(self, now: float, rng: Uniform) -> None:
-        """No usable answer came: the question will be asked again after the backoff."""
+        """No usable answer came: the question is asked again after the backoff."""
         self._hints.clear()
         self._questions.failed(now, rng)
 
     def rebootstrap_due(self, now: float) -> bool:
-        """Whether no known broker is worth asking any more (KIP-899, KIP-1102)."""
+        """Whether to give up all known brokers (KIP-899, KIP-1102)."""
         return self._questions.rebootstrap_due(now)
 
     def rebootstrapped(self) -> None:
@@ -160,7 +160,7 @@ class MetadataView:
     # -- answers
 
     def answered(self, response: MetadataResponse, now: float) -> Update:
-        """Take in a whole answer at once."""
+        """Apply a whole answer at once."""
         reading = self.answering(response, now)
         while True:
             try:
@@ -170,9 +170,9 @@ class MetadataView:
                 return update
 
     def answering(self, response: MetadataResponse, now: float) -> Generator[None, None, Update]:
-        """Take in an answer, with a pause after every few thousand partitions; the `Update` is its return value.
+        """Apply an answer, with a pause after every few thousand partitions; the `Update` is its return value.
 
-        Each topic changes as a whole. Whoever stops in between says `failed()`.
+        Each topic changes as a whole. A caller that stops in between calls `failed()`.
         """
         reason = unusable(response)
         if reason is not None:
@@ -259,10 +259,10 @@ class MetadataView:
             changes.rejected.append((name, problem))
         if not reading.contradiction:
             interest.error = None
-            if interest.told_at is not None and interest.told_at + QUIET_FOR <= now:
-                interest.told_at = None
+            if interest.logged_at is not None and interest.logged_at + QUIET_FOR <= now:
+                interest.logged_at = None
             interest.vanished = False
-            interest.leaders_told(now, others=reading.names_others)
+            interest.compare_leaders(now, others=reading.names_others)
             interest.confirmed_at = self._questions.asked_at if reading.confirms else -math.inf
             self._replace(reading, interest, changes, now)
         if reading.contradiction or reading.unsettled:
@@ -290,9 +290,9 @@ class MetadataView:
 
     def _topic_failed(self, name: str, code: int, changes: Changes, now: float) -> None:
         interest = self._questions.interests[name]
-        # Brokers that create the topic answer so once, too.
-        if interest.error is not None and interest.told_at is None and _may_pass(code):
-            interest.told_at = now
+        # Brokers that create the topic also return this error once.
+        if interest.error is not None and interest.logged_at is None and _may_pass(code):
+            interest.logged_at = now
             changes.failing.append((name, code))
         interest.error = code
         known = self._facts.get(name)
@@ -303,7 +303,7 @@ class MetadataView:
         ):
             interest.vanished = True
         changes.errors.append((name, code))
-        # Not allowed, or no valid name: only somebody who wants it again makes it worth a question.
+        # No permission, or an invalid name: only another call for the topic makes it worth a question.
         self._questions.unsettled(name, now, again=_may_pass(code))
 
     # -- hints
@@ -317,9 +317,9 @@ class MetadataView:
         endpoint: Node | None,
         topic_id: bytes = NO_TOPIC_ID,
     ) -> Update:
-        """A Produce answer named the leader (KIP-951): believed if its epoch is newer and its address is known.
+        """A Produce answer named the leader (KIP-951): accepted if its epoch is newer and its address is known.
 
-        `topic_id` is what was asked for; a topic that was deleted since then says nothing about the present one.
+        `topic_id` is the id in the request; a topic that was deleted since then says nothing about the present one.
         """
         changes = Changes()
         known = self._facts.get(topic)
@@ -352,7 +352,7 @@ class MetadataView:
 
 
 def unusable(response: MetadataResponse) -> str | None:
-    """Why nothing can be learned from an answer, if so."""
+    """The reason why nothing can be learned from an answer, if there is one."""
     if response.error_code:
         return f"the broker answered {describe(response.error_code)}"
     if not any(broker.node_id >= 0 for broker in response.brokers):

@@ -14,7 +14,7 @@ Replicas = tuple[int, ...]
 
 
 class PartitionFacts(NamedTuple):
-    """One partition: a row, made when somebody looks at it."""
+    """One partition: a row, made on access."""
 
     partition: int
     leader: int
@@ -28,7 +28,8 @@ class PartitionFacts(NamedTuple):
 class Partitions(Sequence[PartitionFacts]):
     """A tuple of `PartitionFacts`, each at its own index.
 
-    200,000 rows would be 200,000 objects for the garbage collector to visit, in pauses of 40 ms; columns are five.
+    200,000 rows would be 200,000 objects for the garbage collector to visit, in pauses of 40 ms; the columns are five
+    objects.
     """
 
     leaders: tuple[int, ...] = ()
@@ -66,7 +67,7 @@ class Partitions(Sequence[PartitionFacts]):
         return f"<Partitions {len(self)}, {self.leaders.count(NO_LEADER)} of them without a leader>"
 
     def led(self, index: int, leader: int, leader_epoch: int) -> Partitions:
-        """The same but for the leader of one partition."""
+        """A copy with another leader of one partition."""
         return attrs.evolve(
             self,
             leaders=_with(self.leaders, index, leader),

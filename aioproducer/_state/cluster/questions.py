@@ -1,4 +1,4 @@
-"""When to ask for metadata, and about which topics: whatever is wanted, in time, and never in a storm."""
+"""When to ask for metadata, and about which topics: all wanted topics, in time, without storms of requests."""
 
 from __future__ import annotations
 
@@ -10,21 +10,22 @@ import attrs
 from aioproducer._state.backoff import Backoff, Uniform
 from aioproducer._state.deadlines import Deadlines
 
-# A broker that lags behind must not bring a deleted topic back. Ids have no order, so that this is believed for a time
-# only: whoever took a middle one of three for the newest finds out in the end.
+# A broker that lags behind must not bring a deleted topic back. Ids have no order, so a former id is rejected for a
+# limited time only; this corrects a wrong guess about the order of three ids.
 RETIRED_FOR = 60.0
-TOLD_OFTEN_ENOUGH = 2
-# All brokers hear of an election within this time. Where a leader fails for longer, and they name another under an older
-# epoch, the epoch that is known is not of this topic: of a former one of the name, or from before a restored backup.
+ANSWERS_TO_BELIEVE = 2
+# All brokers learn of an election within this time. If a leader fails for longer, and brokers name another leader under
+# an older epoch, the known epoch is not of this topic: it is of a former topic of the name, or from before a restored
+# backup.
 EPOCH_DOUBTED_FOR = 3.0
 
 
 @attrs.frozen
 class MetadataQuestion:
-    """What to ask a broker: about these topics (none: about the brokers only), and no others.
+    """The content of a request: these topics (none: the brokers only), and no others.
 
-    `partial`: only about topics that are missing; the others keep their age. `again`: the view is known to be old, and the
-    answers that were given since brought nothing new.
+    `partial`: only missing topics; the others keep their age. `again`: the view is known to be out of date, and the
+    answers since then brought nothing new.
     """
 
     topics: tuple[str, ...]
@@ -34,9 +35,9 @@ class MetadataQuestion:
 
 @attrs.define(eq=False)
 class Interest:
-    """One wanted topic: when it was last used, and how it went with asking about it.
+    """One wanted topic: the time of its last use, and the results of questions about it.
 
-    `ask_at` is None while nothing is to be asked. `fruitless` counts answers in a row that did not settle the topic.
+    `ask_at` is None while no question is wanted. `fruitless` counts answers in a row that did not settle the topic.
     """
 
     used: float
@@ -44,38 +45,39 @@ class Interest:
     answered_at: float = 0.0
     fruitless: int = 0
     error: int | None = None
-    # When its error was put into the log; None while there is nothing to be told.
-    told_at: float | None = None
+    # When its error was logged; None without one.
+    logged_at: float | None = None
     # When the newest question was asked whose answer had as many partitions as were known before.
     confirmed_at: float = -math.inf
     # When each former id of the topic was replaced.
     retired_ids: dict[bytes, float] = attrs.Factory(dict)
-    # A leader refused the present id; how many answers in a row told of a former one since then.
+    # A leader refused the present id; the number of answers in a row with a former id since then.
     id_refused: bool = False
-    former_told: int = 0
-    # Records did not get to a leader since an answer agreed with what is known; since when answers name others, under older epochs.
+    former_answers: int = 0
+    # Records did not reach a leader since an answer confirmed the known leaders; the time since which answers name
+    # others, under older epochs.
     leader_failed: bool = False
     others_lead_since: float | None = None
-    # Without topic ids nobody says that a topic which comes back is another one; then its epochs may start anew.
+    # Without topic ids no answer says that a topic which reappears is a new one; its epochs may restart.
     vanished: bool = False
 
     def rejects(self, topic_id: bytes, now: float) -> bool:
-        """Whether an answer with this id comes from a broker that lags behind, as far as that can be known.
+        """Whether an answer with this id probably comes from a broker that lags behind.
 
-        Where a leader refuses the present id, it is that one which came from such a broker.
+        If a leader refuses the present id, the present id came from such a broker.
         """
         if self.retired_ids.get(topic_id, -math.inf) + RETIRED_FOR <= now:
             return False
-        self.former_told += self.id_refused
-        return self.former_told < TOLD_OFTEN_ENOUGH
+        self.former_answers += self.id_refused
+        return self.former_answers < ANSWERS_TO_BELIEVE
 
     def may_lower_epochs(self, now: float) -> bool:
-        """Whether older leader epochs are believed: the topic is another one, though no topic id says so."""
+        """Whether older leader epochs are accepted: the topic is a new one, though no topic id says so."""
         since = self.others_lead_since
         return self.vanished or (since is not None and since + EPOCH_DOUBTED_FOR <= now)
 
-    def leaders_told(self, now: float, *, others: bool) -> None:
-        """An answer named `others` than the known leaders, under older epochs; or it agreed with what is known, or was believed."""
+    def compare_leaders(self, now: float, *, others: bool) -> None:
+        """An answer named `others` than the known leaders, under older epochs; or it confirmed them, or was accepted."""
         if not others:
             self.leader_failed = False
             self.others_lead_since = None
@@ -83,9 +85,9 @@ class Interest:
             self.others_lead_since = now
 
     def id_confirmed(self) -> None:
-        """An answer told of the present id."""
+        """An answer had the present id."""
         self.id_refused = False
-        self.former_told = 0
+        self.former_answers = 0
 
     def id_replaced(self, former_id: bytes, now: float) -> None:
         """Another id is the present one from now on."""
@@ -95,7 +97,7 @@ class Interest:
 
 
 class Questions:
-    """Hands out one question at a time. Each ends by `answered()` or `failed()`."""
+    """Hands out one question at a time. `answered()` or `failed()` ends it."""
 
     def __init__(
         self, *, max_age: float, max_idle: float, backoff: Backoff, rebootstrap_after: float | None
@@ -109,30 +111,30 @@ class Questions:
         # When the newest question was handed out.
         self.asked_at = -math.inf
         self.rebootstrap_required = False
-        # In the order in which they were wanted: the same events lead to the same request.
+        # In the order in which topics became wanted: the same events lead to the same request.
         self._asks: dict[str, None] = {}
         self._idle: Deadlines[str] = Deadlines()
         self._in_idle: set[str] = set()
-        # When everything was last asked with success; whether that is known to be old by now; whether the question
-        # under way is due to that; how many such answers in a row changed nothing.
+        # When everything was last asked with success; whether that is known to be out of date; whether the question
+        # under way has this reason; how many such answers in a row changed nothing.
         self._complete_at: float | None = None
         self._stale = False
         self._asked_as_stale = False
         self._fruitless = 0
-        # Failed questions in a row, the time before which none may be asked because of them, and since when it goes on.
+        # Failed questions in a row, the earliest time of the next question because of them, and the time of the first.
         self._failures = 0
         self._not_before = 0.0
         self._trying_since: float | None = None
 
     @property
     def failing(self) -> bool:
-        """Whether the newest question that ended got no usable answer."""
+        """Whether the last completed question got no usable answer."""
         return self._failures > 0
 
     # -- interests
 
     def want(self, topic: str, now: float) -> Interest:
-        """Somebody needs this topic."""
+        """A caller needs this topic."""
         interest = self.interests.get(topic)
         if interest is None:
             interest = self.interests[topic] = Interest(now)
@@ -146,7 +148,7 @@ class Questions:
             self.want(topic, now)
 
     def drop(self, topic: str) -> None:
-        """Nobody needs this topic any more."""
+        """No caller needs this topic any more."""
         del self.interests[topic]
         self._asks.pop(topic, None)
 
@@ -166,7 +168,7 @@ class Questions:
         return tuple(dropped)
 
     def _watch_idle(self, topic: str, used: float) -> None:
-        # One entry per topic, moved on when it comes up: using a topic costs nothing here.
+        # One entry per topic, moved when it comes up: a use of a topic costs nothing here.
         if topic not in self._in_idle:
             self._in_idle.add(topic)
             self._idle.add(used + self.max_idle, topic)
@@ -183,11 +185,11 @@ class Questions:
         self._asks[topic] = None
 
     def all_stale(self) -> None:
-        """Everything known may be old: ask about everything, but not more often than the backoff allows."""
+        """All known facts may be out of date: ask about everything, within the limits of the backoff."""
         self._stale = True
 
     def unsettled(self, topic: str, now: float, *, again: bool) -> None:
-        """The answer about this topic did not help; ask again by itself, or only when somebody wants it `again`."""
+        """The answer about this topic did not help; ask again automatically (`again`), or only when a caller wants it."""
         interest = self.interests[topic]
         interest.fruitless += 1
         self._answered(topic, interest, now)
@@ -195,13 +197,13 @@ class Questions:
             self.ask_for(topic, now)
 
     def settled(self, topic: str, now: float) -> None:
-        """The topic is known, and nothing about it is open."""
+        """The topic is known, and no question about it is open."""
         interest = self.interests[topic]
         interest.fruitless = 0
         self._answered(topic, interest, now)
 
     def _answered(self, topic: str, interest: Interest, now: float) -> None:
-        # Whoever asked while the question was under way has this answer too.
+        # This answer also serves callers that asked while the question was under way.
         interest.answered_at = now
         interest.ask_at = None
         self._asks.pop(topic, None)
@@ -219,7 +221,7 @@ class Questions:
         return due if idle is None else min(due, idle)
 
     def due(self, now: float) -> MetadataQuestion | None:
-        """The question to ask now, if there is one; from here on it is under way."""
+        """The question to ask now, if there is one; it is under way from then on."""
         if self.under_way is not None or now < self._not_before:
             return None
         question = self._question(now)
@@ -279,10 +281,10 @@ class Questions:
     # -- starting again from the bootstrap addresses
 
     def rebootstrap_due(self, now: float) -> bool:
-        """Whether no known broker is worth asking any more (KIP-899, KIP-1102)."""
+        """Whether to give up all known brokers (KIP-899, KIP-1102)."""
         if self.rebootstrap_after is None:
             return False
-        # Counted from the first question without an answer, as in Java: a client that has nothing to ask is not lost. A
+        # Counted from the first question without an answer, as in Java: a client without questions is not lost. A
         # question that was not asked yet is not without an answer, also where the time is 0.
         since = self._trying_since
         lost = self.failing and since is not None and now >= since + self.rebootstrap_after

@@ -1,4 +1,4 @@
-"""How a broker's answer about one topic changes what is known of it."""
+"""How a broker's answer about one topic changes its known facts."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from aioproducer._state.cluster.facts import NO_TOPIC_ID, TopicFacts, is_recreat
 from aioproducer._state.cluster.partitions import NO_EPOCH, NO_LEADER, Partitions, Replicas
 from aioproducer._wire.messages.metadata import MetadataResponsePartition, MetadataResponseTopic
 
-# Partitions read between two pauses: about 2 ms, so that others on the loop have their turn.
+# Partitions between two pauses: about 2 ms, so that other tasks of the loop can run.
 SLICE = 1000
 
 
 class TopicReading:
-    """What is known of a topic, while an answer changes it partition by partition.
+    """The facts about a topic while an answer changes them, one partition at a time.
 
-    `contradiction`: why the answer cannot be used at all. `strange`: what is wrong with one partition of it, which keeps
-    what was known. Without `trust_epochs` a lower leader epoch is believed too.
+    `contradiction`: the reason why the answer cannot be used at all. `strange`: the fault of one partition in it; that
+    partition keeps its known facts. Without `trust_epochs` a lower leader epoch is accepted too.
     """
 
     def __init__(
@@ -34,15 +34,15 @@ class TopicReading:
         self.contradiction: str | None = None
         self.strange: str | None = None
         self.leaders_changed: list[tuple[str, int, int]] = []
-        # Under an older epoch than is known, which is not believed, it names another leader of some partition. A topic id tells
-        # whether it is still the same topic, so that an answer with one gives no reason to doubt the epochs.
+        # The answer names another leader of some partition under an older epoch, which is not accepted. An answer with
+        # a topic id gives no reason to doubt the epochs: the id tells whether it is still the same topic.
         self.names_others = False
         self._brokers = brokers
-        # Under a new id it is another topic, of which nothing is known.
+        # A new id means a new topic, of which nothing is known.
         old = Partitions() if known is None or is_recreated(known, answer.topic_id) else known.partitions
         self._old_count = len(old)
         self._listed = bytearray(len(answer.partitions))
-        # Partitions are never taken away from a topic: a broker that lists fewer has not heard of the new ones yet.
+        # Topics never lose partitions: a broker that lists fewer has not learned of the new ones yet.
         new = max(len(self._listed) - len(old), 0)
         self._leaders = [*old.leaders, *[NO_LEADER] * new]
         self._epochs = (
@@ -57,7 +57,7 @@ class TopicReading:
 
     @property
     def unsettled(self) -> bool:
-        """Whether some partition has no usable leader, so that it is worth asking again soon."""
+        """Whether some partition has no usable leader, which is worth another question soon."""
         return self.strange is not None or NO_LEADER in self._leaders
 
     @property
@@ -66,7 +66,7 @@ class TopicReading:
         return 0 < len(self._listed) == self._old_count
 
     def take(self, answer: MetadataResponsePartition) -> None:
-        """Put one partition at its place."""
+        """Apply one partition."""
         index = answer.partition_index
         count = len(self._listed)
         if not 0 <= index < count:
@@ -80,7 +80,7 @@ class TopicReading:
     def _place(self, answer: MetadataResponsePartition) -> None:
         _, index, leader, epoch, replicas, in_sync, offline = answer
         # A leader epoch never goes back: brokers learn of elections at different times (KIP-320). -1 is an answer
-        # from before there were epochs.
+        # without epochs.
         if 0 <= epoch < self._epochs[index]:
             if self.topic_id == NO_TOPIC_ID:
                 self.names_others |= leader not in (NO_LEADER, self._leaders[index])
@@ -110,7 +110,7 @@ class TopicReading:
             self._changed = True
 
     def facts(self) -> TopicFacts:
-        """The topic as it is known now; the same object if nothing is new. Not for a contradiction."""
+        """The present facts about the topic; the same object if nothing is new. Not for a contradiction."""
         topic_id = self.topic_id
         if self.known is not None:
             if topic_id == NO_TOPIC_ID:
@@ -128,14 +128,14 @@ class TopicReading:
 
 
 def read_topic(answer: MetadataResponseTopic, reading: TopicReading) -> Generator[None, None, None]:
-    """Read the partitions of a topic until there is a contradiction, with pauses if they are many."""
+    """Read the partitions of a topic until there is a contradiction, with pauses if there are many."""
     count = len(answer.partitions)
     if not count:
         reading.contradiction = "it has no partitions"
-    # One at a time: a large array makes its elements when they are asked for, and they are gone again at once.
+    # One at a time: a large array makes its elements on access, and each is freed at once.
     partitions = iter(answer.partitions)
     for _ in range(0, count, SLICE):
-        # Also before the first: making room for a large topic takes about as long as a slice.
+        # Also before the first: the allocation for a large topic takes about as long as a slice.
         if count > SLICE:
             yield
         for partition in itertools.islice(partitions, SLICE):

@@ -1,1 +1,1 @@
-"""What becomes of a batch, and what its records are told."""
+"""The outcome of a batch, and of its records."""

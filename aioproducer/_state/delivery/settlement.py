@@ -1,4 +1,4 @@
-"""Settlement: the one place where the fate of a batch is decided, and where its memory is given back."""
+"""Settlement: the one place that decides the outcome of a batch and returns its memory."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from aioproducer.errors import KafkaError
 
 REFUSED_IDS = (ErrorCode.UNKNOWN_TOPIC_ID, ErrorCode.INCONSISTENT_TOPIC_ID)
-# What keeps a batch of one record from being appended, and which settings help; message.max.bytes is the default of the first.
+# The limits that keep a batch of one record out of the log; message.max.bytes is the default of the first.
 SIZE_LIMITS: Mapping[int, tuple[str, str]] = {
     ErrorCode.MESSAGE_TOO_LARGE: ("max.message.bytes", "of the topic (or message.max.bytes of the brokers)"),
     ErrorCode.RECORD_LIST_TOO_LARGE: ("segment.bytes", "of the topic (or log.segment.bytes of the brokers)"),
@@ -40,7 +40,7 @@ SIZE_LIMITS: Mapping[int, tuple[str, str]] = {
 
 
 class PartitionAnswer(NamedTuple):
-    """What a broker said of one batch."""
+    """A broker's answer for one batch."""
 
     code: int
     base_offset: int = -1
@@ -50,12 +50,12 @@ class PartitionAnswer(NamedTuple):
     broker: str | int | None = None
 
 
-# The end of the transaction before takes milliseconds.
+# The end of the previous transaction takes milliseconds.
 BUSY = Backoff(0.02, 1.0)
 
 
 class Settlement:
-    """Decides what an answer, a lost connection or a deadline means for a batch, and carries it out."""
+    """Decides the consequences of an answer, a lost connection or a deadline for a batch, and carries them out."""
 
     def __init__(
         self,
@@ -134,9 +134,9 @@ class Settlement:
 
     @event
     def remade(self, topic: TopicQueues, now: float) -> None:
-        """The topic was deleted and created again: what may be in the former one is not sent to the present one."""
+        """The topic was deleted and created again: batches that may be in the former topic are not sent to the new one."""
         for queue in topic.all_queues():
-            # Without idempotence what waits to be repeated has no number, and is in the queue only.
+            # Without idempotence a batch that waits for a retry has no sequence number, and is in the queue only.
             for batch in dict.fromkeys((*queue.sent, *queue.queue)):
                 if not batch.in_flight and _may_be_in_the_former_topic(batch):
                     self.fail(batch, self._lost_with_its_topic(batch, now), now)
@@ -189,7 +189,7 @@ class Settlement:
         queue = batch.queue
         if _was_sent_to_the_former_topic(batch):
             return
-        # A batch that is acknowledged late may have been written before those that were acknowledged before it.
+        # A batch may be written before earlier batches and acknowledged after them.
         if batch.order > queue.newest_acked:
             queue.newest_acked = batch.order
             expected = queue.end_offset
@@ -209,9 +209,9 @@ class Settlement:
     def _acknowledge_older(
         self, queue: PartitionQueue, batch: QueuedBatch, base_offset: int, now: float
     ) -> None:
-        """The leader has this batch, and takes all in order: what was sent before it is in the log too, nobody says where.
+        """The leader has this batch and takes batches in order: earlier batches are in the log too, at unknown offsets.
 
-        Unless there is no room for it: then this is another log, whose first batch of this producer may have had any number.
+        The exception is a new log, which takes any first number: it has no room for the earlier batches.
         """
         before = queue.sent[: queue.sent.index(batch)]
         if 0 <= base_offset < queue.end_offset + sum(older.record_count for older in before):
@@ -257,7 +257,7 @@ class Settlement:
         *,
         size: int,
     ) -> list[Flush]:
-        """So many records of the batch (those at `indexes`, or all) failed; returns the flushes that are done by this."""
+        """So many records of the batch (those at `indexes`, or all) failed; returns the flushes that this completes."""
         if batch.in_flight:
             self.accumulator.records_in_flight -= count
         failure = self.tally.failed(batch.topic, count, error, now)
@@ -277,7 +277,8 @@ class Settlement:
                 return
             error.__cause__ = self.transaction.explanation_of(answer.code)
         if decided.kind is Kind.SPLIT and error.outcome is Outcome.NOT_WRITTEN:
-            # Of unknown fate it stays a mere BrokerError: whoever catches one that is too large takes it for not written.
+            # An unknown outcome keeps the type BrokerError: a handler of RefusedAsTooLargeError assumes that nothing
+            # was written.
             error = refused_as_too_large(error, batch.plain_size or batch.size)
         self._refuse_for_good(batch, answer, error, now)
 
@@ -311,7 +312,7 @@ class Settlement:
         error: KafkaError,
         now: float,
     ) -> None:
-        # KIP-467: the records at fault get their own message; the others may be sent again by the user.
+        # KIP-467: the records at fault have messages of their own; the user may send the other records again.
         for index, text in named.items():
             own = self._code_error(batch, answer, error.outcome, now, message=text or answer.message)
             count = batch.fail_some([index], own)
@@ -407,12 +408,12 @@ class Settlement:
         if self._is_given_up(batch, now):
             return
         if _may_be_in_the_former_topic(batch):
-            # An earlier attempt got no clear answer: the parts would be sent to the present one.
+            # An earlier attempt got no clear answer, and the parts would go to the present topic.
             self.fail(batch, self._lost_with_its_topic(batch, now), now)
             return
         limit = self.accumulator.limits.batch_size
         if len(batch.order) > 1 or batch.plain_size <= limit:
-            # A part that is still too large is halved, or a batch_size above the broker's limit would loop.
+            # A part that is still too large is halved; otherwise a batch_size above the broker's limit would loop.
             limit = max(rewriting.largest_record(batch), rewriting.half_of(batch))
         self.tally.batches_split += 1
         self.accumulator.ratios.split(batch.topic, self.accumulator.limits.codec)
@@ -442,7 +443,7 @@ class Settlement:
 
     def _end(self, batch: QueuedBatch, error: KafkaError | None) -> None:
         if error is not None:
-            # Whoever reports failures that nobody looked at is woken.
+            # Wake the task that reports failures of unread deliveries.
             self.effects.wake_by(batch.opened_at)
         self.accumulator.retire(batch)
         self.effects.room(batch.share)
@@ -455,7 +456,7 @@ class Settlement:
 
     @event
     def expire(self, now: float) -> None:
-        """Whatever is due by now: lingers, ends of backoffs, deadlines of records."""
+        """Process all that is due: lingers, ends of backoffs, deadlines of records."""
         self.accumulator.watch_again()
         for due in self.accumulator.deadlines.pop_due(now):
             if isinstance(due, PartitionQueue):
@@ -465,7 +466,7 @@ class Settlement:
             if due.watched_until <= now and not due.settled:
                 self._expire(due, now)
         for batch in self.accumulator.old(now):
-            # In gapless mode one that was lost before it ends it.
+            # In gapless mode an earlier loss in this loop may have ended it.
             if not batch.settled:
                 self._expire(batch, now)
 
@@ -481,7 +482,7 @@ class Settlement:
         if not batch.settled:
             self.accumulator.watch_rest(batch)
             if batch.queue.open is batch:
-                # A record that is accepted from now on may be due before all that are left.
+                # A record that is accepted later may be due before all remaining ones.
                 self.accumulator.watch(batch, now + batch.delivery_timeout)
 
     def _end_overdue(self, batch: QueuedBatch, indexes: list[int], now: float) -> None:
@@ -495,7 +496,7 @@ class Settlement:
         self._end_some(batch, indexes, error, now)
         number = self.tally.failures
         self.effects.losses.append(error)
-        # What was written once goes on as a whole, with the records that are lost to their senders.
+        # A batch that was written once goes on as a whole, including the records whose senders have given up.
         if self.gapless and not batch.attempts:
             self._open_gap(batch, error, now, number, after=indexes[0])
 
@@ -507,11 +508,11 @@ class Settlement:
         )
 
     def _hindrance(self, batch: QueuedBatch) -> BaseException | None:
-        """Why the batch was not written, as far as that is known."""
+        """The known reason why the batch was not written, if any."""
         return batch.last_error or self.accumulator.trouble_with(batch.queue.node.node_id)
 
     def _end_some(self, batch: QueuedBatch, indexes: list[int], error: KafkaError, now: float) -> int:
-        """These records end alone; with the last one the batch ends."""
+        """End these records of the batch; the batch ends with its last record."""
         if len(indexes) == batch.pending:
             count = batch.pending
             self._conclude(batch, error, now)
@@ -532,7 +533,7 @@ class Settlement:
         return self._end_some(batch, indexes, error, now)
 
     def _try_cancel(self, batch: QueuedBatch, index: int) -> bool:
-        # An undrained batch has no backoff: the moment it was opened is late enough to look again.
+        # An undrained batch has no backoff, so its opening time is late enough for the check.
         return self.withdraw(batch, [index], "withdrawn by try_cancel()", batch.opened_at) == 1
 
     @event
@@ -560,7 +561,7 @@ class Settlement:
         self.explain(cause, now)
         for batch in self._in_order():
             if batch.settled:
-                # Ctrl-C can end the producer between two lines of what settled it.
+                # An interrupt (Ctrl-C) can end the producer in the middle of a settlement.
                 continue
             written = batch.in_flight or batch.dirty or not batch.judged
             error = DeliveryError(
@@ -572,7 +573,7 @@ class Settlement:
             self._conclude(batch, error, now)
 
     def _in_order(self) -> list[QueuedBatch]:
-        # That of the records, and so of their callbacks: the parts of a split batch joined `live` late.
+        # In the order of the records, and so of their callbacks: the parts of a split batch joined `live` late.
         return sorted(self.accumulator.live, key=lambda batch: batch.order)
 
     # -- gapless mode
@@ -580,7 +581,7 @@ class Settlement:
     def _open_gap(
         self, batch: QueuedBatch, error: KafkaError, now: float, number: int, after: int = -1
     ) -> None:
-        """A record was lost: what was sent behind it and is not written yet ends now, the rest as soon as it is known."""
+        """A record was lost: later unwritten batches end now; batches in flight end when their fate is known."""
         queue = batch.queue
         gap = gap_of(queue)
         if gap is None:
@@ -593,7 +594,7 @@ class Settlement:
             if rest:
                 self._end_some(batch, rest, gap.error(batch, now), now)
         if not batch.settled and queue.open is batch:
-            # What is accepted from now on is behind the loss.
+            # Records that are accepted from now on are behind the loss.
             self.accumulator.shut(batch, now)
         behind = {other for other in (*queue.sent, *queue.queue) if other.order > batch.order}
         for other in sorted(behind, key=lambda other: other.order):
@@ -607,13 +608,13 @@ class Settlement:
 
     @event
     def fail_late_comer(self, batch: QueuedBatch, index: int) -> None:
-        """A call that had to wait was made before its partition lost a record, and its record was placed after."""
+        """The call came before its partition lost a record, and its record was placed after the loss."""
         gap = batch.queue.gap
         if gap is not None and batch.gap is None:
             self._end_some(batch, [index], gap.error(batch, batch.opened_at), batch.opened_at)
 
     def gaps_seen(self, flush: Flush | None = None) -> None:
-        """Somebody was told of all losses so far, or of those that this flush knows of."""
+        """All losses so far, or those that this flush covers, were reported."""
         if not self.gaps:
             return
         for gap in self.gaps:
@@ -622,7 +623,7 @@ class Settlement:
 
 
 def refused_as_too_large(error: BrokerError, size: int) -> RefusedAsTooLargeError:
-    """The same for a batch that cannot be split any more: one record."""
+    """The error of a batch that cannot be split any more: one record."""
     setting, where = SIZE_LIMITS[error.code]
     return RefusedAsTooLargeError(
         f"raise {setting} {where}, compress the record, or split it",
@@ -653,7 +654,7 @@ def _may_be_in_the_former_topic(batch: QueuedBatch) -> bool:
 def append_time(batch: QueuedBatch, answer: PartitionAnswer) -> int:
     """The broker's time of the append, -1 where the records keep their own.
 
-    Asked for a batch that it has already, Kafka 4.3.1 answers with the batch's latest timestamp in this field, also
+    For a batch that is already in the log, Kafka 4.3.1 returns the latest timestamp of the batch in this field, also
     for a topic with CreateTime.
     """
     repeated = batch.attempts > 1 and answer.log_append_time == batch.max_timestamp

@@ -1,4 +1,4 @@
-"""Counting: what was accepted, written and lost, for reports and statistics."""
+"""Counts of accepted, written and lost records, for reports and statistics."""
 
 from __future__ import annotations
 
@@ -22,15 +22,15 @@ if TYPE_CHECKING:
     from aioproducer._state.batching.flushing import Flush
     from aioproducer.errors import KafkaError
 
-# Errors that are kept for owners of reports that were not told of them yet.
+# Errors that are kept for owners of reports whose reports did not include them yet.
 KEPT_FAILURES = 100
-# Kinds of failures (topic, error, outcome) that are counted on their own.
+# Kinds of failures (topic, error, outcome) with counts of their own.
 MOST_KINDS = MOST_TOPICS
 
 
 @attrs.frozen
 class Totals:
-    """How many records ended in each outcome."""
+    """The number of records with each outcome."""
 
     acked: int = 0
     not_written: int = 0
@@ -39,7 +39,7 @@ class Totals:
 
 @attrs.define
 class Tally:
-    """Everything one producer has counted."""
+    """All counts of one producer."""
 
     acked: int = 0
     acked_bytes: int = 0
@@ -126,18 +126,18 @@ class Tally:
         return kind if is_counted else (OTHER_TOPICS, *kind[1:])
 
     def went_wrong(self, error: BaseException, now: float) -> None:
-        """Something did, with a record or with a broker."""
+        """A record or a broker had an error."""
         self.last_error = error
         self.last_error_at = now
 
     # -- reports
 
     def told_now(self) -> Told:
-        """What somebody knows who is told of everything up to now."""
+        """The state of an owner whose reports include everything up to now."""
         return Told(self.acked, self.not_written, self.unknown, self.failures)
 
     def report(self, flush: Flush, told: Told) -> tuple[FlushReport, Told]:
-        """What an owner of reports is told at the end of a flush, and what it is told of by then."""
+        """The report at the end of a flush, and the new state of its owner."""
         began = flush.began
         now = Told(
             began.acked + flush.acked,
@@ -149,7 +149,7 @@ class Tally:
         acked, not_written = now.acked - told.acked, now.not_written - told.not_written
         unknown = now.unknown - told.unknown
         if acked + not_written + unknown < 0:
-            # Two flushes of one scope ended in the other order than they began, and the later one has told all of this.
+            # Two flushes of one scope ended in reverse order, and the later one has reported all of this.
             return FlushReport(), told
         lost = not_written + unknown > 0
         report = FlushReport(
@@ -163,11 +163,11 @@ class Tally:
 
     def _first_errors(self, flush: Flush, told: Told) -> tuple[KafkaError, ...]:
         before = self._failures_between(told, flush.began.failures)
-        # Copies: what a batch refers to shall not collect the frames of those who raise it.
+        # Copies: the errors that batches refer to must not collect the frames of raises.
         return tuple(copy(error) for error in (*before, *flush.errors)[:FIRST_ERRORS])
 
     def _failures_between(self, told: Told, until: int) -> list[KafkaError]:
-        """The first errors up to a number that an owner was not told of, as far as they are kept."""
+        """The first errors up to a number that were not reported to an owner, as far as they are kept."""
         found = (
             failure.error
             for failure in self._kept
@@ -176,17 +176,17 @@ class Tally:
         return list(islice(found, FIRST_ERRORS))
 
     def _some_dropped(self, told: Told, until: int) -> bool:
-        """Whether there were errors up to a number that an owner was not told of, and that are not kept any more."""
+        """Whether unreported errors up to a number are no longer kept."""
         dropped = min(until, self.failures - len(self._kept))
         return dropped - told.failures > sum(number <= dropped for number in told.ahead)
 
 
 def _told_ahead(flush: Flush, told: Told) -> frozenset[int]:
-    """The failures after the begin of a flush that its owner is told of by its end."""
+    """The failures after the begin of a flush that its report includes."""
     wholly = {number for number, is_whole in flush.failures.items() if is_whole}
     return frozenset(number for number in told.ahead | wholly if number > flush.began.failures)
 
 
 def error_name(error: BaseException) -> str:
-    """How statistics call an error: Kafka's own name where the broker gave one."""
+    """The name of an error in statistics: Kafka's own name where the broker gave one."""
     return str(getattr(error, "name", type(error).__name__))

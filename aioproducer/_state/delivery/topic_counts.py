@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-# Topics with counters of their own, and the name under which all others are counted together.
+# Topics with counters of their own, and the name under which all other topics are counted.
 MOST_TOPICS = 1000
 OTHER_TOPICS = "_other"
 
@@ -21,7 +21,7 @@ class TopicCounts:
 
 
 class CountsByTopic(dict[str, TopicCounts]):
-    """The counters of each topic: `counts[topic]` makes them, or gives those of all other topics where there are too many."""
+    """The counters of each topic: `counts[topic]` makes them, or returns those of all other topics at the limit."""
 
     __slots__ = ()
 

@@ -1,7 +1,7 @@
-"""What a broker's error code means for a batch (or for a producer id), as a table.
+"""The meaning of a broker's error code for a batch, and for a producer id, as a table.
 
-Two questions are answered per code: what to do next, and whether the code proves that this attempt appended nothing.
-The second decides what may be told in the end: NOT_WRITTEN is a promise, so whatever is not proven is UNKNOWN.
+Each code answers two questions: what to do next, and whether it proves that this attempt appended nothing. The second
+limits the outcome: NOT_WRITTEN is a promise, so an unproven attempt is UNKNOWN.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from aioproducer.outcome import Outcome
 
 
 class Kind(enum.Enum):
-    """What to do with a batch after its answer."""
+    """The next step for a batch after its answer."""
 
     ACK = "the batch is in the log"
     RETRY = "send it again, under the same identity"
@@ -31,7 +31,7 @@ class Kind(enum.Enum):
 
 @attrs.frozen
 class Verdict:
-    """The decision about one batch, and what to tell its owner if it is the last one."""
+    """The decision about one batch, and the advice for its owner where the decision is final."""
 
     code: int
     name: str
@@ -42,14 +42,14 @@ class Verdict:
 
     @property
     def outcome(self) -> Outcome:
-        """What became of the records if this answer is the only one there was."""
+        """The outcome of the records if there was no other answer."""
         if self.kind is Kind.ACK:
             return Outcome.ACKED
         return Outcome.NOT_WRITTEN if self.proves_not_appended else Outcome.UNKNOWN
 
 
 class IdentityKind(enum.Enum):
-    """What to do after an answer to InitProducerId."""
+    """The next step after an answer to InitProducerId."""
 
     OBTAINED = "the producer has an identity"
     RETRY = "ask again after the backoff"
@@ -67,9 +67,10 @@ class IdentityVerdict:
     advice: str
 
 
-# Codes that a partition's look-up gives. Before the append they prove that nothing was written. But a leader that loses
-# its office while it waits for its followers answers with the same codes *after* it has appended (DelayedProduce
-# replaces the error of a response that already has its base offset): only an answer without an offset is a proof.
+# Codes of a failed look-up of a partition. Before the append they prove that nothing was written. But a leader that
+# loses its leadership while it waits for its followers answers with the same codes *after* it has appended
+# (DelayedProduce replaces the error of a response that already has its base offset): only an answer without an offset
+# is a proof.
 LOOK_UP_CODES = frozenset(
     {
         ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
@@ -200,9 +201,9 @@ _REFUSED_AT_LOOK_UP: Mapping[int, Verdict] = {code: _verdict(code, proof=True) f
 
 
 def verdict(code: int, base_offset: int | None = None) -> Verdict:
-    """What to do with a batch that was answered with `code` (and, where the answer has one, a base offset).
+    """The decision about a batch that was answered with `code` (and, where the answer has one, a base offset).
 
-    A code that Kafka does not know is taken for an unknown server error: it is final, and the outcome is UNKNOWN.
+    An unknown code counts as an unknown server error: it is final, and the outcome is UNKNOWN.
     """
     if code in _REFUSED_AT_LOOK_UP and base_offset is not None and base_offset < 0:
         return _REFUSED_AT_LOOK_UP[code]
@@ -229,9 +230,9 @@ _IDENTITY_ADVICE: Mapping[int, str] = {
 
 
 def identity_verdict(code: int) -> IdentityVerdict:
-    """What to do after InitProducerId was answered with `code`.
+    """The decision after InitProducerId was answered with `code`.
 
-    What is not known to pass is fatal, as in Java. But a code without a meaning is no reason to end: asking again does no harm.
+    A code that is not known to be temporary is fatal, as in Java. An unknown code is not: asking again does no harm.
     """
     known = ERRORS.get(code)
     passes = known is None or known.retriable or code == ErrorCode.UNKNOWN_SERVER_ERROR

@@ -1,1 +1,1 @@
-"""The producer id and its epoch: who raises it, and whether it is still this producer's."""
+"""The producer id and its epoch: who raises it, and whether another producer has taken it over."""

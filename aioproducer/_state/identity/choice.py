@@ -1,4 +1,4 @@
-"""Which rules of identity a producer follows."""
+"""The choice of the identity rules of a producer."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""The identity of a transactional producer, which its coordinator alone gives and raises.
+"""The identity of a transactional producer: only its coordinator assigns it and raises the epoch.
 
-A client that raised the epoch by itself would be refused by every leader, and take the refusal for another producer that
-has taken over. So nothing here can change an identity; what breaks a sequence breaks the transaction, and the next
+A client that raised the epoch itself would be refused by every leader, and would take the refusal for a takeover by
+another producer. So nothing here can change an identity. A broken sequence breaks the transaction, and the next
 transaction gets another epoch from the coordinator.
 """
 
@@ -28,23 +28,23 @@ class CoordinatedIdentity(Sequences):
         super().__init__()
         # A transaction was begun under the present identity.
         self._begun = False
-        # Only these partitions may be sent to, where the coordinator has to know the partitions of a transaction before.
+        # The partitions that may be sent to; None where the coordinator does not need the partitions in advance.
         self._added: set[tuple[str, int]] | None = None
 
     def begin(self, added: set[tuple[str, int]] | None) -> None:
-        """A transaction begins: its records are sent under the present identity, and only to `added` unless that is None."""
+        """A transaction begins: its records go out under the present identity, only to `added` unless that is None."""
         self._begun, self._added = True, added
 
     def obtained(self, producer_id: int, epoch: int) -> None:
-        """The coordinator gave this identity, and has ended what was open under the one before.
+        """The coordinator assigned this identity, and has ended the transaction of the previous one.
 
-        Records that were accepted before are not sent any more: they would become part of the next transaction.
+        Records that were accepted earlier are not sent any more: they would become part of the next transaction.
         """
         super().obtained(producer_id, epoch)
         self._begun = False
 
     def may_send(self, queue: PartitionQueue, batch: QueuedBatch, now: float) -> bool:
-        """Whether the head of the queue may leave now: in a transaction only, and to no partition that it does not have."""
+        """Whether the head of the queue may be sent now: only in a transaction, and only to an added partition."""
         if not self._begun:
             return False
         if self._added is not None and (queue.topic.name, queue.index) not in self._added:
@@ -52,11 +52,11 @@ class CoordinatedIdentity(Sequences):
         return Sequences.may_send(self, queue, batch, now)
 
     def must_keep(self, queue: PartitionQueue) -> bool:
-        """Whether the partition has numbers of the present epoch, which cannot be begun again at 0."""
+        """Whether the partition has numbers of the present epoch, which cannot restart at 0."""
         return self._identity is not None and queue.identity == self._identity
 
     def forgotten(self, queues: Collection[PartitionQueue]) -> None:
-        """Nothing is lost: what is counted under the present epoch is kept (`must_keep`)."""
+        """Nothing is lost: the counts of the present epoch are kept (`must_keep`)."""
 
     def _has_another(self, queue: PartitionQueue) -> bool:
         return queue.identity != self._identity
@@ -65,15 +65,15 @@ class CoordinatedIdentity(Sequences):
         """The coordinator has given another identity already."""
 
     def ends_with(self, queue: PartitionQueue, batch: QueuedBatch, code: int) -> bool:
-        """Whether only an abort goes on from here: the refusal says nothing about batches that were sent before."""
+        """Whether only an abort can follow: the refusal says nothing about earlier batches."""
         return not (
             code == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER and (batch.dirty or queue.sent[0] is not batch)
         )
 
     def remade(self, queue: PartitionQueue) -> None:
-        """Count on: a new log takes any first number, or refuses it, and then the transaction is aborted.
+        """Keep counting: a new log takes any first number, or refuses it, and then the transaction is aborted.
 
-        To begin at 0 again would be wrong where the answer that told of the new topic came from a broker that lags behind: a
-        leader that knows the numbers of this epoch would take records for a repetition, and acknowledge what it does not write.
+        A restart at 0 would be wrong if the broker that reported the new topic lags behind: a leader that knows the
+        numbers of this epoch would take the records for duplicates, and acknowledge records that it does not write.
         """
         super().remade(queue)

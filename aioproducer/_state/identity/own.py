@@ -1,4 +1,4 @@
-"""The identity of an idempotent producer, which raises its epoch by itself (KIP-360)."""
+"""The identity of an idempotent producer, which raises its epoch itself (KIP-360)."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ LAST_EPOCH = 32767
 
 
 class OwnIdentity(Sequences):
-    """Sequences whose epoch is raised without a request; after the last epoch another producer id is asked for."""
+    """Sequences whose epoch is raised without a request; after the last epoch another producer id is requested."""
 
     transactional = False
 
@@ -26,12 +26,12 @@ class OwnIdentity(Sequences):
         super().__init__()
         self.effects = effects
         self.exhausted = False
-        # Under this identity partitions were counted of which nobody knows any more how far.
+        # The identity of partitions whose counts were dropped.
         self._lost_count_of: Identity | None = None
 
     @property
     def wanted(self) -> bool:
-        """True when a producer id has to be asked for (InitProducerId)."""
+        """True when a producer id has to be requested (InitProducerId)."""
         return self._identity is None or self.exhausted
 
     def obtained(self, producer_id: int, epoch: int) -> None:
@@ -43,12 +43,12 @@ class OwnIdentity(Sequences):
         assert self._identity is not None  # noqa: S101  # may_send() refused before
         producer_id, epoch = self._identity
         self._identity = (producer_id, epoch + 1)
-        # The last epoch is used up: a new producer id is asked for while this one still serves.
+        # The last epoch is in use: a new producer id is requested while this one still serves.
         self.exhausted = epoch + 1 >= LAST_EPOCH
         if self.exhausted:
             self.effects.identity_exhausted = True
 
-    # -- counts that are lost
+    # -- dropped counts
 
     def must_keep(self, queue: PartitionQueue) -> bool:
         """Never: a newer epoch replaces any count."""
@@ -58,8 +58,8 @@ class OwnIdentity(Sequences):
     def forgotten(self, queues: Collection[PartitionQueue]) -> None:
         """The counts of these partitions are dropped here, but their leaders remember the producer for a day.
 
-        A partition that comes back may not begin at 0 again under the same epoch: its leader would take that for a repetition of
-        what is in the log.
+        A partition that comes back must not restart at 0 under the same epoch: its leader would take its records for
+        duplicates.
         """
         if any(queue.identity == self._identity for queue in queues):
             self._lost_count_of = self._identity
@@ -76,10 +76,10 @@ class OwnIdentity(Sequences):
         if self._may_have_counted():
             self._next_epoch()
 
-    # -- sequences that are broken
+    # -- broken sequences
 
     def _has_another(self, queue: PartitionQueue) -> bool:
-        # There is no epoch after the last: then a partition goes on under the producer id that was asked for.
+        # No epoch follows the last one: then a partition goes on under the requested producer id.
         return not (self.exhausted and queue.identity == self._identity)
 
     def _change_identity(self, queue: PartitionQueue) -> None:
@@ -92,6 +92,6 @@ class OwnIdentity(Sequences):
         return False
 
     def remade(self, queue: PartitionQueue) -> None:
-        """Begin at 0 under a newer epoch: a broker may still hold the former topic, and know the numbers of this epoch."""
+        """Restart at 0 under a newer epoch: a broker with the former topic may know the numbers of this epoch."""
         super().remade(queue)
         queue.broken = queue.identity is not None

@@ -109,7 +109,7 @@ QUIET: Final = (
     _metadata(
         "answer-from-the-past-believed-for-a-minute",
         "_state/cluster/questions.py",
-        "        return self.former_told < TOLD_OFTEN_ENOUGH",
+        "        return self.former_answers < ANSWERS_TO_BELIEVE",
         "        return True",
         "One answer from a broker that lags behind keeps a topic out of use for a minute.",
         "tests/state/cluster/test_metadata.py",
@@ -117,7 +117,7 @@ QUIET: Final = (
     _identity(
         "the-client-raises-a-transactional-epoch",
         "_state/identity/coordinated.py",
-        '        """Nothing is lost: what is counted under the present epoch is kept (`must_keep`)."""\n',
+        '        """Nothing is lost: the counts of the present epoch are kept (`must_keep`)."""\n',
         "        producer_id, epoch = self._identity or (-1, -1)\n        self._identity = (producer_id, epoch + 1)\n",
         "A topic idles out, the client raises the epoch of a transactional producer by itself, and takes itself for fenced.",
         f"{_QUIET_TIMES}::test_a_transactional_producer_survives_a_quiet_time",

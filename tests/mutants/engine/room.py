@@ -105,7 +105,7 @@ ROOM: Final = (
     _mutant(
         "what-came-later-lingers-before-waiters",
         "_state/admission/lines.py",
-        "                self._free_memory_for(share, HOWEVER_LATE)\n                return\n",
+        "                self._free_memory_for(share, ANY_TIME)\n                return\n",
         "                return\n",
         "A call waits for memory while batches that were opened after it linger on their way to other brokers.",
         "tests/state/admission/test_hurried_waiting.py",

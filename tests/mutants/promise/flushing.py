@@ -177,7 +177,7 @@ FLUSHING: Final = (
     _mutant(
         "silent-close",
         "producer.py",
-        "        long = engine.loop.call_later(WORTH_A_LINE, tell_what_is_waited_for, engine, self._intake, until)",
+        "        long = engine.loop.call_later(WORTH_A_LINE, log_waits, engine, self._intake, until)",
         "        long = engine.loop.call_later(WORTH_A_LINE, int)",
         "A close() that waits for two minutes says nothing of what it waits for.",
         "tests/net/observing/test_lines_of_a_life.py",

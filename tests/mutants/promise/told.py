@@ -33,7 +33,7 @@ TOLD: Final = (
     _mutant(
         "missing-topic-told-each-time",
         "_state/cluster/metadata.py",
-        "        if interest.error is not None and interest.told_at is None and _may_pass(code):",
+        "        if interest.error is not None and interest.logged_at is None and _may_pass(code):",
         "        if interest.error is not None:",
         "Each metadata answer about a topic that is not there is a line in the log (Java).",
         _MISSING,
@@ -41,8 +41,8 @@ TOLD: Final = (
     _mutant(
         "created-topic-told-as-missing",
         "_state/cluster/metadata.py",
-        "        if interest.error is not None and interest.told_at is None and _may_pass(code):",
-        "        if interest.told_at is None and _may_pass(code):",
+        "        if interest.error is not None and interest.logged_at is None and _may_pass(code):",
+        "        if interest.logged_at is None and _may_pass(code):",
         "Each topic that the brokers create by themselves begins with a warning (Java).",
         _MISSING,
     ),
