@@ -1,1 +1,1 @@
-"""What the bytes mean: Kafka's messages, headers and error codes. Stateless, and without I/O."""
+"""The meaning of bytes: Kafka's messages, headers and error codes. Stateless, and without I/O."""

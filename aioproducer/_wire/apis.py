@@ -1,4 +1,4 @@
-"""The APIs that the client speaks, by key."""
+"""The APIs of the client, by key."""
 
 from __future__ import annotations
 
@@ -44,12 +44,12 @@ _MESSAGE_OF = {message.type: message for _, *messages in DEFINITIONS for message
 
 
 def api_of(message_type: type[AnyMessage]) -> Api:
-    """The API that a request or response belongs to."""
+    """The API of a request or response."""
     return _API_OF[message_type]
 
 
 def message_of(message_type: type[AnyMessage]) -> Message:
-    """How a request or response is declared; TypeError for anything else."""
+    """The declaration of a request or response; TypeError for any other type."""
     try:
         return _MESSAGE_OF[message_type]
     except (KeyError, TypeError):

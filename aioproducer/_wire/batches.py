@@ -1,4 +1,4 @@
-"""The header of a record batch: who sent it, in which sequence, and the checksum over all of it."""
+"""The header of a record batch: producer id, epoch, sequence, and the checksum of the whole batch."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ NO_SEQUENCE = -1
 
 
 def stamp(batch: Batch, producer_id: int, epoch: int, sequence: int, *, transactional: bool = False) -> None:
-    """Write the header of `batch` with this identity; no byte of it changes afterwards."""
+    """Write the header of `batch` with this identity; the batch does not change afterwards."""
     batch.stamp(producer_id, epoch, sequence, crc32c.crc32c, transactional)
 
 

@@ -1,14 +1,14 @@
 """Messages to bytes and back, with and without the headers that requests and responses carry.
 
 Encoding follows Kafka's rules. A value that its field cannot hold is a `TypeError` or `ValueError` that names the
-field, and so is a field that the version does not have and that is not at its default, unless Kafka's definition
-calls it ignorable.
+field. So is a field that the version lacks, if its value is not the default, unless Kafka's definition calls the field
+ignorable.
 
-Decoding raises nothing but `ProtocolError`, whatever the bytes are. What it makes stays within four times the frame
-and 64 KiB; for that, an array that would not fit as a list is a read-only `Sequence` that makes its elements as it is
-read. Iterate over arrays rather than index them at random, and never keep one: copy what is to stay.
+Decoding raises only `ProtocolError`, for any bytes. The decoded objects stay within four times the frame and 64 KiB;
+for that, an array that would not fit as a list is a read-only `Sequence` that makes its elements on access. Iterate
+over arrays rather than index them at random, and never keep one: copy elements that are to stay.
 
-Frames are given and taken without the four bytes of their length.
+Frames are passed without the four bytes of their length.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ M = TypeVar("M", bound=tuple[Any, ...])
 
 
 class _Plan(NamedTuple):
-    """What one version of a message needs."""
+    """The programs for one version of a message."""
 
     header: Program
     body: Program
@@ -60,7 +60,8 @@ def _plan(message_type: type[AnyMessage], version: int) -> _Plan:
     if message_type is api.request:
         header = compile_message(REQUEST_HEADER, 2 if flexible else 1)
     else:
-        # Whoever asked in a version that the broker does not know must still be able to read the answer (KIP-511).
+        # A client that asked in a version that the broker does not know must still be able to read the answer
+        # (KIP-511).
         header = compile_message(RESPONSE_HEADER, int(flexible and api.key != API_VERSIONS))
     return _Plan(header, compile_message(message, version), api.key)
 
@@ -77,14 +78,14 @@ def decode(message_type: type[M], version: int, buffer: Frame) -> M:
 
 
 def encode_request(message: AnyMessage, version: int, correlation_id: int, client_id: str | None) -> bytes:
-    """A request behind its header."""
+    """A request with its header."""
     plan = _plan(type(message), version)
     header = RequestHeader(plan.api_key, version, correlation_id, client_id)
     return plan.body.encode(message, plan.header.encode(header))
 
 
 def encode_response(message: AnyMessage, version: int, correlation_id: int) -> bytes:
-    """A response behind its header."""
+    """A response with its header."""
     plan = _plan(type(message), version)
     return plan.body.encode(message, plan.header.encode(ResponseHeader(correlation_id)))
 
@@ -94,7 +95,7 @@ def decode_response(
 ) -> tuple[int, M]:
     """The correlation id and the response to a request of `version`.
 
-    Bytes behind the last field are ignored, as Java and librdkafka do: some brokers write them. `surplus` is called with
+    Bytes after the last field are ignored, as in Java and librdkafka: some brokers write them. `surplus` is called with
     their number.
     """
     data = _owned(frame)
@@ -109,16 +110,16 @@ def decode_response(
 
 
 def _is_refusal(data: bytes, start: int) -> bool:
-    """Is this ApiVersions answer UNSUPPORTED_VERSION? A broker writes that in version 0, whatever was asked."""
+    """Whether this ApiVersions answer is UNSUPPORTED_VERSION, which a broker always writes in version 0."""
     return int.from_bytes(data[start : start + 2]) == ErrorCode.UNSUPPORTED_VERSION
 
 
 def decode_request(frame: Frame) -> tuple[RequestHeader, AnyMessage]:
     """The header of a request, and the request.
 
-    An API or version that we do not speak is a `ProtocolError`, as for Kafka, which closes the connection. The one
-    exception is ApiVersions in a version of the future: it comes as an empty `ApiVersionsRequest` behind its header,
-    to be answered with UNSUPPORTED_VERSION in version 0 (KIP-511).
+    An unsupported API or version is a `ProtocolError`; Kafka closes the connection in this case. The one exception is
+    ApiVersions in a newer version: it becomes an empty `ApiVersionsRequest`, to be answered with UNSUPPORTED_VERSION in
+    version 0 (KIP-511).
     """
     data = _owned(frame)
     header: RequestHeader = _OLD_HEADER.decode_prefix(data)[0]
@@ -129,11 +130,11 @@ def decode_request(frame: Frame) -> tuple[RequestHeader, AnyMessage]:
     if header.api_key == API_VERSIONS:
         return header, ApiVersionsRequest()
     name = f"{api.name} version {header.api_version}" if api else f"API key {header.api_key}"
-    text = f"a request for {name} came, which is not spoken here"
+    text = f"a request for {name} came, which is not supported here"
     raise ProtocolError(text)
 
 
-# Every request header begins like version 1; what version 2 adds comes after it.
+# Every request header begins like version 1; the fields of version 2 follow.
 _OLD_HEADER = compile_message(REQUEST_HEADER, 1)
 
 

@@ -1,8 +1,8 @@
-"""Cutting the bytes that a peer sends into frames: a 4-byte length, then so many bytes, the correlation id first.
+"""Divides the bytes of a peer into frames: a 4-byte length, then so many bytes, the correlation id first.
 
-The bytes may come in any pieces. Frames that fit are parsed where they were received, without a copy. A larger
-one gets a buffer of exactly its size, made only after its length was checked, so that a hostile length costs
-nothing. Each arrival costs O(1), and each byte is moved at most once, however slowly a frame trickles in.
+The bytes may come in any pieces. Frames that fit are parsed in the receive buffer, without a copy. A larger frame gets
+a buffer of exactly its size, made only after its length was checked, so that a hostile length costs nothing. Each
+arrival costs O(1), and each byte is moved at most once, even for a frame in many small pieces.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from collections.abc import Callable
 
 from aioproducer.errors import ProtocolError
 
-# Kafka allows as much before authentication (its sasl.server.max.receive.size).
+# Kafka's limit before authentication (its sasl.server.max.receive.size).
 UNTRUSTED_FRAME_LIMIT = 512 * 1024
 FRAME_LIMIT = 16 * 1024 * 1024
 RECEIVE_BUFFER = 64 * 1024
@@ -21,7 +21,7 @@ _PREFIX = 4
 _SHORTEST = 4  # a response has at least its correlation id
 _INT32 = struct.Struct(">i")
 _LONG_HEAD = struct.Struct(">ii")
-_NO_BUFFER = memoryview(bytearray(_LONG_HEAD.size))  # of connections that are over
+_NO_BUFFER = memoryview(bytearray(_LONG_HEAD.size))  # of closed connections
 _TLS_ALERT, _TLS_HANDSHAKE, _TLS_MAJOR = 0x15, 0x16, 0x03
 
 
@@ -30,13 +30,13 @@ def _agreed(_correlation_id: int, _length: int) -> None:
 
 
 class FrameAssembler:
-    """Where received bytes go, and the frames that are complete in them.
+    """The receive buffer of a connection, and the complete frames in it.
 
-    Give `writable()` to whoever receives, tell `received(n)`, then take frames with `next_frame()` until it says
-    None. A frame is a view of the receive buffer: it may be used only until `writable()` is asked for again.
+    The receiver writes into `writable()`, calls `received(n)`, then calls `next_frame()` until it returns None. A frame
+    is a view of the receive buffer: it is valid only until the next call of `writable()`.
 
-    `on_long` is told the correlation id and the length of a frame that needs a buffer of its own, before that is made;
-    it may raise ProtocolError.
+    `on_long` is called with the correlation id and the length of a frame that needs a buffer of its own, before the
+    buffer is made; it may raise ProtocolError.
     """
 
     __slots__ = ("_end", "_large", "_large_end", "_start", "_view", "broker", "limit", "on_long")
@@ -60,7 +60,7 @@ class FrameAssembler:
         return self._view[self._end :] if self._end else self._view
 
     def received(self, count: int) -> None:
-        """So many bytes were put into `writable()`."""
+        """So many bytes were written into `writable()`."""
         if self._large is not None:
             self._large_end += count
         else:
@@ -99,9 +99,9 @@ class FrameAssembler:
         return have - _PREFIX, int(_INT32.unpack_from(self._view, self._start)[0])
 
     def discard(self) -> None:
-        """Forget what was received, and the buffer; the peer is gone."""
+        """Drop the received bytes and the buffer; the connection is closed."""
         self._large = None
-        # Whatever refers to what is left of a connection (a cycle, until it is collected) shall not keep 64 KiB.
+        # References to a closed connection (a cycle, until it is collected) must not keep 64 KiB.
         self._view = _NO_BUFFER
         self._start = self._end = 0
 
@@ -119,20 +119,21 @@ class FrameAssembler:
             self._to_front()
 
     def _to_front(self) -> None:
-        # A frame is moved at most once behind its length: from the front it fits, so there is no second time.
+        # A frame is moved at most once after its length is known: at the front it fits, so there is no second time.
         have = self._end - self._start
         self._view[:have] = self._view[self._start : self._end]
         self._start, self._end = 0, have
 
     def _make_large(self, length: int) -> None:
         if self._end - self._start < _LONG_HEAD.size:
-            self._to_front()  # whose answer it is comes first
+            self._to_front()  # the correlation id comes first
             return
         self.on_long(_LONG_HEAD.unpack_from(self._view, self._start)[1], length)
         self._start_large(length)
 
     def _start_large(self, length: int) -> None:
-        # Zeroed pages are not resident until bytes arrive in them: announcing much costs memory only as it is sent.
+        # Zeroed pages are not resident until bytes arrive in them: an announced length costs memory only as the bytes
+        # arrive.
         body = self._view[self._start + _PREFIX : self._end]
         self._large = memoryview(bytearray(length))
         self._large[: len(body)] = body
@@ -152,10 +153,10 @@ class FrameAssembler:
 
 
 def _guess(head: bytes) -> str | None:
-    """What the peer probably is, by the first four bytes of its answer."""
+    """The probable protocol of the peer, by the first four bytes of its answer."""
     if head[:2] in (bytes((_TLS_ALERT, _TLS_MAJOR)), bytes((_TLS_HANDSHAKE, _TLS_MAJOR))):
         return (
-            "the peer speaks TLS on this port, and we speak plaintext; "
+            "the peer speaks TLS on this port, and security_protocol is PLAINTEXT; "
             "use the port of a PLAINTEXT listener, or a security_protocol with TLS"
         )
     if head == b"HTTP":

@@ -1,7 +1,7 @@
 """Produce requests, written around the bytes of their batches without copying them.
 
-This is the one message that is not written by the table-driven codec: it is on the hot path. A test compares it with
-what the codec writes.
+This is the one message that the table-driven codec does not write: it is on the hot path. A test compares it with the
+output of the codec.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _PARTITION = struct.Struct(">ii")
 
 
 class TopicBatches(NamedTuple):
-    """What one request holds for one topic: its id, and the bytes of each partition's batch."""
+    """The part of a request for one topic: its id, and the bytes of each partition's batch."""
 
     name: str
     topic_id: bytes
@@ -32,7 +32,7 @@ class TopicBatches(NamedTuple):
 
 
 class ProduceHead(NamedTuple):
-    """What is the same for all batches of a request."""
+    """The common part of a request for all batches."""
 
     version: int
     correlation_id: int
@@ -43,7 +43,7 @@ class ProduceHead(NamedTuple):
 
 
 def write_produce(head: ProduceHead, topics: Sequence[TopicBatches]) -> list[bytes | memoryview]:
-    """The request, header included, in pieces; the batches' own bytes are among them as they are."""
+    """The request with its header, in pieces; the batches' own bytes are among them, not copied."""
     return _flexible(head, topics) if head.version >= FLEXIBLE_FROM else _classic(head, topics)
 
 

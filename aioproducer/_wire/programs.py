@@ -1,4 +1,4 @@
-"""From a declaration and a version to the program that the compiled core runs."""
+"""Compiles a declaration and a version to the program that the compiled core runs."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _NEWEST = 0x7FFF
 
 
 def version_range(text: str) -> range:
-    """The versions that Kafka writes as "3-7", "9+", "4" or "none"."""
+    """The versions in Kafka's notation: "3-7", "9+", "4" or "none"."""
     if text == "none":
         return range(0)
     if text.endswith("+"):
@@ -21,7 +21,7 @@ def version_range(text: str) -> range:
 
 
 def compile_message(message: Message, version: int) -> Program:
-    """The program of a whole message; ValueError if the message has no such version."""
+    """The program of a whole message; ValueError if the message lacks this version."""
     if version not in version_range(message.versions):
         what = message.type.__name__
         text = f"{what} has no version {version}: it is defined for versions {message.versions}"
@@ -47,7 +47,7 @@ def _row(
 ) -> tuple[str, str, bool, Program | None, bool, bool, int, bool, bool, object]:
     kind = field.type.removeprefix("[]")
     struct = _struct_named(message, kind)
-    # A flexible message may hold fields that travel the old way: the client id in a request header.
+    # A flexible message may hold fields in the inflexible encoding: the client id in a request header.
     flexible = field.flexible if field.flexible != Field._field_defaults["flexible"] else message.flexible
     return (
         field.name,

@@ -13,7 +13,7 @@ from aioproducer import MetadataTimeoutError, Producer, ProducerConfig
 from aioproducer.cli.terminal.numbers import Real
 from aioproducer.config import SETTINGS, topic_problem
 
-PATIENCE = 10.0
+ANSWER_TIMEOUT = 10.0
 
 
 def pairs(_: click.Context, option: click.Parameter, given: tuple[str, ...]) -> dict[str, str]:
@@ -41,7 +41,7 @@ wait_option = click.option(
     "--wait",
     "wait",
     type=Real(0, min_open=True),
-    default=PATIENCE,
+    default=ANSWER_TIMEOUT,
     show_default=True,
     metavar="SECONDS",
     help="The longest initial wait for a broker and the topic.",

@@ -1,7 +1,7 @@
 """DataFrames into Kafka through PySpark: `df.write.format("aioproducer")`, and `df.writeStream` alike.
 
-Where the library is installed, Spark 4.1 and later find the format by its name; elsewhere `register(spark)` makes it known.
-`audit()` reads topics back and proves what is there.
+Spark 4.1 and later find the format of an installed library by its name; elsewhere `register(spark)` registers it.
+`audit()` reads topics back and verifies their records.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ __all__ = ["Written", "audit", "foreach_batch", "register", "write"]
 
 
 def register(spark: SparkSession) -> None:
-    """Make `format("aioproducer")` known to this session; ConfigurationError on a Spark that has no such formats."""
+    """Register `format("aioproducer")` in this session; ConfigurationError on a Spark without support for such formats."""
     require_formats()
     warn_of_another_python(spark)
     from aioproducer.spark.source import KafkaSink  # noqa: PLC0415  # older Sparks have no data sources in Python
@@ -43,14 +43,15 @@ def audit(
     settings: Mapping[str, Any] | None = None,
     split: int = 500_000,
 ) -> Verdict:
-    """Whether every record is there once, in order, unaltered, and in the partition where its key belongs.
+    """Whether every record is there once, in order, unaltered, and in the partition of its key.
 
     For records whose values begin with `source:sequence:crc32 of the rest:`, as `auditing.marked()` makes them.
-    `expected`: how many records each source has sent, numbered from 0; of others, the last that is there is taken for the
-    last. `keyed`: whether keys say where records belong, which they do unless a partition or another partitioner was given.
-    `settings`: of confluent-kafka's consumer, which reads. `split`: how many offsets one task reads.
+    `expected`: how many records each source has sent, numbered from 0; of a source that is not in it, the highest
+    sequence found counts as the last. `keyed`: whether keys determine partitions, which is so unless a partition or
+    another partitioner was given. `settings`: of confluent-kafka's consumer, which reads. `split`: how many offsets one
+    task reads.
     """
-    # It reads with a client that writing does not need.
+    # The audit reads with a client that writing does not need.
     from aioproducer.spark.auditing import audit_topics  # noqa: PLC0415
 
     return audit_topics(

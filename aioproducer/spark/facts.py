@@ -13,7 +13,7 @@ __all__ = ["QUERY", "RUN", "TaskFacts"]
 
 EPOCH: Final = "streaming.sql.batchId"
 QUERY: Final = "sql.streaming.queryId"
-# What Spark's queries set it to: another one each time that they are started.
+# Spark sets it for queries, to another value at each start.
 RUN: Final = "spark.jobGroup.id"
 SPECULATION: Final = "spark.speculation"
 
@@ -23,17 +23,17 @@ class TaskFacts:
     """The facts that Spark passes."""
 
     partition: int
-    # Unlike that of any other attempt of the same driver's, and higher than those before.
+    # Unlike every other attempt of the same driver, and higher than those of earlier attempts.
     attempt: int
     epoch: int | None
     query: str | None
     is_speculative: bool
-    # Of the query.
+    # The run of the query.
     run: str | None = None
 
     @classmethod
     def here(cls) -> Self:
-        """Of the task that runs in this process."""
+        """The facts of the task in this process."""
         context = TaskContext.get()
         if context is None:
             raise StateError("the call is possible in a Spark task only")
@@ -43,7 +43,7 @@ class TaskFacts:
             attempt=int(context.taskAttemptId()),
             epoch=None if epoch is None else int(epoch),
             query=context.getLocalProperty(QUERY),
-            # Spark reads it without regard to case.
+            # Spark ignores the case of this value.
             is_speculative=(context.getLocalProperty(SPECULATION) or "").strip().lower() == "true",
             run=context.getLocalProperty(RUN),
         )
@@ -54,7 +54,7 @@ class TaskFacts:
             raise ConfigurationError("delivery=exactly-once requires spark.speculation=false")
 
     def sink_and_epoch(self, sink_id: str | None) -> tuple[str, int]:
-        """The permanent name of this task's work: the same after a restart from the same checkpoint."""
+        """The permanent name of this task's work, unchanged by a restart from the same checkpoint."""
         name = sink_id or self.query
         if self.epoch is None or name is None:
             raise StateError(

@@ -35,23 +35,23 @@ NAMELESS: Final = "delivery=exactly-once in foreachBatch requires the option 'si
 
 @attrs.frozen
 class Plan:
-    """What each task is told: how to write, and what its work is called if it is to be done exactly once."""
+    """The instructions of a task: how to write, and the name of its work if it is to be done exactly once."""
 
     options: SinkOptions
     layout: Layout
     job: Job | None = None
-    # Name and number of what is written, in a stream.
+    # Name and number of the epoch, in a stream.
     epoch: tuple[str, int] | None = None
 
     def done(self, batches: Iterator[Any]) -> LeftOpen:
-        """Write the rows of the task that this runs in."""
+        """Write the rows of the current task."""
         if not self.options.is_exactly_once:
             return LeftOpen(write_at_least_once(batches, self.layout, self.options))
         facts = TaskFacts.here()
         facts.require_one_attempt_at_a_time()
         if self.job is not None:
             return write_and_leave_open(batches, self.layout, self.job, facts)
-        assert self.epoch is not None  # noqa: S101  # it is one or the other
+        assert self.epoch is not None  # noqa: S101  # one of the two is set
         name, number = self.epoch
         return LeftOpen(write_epoch(batches, self.layout, self.options, (name, facts.partition), number))
 
@@ -59,8 +59,9 @@ class Plan:
 def write(df: DataFrame, options: Mapping[str, str], *, epoch: tuple[str, int] | None = None) -> Written:
     """Write a DataFrame into Kafka, with the options of `format("aioproducer")`; on Spark 3.5 and later.
 
-    With delivery=exactly-once all rows become visible together, or none. `epoch` is for `foreachBatch`: what names the
-    query for ever, and the number of the epoch; each task's rows become visible once then, however often it is repeated.
+    With delivery=exactly-once all rows become visible together, or none. `epoch` is for `foreachBatch`: the permanent
+    name of the query, and the number of the epoch. Each task's rows then become visible once, also when the task is
+    repeated.
     """
     read = read_options(_as_text(options))
     require_own_id(read, is_stream=epoch is not None)
@@ -114,7 +115,7 @@ def _task(plan: Plan, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBa
 
 
 def _told(what: str, results: list[LeftOpen]) -> Written:
-    """The sum, once it was said."""
+    """The sum of the results, after logging it."""
     total = Written()
     for result in results:
         total.add(result.written)
@@ -123,9 +124,9 @@ def _told(what: str, results: list[LeftOpen]) -> Written:
 
 
 def foreach_batch(spark: SparkSession, df: DataFrame, options: Mapping[str, str]) -> DataStreamWriter:
-    """A `writeStream` of this DataFrame that goes to Kafka, for what the format itself is refused: outputMode("update").
+    """A `writeStream` of this DataFrame to Kafka, for modes that the format does not support: outputMode("update").
 
-    Set trigger, output mode and checkpoint on what is returned, and start it.
+    Set trigger, output mode and checkpoint on the result, and start it.
     """
     given = _as_text(options)
     read = read_options(given)
@@ -137,7 +138,7 @@ def foreach_batch(spark: SparkSession, df: DataFrame, options: Mapping[str, str]
 
 
 def _write_epoch(options: dict[str, str], df: DataFrame, number: int) -> None:
-    """What Spark calls for each epoch; with Spark Connect in another process, where the first session is not."""
+    """Called by Spark for each epoch; with Spark Connect in another process, without the first session."""
     read = read_options(options)
     name = read.sink_id or _property_of(df.sparkSession, QUERY)
     if name is None and read.is_exactly_once:
@@ -155,5 +156,5 @@ def _tells_queries(spark: SparkSession) -> bool:
 
 
 def _property_of(spark: SparkSession, name: str) -> str | None:
-    """What Spark has set for the query that this is a batch of."""
+    """A property that Spark has set for the query of this batch."""
     return spark.sparkContext.getLocalProperty(name) if _tells_queries(spark) else None

@@ -33,7 +33,7 @@ def warn_of_another_python(spark: SparkSession) -> None:
 
 
 def name_another_python(command: str, own: str) -> str | None:
-    """The Python that this command starts, unless it is this one; links that virtual environments make lead elsewhere."""
+    """The Python that this command starts, unless it is this one; links of virtual environments are resolved."""
     found = shutil.which(command)
     if found is None:
         return f"{command!r}, which does not exist"

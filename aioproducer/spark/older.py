@@ -1,4 +1,4 @@
-"""What is said on a Spark that is too old for `format("aioproducer")`: there is `write()` and `foreach_batch()`."""
+"""The error of a Spark that is too old for `format("aioproducer")`: it names `write()` and `foreach_batch()` instead."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from aioproducer import ConfigurationError
 
 __all__ = ["require_formats"]
 
-# What this format needs last came with Spark 4.1: streams that are written by Arrow batches.
+# The newest feature that this format needs, from Spark 4.1: streams that are written by Arrow batches.
 NEEDED: Final = "DataSourceStreamArrowWriter"
 
 
 def require_formats() -> None:
-    """ConfigurationError unless formats can be written in Python as this one is."""
+    """ConfigurationError unless this Spark supports formats in Python with the features that this one needs."""
     if not _has_formats():
         raise ConfigurationError(
             f"format('aioproducer') requires Spark 4.1 or later, and this is {pyspark.__version__}: call "

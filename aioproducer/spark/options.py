@@ -18,10 +18,10 @@ T = TypeVar("T")
 
 PREFIX: Final = "kafka."
 FAIL: Final = "fail"
-# Spark's own, which arrives with the others.
+# Spark's own option, which arrives with the others.
 OF_SPARK: Final = frozenset({"checkpointlocation"})
 OURS: Final = ("topic", "includeheaders", "delivery", "sink.id", "write.id", "marker.topic", "on.error")
-# As users write them; Spark makes them lower case.
+# The users' spelling; Spark makes option names lower case.
 SPELT: Final[Mapping[str, str]] = {
     "includeheaders": "includeHeaders",
     "checkpointlocation": "checkpointLocation",
@@ -35,9 +35,9 @@ LONGEST_ID: Final = 200
 # Kafka's default of 128 KiB costs a task with many rows half of its rate.
 SEND_BUFFER: Final = "send.buffer.bytes"
 AS_THE_SYSTEM_LIKES: Final = "-1"
-# Each task gets one of its own before it does anything.
-NOBODY_YET: Final = "aioproducer-spark"
-# As long as brokers allow it by default: a task has it open until the driver has heard of all of them.
+# A placeholder: each task gets an id of its own before it does anything.
+PLACEHOLDER_ID: Final = "aioproducer-spark"
+# The default limit of brokers: a task's transaction stays open until the driver has the results of all tasks.
 JOB_TIMEOUT_MS: Final = 900_000
 
 
@@ -58,14 +58,14 @@ class SinkOptions:
     guarantee: Guarantee = Guarantee.AT_LEAST_ONCE
     sink_id: str | None = None
     write_id: str | None = None
-    # To which the offsets belong that are the marks of committed work.
+    # The topic of the offsets that mark committed work.
     marker_topic: str | None = None
-    # Where records go that can never be written as they are; None: they fail the write.
+    # The topic for records that can never be written; None: they fail the write.
     dead_letters: str | None = None
 
     @property
     def is_exactly_once(self) -> bool:
-        """Whether records go through transactions."""
+        """Whether records are written in transactions."""
         return self.guarantee is Guarantee.EXACTLY_ONCE
 
 
@@ -73,7 +73,7 @@ def read_options(given: Mapping[str, str]) -> SinkOptions:
     """The checked options; ConfigurationError has every problem and its fix, and no value of a Kafka property."""
     problems: list[str] = []
     options = _read({name.lower(): value for name, value in given.items()}, problems)
-    # Nothing that holds a password may be in a frame that an error passes through: Spark can be told to print locals.
+    # Values with passwords must not be in a frame of an error's traceback: Spark can be configured to print locals.
     del given
     if options is None or problems:
         raise ConfigurationError("; ".join(problems))
@@ -81,7 +81,7 @@ def read_options(given: Mapping[str, str]) -> SinkOptions:
 
 
 def with_time_for_a_job(options: SinkOptions) -> SinkOptions:
-    """The same with the longest transactions that brokers allow by default, unless the user has said how long they may be."""
+    """The same with the longest transactions that brokers allow by default, unless the user has set a timeout."""
     if "transaction_timeout_ms" in options.producer.given:
         return options
     return attrs.evolve(options, producer=options.producer.evolve(transaction_timeout_ms=JOB_TIMEOUT_MS))
@@ -155,7 +155,7 @@ def _producer(properties: dict[str, str], guarantee: Guarantee, problems: list[s
     if properties.pop("transactional.id", None) is not None:
         problems.append(INSTEAD["transactional_id"])
     if guarantee is Guarantee.EXACTLY_ONCE:
-        properties["transactional.id"] = NOBODY_YET
+        properties["transactional.id"] = PLACEHOLDER_ID
     properties.setdefault(SEND_BUFFER, AS_THE_SYSTEM_LIKES)
     try:
         config = ProducerConfig.from_properties(properties)

@@ -20,8 +20,8 @@ from aioproducer.spark.shipping.worker import this_worker
 
 __all__ = ["check_kafka", "check_kafka_once"]
 
-# Long enough for a cluster that has just lost a broker; a job must not wait a minute for a misspelled name.
-PATIENCE = 15.0
+# Long enough for a cluster that has just lost a broker; a misspelled name must not delay a job for a minute.
+ANSWER_TIMEOUT = 15.0
 
 
 def check_kafka(options: SinkOptions, name: str | None = None) -> None:
@@ -30,7 +30,7 @@ def check_kafka(options: SinkOptions, name: str | None = None) -> None:
 
 
 def check_kafka_once(options: SinkOptions, name: str | None = None) -> None:
-    """The same for streams, whose sinks are made anew for every epoch, in two processes: they hear later from their tasks."""
+    """The same for streams, whose sinks are made anew for every epoch, in two processes: the check runs once."""
     if (options, name) not in _checked:
         check_kafka(options, name)
         _checked.add((options, name))
@@ -42,7 +42,7 @@ _checked: set[tuple[SinkOptions, str | None]] = set()
 async def _check(options: SinkOptions, name: str | None) -> None:
     await _check_topics(options)
     if options.is_exactly_once and name is not None:
-        # Only the driver has this id; it stands for those of the tasks, which must not be taken over.
+        # An id of the driver alone; an id of a task would fence that task.
         config = options.producer
         await fence([f"{transactional_name(name)}-driver"], config.bootstrap_servers, **settings_of(config))
 
@@ -53,7 +53,7 @@ async def _check_topics(options: SinkOptions) -> None:
     try:
         await _ask([topic for topic in topics if topic is not None], options.producer)
         if marks is not None and marks not in topics:
-            # Offsets can be committed for a topic that the principal may not write.
+            # Offsets can be committed for a topic without the permission to write it.
             with contextlib.suppress(AuthorizationError):
                 await _ask([marks], options.producer)
     except (MetadataTimeoutError, AuthorizationError, BrokerError) as error:
@@ -63,7 +63,7 @@ async def _check_topics(options: SinkOptions) -> None:
 
 
 async def _ask(topics: list[str], config: ProducerConfig) -> None:
-    timeout = min(PATIENCE, config.max_block_ms / 1000)
+    timeout = min(ANSWER_TIMEOUT, config.max_block_ms / 1000)
     await check_topics(topics, config.bootstrap_servers, timeout=timeout, **settings_of(config))
 
 

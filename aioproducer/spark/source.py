@@ -55,8 +55,9 @@ class KafkaSink(DataSource):
     """`df.write.format("aioproducer")`, and `df.writeStream` alike."""
 
     def __init__(self, options: dict[str, str]) -> None:
-        # The options are in frames of Spark's own, of the process that this is made in on the driver: whatever fails there
-        # must not print them, though Spark was told to print locals (…udf.tracebackWithLocals.enabled, for tasks).
+        # The options are in frames of Spark itself, in the driver's process in which this object is made: a failure
+        # there must not print them, even if Spark is configured to print locals (…udf.tracebackWithLocals.enabled, for
+        # tasks).
         os.environ.pop(PRINTS_LOCALS, None)
         super().__init__(options)
 
@@ -111,7 +112,7 @@ class BatchWriter(DataSourceArrowWriter):
 
 
 class JobWriter(DataSourceArrowWriter):
-    """Writes the rows of one job, all of them or none."""
+    """Writes all rows of one job, or none."""
 
     def __init__(self, layout: Layout, job: Job) -> None:
         self._layout = layout
@@ -133,7 +134,7 @@ class JobWriter(DataSourceArrowWriter):
 
 
 class StreamWriter(DataSourceStreamArrowWriter):
-    """Writes the rows of one micro-batch; there is another one for the next."""
+    """Writes the rows of one micro-batch; each micro-batch has its own."""
 
     def __init__(self, options: SinkOptions, layout: Layout) -> None:
         self._options = options
@@ -150,7 +151,7 @@ class StreamWriter(DataSourceStreamArrowWriter):
 
     def commit(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803  # Spark's
         if None in messages:
-            # Spark starts such a query, and goes on for ever without asking for a single row to be written.
+            # Spark starts such a query, and runs it without end and without writing a row.
             raise ConfigurationError(
                 "trigger(continuous=…) is not supported: use processingTime or availableNow"
             )

@@ -1,4 +1,4 @@
-"""The audit: reads topics back with another client, and proves what is there, by two methods that must agree."""
+"""The audit: reads topics back with another client, and verifies them by two methods that must agree."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def audit_topics(
     settings: Mapping[str, Any],
     split: int,
 ) -> Verdict:
-    """What `aioproducer.spark.audit` gives."""
+    """The result of `aioproducer.spark.audit`."""
     began = time.monotonic()
     given = {**settings, "bootstrap.servers": bootstrap_servers, "isolation.level": isolation}
     counts = partitions_of_topics(given, topics)
@@ -44,7 +44,7 @@ def audit_topics(
     numbers = spark.range(0, len(splits), numPartitions=max(len(splits), 1))
     partitions = counts if keyed else dict.fromkeys(topics)
     looked = taken_apart(numbers.mapInArrow(partial(_read_and_look, given, splits, partitions), LOOKED))
-    # Both methods have this one reading: what the second needs of a record is small.
+    # Both methods use this one reading: the second needs little of a record.
     looked.persist()
     try:
         counted = count_all(spark, looked, expected, tasks=max(len(splits), 1))

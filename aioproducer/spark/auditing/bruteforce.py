@@ -1,4 +1,4 @@
-"""The second method: Spark itself takes the values apart, groups them, and looks for what is missing and what is there twice."""
+"""The second method: Spark itself parses and groups the values, and searches for missing and duplicate ones."""
 
 from __future__ import annotations
 
@@ -15,28 +15,28 @@ if TYPE_CHECKING:
 
 __all__ = ["Counted", "count_all", "taken_apart"]
 
-# More than this of one source are not looked for one by one.
+# Above this number, the sequences of a source are not searched one by one.
 MOST_EXPECTED: Final = 50_000_000
 INT_MAX: Final = 2**31 - 1
 
 
 @attrs.define
 class Counted:
-    """Of one source."""
+    """The counts of one source."""
 
     records: int
     distinct: int
     most: int
     altered: int
     lost: list[int] = attrs.Factory(list)
-    # Sequences that are there more than once, and how often.
+    # Duplicate sequences, with their number.
     doubled: dict[int, int] = attrs.Factory(dict)
 
 
 def count_all(
     spark: SparkSession, marks: DataFrame, expected: Mapping[str, int], tasks: int
 ) -> dict[str, Counted]:
-    """What is there of each source; `expected` says how many sequences some of them should have.
+    """The counts of each source; `expected` has the number of sequences of some of them.
 
     They are grouped by so many tasks: Spark's default of 200 is meant for more than one machine.
     """
@@ -66,7 +66,7 @@ def count_all(
 def _name_what_is_wrong(
     spark: SparkSession, copies: DataFrame, found: dict[str, Counted], expected: Mapping[str, int]
 ) -> None:
-    """The first sequences of each kind."""
+    """The first sequences of each kind of fault."""
     losers = {source: number for source, number in expected.items() if found[source].distinct < number}
     doublers = [source for source, one in found.items() if one.records > one.distinct]
     if not losers and not doublers:
@@ -82,11 +82,11 @@ def _name_what_is_wrong(
 
 
 def taken_apart(records: DataFrame) -> DataFrame:
-    """What the marks in their values say, in place of the values; nulls where there is none."""
+    """The marks in the values, as columns; nulls where a value has none."""
     parts = f.split(f.col("value").cast("string"), ":", 4)
     names = ("source", "number", "check")
     apart = records.select("*", *(f.get(parts, f.lit(at)).alias(name) for at, name in enumerate(names)))
-    # The checksum is of bytes, which a text may not be.
+    # The checksum is of bytes, which need not be a valid text.
     begin = f.octet_length("source") + f.octet_length("number") + f.octet_length("check") + 4
     rest = f.col("value").substr(begin, f.lit(INT_MAX))
     others = [name for name in records.columns if name != "value"]

@@ -1,4 +1,4 @@
-"""What an audited value begins with: `source:sequence:crc32 of the rest:rest`; sequences count from 0 for each source."""
+"""The beginning of an audited value: `source:sequence:crc32 of the rest:rest`; sequences count from 0 for each source."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ LENGTH_OF_A_CHECK: Final = 8
 
 
 class Marks(NamedTuple):
-    """Of the values of one Arrow batch; a value without marks has the source '' and the sequence -1."""
+    """The marks of the values of one Arrow batch; a value without marks has the source '' and the sequence -1."""
 
     sources: pa.Array
     sequences: Any
-    # Whether the rest is what was sent.
+    # Whether the rest is unchanged.
     intact: Any
 
 
 def marked(source: str, sequence: str, rest: str) -> Column:
-    """The value for records that are to be audited, of three SQL expressions."""
+    """The value of an audited record, made of three SQL expressions."""
     from pyspark.sql import functions  # noqa: PLC0415  # not in tasks, which read only
 
     return functions.expr(
@@ -38,7 +38,7 @@ def marked(source: str, sequence: str, rest: str) -> Column:
 
 
 def marks_of(values: pa.Array) -> Marks:
-    """Taken off the values."""
+    """The marks of these values."""
     parts = pc.split_pattern(values.fill_null(b""), b":", max_splits=3)
     if len(values) and (np.asarray(pc.list_value_length(parts)) == 4).all():
         try:
@@ -49,7 +49,7 @@ def marks_of(values: pa.Array) -> Marks:
 
 
 def _at_once(parts: pa.Array) -> Marks:
-    """Of values that look as they should; ValueError if one of them does not."""
+    """The marks of valid values; ValueError if one of them is invalid."""
     fields = parts.flatten()
     sources, numbers, checks, rests = (
         fields.take(pa.array(np.arange(at, len(fields), 4))) for at in range(4)

@@ -1,4 +1,4 @@
-"""Kafka's murmur2 over many keys at once: written anew, as an audit must not ask the code that it audits."""
+"""Kafka's murmur2 over many keys at once: a separate implementation, as an audit must not use the code that it audits."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ FACTOR: Final = np.uint32(0x5BD1E995)
 
 
 def partitions_of(keys: Any, partitions: int) -> Any:
-    """For an Arrow array of binary keys without nulls: the partition where Java's producer puts each."""
+    """For an Arrow array of binary keys without nulls: the partition that Java's producer chooses for each."""
     _, offset_buffer, data_buffer = keys.buffers()
     offsets = np.frombuffer(offset_buffer, np.int32)[keys.offset : keys.offset + len(keys) + 1]
     data = np.frombuffer(data_buffer, np.uint8) if data_buffer is not None else np.empty(0, np.uint8)
@@ -27,7 +27,7 @@ def partitions_of(keys: Any, partitions: int) -> Any:
 
 
 def _murmur2(octets: Any) -> Any:
-    """Of rows of octets that are all of one length."""
+    """The hashes of rows of octets of one length."""
     rows, length = octets.shape
     words = length // 4
     hashes = np.full(rows, SEED ^ np.uint32(length), np.uint32)

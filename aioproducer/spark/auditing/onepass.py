@@ -1,4 +1,4 @@
-"""The first method: one pass over the offsets of each split, with a few numbers for each source, put together on the driver."""
+"""The first method: one pass over the offsets of each split, with a few numbers for each source, combined on the driver."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ SCHEMA: Final = "value binary, piece string"
 
 @attrs.define
 class Piece:
-    """What one split holds."""
+    """The contents of one split."""
 
     topic: str
     partition: int
@@ -34,7 +34,7 @@ class Piece:
     bytes: int = 0
     first_ms: int = 0
     last_ms: int = 0
-    # How many, and at which offsets: no marks, a wrong checksum, a key that belongs into another partition.
+    # Count and offsets of each kind: no marks, a wrong checksum, a key that belongs to another partition.
     unmarked: list[int] = attrs.Factory(list)
     unmarked_count: int = 0
     altered: list[int] = attrs.Factory(list)
@@ -44,7 +44,7 @@ class Piece:
     sources: dict[str, Seen] = attrs.Factory(dict)
 
     def add(self, batch: pa.RecordBatch, partitions: int | None) -> None:
-        """The next records of the split; `partitions` is how many the topic has, or None if keys do not say where."""
+        """Add the next records of the split; `partitions`: those of the topic, or None if keys do not determine them."""
         offsets = np.asarray(batch.column("offset"))
         times = np.asarray(batch.column("timestamp"))
         self.first_ms = int(times.min()) if not self.records else min(self.first_ms, int(times.min()))
@@ -76,19 +76,19 @@ class Piece:
         setattr(self, what, (getattr(self, what) + offsets[:SHOWN].tolist())[:SHOWN])
 
     def as_text(self) -> str:
-        """For the way to the driver."""
+        """As text for the driver."""
         return json.dumps(attrs.asdict(self))
 
     @classmethod
     def of_text(cls, text: str) -> Self:
-        """What `as_text` has made a text of."""
+        """The reverse of `as_text`."""
         facts = json.loads(text)
         sources = {name: Seen(**seen) for name, seen in facts.pop("sources").items()}
         return cls(**facts, sources=sources)
 
 
 def look(partitions: Mapping[str, int | None], batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """The values of these records as they come, and the piece of each split behind its last."""
+    """The values of these records as they come, and the piece of each split after its last record."""
     piece: Piece | None = None
     for batch in batches:
         split = batch.column("split")[0].as_py()
@@ -112,7 +112,7 @@ def _row(piece: Piece) -> pa.RecordBatch:
 
 
 def put_together(found: Iterable[Piece]) -> dict[str, Seen]:
-    """Of each source, over all splits and partitions."""
+    """The findings of each source, over all splits and partitions."""
     in_order = sorted(found, key=lambda piece: (piece.topic, piece.partition, piece.first_offset))
     lines: dict[tuple[str, int, str], Seen] = defaultdict(Seen)
     for piece in in_order:

@@ -1,4 +1,4 @@
-"""A picture of what was read: how fast it was written, how it is spread over partitions, what is wrong, and where."""
+"""A picture of the audit: write rate, distribution over partitions, faults and their places."""
 
 from __future__ import annotations
 
@@ -21,18 +21,18 @@ __all__ = ["draw", "drawn"]
 COLOURS: Final = dict(
     zip((*KINDS, "out of order"), ("#8a5a00", "#c2452d", "#7b3fa0", "#2a8a57"), strict=True)
 )
-# More partitions than this are not told apart by colour, and their names are turned.
+# Above this number, partitions have no colours of their own, and their names are rotated.
 MOST_COLOURS: Final = 10
-# So many sources for which something is wrong are drawn.
+# The number of faulty sources in the picture.
 MOST_SOURCES: Final = 20
-# What was written within less has no rate that says anything.
+# A shorter time gives no meaningful rate.
 SECONDS_OF_A_RATE: Final = 1.0
 NOTHING_WRONG: Final = "nothing wrong"
 THOUSANDS: Final = "{x:,.0f}"
 
 
 def draw(path: Path, verdict: Verdict, pieces: Sequence[Piece]) -> None:
-    """Into a PNG or SVG, as the name of the file says; needs no display."""
+    """Draw into a PNG or SVG, by the suffix of the file; needs no display."""
     drawn(verdict, pieces).savefig(path, dpi=120)
 
 
@@ -82,7 +82,7 @@ def _draw_rates(axes: Any, pieces: Sequence[Piece], names: Sequence[str]) -> Non
         line = sorted((one for one in pieces if _place(one) == name), key=lambda one: one.first_offset)
         if not line:
             continue
-        # Each split from its first offset to its last: one alone is a line as well.
+        # Each split from its first offset to its last: a single split is a line as well.
         ends = [(one.first_offset, one.first_offset + one.records) for one in line]
         rates = [one.records / max((one.last_ms - one.first_ms) / 1000, 0.001) for one in line]
         axes.plot(
@@ -96,7 +96,7 @@ def _draw_rates(axes: Any, pieces: Sequence[Piece], names: Sequence[str]) -> Non
 
 
 def _seconds(pieces: Sequence[Piece]) -> float:
-    """Between the first and the last record of all."""
+    """The time between the first and the last record of all."""
     first = min((one.first_ms for one in pieces), default=0)
     return (max((one.last_ms for one in pieces), default=0) - first) / 1000
 
@@ -171,7 +171,7 @@ def _draw_places(axes: Any, pieces: Sequence[Piece], names: Sequence[str]) -> No
 
 
 def _say(axes: Any, text: str) -> None:
-    """In words, where there is nothing to be drawn."""
+    """A text in place of an empty diagram."""
     axes.text(
         0.5,
         0.5,

@@ -15,14 +15,14 @@ __all__ = ["read"]
 
 AT_ONCE: Final = 10_000
 WAIT: Final = 0.05
-# A broker that gives nothing for so long will not give the rest.
+# A broker that returns nothing for so long will not return the rest.
 SILENCE: Final = 60.0
 
 
 def read(
     settings: Mapping[str, Any], splits: Sequence[Split], numbers: Iterator[pa.RecordBatch]
 ) -> Iterator[pa.RecordBatch]:
-    """The records of those splits whose numbers these batches hold, one split after the other."""
+    """The records of the splits with these numbers, one split after the other."""
     wanted = [number for batch in numbers for number in batch.column(0).to_pylist()]
     if not wanted:
         return
@@ -38,7 +38,7 @@ def _read_one(consumer: Consumer, split: Split, number: int) -> Iterator[pa.Reco
     consumer.assign([TopicPartition(split.topic, split.partition, split.begin)])
     at, heard = split.begin, time.monotonic()
     while True:
-        # It waits until it has as many as it was asked for, or its time is over.
+        # The call returns when it has as many records as requested, or after its timeout.
         messages = consumer.consume(min(AT_ONCE, split.end - at), timeout=WAIT)
         rows, is_over = _within(messages, split)
         if rows:
@@ -62,12 +62,12 @@ def _within(messages: list[Any], split: Split) -> tuple[list[Any], bool]:
     rows = [message for message in messages if message.error() is None] if told else messages
     if rows and rows[-1].offset() >= split.end:
         return [message for message in rows if message.offset() < split.end], True
-    # The end of what is committed may come before the end of the split, and move.
+    # The end of the committed records may come before the end of the split, and move.
     return rows, any(message.offset() >= split.end for message in told)
 
 
 def _position(consumer: Consumer, split: Split) -> int:
-    # Control records have offsets too, and are not handed out.
+    # Control records have offsets too, and are not returned.
     (where,) = consumer.position([TopicPartition(split.topic, split.partition)])
     return int(where.offset)
 

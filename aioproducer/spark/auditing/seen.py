@@ -1,4 +1,4 @@
-"""What is kept of one source, however many records it has: enough to tell whether each sequence is there once, and in order."""
+"""The findings of one source, in constant space: enough to tell whether each sequence is there once, and in order."""
 
 from __future__ import annotations
 
@@ -9,29 +9,29 @@ import numpy as np
 
 __all__ = ["SHOWN", "Seen"]
 
-# So many examples of what is wrong are named.
+# The number of named examples of each fault.
 SHOWN: Final = 5
 _MODULUS: Final = 1 << 64
 
 
 @attrs.define
 class Seen:
-    """Of the records of a source in a piece of a partition, in the order of their offsets."""
+    """The records of a source in a piece of a partition, in the order of their offsets."""
 
     count: int = 0
     first: int = -1
     last: int = -1
     most: int = -1
-    # Of all sequences, and of their squares: other sequences in place of the right ones can hardly have both.
+    # The sums of all sequences, and of their squares: other sequences can hardly have both sums.
     total: int = 0
     squares: int = 0
     backwards: int = 0
-    # Offsets of records that came behind one of the same or a higher sequence.
+    # Offsets of records after one of the same or a higher sequence.
     examples: list[int] = attrs.Factory(list)
 
     @classmethod
     def of(cls, sequences: Any, offsets: Any) -> Self:
-        """Of these records, of which there is at least one."""
+        """The findings of these records, at least one."""
         wrong = np.flatnonzero(sequences[1:] <= sequences[:-1]) + 1
         unsigned = sequences.astype(np.uint64)
         return cls(
@@ -46,7 +46,7 @@ class Seen:
         )
 
     def follow(self, other: Seen, offset: int) -> None:
-        """Add what lies behind this in the same partition, from this offset on."""
+        """Add the records that follow in the same partition, from this offset on."""
         if self.count and other.first <= self.last:
             self.backwards += 1
             self.examples = [*self.examples, offset][:SHOWN]
@@ -55,7 +55,7 @@ class Seen:
         self._add(other)
 
     def beside(self, other: Seen) -> None:
-        """Add what is in another partition, where nothing is before or behind."""
+        """Add the records of another partition, which has no order relative to this one."""
         self._add(other)
 
     def _add(self, other: Seen) -> None:

@@ -1,4 +1,4 @@
-"""Which offsets of which partitions an audit reads: pieces of about the same size, for as many tasks."""
+"""The offsets that an audit reads, in pieces of about the same size, one for each task."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ NOT_ALLOWED: Final = 29
 
 @attrs.frozen
 class Split:
-    """Offsets `begin` up to, not including, `end`."""
+    """Offsets from `begin` up to, not including, `end`."""
 
     topic: str
     partition: int
@@ -27,14 +27,14 @@ class Split:
 
 
 def consumer_of(settings: Mapping[str, Any]) -> Consumer:
-    """A consumer that belongs to no group, checks every checksum, and reads what it is told to."""
+    """A consumer without a group, which verifies checksums and reads the assigned offsets."""
     own = {
         "group.id": "aioproducer-audit",
         "enable.auto.commit": False,
         "enable.partition.eof": True,
         "check.crcs": True,
         "fetch.wait.max.ms": 20,
-        # A task reads one partition, and by default waits for a second whenever it has 100,000 records in store.
+        # A task reads one partition, and by default pauses for a second with 100,000 records in store.
         "fetch.message.max.bytes": 8_388_608,
         "fetch.queue.backoff.ms": 2,
         "queued.max.messages.kbytes": 65_536,
@@ -43,8 +43,8 @@ def consumer_of(settings: Mapping[str, Any]) -> Consumer:
 
 
 def splits_of(settings: Mapping[str, Any], topics: Iterable[str], size: int) -> list[Split]:
-    """All that the topics hold now, in pieces of at most so many offsets; what is not committed yet is waited for later."""
-    # A commit is told before it can be seen in every partition: where committed records end now says too little.
+    """The present records of the topics, in pieces of at most so many offsets; uncommitted records are waited for later."""
+    # A commit is answered before it is visible in every partition: the present end of committed records is too low.
     consumer = consumer_of({**settings, "isolation.level": "read_uncommitted"})
     try:
         return [split for topic in topics for split in _of_topic(consumer, topic, size)]
@@ -55,7 +55,7 @@ def splits_of(settings: Mapping[str, Any], topics: Iterable[str], size: int) -> 
 def partitions_of_topics(
     settings: Mapping[str, Any], topics: Iterable[str], timeout: float = SECONDS_TO_ANSWER
 ) -> dict[str, int]:
-    """How many each of them has; KafkaError where brokers do not answer, or the topic cannot be read."""
+    """The partition count of each topic; KafkaError where brokers do not answer, or the topic cannot be read."""
     consumer = consumer_of(settings)
     try:
         return {topic: len(_partitions(consumer, topic, timeout)) for topic in topics}

@@ -20,7 +20,7 @@ KINDS: Final = ("unmarked", "altered", "misplaced")
 
 @attrs.frozen
 class Damage:
-    """What one source has lost and has twice: how many sequences, and the first of them."""
+    """The faults of one source: the number of lost and duplicate sequences, and the first of each."""
 
     source: str
     expected: int
@@ -32,7 +32,7 @@ class Damage:
 
 @attrs.frozen
 class Verdict:
-    """`is_clean` is true if and only if both methods found every expected record once, in order, unaltered and in its place."""
+    """`is_clean`: both methods found every expected record exactly once, in order, unaltered and in its place."""
 
     topics: tuple[str, ...]
     isolation: str
@@ -46,27 +46,27 @@ class Verdict:
     misplaced: int
     unmarked: int
     agree: bool
-    # What is wrong, a line each, with sequences and offsets.
+    # The faults, a line each, with sequences and offsets.
     problems: tuple[str, ...]
     seconds: float = 0.0
-    # For the picture: what the first method has found in each split, the sources for which something is wrong, and how many
-    # partitions each topic has, also those without records.
+    # For the picture: the findings of the first method in each split, the faulty sources, and the partition count of
+    # each topic, also of empty partitions.
     pieces: tuple[Piece, ...] = attrs.field(default=(), repr=False, eq=False)
     damages: tuple[Damage, ...] = attrs.field(default=(), repr=False, eq=False)
     partitions: Mapping[str, int] = attrs.field(factory=dict, repr=False, eq=False)
 
     @property
     def is_clean(self) -> bool:
-        """Whether nothing at all is wrong."""
+        """Whether there is no fault."""
         return not self.problems
 
     def as_json(self) -> str:
-        """For programs."""
+        """As JSON, for programs."""
         facts = attrs.asdict(self, filter=lambda field, _: field.name not in DRAWN)
         return json.dumps(facts | {"is_clean": self.is_clean}, indent=2)
 
     def as_table(self) -> str:
-        """For people."""
+        """As a table, for people."""
         rows = [
             ("topics", ", ".join(self.topics)), ("read as", self.isolation), ("records", f"{self.records:,}"),
             ("bytes", f"{self.bytes:,}"), ("sources", f"{self.sources:,}"), ("lost", f"{self.lost:,}"),
@@ -86,7 +86,7 @@ def judge(
     topics: Iterable[str],
     isolation: str,
 ) -> Verdict:
-    """Compare both methods with what was expected; of a source that is not in `expected`, up to its highest sequence."""
+    """Compare both methods with the expected counts; a source that is not in `expected` ends at its highest sequence."""
     seen = put_together(found)
     wanted = {source: one.most + 1 for source, one in counted.items()} | dict(expected)
     problems: list[str] = []

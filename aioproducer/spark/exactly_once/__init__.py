@@ -1,1 +1,1 @@
-"""Rows that are written exactly once: in a stream by marks, in a batch by the driver."""
+"""Rows that are written exactly once: by marks in a stream, by the driver in a batch."""

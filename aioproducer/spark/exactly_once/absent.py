@@ -1,7 +1,7 @@
-"""Tasks of an earlier run of an epoch that the repeated run does not have: other tasks have their rows now.
+"""Tasks of an earlier run of an epoch that are absent in the repeated run: their rows belong to other tasks now.
 
-Such a task is not repeated, so no task finds its mark. Only the driver knows the number of tasks, and only
-when they have ended: Spark does not pass it to tasks in Python.
+An absent task is not repeated, so no task finds its mark. Only the driver knows the number of tasks, and only after
+their end: Spark does not pass it to tasks in Python.
 """
 
 from __future__ import annotations
@@ -20,22 +20,22 @@ from aioproducer.spark.shipping.summary import log
 
 __all__ = ["may_be_repeated", "require_no_absent_tasks"]
 
-# By name, what this process has last seen of it: the run of the query, and the epoch.
+# By name, the newest run and epoch of the query in this process.
 _last: Final[dict[str, tuple[str | None, int]]] = {}
 
 
 def may_be_repeated(name: str, run: str | None, epoch: int) -> bool:
-    """Whether this epoch may have been begun before: in a run of the query, each but the first follows one that was done."""
+    """Whether this epoch may have begun before: in a run of the query, each later epoch follows a completed one."""
     last = _last.get(name)
     _last[name] = (run, epoch)
-    # Without the name of its run, an epoch may as well have been begun by another process.
+    # Without the name of its run, another process may have begun the epoch.
     return run is None or last is None or last[0] != run or epoch <= last[1]
 
 
 async def require_no_absent_tasks(options: SinkOptions, name: str, epoch: int, tasks: int) -> None:
-    """Raise if a task with a higher number than those of this run has committed rows of this epoch, or of a later one.
+    """Raise if a task with a number above those of this run has committed rows of this epoch, or of a later one.
 
-    Such tasks are fenced first: none of them commits afterwards.
+    Such tasks are fenced first: none of them can commit afterwards.
     """
     assert options.marker_topic is not None  # noqa: S101  # the options were checked
     config, prefix = options.producer, f"{transactional_name(name)}-"
@@ -63,7 +63,7 @@ async def require_no_absent_tasks(options: SinkOptions, name: str, epoch: int, t
 
 
 async def _tasks_listed(config: ProducerConfig, prefix: str, epoch: int, tasks: int) -> set[int]:
-    """The numbers of all tasks that brokers know of; a listing without those that have just ended is not whole."""
+    """The numbers of all tasks that brokers know; a listing without recently ended tasks is incomplete."""
     numbers: set[int] = set()
     for look in range(LOOKS):
         if look:
@@ -81,6 +81,6 @@ async def _tasks_listed(config: ProducerConfig, prefix: str, epoch: int, tasks: 
 
 
 def _number(transactional_id: str, prefix: str) -> int:
-    """Of the task that has this id; -1 if it is of no task."""
+    """The number of the task with this id; -1 for an id of no task."""
     found = re.fullmatch(r"\d+", transactional_id.removeprefix(prefix))
     return -1 if found is None else int(found[0])

@@ -1,4 +1,4 @@
-"""Exactly once, in a stream: the rows of one task and the mark that tells of them are committed together, once."""
+"""Exactly once, in a stream: the rows of one task and their mark are committed together, once."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def write_epoch(
     task: tuple[str, int],
     epoch: int,
 ) -> Written:
-    """Commit the rows of a task, which has this name and number, with their mark, or find that an earlier attempt has."""
+    """Commit the rows of a task, which has this name and number, with their mark, unless an earlier attempt has."""
     assert options.marker_topic is not None  # noqa: S101  # the options were checked
     name, number = task
     first, place = (Place(f"{transactional_name(name)}-{at}", options.marker_topic) for at in (0, number))
@@ -35,11 +35,12 @@ def write_epoch(
 
     async def taken_over() -> tuple[Producer[Any, Any], Mark | None]:
         producer = await worker.producer(options.producer)
-        # First of all: it aborts what an earlier attempt has left open, and keeps that from committing it.
+        # First of all: it aborts the open transaction of an earlier attempt, and prevents its commit.
         await producer.init_transactions(place.name)
         mark = await place.read(producer)
         if mark is None or mark.epoch < epoch - 1:
-            # This task was not in the epoch before, but the first one was: it may know that the checkpoint was set back.
+            # This task was not in the previous epoch, but the first task was: its mark may show that the checkpoint was
+            # set back.
             await _require_not_set_back(producer, first, epoch)
         return producer, mark
 
@@ -84,7 +85,7 @@ def _set_back(place: Place, mark: Mark, epoch: int) -> StateError:
 def _found(
     batches: Iterable[Any], layout: Layout, options: SinkOptions, place: Place, epoch: int, mark: Mark
 ) -> Written:
-    """Nothing is written again; but these have to be the rows that were."""
+    """Nothing is written again; but these rows must equal the committed ones."""
     if mark.epoch > epoch:
         raise _set_back(place, mark, epoch)
     seen = Fingerprint()
@@ -95,7 +96,7 @@ def _found(
 
 
 def counted(batches: Iterable[Any], layout: Layout, seen: Fingerprint) -> Iterator[Any]:
-    """The same batches; `seen` knows all of them when they have ended."""
+    """The same batches; `seen` has all of them when they have ended."""
     for batch in batches:
         seen.add(batch, layout)
         yield batch

@@ -1,6 +1,6 @@
-"""What tells rows that come again from other rows: how many they are, and the sum of their hashes, whatever their order.
+"""A fingerprint of rows: their number, and the sum of their hashes, independent of their order.
 
-Spark may hand the rows of a task out in another order, and in other Arrow batches, when it repeats it.
+Spark may pass the rows of a repeated task in another order, and in other Arrow batches.
 """
 
 from __future__ import annotations
@@ -16,25 +16,25 @@ from aioproducer.spark.shipping.columns import PARTS, Layout
 
 __all__ = ["Fingerprint"]
 
-# No text of a user is likely to be this; and a null must not be the same as an empty text.
+# An unlikely text; a null must not equal an empty text.
 NULL: Final = b"\xff\xfe\x00aioproducer\x00null"
 MODULUS: Final = 1 << 64
 
 
 @attrs.define
 class Fingerprint:
-    """Of all rows that were added so far."""
+    """The fingerprint of all rows that were added so far."""
 
     rows: int = 0
     total: int = 0
 
     def add(self, batch: Any, layout: Layout) -> None:
-        """Add the rows of an Arrow batch: each is one hash of all parts that are written of it."""
+        """Add the rows of an Arrow batch: one hash for each row, of all its written parts."""
         seeds: Any = repeat(0)
         for name in PARTS:
             column = layout.column(batch, name)
             if column is not None:
-                # One part's hash is the seed of the next: what belongs together must stay together.
+                # The hash of one part is the seed of the next: parts of one row must stay together.
                 seeds = map(mmh3.hash, _items(column), seeds, repeat(False))
         self.rows += len(batch)
         self.total = (self.total + sum(seeds)) % MODULUS
@@ -44,9 +44,9 @@ class Fingerprint:
 
 
 def _items(column: Any) -> list[Any]:
-    """Bytes or text of each row, whatever type the column has."""
+    """Bytes or text of each row, for any type of column."""
     if pa.types.is_timestamp(column.type):
-        # The moment itself: as datetimes they depend on the session's time zone, in which some are out of range.
+        # The moment itself: datetimes depend on the session's time zone, and some are out of its range.
         column = column.cast(pa.int64())
     kind = str(column.type)
     if kind.endswith(("binary", "string")):

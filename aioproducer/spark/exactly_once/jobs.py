@@ -1,10 +1,10 @@
 """Exactly once, in a batch: tasks write and leave their transactions open, and the driver commits all of them, or none.
 
-Each attempt of a task has a transactional id of its own. An attempt that Spark has given up may start after its successor
-has ended: under the same id it would abort what the driver is about to commit.
+Each attempt of a task has a transactional id of its own. An attempt that Spark has given up may start after the end of
+its successor: under the same id it would abort the transaction that the driver is about to commit.
 
-Before it commits the first of them the driver asks for all: one whose time is over cannot be committed any more, and then
-none is. A job that can be repeated has a mark of its own besides those of its tasks, which says how many they are.
+The driver checks all transactions before it commits the first: one that has timed out cannot be committed any more, and
+then none is. A job that can be repeated has a mark of its own besides those of its tasks; it has their number.
 """
 
 from __future__ import annotations
@@ -50,36 +50,36 @@ from aioproducer.spark.shipping.worker import this_worker
 
 __all__ = ["Job", "LeftOpen", "write_and_leave_open"]
 
-# A job that can be repeated is one epoch, the first and the last.
+# A job that can be repeated is a single epoch.
 THE_ONLY: Final = 0
 AT_ONCE: Final = 20
-# So many notes of the driver are in one transaction.
+# The number of the driver's notes in one transaction.
 IN_ONE: Final = 100
-# Unanswered commits are repeated for as long as a cluster may take to recover.
+# Unanswered commits are repeated for the time that a cluster may take to recover.
 COMMIT_ATTEMPTS: Final = 3
-# Of the name of a run.
+# The length of the name of a run.
 DIGITS: Final = 12
-# While a coordinator moves, no broker answers for it for a moment.
+# Lookups of a coordinator: while it moves, no broker answers for a moment.
 LOOKS: Final = 4
 SECONDS_BETWEEN_LOOKS: Final = 0.5
 OPEN: Final = "Ongoing"
-# The coordinator ends what is too old as 'CompleteAbort': only who takes the id over leaves it empty.
+# The coordinator ends a transaction that timed out as 'CompleteAbort'; only a takeover of the id leaves it empty.
 FENCED: Final = "Empty"
 TASKS: Final = "tasks"
 RUN: Final = "run"
-# An attempt that sets rows aside aborts its transaction, and writes in another. Once one is committed, it does nothing any more.
+# An attempt that sets rows aside aborts its transaction, and writes in another. After a commit it does nothing more.
 MAY_WRITE: Final = frozenset({"Empty", OPEN, "PrepareAbort", "CompleteAbort"})
 
 
 @attrs.define
 class LeftOpen:
-    """What a task has written, and what ends its transaction; nothing, if it was committed by an earlier run."""
+    """The rows of a task, and the handle that ends its transaction; no handle if an earlier run has committed it."""
 
     written: Written
     handle: TransactionHandle | None = None
 
     def as_text(self) -> str:
-        """For the way to the driver, where it is a row like others."""
+        """As text for the driver, where it is a row like others."""
         written = attrs.asdict(self.written) | {
             "places": [[*at, rows] for at, rows in self.written.places.items()]
         }
@@ -88,7 +88,7 @@ class LeftOpen:
 
     @classmethod
     def of_text(cls, text: str) -> Self:
-        """What `as_text` has made a text of."""
+        """The reverse of `as_text`."""
         facts = json.loads(text)
         places = Counter(
             {(topic, partition): rows for topic, partition, rows in facts["written"].pop("places")}
@@ -114,7 +114,7 @@ def write_and_leave_open(batches: Iterable[Any], layout: Layout, job: Job, task:
         await job.require_going_on(producer)
         if not options.write_id:
             return producer, None
-        # A mark that one of them has left open would be waited for.
+        # An open mark of one of them would delay the read.
         await job.end_attempts(producer, task.partition, before=task.attempt)
         return producer, await place.read(producer)
 
@@ -152,51 +152,51 @@ class Job:
 
     name: str
     options: SinkOptions
-    # Tells this run of the job from others of the same name.
+    # Distinguishes this run of the job from others of the same name.
     run: str
-    # The note of another run that was there when this one began.
+    # The note of another run at the start of this one.
     note_before: str | None = None
 
     @classmethod
     def of(cls, options: SinkOptions) -> Self:
-        """A job that is about to begin."""
+        """A new run of a job."""
         name = options.write_id or uuid.uuid4().hex
         return cls(transactional_name(name), with_time_for_a_job(options), uuid.uuid4().hex[:DIGITS])
 
     def place(self, partition: int) -> Place:
-        """Where the marks of a task are."""
+        """The place of the marks of a task."""
         assert self.options.marker_topic is not None  # noqa: S101  # the options were checked
         return Place(f"{self.name}-{partition}", self.options.marker_topic)
 
     def transactional_id(self, partition: int, attempt: int | str) -> str:
-        """What an attempt of a task writes under."""
+        """The transactional id of an attempt of a task."""
         return f"{self.name}-{partition}-{self.run}.{attempt}"
 
     def begin(self) -> Self:
-        """Before any task: whatever an earlier run has left open is aborted, and its tasks can do nothing any more.
+        """Called before any task: aborts the open transactions of an earlier run, and fences its tasks.
 
-        Returns the job that its tasks and its commit are of.
+        Returns the job for its tasks and its commit.
         """
         return this_worker().run(self._begin())
 
     def commit(self, handles: Sequence[TransactionHandle | None]) -> None:
-        """Commit what the tasks have left open: one handle of each, or None of one that an earlier run has committed.
+        """Commit the tasks' open transactions: one handle of each, or None for a task that an earlier run has committed.
 
-        Raises if one of them is not certainly committed; none is, if one of them cannot be.
+        Raises unless all are certainly committed; commits none if one of them cannot be.
         """
         this_worker().run(self._commit(handles))
 
     def abort(self) -> None:
-        """Abort everything, also of tasks that have told nothing: what stays open would hide all that is written behind it."""
+        """Abort everything, also of tasks without a result: an open transaction would hide all records behind it."""
         this_worker().run(self._abort())
 
     @property
     def _tasks(self) -> Place:
-        """Where it is written down how many tasks the job has that may be committed by halves."""
+        """The place for the number of tasks of a job that may be partly committed."""
         return attrs.evolve(self.place(0), name=f"{self.name}-job")
 
     async def require_going_on(self, producer: Producer[Any, Any]) -> None:
-        """Raise in a task that begins behind the driver's abort; it has its transactional id now, and does nothing with it."""
+        """Raise in a task that begins after the driver's abort; such a task does nothing with its transactional id."""
         place = self._driver
         where = TopicPartition(place.topic, 0)
         found = (await producer.committed_offsets(place.name, [where])).get(where)
@@ -204,30 +204,32 @@ class Job:
             raise TransactionAbortedError("the driver has aborted the job of this task", retriable=False)
 
     async def end_attempts(self, producer: Producer[Any, Any], partition: int, *, before: int) -> None:
-        """Abort what attempts of a task that came before this one have left open."""
+        """Abort the open transactions of earlier attempts of a task."""
         prefix = self.transactional_id(partition, "")
         names = _may_write(await producer.list_transactions(prefix))
         await producer.fence([name for name in names if int(name.removeprefix(prefix)) < before])
 
     @property
     def _driver(self) -> Place:
-        """Where the driver's verdict is; also the driver's transactional id, which only the driver of another run fences."""
+        """The place of the driver's verdict; also its transactional id, which only the driver of another run fences."""
         return attrs.evolve(self.place(0), name=f"{self.name}-driver")
 
     async def _abort(self) -> None:
-        # In this order: a task that takes its id after the fence finds the verdict, and one that has it already is fenced.
+        # In this order: a task that takes its id after the fence finds the verdict, and a task that has it already is
+        # fenced.
         await self._write_down([(self._driver, OffsetAndMetadata(THE_ONLY, self.run))])
         await self._end_attempts()
 
     async def _write_down(
         self, notes: Sequence[tuple[Place, OffsetAndMetadata]], *, if_only_run: bool = False
     ) -> None:
-        """As offsets with metadata, by a transactional id of the driver's own."""
+        """Written as offsets with metadata, under a transactional id of the driver's own."""
         config = self.options.producer.evolve(transactional_id=self._driver.name)
         async with Producer.from_config(config) as producer:
             await producer.init_transactions()
             if if_only_run:
-                # Behind the fence: of two drivers, one finds the note of the other or is fenced before it commits its own.
+                # After the fence: of two drivers, one finds the note of the other or is fenced before it commits its
+                # own.
                 await self._require_no_other_note(producer)
             for first in range(0, len(notes), IN_ONE):
                 async with producer.transaction() as transaction:
@@ -241,8 +243,8 @@ class Job:
             raise _taken_over("nothing of this run was committed", self.options)
 
     async def _begin(self) -> Self:
-        # The driver's, in any case: a broker that does not allow it, or so long a time, says so before there are tasks. And what
-        # a driver that died has left open would be waited for.
+        # The driver's id always: a broker that does not allow it, or so long a timeout, then refuses before there are
+        # tasks. And the open transaction of a driver that died would delay this one.
         await self._fence([self._driver.name, *await self._attempts()])
         if not self.options.write_id:
             return self
@@ -250,7 +252,7 @@ class Job:
         return attrs.evolve(self, note_before=None if note is None else note.metadata)
 
     async def _end_attempts(self) -> None:
-        """Of this run: another run has a driver of its own."""
+        """End the attempts of this run: another run has a driver of its own."""
         await self._fence([name for name in await self._attempts() if self._is_of_this_run(name)])
 
     async def _attempts(self) -> list[str]:
@@ -263,7 +265,7 @@ class Job:
         """All attempts of this job, of every run."""
         config = self.options.producer
         listings = await list_transactions(f"{self.name}-", config.bootstrap_servers, **settings_of(config))
-        # There may be other jobs whose names begin with this one's.
+        # Names of other jobs may begin with this one's.
         return [one for one in listings if self._attempt.fullmatch(one.transactional_id)]
 
     @property
@@ -294,7 +296,7 @@ class Job:
             )
 
     async def _abort_after(self, error: KafkaError) -> None:
-        """The user has to see why the job has failed, also where what is open could not be aborted."""
+        """The user must see why the job has failed, also where the open transactions could not be aborted."""
         try:
             await self._abort()
         except KafkaError as failure:
@@ -305,9 +307,9 @@ class Job:
     ) -> None:
         """Raise unless no other run of this job can commit its tasks as well.
 
-        Two runs at once do not see each other's marks until one is committed. Each fences the other before it looks whether its
-        own transactions are open. Brokers do not list the transactions of a coordinator that is being elected: a run that was not
-        fenced for that reason finds the note of the other.
+        Two concurrent runs do not see each other's marks until one is committed. Each fences the other before it checks
+        that its own transactions are open. Brokers do not list the transactions of a coordinator that is being elected:
+        a run that was not fenced for that reason finds the note of the other.
         """
         await self._fence([name for name in await self._attempts() if not self._is_of_this_run(name)])
         await self._require_same_tasks(len(left), found=len(handles) < len(left))
@@ -320,20 +322,20 @@ class Job:
     async def _marks_found(
         self, left: Sequence[TransactionHandle | None]
     ) -> list[tuple[Place, OffsetAndMetadata]]:
-        """The marks of tasks that an earlier run has committed: written again, brokers forget none of them before the others."""
+        """The marks of tasks that an earlier run has committed; written again, so that none expires before the others."""
         written = {one.transactional_id.rpartition("-")[0] for one in left if one is not None}
         places = [place for place in map(self.place, range(len(left))) if place.name not in written]
         return [(place, mark.as_offset()) for place, mark in await marks_at(places, self.options.producer)]
 
     async def _require_same_tasks(self, tasks: int, *, found: bool) -> None:
-        """Raise if an earlier run has committed some of its tasks, and had another number of them; `found`: some of these."""
+        """Raise if an earlier run committed tasks, and had another number of them; `found`: some marks exist."""
         place = self._tasks
         earlier = _tasks_of(await place.look_up(self.options.producer))
         if earlier == tasks:
             return
         others = range(tasks, earlier) if earlier is not None else await self._numbers_from(tasks)
         marks = await marks_at(map(self.place, others), self.options.producer)
-        # One of an older version does not say how many there were: more than now, if one of the others has a mark.
+        # A mark of an older version lacks the number: it was more than now, if one of the other tasks has a mark.
         if marks or (found and earlier is not None):
             was = f"{earlier} tasks" if earlier is not None else "more tasks"
             raise OtherRowsError(
@@ -343,12 +345,12 @@ class Job:
             )
 
     async def _numbers_from(self, tasks: int) -> set[int]:
-        """Of the tasks that any run has had, those that this one has not."""
+        """The numbers of tasks that earlier runs had and this run lacks."""
         names = [self._attempt.fullmatch(one.transactional_id) for one in await self._listed()]
         return {number for name in names if name is not None and (number := int(name[1])) >= tasks}
 
     async def _require_open(self, handles: Sequence[TransactionHandle]) -> None:
-        """Raise if one of them can not be committed any more."""
+        """Raise if one of them cannot be committed any more."""
         left = {one.transactional_id: one.producer_id for one in handles if not one.is_empty}
         for look in range(LOOKS):
             if look:
@@ -382,7 +384,7 @@ class Job:
             raise TransactionError(
                 f"{len(failed)} of {len(handles)} tasks {'were not' if are_out else 'are not certainly'} committed, {name!r} for "
                 f"one; {self._remedy()}",
-                # Of the whole job: rows of the others are visible.
+                # For the whole job: rows of the other tasks are visible.
                 outcome=Outcome.NOT_WRITTEN if are_out and len(failed) == len(handles) else Outcome.UNKNOWN,
                 cause=error if isinstance(error, KafkaError) else None,
             ) from error

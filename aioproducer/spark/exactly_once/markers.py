@@ -28,10 +28,10 @@ from aioproducer.spark.options import settings_of
 
 __all__ = ["Mark", "OtherRowsError", "Place", "marks_at", "transactional_name"]
 
-# What brokers take at most is 4,095 bytes.
+# Brokers accept at most 4,095 bytes.
 PRINT: Final = "fingerprint"
 TOPIC: Final = "topic"
-# No topic has this name: the mark is of a version that did not write down where the rows went.
+# No topic has this name: the mark is of a version that did not store the topic.
 NOT_SAID: Final = ""
 AT_ONCE: Final = 20
 
@@ -43,13 +43,13 @@ class OtherRowsError(KafkaError):
 
 
 def transactional_name(name: str) -> str:
-    """What the transactional ids of all tasks begin with; ACLs can be granted for the prefix."""
+    """The prefix of the transactional ids of all tasks; ACLs can be granted for it."""
     return f"aioproducer-spark-{name}"
 
 
 @attrs.frozen
 class Place:
-    """Where the marks of one task are: a group, whose name is the task's transactional id as well if it is one of a stream."""
+    """The place of the marks of one task: a group, whose name is also the transactional id of a task of a stream."""
 
     name: str
     topic: str
@@ -61,28 +61,28 @@ class Place:
         return None if found is None else Mark.of(found)
 
     async def look_up(self, config: ProducerConfig) -> OffsetAndMetadata | None:
-        """What is committed there, for who has no producer."""
+        """The committed offset, read without a producer."""
         where = TopicPartition(self.topic, 0)
         asking = committed_offsets(self.name, [where], config.bootstrap_servers, **settings_of(config))
         return (await asking).get(where)
 
     def offsets(self, mark: Mark) -> dict[TopicPartition, OffsetAndMetadata]:
-        """For `send_offsets`."""
+        """The argument of `send_offsets`."""
         return {TopicPartition(self.topic, 0): mark.as_offset()}
 
 
 @attrs.frozen
 class Mark:
-    """What was committed last: which epoch it was, the fingerprint of its rows, and the option `topic`."""
+    """The last commit: its epoch, the fingerprint of its rows, and the option `topic`."""
 
     epoch: int
     fingerprint: str
-    # None: each row names its own, and the fingerprint has it.
+    # None: each row names its topic, and the fingerprint includes it.
     topic: str | None
 
     @classmethod
     def of(cls, found: OffsetAndMetadata) -> Self:
-        """As it was read."""
+        """The mark of a committed offset."""
         try:
             facts = json.loads(found.metadata)
             return cls(found.offset - 1, str(facts[PRINT]), facts.get(TOPIC, NOT_SAID))
@@ -90,11 +90,11 @@ class Mark:
             return cls(found.offset - 1, f"unreadable: {found.metadata[:80]}", NOT_SAID)
 
     def as_offset(self) -> OffsetAndMetadata:
-        """As it is written: the epoch that comes next, and the rest as JSON."""
+        """The mark as an offset: the next epoch, and the rest as JSON."""
         return OffsetAndMetadata(self.epoch + 1, json.dumps({PRINT: self.fingerprint, TOPIC: self.topic}))
 
     def require_same(self, found: Fingerprint, topic: str | None, place: Place) -> None:
-        """Raise unless these are the rows that were committed, and go where those went."""
+        """Raise unless these are the committed rows, for the same topic."""
         if self.topic not in (topic, NOT_SAID):
             raise OtherRowsError(
                 f"epoch {self.epoch} of {place.name!r} was committed to {_named(self.topic)}, and was repeated for "
@@ -110,7 +110,7 @@ class Mark:
 
 
 async def marks_at(places: Iterable[Place], config: ProducerConfig) -> list[tuple[Place, Mark]]:
-    """Which of these places have a mark, and which mark."""
+    """The places that have a mark, each with its mark."""
     limiter = anyio.CapacityLimiter(AT_ONCE)
 
     async def one(place: Place) -> tuple[Place, OffsetAndMetadata | None]:

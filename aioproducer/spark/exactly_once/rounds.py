@@ -1,7 +1,7 @@
-"""A transaction that is written again without the rows that a broker has refused in it.
+"""A transaction that is repeated without the rows that a broker refused in it.
 
-The rows of a task come once. Where some of them may be set aside, all are kept until the transaction is written: in memory,
-as this library writes nothing to disks.
+The rows of a task come once. Where some of them may be set aside, all are kept until the transaction is written: in
+memory, as this library does not write to disks.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from aioproducer.spark.shipping.worker import Worker
 
 __all__ = ["KeptRows", "write_in_rounds"]
 
-# Each round writes all of the task, and finds at least one row that is refused.
+# Each round writes the whole task, and finds at least one refused row.
 MOST_ROUNDS: Final = 50
 
 
 class KeptRows:
-    """The Arrow batches of a task, from the first, each time that they are asked for."""
+    """The Arrow batches of a task, from the first, on each iteration."""
 
     def __init__(self, batches: Iterable[Any]) -> None:
         self._rest = iter(batches)
@@ -42,7 +42,7 @@ def write_in_rounds(
     *,
     sets_aside: bool,
 ) -> Written:
-    """Write all rows in a transaction, which is left open; `begin` and `undo` are called for each round."""
+    """Write all rows in a transaction, which stays open; `begin` and `undo` are called for each round."""
     if not sets_aside:
         return _write(worker, batches, begin, {})
     refused: dict[int, KafkaError] = {}

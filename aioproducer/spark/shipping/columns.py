@@ -1,4 +1,4 @@
-"""Which columns of a DataFrame are which parts of a record: checked by schema on the driver, found by number in tasks."""
+"""The columns of a DataFrame that are parts of a record: checked by schema on the driver, found by number in tasks."""
 
 from __future__ import annotations
 
@@ -71,11 +71,11 @@ PARTS: Final = tuple(COLUMNS)
 
 @attrs.frozen
 class Parcel:
-    """Rows of one Arrow batch that go to one topic, as columns for `send_batch`; `rows` has them as they came."""
+    """Rows of one Arrow batch for one topic, as columns for `send_batch`; `rows` has the original rows."""
 
     topic: str
     rows: Any
-    # Of each row in the Arrow batch.
+    # The number of each row in the Arrow batch.
     numbers: Sequence[int]
     values: Any
     keys: Any
@@ -93,8 +93,8 @@ class Layout:
 
     @classmethod
     def of(cls, schema: StructType, options: SinkOptions) -> Layout:
-        """Of a DataFrame with this schema; ConfigurationError with all that is wrong with it."""
-        # As Spark finds columns by name.
+        """The layout of a DataFrame with this schema; ConfigurationError with all of its faults."""
+        # Compared as Spark finds columns by name.
         names = [field.name.lower() for field in schema]
         places = {name: at for at, name in enumerate(names) if name in COLUMNS}
         if options.topic is not None:
@@ -134,7 +134,7 @@ class Layout:
             yield self._parcel(name, batch.take(numbers), numbers.to_pylist())
 
     def without(self, parcel: Parcel, left_out: Collection[int]) -> Parcel:
-        """The same but for some of its rows."""
+        """The parcel without these rows."""
         kept = [at for at in range(len(parcel.rows)) if at not in left_out]
         rows = parcel.rows.take(pa.array(kept, pa.int64()))
         return self._parcel(parcel.topic, rows, [parcel.numbers[at] for at in kept])

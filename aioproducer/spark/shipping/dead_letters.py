@@ -1,4 +1,4 @@
-"""Records that can never be written as they are, as they are set aside: with what was wrong with them in their headers."""
+"""Records that can never be written, in the form in which they are set aside: with their errors in headers."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ __all__ = ["dead_letter"]
 ERROR: Final = "aioproducer.error"
 ERROR_CLASS: Final = "aioproducer.error.class"
 TOPIC: Final = "aioproducer.topic"
-# Of a value that was cut off here, as it was too large.
+# The size of a value that was too large and was cut off here.
 VALUE_BYTES: Final = "aioproducer.value.bytes"
 MOST_OF_A_VALUE: Final = 65_536
 MOST_OF_AN_ERROR: Final = 2_048
@@ -32,8 +32,8 @@ class DeadLetter:
 
 
 def dead_letter(parcel: Parcel, at: int, error: KafkaError, limit: int) -> DeadLetter:
-    """The row `at` of a parcel, which failed with this error; `limit`: what a record may have of bytes."""
-    # Value, key, error and what is around them have a quarter each.
+    """The row `at` of a parcel, which failed with this error; `limit`: the largest size of a record in bytes."""
+    # Value, key, error and overhead have a quarter each.
     most = min(MOST_OF_A_VALUE, limit // 4)
     value, key = _bytes_at(parcel.values, at), _bytes_at(parcel.keys, at)
     headers: list[tuple[str, bytes | None]] = [
@@ -56,5 +56,5 @@ def _bytes_at(column: Any, at: int) -> bytes | None:
 
 
 def _valid(headers: list[tuple[Any, Any]] | None) -> list[tuple[str, bytes | None]]:
-    """Headers may be what is wrong."""
+    """The headers may be the fault."""
     return [(name, value) for name, value in headers or () if isinstance(name, str)]

@@ -1,4 +1,4 @@
-"""What is wrong with rows, as far as it can be known before they are sent: their size, and where they are to go."""
+"""Faults of rows that can be known before they are sent: their size, and their destination."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ from aioproducer.spark.shipping.columns import Parcel
 __all__ = ["NO_TOPIC", "Inspection"]
 
 NO_TOPIC: Final = "the topic is null, and the option 'topic' is not set"
-PATIENCE: Final = 15.0
-# Brokers that make a topic when it is written to have made it by then.
+ANSWER_TIMEOUT: Final = 15.0
+# Brokers with auto-creation have made a topic by then.
 SECONDS_TO_MAKE_A_TOPIC: Final = 3.0
 
 
 class Inspection:
-    """Of the rows of one task, which go through this producer."""
+    """Inspects the rows of one task for this producer."""
 
     def __init__(self, producer: Producer[Any, Any], options: SinkOptions) -> None:
         self._producer = producer
@@ -39,11 +39,11 @@ class Inspection:
         self._limit, self._setting = min(
             (config.max_request_size, "max_request_size"), (config.buffer_memory, "buffer_memory")
         )
-        # Of each topic, how many it has; or why nothing can be written there.
+        # The partition count of each topic, or the error of a topic that cannot be written.
         self._partitions: dict[str, int | KafkaError] = {}
 
     async def of(self, parcel: Parcel) -> dict[int, KafkaError]:
-        """Which rows would be refused, and why; a row that is not among them may be refused all the same."""
+        """The rows that would be refused, each with its error; other rows may still be refused."""
         if not parcel.topic:
             return dict.fromkeys(range(len(parcel.rows)), RecordError(NO_TOPIC))
         wrong = self._too_large(parcel)
@@ -52,7 +52,7 @@ class Inspection:
         return wrong
 
     def _too_large(self, parcel: Parcel) -> dict[int, KafkaError]:
-        # No more than what a record has at least: what is only just too large is found out when it is sent.
+        # The least size of each record; a record slightly above the limit is found when it is sent.
         sizes = _sizes(parcel)
         if not len(sizes) or pc.max(sizes).as_py() <= self._limit:
             return {}
@@ -81,7 +81,7 @@ class Inspection:
         if known is None:
             known = await self._found_out(topic)
         if isinstance(known, int) and known < at_least:
-            # It may have got more.
+            # The topic may have more partitions now.
             known = await self._asked(topic)
         self._partitions[topic] = known
         return known
@@ -89,7 +89,7 @@ class Inspection:
     async def _found_out(self, topic: str) -> int | KafkaError:
         found = await self._asked(topic)
         if isinstance(found, MetadataTimeoutError):
-            # The producer asks as one that is going to write.
+            # The request has the producer's purpose: it may create the topic.
             with contextlib.suppress(TimeoutError, BrokerError):
                 async with asyncio.timeout(SECONDS_TO_MAKE_A_TOPIC):
                     return len(await self._producer.partitions_for(topic))
@@ -97,7 +97,9 @@ class Inspection:
 
     async def _asked(self, topic: str) -> int | KafkaError:
         config = self._options.producer
-        asking = check_topics([topic], config.bootstrap_servers, timeout=PATIENCE, **settings_of(config))
+        asking = check_topics(
+            [topic], config.bootstrap_servers, timeout=ANSWER_TIMEOUT, **settings_of(config)
+        )
         try:
             return (await asking)[topic]
         except RecordError as error:
@@ -109,7 +111,7 @@ class Inspection:
 
 
 def _sizes(parcel: Parcel) -> Any:
-    """Of keys, values and headers, in bytes."""
+    """The sizes of keys, values and headers, in bytes."""
     columns = [column for column in (parcel.values, parcel.keys) if column is not None]
     sizes = [pc.fill_null(pc.binary_length(column).cast(pa.int64()), 0) for column in columns]
     if parcel.headers is not None:

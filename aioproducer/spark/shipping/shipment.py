@@ -1,4 +1,4 @@
-"""The rows of one task on their way: sent batch by batch, and nothing is told as written before all of them are."""
+"""The rows of one task on their way: sent batch by batch, and reported as written only when all of them are."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from aioproducer.spark.shipping.inspection import NO_TOPIC, Inspection
 
 __all__ = ["RowsRefusedError", "Shipment", "Written"]
 
-# A broker's refusals that are about what is in the record: too large, invalid timestamp, invalid record.
+# A broker's errors about the contents of a record: too large, invalid timestamp, invalid record.
 OF_THE_RECORD = frozenset({10, 32, 87})
 
 
@@ -30,7 +30,7 @@ class Written:
     rows: int = 0
     bytes: int = 0
     dead_letters: int = 0
-    # Found written already, by an earlier attempt.
+    # Rows that an earlier attempt has written.
     skipped: int = 0
     retried: int = 0
     seconds: float = 0.0
@@ -49,7 +49,7 @@ class Written:
 
 
 class RowsRefusedError(KafkaError):
-    """Rows that a broker refused, by their numbers in the task: the transaction failed, and must be repeated without them."""
+    """Rows that a broker refused, by their numbers in the task: the transaction must be repeated without them."""
 
     summary = "rows were refused"
 
@@ -59,10 +59,10 @@ class RowsRefusedError(KafkaError):
 
 
 class Shipment:
-    """Sends the Arrow batches of one task through a producer that others may have used before, one task at a time.
+    """Sends the Arrow batches of one task through a producer that tasks share, one task at a time.
 
-    `refused`: rows that were refused before, by their numbers in the task. They are set aside, as are those of which it is
-    known before they are sent that they would be: in a transaction, one refusal is the end of all.
+    `refused`: rows that were refused before, by their numbers in the task. They are set aside, and so are rows that
+    would certainly be refused: in a transaction, one refusal ends all.
     """
 
     def __init__(
@@ -85,7 +85,7 @@ class Shipment:
         self._retried_before = producer.stats().records_retried
 
     async def take(self, batch: Any) -> None:
-        """Accept all rows of a batch: waits while the producer has no room for them."""
+        """Accept all rows of a batch; waits while the producer has no room for them."""
         first, self._rows = self._rows, self._rows + len(batch)
         try:
             for parcel in self._layout.parcels(batch):
@@ -110,7 +110,7 @@ class Shipment:
         return self._written
 
     async def _inspected(self, parcel: Parcel, first: int) -> Parcel:
-        """What is left of it without the rows that would be refused."""
+        """The parcel without the rows that would be refused."""
         if self._inspection is None:
             if not parcel.topic:
                 raise _failed(parcel, dict.fromkeys(range(len(parcel.rows)), RecordError(NO_TOPIC)))
@@ -138,7 +138,7 @@ class Shipment:
         self._open.append((await sending, parcel, first))
 
     async def _settle_one(self) -> None:
-        """The oldest; it stays in its place while it is a failure."""
+        """Settle the oldest; it stays in its place while it is a failure."""
         delivery, parcel, _ = self._open[0]
         result = await delivery
         if result.errors:
@@ -148,19 +148,19 @@ class Shipment:
         written.rows += result.acked
         written.bytes += _size(parcel.values) + (0 if parcel.keys is None else _size(parcel.keys))
         places = Counter(result.partitions)
-        # Of those that were not written.
+        # The places of unwritten rows.
         places.pop(-1, None)
         written.places.update({(parcel.topic, partition): rows for partition, rows in places.items()})
 
     async def _undeliverable(self, parcel: Parcel, errors: Mapping[int, KafkaError]) -> None:
-        """Set rows aside that can never be written as they are, if the user wants that; anything else fails the task."""
+        """Set rows aside that can never be written, if the user wants that; any other error fails the task."""
         can_go_on = self._inspection is not None and not self._options.is_exactly_once
         if not can_go_on or not all(map(_is_hopeless, errors.values())):
             raise _failed(parcel, errors, self._too_slow())
         await self._set_aside(parcel, errors)
 
     def _too_slow(self) -> str:
-        """Why brokers refuse a transaction that is too old: they say only that its producer was fenced."""
+        """The reason why brokers refuse an old transaction: their answer only says that its producer was fenced."""
         limit = self._options.producer.transaction_timeout_ms / 1000
         if not self._options.is_exactly_once or time.monotonic() - self._began < limit:
             return ""
@@ -170,11 +170,11 @@ class Shipment:
         )
 
     async def _tell_refused(self, failure: KafkaError) -> None:
-        """Of a transaction that has failed: RowsRefusedError, if that was because of rows that can be set aside."""
+        """For a failed transaction: RowsRefusedError, if rows that can be set aside were the reason."""
         if self._inspection is None or not self._options.is_exactly_once:
             return
         refused: dict[int, KafkaError] = {}
-        # Nothing more of it is sent, so that all of them end.
+        # Nothing more is sent, so all of them end.
         for delivery, parcel, first in self._open:
             errors = (await delivery).errors
             refused |= {first + parcel.numbers[at]: each for at, each in errors.items() if _is_hopeless(each)}
@@ -183,7 +183,7 @@ class Shipment:
 
     async def _set_aside(self, parcel: Parcel, errors: Mapping[int, KafkaError]) -> None:
         topic = self._options.dead_letters
-        assert topic is not None  # noqa: S101  # else nothing is set aside
+        assert topic is not None  # noqa: S101  # otherwise no row is set aside
         limit = self._options.producer.max_request_size
         letters = [dead_letter(parcel, at, error, limit) for at, error in sorted(errors.items())]
         sending = self._producer.send_batch(
@@ -197,7 +197,7 @@ class Shipment:
 
 
 def _failed(parcel: Parcel, errors: Mapping[int, KafkaError], hint: str = "") -> DeliveryError:
-    """What fails a task: the first error for which no row can be blamed, if there is one."""
+    """The error of a failed task: the first error that is not of a row, if there is one."""
     others = [at for at, error in errors.items() if not _is_hopeless(error)]
     first = errors[min(others or errors)]
     return DeliveryError(
@@ -210,7 +210,7 @@ def _failed(parcel: Parcel, errors: Mapping[int, KafkaError], hint: str = "") ->
 
 
 def _is_hopeless(error: KafkaError) -> bool:
-    """Whether the same record would be refused again, whenever it is sent; certainly not written, in any case."""
+    """Whether the same record would be refused again at any time; it is certainly not written."""
     refused = isinstance(error, RecordError) or (
         isinstance(error, BrokerError) and error.code in OF_THE_RECORD
     )

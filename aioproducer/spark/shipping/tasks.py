@@ -1,4 +1,4 @@
-"""What a task does with its rows: they go to Kafka while Spark makes the next ones, and none is told as written before it is."""
+"""The writing of a task's rows: they go to Kafka while Spark makes the next ones, and are reported when all are written."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ __all__ = ["begun", "feed", "write_at_least_once"]
 
 
 def write_at_least_once(batches: Iterable[Any], layout: Layout, options: SinkOptions) -> Written:
-    """Every row is written once this returns; what raises may have written some of them."""
+    """Returns when every row is written; after an exception some rows may be written."""
     worker = this_worker()
 
     async def shipment() -> Shipment:
@@ -32,16 +32,16 @@ def write_at_least_once(batches: Iterable[Any], layout: Layout, options: SinkOpt
 
 
 def begun(batches: Iterable[Any]) -> Iterator[Any]:
-    """The same batches, of which the first has come: before that a task takes nothing from another attempt.
+    """The same batches, after the first has come: before that a task fences no other attempt.
 
-    When the input of a task fails early, Spark may start its worker all the same, and later than that of the next attempt.
+    If the input of a task fails early, Spark may still start its worker, and later than that of the next attempt.
     """
     rest = iter(batches)
     return chain(list(islice(rest, 1)), rest)
 
 
 def feed(worker: Worker, shipment: Shipment, batches: Iterable[Any]) -> None:
-    """Accept one batch while Spark hands over the next one: reading from Spark blocks, and so must not be done in the loop."""
+    """Accept one batch while Spark makes the next one: reading from Spark blocks, and so must not run in the loop."""
     accepting: Future[None] | None = None
     for batch in batches:
         if accepting is not None:
