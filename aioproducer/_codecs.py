@@ -136,7 +136,7 @@ def compress(data: bytes, codec: int, level: int | None = None) -> bytes:
 
 
 def decompress(data: bytes, codec: int) -> bytes:
-    """The plain bytes of what the codec with this id made; an unknown id is a ValueError."""
+    """The decompressed bytes; an unknown id of a codec is a ValueError."""
     return _codec(codec).decompress(data)
 
 

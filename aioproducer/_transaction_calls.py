@@ -23,7 +23,7 @@ T = TypeVar("T")
 
 
 class TransactionCalls:
-    """What `Producer` offers for transactions. The producer says whether it may be used, and by whom."""
+    """The calls of `Producer` for transactions. The producer decides whether they are allowed, and for which task."""
 
     config: ProducerConfig
     _transaction_type: type[Transaction] = Transaction
@@ -53,8 +53,8 @@ class TransactionCalls:
     ) -> T:
         """Run the coroutine function in a transaction, and again after an error that only aborts it.
 
-        What it consumes must be in `args`: an abort does not rewind a consumer. `timeout`: seconds for all attempts
-        together (default: no limit); the last error is raised then.
+        Consumed records must be passed in `args`: an abort does not rewind a consumer. `timeout`: seconds for all
+        attempts together (default: no limit); the last error is raised then.
         """
         pause = Backoff(self.config.retry_backoff_ms / 1000, self.config.retry_backoff_max_ms / 1000)
         limit = checked_timeout("timeout", timeout)
@@ -65,11 +65,11 @@ class TransactionCalls:
     async def init_transactions(
         self, transactional_id: str | None = None, *, timeout: float | None = None
     ) -> None:
-        """Get a producer id for the transactional id, end what is open under it, and fence whoever used it before.
+        """Get a producer id for the transactional id, abort its open transaction, and fence its previous producer.
 
-        With a `transactional_id` the producer changes over to it, and takes it from whoever had it last; without, it asks
-        for its own again, and is told if another producer has taken over meanwhile. Waits at most `timeout` seconds
-        (default: `max_block_ms`).
+        With a `transactional_id` the producer switches to it, and fences the producer that has it; without, it requests
+        the next epoch of its own id, and raises if another producer has taken over meanwhile. Waits at most `timeout`
+        seconds (default: `max_block_ms`).
         """
         await self._transactions().init(transactional_id, self._timeout(timeout))
 
@@ -98,14 +98,14 @@ class TransactionCalls:
         await self._transactions().commit(self._timeout(timeout))
 
     async def abort_transaction(self, *, timeout: float | None = None) -> None:
-        """Abort the transaction: what was not sent is dropped, what was sent is never visible to committed reads.
+        """Abort the transaction: unsent records are dropped, sent ones are never visible to committed reads.
 
         Waits at most `timeout` seconds (default: `max_block_ms`); the same call again joins the same attempt.
         """
         await self._transactions().abort(self._timeout(timeout))
 
     async def fence(self, transactional_ids: Iterable[str], *, timeout: float | None = None) -> None:
-        """Abort what is open under these transactional ids, whose owners are gone, and refuse them from now on."""
+        """Abort the open transactions of these transactional ids, whose owners are gone, and refuse them from now on."""
         await fence_all(self._running(), transactional_ids, self._timeout(timeout))
 
     async def list_transactions(

@@ -1,4 +1,4 @@
-"""The producer: what users hold. It keeps the life of the thing; everything else it hands on."""
+"""The producer: its lifecycle, and the calls that it passes on to its parts."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ if TYPE_CHECKING:
     # Without serializers keys and values are bytes-like.
     K_contra = TypeVar("K_contra", default=BytesLike, contravariant=True)
     V_contra = TypeVar("V_contra", default=BytesLike, contravariant=True)
-    # What a serializer without annotations takes, such as a lambda, is anything. The bound lets it look into that.
+    # A serializer without annotations, such as a lambda, accepts any type. The bound lets type checkers infer that.
     K = TypeVar("K", bound=Any, default=Any)
     V = TypeVar("V", bound=Any, default=Any)
     T = TypeVar("T")
@@ -82,7 +82,7 @@ else:
 
 
 SHORTLY = 0.2
-# close() that waits for so many seconds tells for what.
+# close() logs its remaining work after so many seconds.
 WORTH_A_LINE = 1.0
 STARTED_ONCE = (
     "the producer was closed, and can be started once only: create a new one where it is started, not at module level "
@@ -92,13 +92,13 @@ FORKED = "this process was forked after the producer was started: create a new o
 
 os.register_at_fork(after_in_child=_core.forked) if hasattr(os, "register_at_fork") else None
 
-# Those that run: whoever is among them when the interpreter ends, was never closed.
+# Running producers: those left at the end of the interpreter were never closed.
 _running: weakref.WeakSet[Producer[Any, Any]] = weakref.WeakSet()
 
 
 @atexit.register
 def _tell_what_is_left() -> None:
-    """Records that nobody will send any more are told of, with their count."""
+    """Records that will never be sent are logged, with their count."""
     for producer in list(_running):
         producer._tell_losses("the program ended without close()")  # noqa: SLF001  # its own
 
@@ -211,7 +211,7 @@ class Producer(SendPath[K_contra, V_contra], TransactionCalls, Generic[K_contra,
     async def start(self, *, wait_ready: float | None = None) -> None:
         """Bind to the running loop and start the background task; works with every broker down.
 
-        With `wait_ready`, wait at most so many seconds until one broker has answered, or raise what is wrong.
+        With `wait_ready`, wait at most so many seconds until one broker has answered, or raise the reason.
         """
         if self._state in ("running", "closing"):
             if not self._same_process():
@@ -244,13 +244,13 @@ class Producer(SendPath[K_contra, V_contra], TransactionCalls, Generic[K_contra,
             wall_ms=lambda: me._wall_ms(),  # noqa: PLW0108, SLF001
             network=self._network,
         )
-        # Calls code of the user's, such as `for_producer()` of a partitioner: what it raises leaves nothing half begun.
+        # Calls user code, such as `for_producer()` of a partitioner: its exception must not leave a partial state.
         intake = self._intake_of(engine, lambda: me._pace(), lambda: me._still_taking())  # noqa: PLW0108, SLF001
         self._bind(engine.accumulator.topics, clock, loop, _get_running_loop, self._largest_record())
         self._owners.entries.clear()
         self._follow_tasks(self._owners.entries, asyncio.current_task)
         engine.accepted_before = self._accepted_records
-        # The intake first: in another thread, who finds an engine finds its intake.
+        # The intake first: another thread that finds an engine must find its intake.
         self._intake = intake
         self._engine = engine
         self._bulk = BulkIntake(self._intake, me)
@@ -277,7 +277,7 @@ class Producer(SendPath[K_contra, V_contra], TransactionCalls, Generic[K_contra,
         return engine
 
     def _intake_of(self, engine: Engine, pace: Callable[[], bool], usable: Callable[[], object]) -> Intake:
-        """What takes the records in that the fast path leaves."""
+        """The object for the records that the fast path leaves."""
         return Intake(engine, pace, usable)
 
     def _update_accepting(self) -> None:
@@ -292,7 +292,7 @@ class Producer(SendPath[K_contra, V_contra], TransactionCalls, Generic[K_contra,
     async def _undo_start(self) -> None:
         engine = self._engine
         assert engine is not None  # noqa: S101  # start() made it
-        if self._state in ("running", "failed"):  # otherwise somebody else closes it
+        if self._state in ("running", "failed"):  # otherwise another call closes it
             self._accepting = False
             self._state = "new"
         engine.stop()
@@ -300,7 +300,7 @@ class Producer(SendPath[K_contra, V_contra], TransactionCalls, Generic[K_contra,
             await asyncio.wait([engine.supervisor])
 
     async def ready(self, timeout: float | None = None) -> None:
-        """Wait at most `timeout` seconds until one broker has answered, or raise what is wrong.
+        """Wait at most `timeout` seconds until one broker has answered, or raise the reason.
 
         The topics of the setting `topics` are known then, if they exist.
         """
@@ -310,7 +310,7 @@ class Producer(SendPath[K_contra, V_contra], TransactionCalls, Generic[K_contra,
     def _died(self, cause: BaseException) -> None:
         self._accepting = False
         if self._state != "closing" and self._engine is not None:
-            # The report of close() begins here: what had its outcome before was not lost by the end.
+            # The report of close() begins here: records with an earlier outcome were not lost by the end.
             self._before_close = self._engine.tally.totals
         self._cause = cause
         self._state = "failed"
@@ -346,7 +346,7 @@ class Producer(SendPath[K_contra, V_contra], TransactionCalls, Generic[K_contra,
         return engine
 
     def _still_taking(self) -> None:
-        """The same once more, after code of the user's ran in the middle of a call: it stays in its thread and loop."""
+        """The same check again, after user code ran in the middle of a call: the call stays in its thread and loop."""
         if not self._accepting or not self._same_process():
             self._taking()
 
@@ -358,10 +358,10 @@ class Producer(SendPath[K_contra, V_contra], TransactionCalls, Generic[K_contra,
         return engine
 
     async def close(self, timeout: float | None = None) -> CloseReport:
-        """Stop accepting, send what is buffered, wait for answers; always returns within `timeout` seconds.
+        """Stop accepting, send the buffered records, wait for answers; always returns within `timeout` seconds.
 
-        The default is the setting `close_timeout_ms`. Every delivery that is left is resolved. A second call waits for
-        the first, and shortens it if its own limit is shorter.
+        The default is the setting `close_timeout_ms`. Every remaining delivery is resolved. A second call waits for the
+        first, and shortens it if its own limit is shorter.
         """
         timeout = checked_timeout("timeout", timeout)
         if self._state == "new":
@@ -510,7 +510,7 @@ class Producer(SendPath[K_contra, V_contra], TransactionCalls, Generic[K_contra,
         return self._intake.take(call, wants_metadata)
 
     def _refuse(self, error: BaseException, topic: object, wants_metadata: bool) -> Any:
-        """Called by the fast path, with what a serializer raised."""
+        """Called by the fast path, with the exception of a serializer."""
         if isinstance(error, THROUGH):
             raise error
         refusal = refusal_of(error, topic)
@@ -553,7 +553,7 @@ class Producer(SendPath[K_contra, V_contra], TransactionCalls, Generic[K_contra,
         timeout: float | None = None,
         max_block: float | None = None,
     ) -> concurrent.futures.Future[RecordMetadata]:
-        """Send one record from any other thread; the future gives its metadata, or raises what went wrong."""
+        """Send one record from any other thread; the future returns its metadata, or raises its error."""
         engine = self._engine
         if engine is None or self._state != "running":
             raise self._not_running() if self._state != "closing" else StateError("the producer is closing")
@@ -663,14 +663,14 @@ class Producer(SendPath[K_contra, V_contra], TransactionCalls, Generic[K_contra,
         return await known_partitions(engine, name, self._timeout(timeout), self._running)
 
     def purge(self, topic: str | None = None) -> int:
-        """Withdraw what is buffered and not yet drained (of one topic); returns how many records that were."""
+        """Withdraw buffered records that are not drained yet (of one topic); returns their number."""
         engine = self._running()
         assert self._intake is not None  # noqa: S101  # made by start()
         name = None if topic is None else checked_topic(topic)
         return self._intake.purge(name) + engine.settlement.purge(name, engine.loop.time())
 
     def stats(self) -> Stats:
-        """One snapshot of what the producer has done and holds, at any time and from any thread. Sending pays nothing for it."""
+        """One snapshot of the counters and state, at any time and from any thread. Sending pays nothing for it."""
         engine = self._engine
         if engine is None:
             return Stats()
@@ -713,14 +713,14 @@ def _weakly(producer: Producer[Any, Any]) -> Callable[[BaseException], None]:
 
 
 def _ended(cause: BaseException | None) -> KafkaError:
-    """What every call raises once the background task has ended, or is about to."""
+    """The error of every call after the end of the background task, or shortly before it."""
     return denied(cause) or StateError(
         "the producer's background task has ended; close the producer and create a new one", cause=cause
     )
 
 
 def refused(error: KafkaError) -> Pending:
-    """A call that is refused at once, told when it is awaited."""
+    """A call that is refused at once; the error is raised when it is awaited."""
     pending = Pending(None, bool)
     pending.refuse(error)
     return pending

@@ -1,4 +1,4 @@
-"""Facts about records: what is sent, where it went, what became of it."""
+"""Facts about records: their contents, their places, their outcomes."""
 
 from __future__ import annotations
 
@@ -103,7 +103,7 @@ class RecordMetadata(NamedTuple):
 
     @property
     def has_offset(self) -> bool:
-        """Whether the broker told the offset."""
+        """Whether the broker returned the offset."""
         return self.offset >= 0
 
 
@@ -132,7 +132,7 @@ class Record(Generic[K, V]):
 
 @attrs.frozen
 class Timings:
-    """When a record passed each stage, in seconds of the loop's clock; None for what has not happened.
+    """When a record passed each stage, in seconds of the loop's clock; None for stages that it has not reached.
 
     Kept per batch: `accepted` is when its first record was accepted.
     """
@@ -165,7 +165,7 @@ class FlushReport:
 
 @attrs.frozen
 class CloseReport:
-    """What closing did with the records that were still on their way.
+    """The records that were unresolved when closing began, by their outcome.
 
     `waited_for`: where it ran out of time, the records and calls that had not ended, with their brokers, in one line for
     people; it is left out where two reports are compared.

@@ -67,7 +67,7 @@ class TopicSerializer(Protocol[T_contra]):
 
 
 Serializer: TypeAlias = Callable[[T], Result | Awaitable[Result]] | TopicSerializer[T]
-"""What `key_serializer` and `value_serializer` take."""
+"""The accepted types of `key_serializer` and `value_serializer`."""
 
 
 @attrs.frozen
@@ -91,8 +91,8 @@ class String:
 class Json:
     """JSON in UTF-8, without spaces; None stays None (a tombstone), it does not become `null`.
 
-    `default` turns what JSON does not know into what it does. NaN and infinities are refused unless `allow_nan`,
-    because they are not JSON.
+    `default` converts objects that JSON does not support. NaN and infinities are refused unless `allow_nan`, because
+    they are not JSON.
     """
 
     default: Callable[[Any], Any] | None = None

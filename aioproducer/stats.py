@@ -1,4 +1,4 @@
-"""Snapshots of a producer: what it has done, what it holds, how it is.
+"""Snapshots of a producer: counters, buffered records, condition.
 
 All of them are frozen facts, taken without I/O; times are in seconds.
 """
@@ -211,7 +211,7 @@ class ConnectionStats:
 
 @attrs.frozen(kw_only=True)
 class Stats:
-    """One snapshot of what the producer has done and holds. Counters only grow while the producer lives.
+    """One snapshot of the producer's counters and state. Counters only grow while the producer lives.
 
     Times are in seconds. `compression_ratio` is compressed size over uncompressed, `delivery_time` the time from the opening
     of a batch to its outcome, `batch_records` the records in a batch with an outcome.

@@ -118,7 +118,7 @@ class Transaction:
                 raise
             if isinstance(error, KafkaError) and not isinstance(failure, StateError):
                 raise failure from error
-            # The user's own error is what the user has to see, and so is one after which no abort is possible.
+            # The user must see the error of the block, and also an error after which no abort is possible.
             self._log.warning("a transaction was not aborted: %s", failure)
 
     def _mine(self) -> Transactions:

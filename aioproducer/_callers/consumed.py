@@ -1,4 +1,4 @@
-"""What was consumed, in the words of this library: offsets, partitions and group members of other people's consumers.
+"""Consumed offsets, partitions and group members of other clients, as types of this library.
 
 Nothing of aiokafka or confluent-kafka is imported: their objects are known by their shape.
 """
@@ -22,7 +22,7 @@ Offsets: TypeAlias = Mapping[Any, Any] | Iterable[Any]
 """Partitions (of this library, aiokafka, confluent-kafka, or pairs) and the offsets to go on from."""
 
 MOST_METADATA = 4096
-# What librdkafka hands out for a group's member, as bytes that only it is meant to read.
+# librdkafka's group member, as bytes that only librdkafka reads.
 _CONFLUENT = b"CGMDv2:"
 
 
@@ -66,7 +66,7 @@ def _checked_group(group: GroupMetadata) -> GroupMetadata:
 
 
 def _name(name: object) -> str | None:
-    """A `str` that is no subclass, whose methods could answer otherwise where it is sent; None for no name."""
+    """An exact `str`, whose methods cannot return something else later; None for no name."""
     if not isinstance(name, str):
         return None
     plain = str.__str__(name)

@@ -14,7 +14,7 @@ T = TypeVar("T")
 
 def copied(items: Iterable[T]) -> list[T]:
     """The items of a container that another thread may change during the call."""
-    # One call of compiled code: another thread runs in it only where the collector runs a finalizer.
+    # One call of compiled code: another thread runs in it only where a garbage collection runs a finalizer.
     return retried(lambda: list(items))
 
 

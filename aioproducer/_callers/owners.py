@@ -1,4 +1,4 @@
-"""Who is told by the report of a flush: each task of what it was not told yet, and each scope that a user opens."""
+"""The owners of flush reports: each task, and each scope that a user opens."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ __all__ = ["NOTHING", "Owner", "Scope", "TaskOwners", "Told"]
 
 
 class Told(NamedTuple):
-    """How far an owner of reports was told of the records of a producer.
+    """The state of an owner's reports: the counts and failures that they have included.
 
-    The counts are of all outcomes it was told of. `failures`: it was told of all failures up to this number, and of those
-    in `ahead`.
+    The counts include all reported outcomes. `failures`: all failures up to this number were reported, and those in
+    `ahead`.
     """
 
     acked: int = 0
@@ -31,11 +31,11 @@ class Told(NamedTuple):
 
     @property
     def records(self) -> int:
-        """How many records that are."""
+        """The number of these records."""
         return self.acked + self.not_written + self.unknown
 
 
-# Of one that was told of nothing.
+# The state of an owner without a report.
 NOTHING: Final = Told()
 
 
@@ -70,7 +70,7 @@ class TaskOwners:
         return owner
 
     def of(self, task: object | None) -> Owner | _TaskOwner:
-        """The owner that a task is. The records of one that has not sent are those of its children: they may be any."""
+        """The owner of a task. The records of a task that has not sent may be any: its children have sent them."""
         if task is None:
             return Owner()
         found = self.entries.get(id(task))
@@ -84,8 +84,8 @@ def _forget(owner: _TaskOwner) -> None:
 class Scope(Owner):
     """A part of a program that gets reports of its own: `async with producer.scope() as scope: ...`.
 
-    Its reports begin where the block is entered. Any number of tasks may send in it, and flush it: what one of them is
-    told, the others are not told again. Leaving the block ends the scope, and neither flushes nor raises.
+    Its reports begin where the block is entered. Any number of tasks may send in it, and flush it: each outcome is in
+    one of their reports. Leaving the block ends the scope, and neither flushes nor raises.
     """
 
     def __init__(
@@ -111,7 +111,7 @@ class Scope(Owner):
         self._state = "has ended: flush it inside of its block"
 
     async def flush(self, timeout: float | None = None) -> FlushReport:
-        """Wait as `Producer.flush` does; the report has what was resolved since the last one of this scope, or its begin."""
+        """Wait as `Producer.flush` does; the report has the outcomes since the last one of this scope, or its begin."""
         if self._state:
             raise StateError(f"the scope {self._state}")
         return await self._flush(self, timeout)

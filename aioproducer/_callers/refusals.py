@@ -1,4 +1,4 @@
-"""What a record is refused with when an object or a function that the user supplied raises."""
+"""The refusal of a record when an object or function of the user raises."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def refusal_of(error: BaseException, topic: object) -> KafkaError:
 
 
 class Reading:
-    """A block that reads what the user handed over: what that raises, of whatever class, refuses the record."""
+    """A block that reads the user's objects: any exception of theirs refuses the record."""
 
     __slots__ = ("_topic",)
 

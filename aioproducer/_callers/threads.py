@@ -1,5 +1,6 @@
-"""Work that another thread hands over to an event loop, whose future ends also when the loop ends first; and what no other
-thread may do.
+"""Calls from other threads: work for an event loop, and the check of the calling thread.
+
+The future of such work also ends when the loop ends first.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ T = TypeVar("T")
 
 
 def require_loop(loop: asyncio.AbstractEventLoop | None) -> None:
-    """Raise unless this loop runs here: another thread would change what the loop reads at the same moment."""
+    """Raise unless this loop runs here: another thread would change the state of the loop at the same time."""
     if _get_running_loop() is not loop:
         raise StateError(
             "call try_cancel() from the event loop of the producer; from another thread use "
@@ -55,10 +56,10 @@ class _HandedOver(Generic[T]):
     def __call__(self) -> None:
         self.begun = True
         if self.future.cancelled():
-            # Who waits for several futures at a time learns of it only now.
+            # A thread that waits for several futures at once sees the start only now.
             self.future.set_running_or_notify_cancel()
         else:
-            # Weakly, or who keeps the future would keep a task whose loop was closed, and it would never end.
+            # Weakly: a reference from the future would keep a task whose loop was closed, and the task would never end.
             task = weakref.ref(self._loop.create_task(_awaited(self._work, self.future)))
             loop = self._loop
             self.future.add_done_callback(lambda future: _cancel(future, task(), loop))

@@ -1,4 +1,4 @@
-"""How a block that is a transaction may end: what holds for a producer and for its mock alike."""
+"""The ways in which a transaction's block may end."""
 
 from __future__ import annotations
 
@@ -24,21 +24,21 @@ class LastAbort:
         self._task: weakref.ref[asyncio.Task[Any]] | None = None
 
     def note(self, number: int) -> None:
-        """The task that runs now aborts the transaction with this number."""
+        """The current task aborts the transaction with this number."""
         task = asyncio.current_task()
         self._number, self._task = number, None if task is None else weakref.ref(task)
 
     def require_own(self, number: int) -> None:
-        """Raise if another task than the one that runs now has aborted this transaction: its block did not end well."""
+        """Raise if another task has aborted this transaction: its block did not succeed."""
         task = None if self._task is None else self._task()
         if number == self._number and task is not asyncio.current_task():
             raise TransactionAbortedError("another task called abort_transaction() before the block ended")
 
 
 def may_run_again(error: Exception, failure: TransactionAbortedError | None) -> bool:
-    """Whether the same may succeed in another transaction, after this error has ended the one that failed so."""
+    """Whether another attempt may succeed, after this error has ended the transaction with this failure."""
     if isinstance(error, ExceptionGroup):
-        # Of a TaskGroup: what failed first is known, and the others may be its consequences, but no user's errors.
+        # In a TaskGroup the first failure is known. The others may be its consequences, but not errors of the user.
         of_users = error.split(KafkaError)[1] is not None
         return failure is not None and failure.retriable and not of_users
     if not isinstance(error, KafkaError) or isinstance(

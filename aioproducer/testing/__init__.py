@@ -1,4 +1,4 @@
-"""Kafka inside your tests: a broker in this process that speaks the real protocol, and fails when it is told to."""
+"""Kafka inside your tests: a broker in this process with the real protocol, and with faults on demand."""
 
 from __future__ import annotations
 

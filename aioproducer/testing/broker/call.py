@@ -60,7 +60,7 @@ class Call:
 
 @attrs.frozen
 class Later:
-    """The answer is not ready: ask `finish()` when `ready()`, at the latest at `deadline`."""
+    """The answer is not ready: call `finish()` when `ready()`, at the latest at `deadline`."""
 
     ready: Callable[[], bool]
     deadline: float
@@ -69,7 +69,7 @@ class Later:
 
 @attrs.frozen
 class NoAnswer:
-    """The client expects none (acks=0); `hang_up` is how it then learns of an error."""
+    """The client expects none (acks=0); `hang_up` then closes the connection to report an error."""
 
     hang_up: bool = False
 

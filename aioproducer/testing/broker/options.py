@@ -14,10 +14,10 @@ class Options:
     """The options of an embedded cluster."""
 
     auto_create_topics: bool = True
-    """Create a topic that metadata is asked for, as `auto.create.topics.enable`."""
+    """Create a missing topic on a metadata request, as `auto.create.topics.enable`."""
     default_partitions: int = 1
     replication_factor: int | None = None
-    """Of topics that do not say; default: as many as there are brokers, at most 3."""
+    """The default of new topics; None: the number of brokers, at most 3."""
     transaction_version: int = 2
     """The finalized level of the feature `transaction.version`; `kafka.set_transaction_version` changes it."""
     transaction_max_timeout_ms: int = 900_000

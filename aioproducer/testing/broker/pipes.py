@@ -1,4 +1,4 @@
-"""Connections to a broker in memory: what is written at one end arrives at the other end in the loop's next turn."""
+"""Connections to a broker in memory: bytes that are written at one end arrive at the other in the loop's next turn."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ HIGH_WATER = 64 * 1024
 
 
 class PipeEnd(asyncio.Transport):
-    """One end of a connection. It keeps the bytes that its own protocol has not been given yet."""
+    """One end of a connection. It keeps the bytes that its own protocol has not received yet."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop, protocol: asyncio.BaseProtocol) -> None:
         super().__init__()
@@ -33,22 +33,22 @@ class PipeEnd(asyncio.Transport):
         self._is_giving = False
 
     def connect(self) -> None:
-        """Tell the protocol that its transport is there."""
+        """Call `connection_made()` of the protocol."""
         self._protocol.connection_made(self)
 
-    # -- what a protocol calls
+    # -- called by a protocol
 
     def write(self, data: bytes | bytearray | memoryview[Any]) -> None:
-        """Hand bytes to the other end."""
+        """Pass bytes to the other end."""
         if not self._closing and data:
             self.peer.arrive(bytes(data))
 
     def write_eof(self) -> None:
-        """Say that nothing more will be written."""
+        """Announce the end of the bytes."""
         self.peer.end()
 
     def can_write_eof(self) -> bool:
-        """The other end is told."""
+        """True: the other end receives an end of file."""
         return True
 
     def get_write_buffer_size(self) -> int:
@@ -64,49 +64,49 @@ class PipeEnd(asyncio.Transport):
         return self._closing
 
     def is_reading(self) -> bool:
-        """Whether the protocol takes bytes."""
+        """Whether the protocol accepts bytes."""
         return self._reading
 
     def pause_reading(self) -> None:
-        """Give the protocol nothing for now."""
+        """Stop calling the protocol with bytes."""
         self._reading = False
 
     def resume_reading(self) -> None:
-        """Give the protocol what has arrived."""
+        """Pass the arrived bytes to the protocol."""
         self._reading = True
         self._wake()
 
     def close(self) -> None:
-        """End the connection; the other end is given what was written before."""
+        """End the connection; the other end still gets the bytes written before."""
         if not self._closing:
             self._closing = True
             self._loop.call_soon(self._protocol.connection_lost, None)
             self.peer.end()
 
     def abort(self) -> None:
-        """The same: nothing waits at this end."""
+        """The same: no bytes wait at this end."""
         self.close()
 
-    # -- what the other end calls
+    # -- called by the other end
 
     @property
     def unread(self) -> int:
-        """The bytes that wait here."""
+        """The number of bytes that wait here."""
         return len(self._arrived)
 
     def arrive(self, data: bytes) -> None:
-        """Take bytes from the other end."""
+        """Store bytes from the other end."""
         self._arrived += data
         self._follow_flow()
         self._wake()
 
     def end(self) -> None:
-        """The other end writes nothing more."""
+        """The other end has ended its bytes."""
         self._ended_by_peer = True
         self._wake()
 
     def limit(self, high: int) -> None:
-        """Have the other end pause above so many bytes."""
+        """Let the other end pause above so many bytes."""
         self._high = high
         self._follow_flow()
 
@@ -168,7 +168,7 @@ class PipeEnd(asyncio.Transport):
             self.peer.flow(paused=paused)
 
     def flow(self, *, paused: bool) -> None:
-        """Tell this end's protocol whether it may write."""
+        """Pause or resume the writing of this end's protocol."""
         protocol = self._protocol
         if paused:
             protocol.pause_writing()
@@ -202,6 +202,6 @@ class Pipes:
         return near, protocol
 
     def deliver(self) -> None:
-        """Give both sides what was written, and what they answer to that, without a turn of the loop."""
+        """Deliver the written bytes of both sides, and their answers, without a turn of the loop."""
         while any(end.deliver() for end in tuple(self._ends)):
             pass

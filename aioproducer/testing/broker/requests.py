@@ -1,7 +1,7 @@
 """Reading requests as Kafka reads them: strictly, except for bytes after the end.
 
-Kafka ignores what follows a request inside its frame, and librdkafka relies on it: its question for all topics in
-Metadata v13 is three bytes too long. The codec that we share with the client refuses such frames, as a client should.
+Kafka ignores bytes after a request inside its frame, and librdkafka relies on it: its Metadata v13 request for all
+topics is three bytes too long. The codec shared with the client refuses such frames, as a client should.
 """
 
 from __future__ import annotations

@@ -12,7 +12,7 @@ import attrs
 from aioproducer.testing.broker.effects import Changes
 
 Subject = tuple[str, int | None]
-"""A topic that a request is about, and the partition if it names one."""
+"""A topic of a request, and the partition if the request names one."""
 
 
 @attrs.frozen

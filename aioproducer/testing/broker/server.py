@@ -181,7 +181,7 @@ class Sockets:
             await asyncio.sleep(0)
 
     async def _keep_port(self, broker_id: int) -> None:
-        """Bind the port of a broker once more, where the system allows it, as Linux does before either socket listens."""
+        """Bind the port of a broker a second time, where the system allows it; Linux does before either socket listens."""
         if broker_id in self._kept_ports:
             return
         node = self._brokers[broker_id].node

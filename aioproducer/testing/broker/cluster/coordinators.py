@@ -1,7 +1,7 @@
 """The coordinators of groups and transactional ids, and whether they are loaded.
 
-That is decided by the name, among the brokers that are up, until a fault moves it. One that has just got it may be
-loading for a while.
+The name determines the coordinator, among the running brokers, until a fault moves it. A new coordinator may be loading
+for a while.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Offsets of groups: committed ones, and those that wait for the end of a transaction.
 
-Groups do not balance anything here: a test says who their members are. The checks are those of Kafka's `ClassicGroup`.
+Groups are not rebalanced here: a test sets their members. The checks are those of Kafka's `ClassicGroup`.
 """
 
 from __future__ import annotations
@@ -122,7 +122,7 @@ class Groups:
 def offsets_partition(group: str) -> TopicPartition:
     """The partition of Kafka's offsets topic that a transaction with offsets of this group writes to.
 
-    By the hash that Java has for strings, so that DescribeTransactions says what a real cluster says.
+    By Java's hash of strings, so that DescribeTransactions answers like a real cluster.
     """
     number = 0
     units = group.encode("utf-16-be")

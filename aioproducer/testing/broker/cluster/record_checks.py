@@ -23,7 +23,7 @@ _SHOWN = 3
 def check_timestamps(topic: Topic, index: int, header: BatchHeader, batch: bytes, wall: int) -> None:
     """Refuse records too far in the past or the future, unless the broker sets their timestamps.
 
-    The header tells whether any record can be meant; only then are the records looked at.
+    The header shows whether any record can be out of range; only then are the records parsed.
     """
     oldest, newest = wall - topic.timestamp_before_max_ms, wall + topic.timestamp_after_max_ms
     if topic.log_append_time or (header.max_timestamp <= newest and header.base_timestamp >= oldest):

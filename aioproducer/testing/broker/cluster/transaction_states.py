@@ -1,7 +1,7 @@
 """The states of a transaction, and the effect of EndTxn in each: the tables of Kafka's coordinator.
 
-Which table holds is said by the version of the EndTxn request, not by the cluster: up to v4 a transaction ends under the
-epoch it was written with, from v5 on (KIP-890) each end raises the epoch, so that a repetition is told from a next end.
+The version of the EndTxn request selects the table, not the cluster: up to v4 a transaction ends under the epoch of its
+records. From v5 on (KIP-890) each end raises the epoch, which distinguishes a repetition from a next end.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """The transaction coordinators: the state of each transactional id, and every decision about it.
 
 The rules are those of Kafka's `TransactionCoordinator` and `TransactionMetadata`. All brokers share this state, as real
-ones do by replicating it: a coordinator that moves or restarts forgets nothing. There is no I/O here: times come from the
-clocks that are handed in, and what a finished transaction does to the logs is done by `write_markers`.
+ones do by replication: a coordinator that moves or restarts forgets nothing. There is no I/O here: times come from the
+clocks in the arguments, and `write_markers` applies a finished transaction to the logs.
 """
 
 from __future__ import annotations
@@ -151,7 +151,7 @@ class Transactions:
     write_markers: Callable[[Transaction], None]
     """Commit or abort according to `commits`, and remove from `partitions` those with their marker.
 
-    What cannot be written to is left, and tried again with each `tick`.
+    Partitions that cannot be written to remain, and are tried again with each `tick`.
     """
     max_timeout_ms: int = 900_000
     marker_delay: float = 0.0
@@ -183,7 +183,7 @@ class Transactions:
             raise TransactionRefusal(ErrorCode.PRODUCER_FENCED)
         if known.state is State.ONGOING:
             self._fence(known, wait)
-            # Also when the markers are written by now: Kafka lets the producer ask again in any case.
+            # Also when the markers are written by now: Kafka always lets the producer ask again.
             raise TransactionRefusal(ErrorCode.CONCURRENT_TRANSACTIONS)
         if known.state in PREPARING:
             raise TransactionRefusal(ErrorCode.CONCURRENT_TRANSACTIONS)
@@ -312,7 +312,7 @@ class Transactions:
         elif known.epoch in (NO_EPOCH, expected.epoch):
             known.last_epoch, known.epoch = known.epoch, known.epoch + 1
         elif expected.epoch != known.last_epoch:
-            # If it is equal, the answer to such a call was lost, and is given again.
+            # An equal one: the answer to such a call was lost, and is returned again.
             raise TransactionRefusal(ErrorCode.PRODUCER_FENCED)
 
     def _fence(self, known: Transaction, wait: MarkerWait | None) -> None:

@@ -1,8 +1,8 @@
 """A broker's check with the transaction's coordinator before the first transactional write to a partition.
 
-The rules are those of Kafka's `AddPartitionsToTxnManager` (KIP-890): newer requests add the partition to the transaction
-by being made; for older ones it must have been added. A partition with records of the transaction is not asked about
-again, so that a late write can still get into one whose markers are not written.
+The rules are those of Kafka's `AddPartitionsToTxnManager` (KIP-890): newer requests add the partition to the
+transaction; for older ones it must have been added. A partition that already has records of the transaction is not
+verified again, so that a late write can still reach one whose markers are not written.
 """
 
 from __future__ import annotations

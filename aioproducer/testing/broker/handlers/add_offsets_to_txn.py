@@ -10,7 +10,7 @@ from aioproducer.testing.broker.cluster.transactions import Identity, Transactio
 
 
 def answer(call: Call) -> Message:
-    """May it?"""
+    """Whether the group was added."""
     request: AddOffsetsToTxnRequest = call.request
     wrong = call.coordinator_error(request.transactional_id)
     if wrong != ErrorCode.NONE:

@@ -1,7 +1,7 @@
 """AddPartitionsToTxn: a transaction will write to partitions; all of them or none are added.
 
-v2 adds PRODUCER_FENCED, v3 is flexible and the last one for clients. v4 and v5 are what brokers ask each other: many
-transactions at once, and whether partitions are in one (`verify_only`).
+v2 adds PRODUCER_FENCED, v3 is flexible and the last one for clients. Brokers use v4 and v5 among themselves: many
+transactions at once, and verification of partitions (`verify_only`).
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ Errors = dict[TopicPartition, int]
 
 
 def subjects(request: AddPartitionsToTxnRequest, _cluster: Cluster) -> tuple[Subject, ...]:
-    """Every partition that is to be added."""
+    """Every partition of the request."""
     asked = (request.v3_and_below_topics, *(one.topics for one in request.transactions))
     return tuple(partition for topics in asked for partition in _partitions(topics))
 
 
 def answer(call: Call) -> Message:
-    """What became of each partition."""
+    """The result for each partition."""
     request: AddPartitionsToTxnRequest = call.request
     if call.version >= 4:
         results = [

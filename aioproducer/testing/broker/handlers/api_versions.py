@@ -1,9 +1,9 @@
 """ApiVersions: the versions that this broker supports.
 
-v0-2 the list; v3 (KIP-511) brings the client's name and version, and the features (KIP-584), of which
-`transaction.version` matters to producers. The answer's header is always version 0. A version of the future is
-answered in version 0 with UNSUPPORTED_VERSION and the one range that matters, that of ApiVersions itself.
-Produce is announced from version 0 on (librdkafka needs to see it, KAFKA-18659) but refused below 3.
+v0-2 the list; v3 (KIP-511) adds the client's name and version, and the features (KIP-584), of which
+`transaction.version` matters to producers. The answer's header is always version 0. A newer version is answered in
+version 0 with UNSUPPORTED_VERSION and one range, that of ApiVersions itself. Produce is announced from version 0 on
+(librdkafka requires it, KAFKA-18659) but refused below 3.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ def answer_with(call: Call, handlers: Mapping[int, Handler]) -> Message:
 
 
 def refusal(cluster: Cluster, handler: Handler) -> ApiVersionsResponse:
-    """The answer to a version that is not known, to be written in version 0."""
+    """The answer to an unknown version, to be written in version 0."""
     return ApiVersionsResponse(
         error_code=ErrorCode.UNSUPPORTED_VERSION,
         api_keys=[ApiVersion(API_VERSIONS, *cluster.versions(handler))],

@@ -1,4 +1,4 @@
-"""CreatePartitions: more partitions for a topic. v2 is flexible; the versions differ in nothing that matters here."""
+"""CreatePartitions: more partitions for a topic. v2 is flexible; there are no other relevant differences."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from aioproducer.testing.broker.rules import Subject
 
 
 def subjects(request: CreatePartitionsRequest, _cluster: Cluster) -> tuple[Subject, ...]:
-    """The topics that are to grow."""
+    """The topics of the request."""
     return tuple((topic.name, None) for topic in request.topics)
 
 
 def answer(call: Call) -> Message:
-    """What became of each topic."""
+    """The result for each topic."""
     return CreatePartitionsResponse(results=[_one(call, topic) for topic in call.request.topics])
 
 

@@ -1,7 +1,7 @@
-"""CreateTopics: new topics, each made or refused on its own.
+"""CreateTopics: new topics, each created or refused separately.
 
-v2 is the first that is taken; v4 lets the broker choose partitions and replication (-1); v5 is flexible and tells what
-was made; v7 tells the topic id. Any broker takes it: in a KRaft cluster they hand it on to the controller.
+v2 is the first supported one; v4 lets the broker choose partitions and replication (-1); v5 is flexible and returns the
+created settings; v7 returns the topic id. Any broker accepts it: in a KRaft cluster they forward it to the controller.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ def subjects(request: CreateTopicsRequest, _cluster: Cluster) -> tuple[Subject, 
 
 
 def answer(call: Call) -> Message:
-    """What became of each topic."""
+    """The result for each topic."""
     named = Counter(topic.name for topic in call.request.topics)
     unique = {topic.name: topic for topic in call.request.topics}
     return CreateTopicsResponse(topics=[_one(call, topic, named[name]) for name, topic in unique.items()])

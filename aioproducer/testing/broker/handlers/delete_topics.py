@@ -1,6 +1,6 @@
 """DeleteTopics: topics by name, or from v6 on by name or id.
 
-v1 is the first that is taken; v4 is flexible; v5 brings error texts; v6 topic ids.
+v1 is the first supported one; v4 is flexible; v5 adds error texts; v6 topic ids.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ from aioproducer.testing.broker.rules import Subject
 
 
 def subjects(request: DeleteTopicsRequest, cluster: Cluster) -> tuple[Subject, ...]:
-    """The topics that are to go."""
+    """The topics of the request."""
     by_id = (cluster.topics_by_id.get(state.topic_id) for state in request.topics if state.name is None)
     names = [*request.topic_names, *(state.name for state in request.topics if state.name is not None)]
     return tuple((name, None) for name in (*names, *(topic.name for topic in by_id if topic is not None)))
 
 
 def answer(call: Call) -> Message:
-    """What became of each topic."""
+    """The result for each topic."""
     asked = call.request.topics or [DeleteTopicState(name) for name in call.request.topic_names]
     times = Counter(asked)
     return DeleteTopicsResponse(

@@ -7,7 +7,7 @@ from aioproducer.testing.broker.call import Call, Handler, Message
 
 
 def answer(call: Call) -> Message:
-    """Who is there."""
+    """The running brokers."""
     injected = call.plan.error()
     if injected is not None:
         return DescribeClusterResponse(error_code=injected.code, error_message=injected.message)

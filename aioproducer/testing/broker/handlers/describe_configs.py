@@ -1,6 +1,6 @@
 """DescribeConfigs: the settings of topics; those of brokers are an empty list.
 
-v1 is the first that is taken; v3 documentation, which is left out; v4 flexible.
+v1 is the first supported one; v3 adds documentation, which is omitted; v4 is flexible.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""DescribeTransactions: all that the coordinator knows of some transactional ids."""
+"""DescribeTransactions: the coordinator's state of some transactional ids."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """EndTxn: commit or abort.
 
 v2 adds PRODUCER_FENCED, v3 is flexible, v4 adds TRANSACTION_ABORTABLE. v5 (KIP-890) raises the epoch with each end and
-answers with the producer's id and epoch from then on. A fault with `append=True` ends the transaction and answers with
-its error all the same.
+returns the producer's next id and epoch. A fault with `append=True` ends the transaction and still answers with its
+error.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from aioproducer.testing.broker.cluster.transactions import Identity, Transactio
 
 
 def answer(call: Call) -> Message:
-    """How the transaction ended."""
+    """The result of the transaction."""
     request: EndTxnRequest = call.request
     call.seen.commits = request.committed
     injected = call.plan.error()

@@ -1,9 +1,9 @@
-"""Fetch: whole batches as they are in the log, now or as soon as there are enough.
+"""Fetch: whole batches as stored in the log, now or as soon as there are enough.
 
-v4 is the first that is taken; v7 sessions (KIP-227), of which none is ever opened here: the answer's session id is 0,
-so that clients ask in full each time; v9 leader epochs; v11 racks; v12 flexible; v13 topics by id; v16 tells where the
-leader is (KIP-951). The first batch is given whole even if it is larger than every limit (KIP-74).
-Readers of committed records are given what is before the last stable offset, and which of it was aborted (KIP-98).
+v4 is the first supported one; v7 adds sessions (KIP-227), none of which is ever opened here: the answer's session id is
+0, so that clients always send full requests; v9 leader epochs; v11 racks; v12 is flexible; v13 topics by id; v16 names
+the leader (KIP-951). The first batch is returned whole even above every limit (KIP-74). Readers of committed records
+get the batches before the last stable offset, and the list of aborted transactions in it (KIP-98).
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ READ_COMMITTED = 1
 
 
 def subjects(request: FetchRequest, cluster: Cluster) -> tuple[Subject, ...]:
-    """Every partition that is read."""
+    """Every partition of the request."""
     return tuple(
         (topic.topic or _name_of(cluster, topic), partition.partition)
         for topic in request.topics
@@ -44,7 +44,7 @@ def subjects(request: FetchRequest, cluster: Cluster) -> tuple[Subject, ...]:
 
 
 def answer(call: Call) -> Answer:
-    """What there is, at once if it is enough or wrong, otherwise within the max_wait_ms of the request."""
+    """The batches, at once if they are enough or there is an error, otherwise within the max_wait_ms of the request."""
     request: FetchRequest = call.request
     error = call.plan.error()
     if error is not None:
@@ -61,7 +61,7 @@ def answer(call: Call) -> Answer:
 
 
 def _patience(call: Call) -> float:
-    """How long to wait for more; at the end of a transaction's time there may be some, or an empty answer."""
+    """The longest wait for more batches; a transaction may end by its time limit meanwhile."""
     deadline: float = call.cluster.clock() + call.request.max_wait_ms / 1000
     due = (
         call.cluster.transactions.next_deadline() if call.request.isolation_level == READ_COMMITTED else None
@@ -71,7 +71,7 @@ def _patience(call: Call) -> float:
 
 @attrs.define
 class _Reading:
-    """One look at the logs."""
+    """One reading of the logs."""
 
     call: Call
     committed: bool = attrs.field(init=False)
@@ -85,7 +85,7 @@ class _Reading:
         self.room = self.call.request.max_bytes
 
     def is_enough(self) -> bool:
-        """May the answer go now? An error is always told at once."""
+        """Whether the answer can be sent now; an error is sent at once."""
         list(self._topics())
         return self.failed or self.given >= self.call.request.min_bytes
 

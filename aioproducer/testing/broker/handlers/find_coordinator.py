@@ -1,4 +1,4 @@
-"""FindCoordinator: which broker looks after a group or a transactional id.
+"""FindCoordinator: the coordinator of a group or a transactional id.
 
 v0 groups only; v1 key types (0 group, 1 transaction, 2 share group); v3 flexible; v4 many keys at once.
 """

@@ -1,9 +1,9 @@
 """InitProducerId: a new producer id, or a new epoch for one that the producer has.
 
-v0-1 plain, v2 flexible, v3 (KIP-360) brings the id and epoch that the producer has, v4 adds PRODUCER_FENCED, v5 the
-errors of KIP-890. Without a transactional id the broker keeps nothing: Kafka always gives a new id with epoch 0,
-whatever id and epoch came (`TransactionCoordinator.handleInitProducerId`). With one, the coordinator answers; over an
-open transaction it aborts that first and lets the producer ask again (CONCURRENT_TRANSACTIONS).
+v0-1 plain, v2 flexible, v3 (KIP-360) adds the producer's present id and epoch, v4 adds PRODUCER_FENCED, v5 the errors
+of KIP-890. Without a transactional id the broker stores nothing: Kafka always returns a new id with epoch 0, for any
+given id and epoch (`TransactionCoordinator.handleInitProducerId`). With one, the coordinator answers; it first aborts
+an open transaction and lets the producer ask again (CONCURRENT_TRANSACTIONS).
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from aioproducer.testing.broker.cluster.transactions import NO_ID, Identity, Tra
 
 
 def answer(call: Call) -> Message:
-    """A producer id of its own for each asker."""
+    """A new producer id, or the next epoch of the producer."""
     request: InitProducerIdRequest = call.request
     error = call.plan.error()
     if error is not None:

@@ -1,8 +1,8 @@
 """ListOffsets: the beginning, the end, or the first record that is not older than a time.
 
 v1 one offset for each partition; v2 isolation level; v4 leader epochs; v6 flexible; v7 adds -3, the record with the
-highest time (KIP-734); v8, v9 and v11 add -4, -5 and -6 for tiered storage, which is not there: -4 is the beginning,
-the others are nowhere. -1 is the end, -2 the beginning.
+highest time (KIP-734); v8, v9 and v11 add -4, -5 and -6 for tiered storage, which does not exist here: -4 is the
+beginning, the others have no offset. -1 is the end, -2 the beginning.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ READ_COMMITTED = 1
 
 
 def subjects(request: ListOffsetsRequest, _cluster: Cluster) -> tuple[Subject, ...]:
-    """Every partition that is asked about."""
+    """Every partition of the request."""
     return tuple(
         (topic.name, partition.partition_index) for topic in request.topics for partition in topic.partitions
     )
@@ -66,7 +66,7 @@ def _one_partition(call: Call, name: str, asked: ListOffsetsPartition) -> ListOf
 
 
 def find(log: PartitionLog, wanted: int, *, committed: bool = False) -> tuple[int, int]:
-    """Offset and time of what is wanted; -1 where there is none, and for ends of the log no time.
+    """The wanted offset and its time; -1 where there is none, and ends of the log have no time.
 
     For `committed` readers the log ends at the last stable offset.
     """

@@ -1,7 +1,7 @@
 """ListTransactions: the transactional ids that this broker coordinates.
 
-v1 adds a filter by duration, v2 one by a regular expression that the whole id must match. Names of states that Kafka
-does not know are told, and match nothing.
+v1 adds a filter by duration, v2 one by a regular expression that must match the whole id. Names of states that Kafka
+does not know are returned, and match nothing.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from aioproducer.testing.broker.cluster.transactions import Transaction
 
 
 def answer(call: Call) -> Message:
-    """Those that pass every filter."""
+    """The ids that pass every filter."""
     request: ListTransactionsRequest = call.request
     injected = call.plan.error()
     if injected is not None:

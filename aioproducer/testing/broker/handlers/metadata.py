@@ -1,9 +1,9 @@
 """Metadata: brokers, topics, leaders.
 
-v0 takes an empty list for "all topics", later versions null. v4 lets the client forbid auto-creation. v5 offline
-replicas, v7 leader epochs, v10 topic ids in the answer, v12 asking by topic id, v13 an error for the whole answer.
-A topic that is created by being asked for is not there yet in that very answer: it says UNKNOWN_TOPIC_OR_PARTITION
-(`AutoTopicCreationManager`), and the next one knows it.
+v0 takes an empty list for "all topics", later versions null. v4 lets the client forbid auto-creation. v5 adds offline
+replicas, v7 leader epochs, v10 topic ids in the answer, v12 topic ids in the request, v13 an error for the whole
+answer. The answer to a request that creates a topic does not have the topic yet: it is UNKNOWN_TOPIC_OR_PARTITION
+(`AutoTopicCreationManager`), and the next answer has it.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ from aioproducer.testing.broker.rules import Subject
 
 
 def subjects(request: MetadataRequest, cluster: Cluster) -> tuple[Subject, ...] | None:
-    """The topics asked for by name or id."""
+    """The topics of the request, by name or id."""
     if request.topics is None:
         return None
     return tuple((name, None) for name in (_name(cluster, topic) for topic in request.topics) if name)
 
 
 def answer(call: Call) -> Message:
-    """The cluster as this broker sees it."""
+    """The cluster from this broker's point of view."""
     cluster = call.cluster
     error = call.plan.error()
     whole_answer = error is not None and call.version >= 13

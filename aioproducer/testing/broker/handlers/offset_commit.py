@@ -1,6 +1,6 @@
 """OffsetCommit: store the offsets of a group. No member is fenced.
 
-v2 is the first that is taken; v6 leader epochs; v8 flexible; v10 topics by id.
+v2 is the first supported one; v6 leader epochs; v8 flexible; v10 topics by id.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from aioproducer.testing.broker.cluster.topics import Topic
 
 
 def answer(call: Call) -> Message:
-    """What became of each offset."""
+    """The result for each offset."""
     return OffsetCommitResponse(
         topics=[
             OffsetCommitResponseTopic(

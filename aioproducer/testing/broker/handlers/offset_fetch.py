@@ -2,8 +2,8 @@
 
 With `require_stable` (v7, KIP-447) an offset that an open transaction may still change is UNSTABLE_OFFSET_COMMIT.
 
-v1 is the first that is taken; v2 null for "all partitions"; v5 leader epochs; v6 flexible; v8 many groups at once;
-v10 topics by id.
+v1 is the first supported one; v2 null for "all partitions"; v5 leader epochs; v6 flexible; v8 many groups at once; v10
+topics by id.
 """
 
 from __future__ import annotations

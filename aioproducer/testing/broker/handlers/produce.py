@@ -1,11 +1,11 @@
-"""Produce: one record batch for each partition, appended or refused on its own.
+"""Produce: one record batch for each partition, appended or refused separately.
 
-v3 is the first that is taken (record batches of magic 2); v7 allows zstd; v8 (KIP-467) names the records that are to
-blame; v9 is flexible; v10 (KIP-951) tells a producer that asks the wrong broker who leads, and where that broker is;
-v13 names topics by id. acks=0 has no answer; an error there ends the connection. Records stay opaque: header and
-checksum are looked at, the records themselves only in compacted topics and with the option `validate_records`.
-A transactional batch needs a transactional id, and a coordinator that knows of the write: from v12 on (KIP-890) the
-partition is added to the transaction by being written to. What Kafka refuses without a text has its reason in the history.
+v3 is the first supported one (record batches of magic 2); v7 allows zstd; v8 (KIP-467) names the faulty records; v9 is
+flexible; v10 (KIP-951) names the leader and its address in the answer of a wrong broker; v13 has topics by id. acks=0
+has no answer; an error closes the connection. The broker checks header and checksum, and the records only in compacted
+topics and with the option `validate_records`. A transactional batch needs a transactional id, and a coordinator that
+knows the partition: from v12 on (KIP-890) the write itself adds the partition to the transaction. Refusals without a
+text in Kafka have their reason in the history.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ KNOWS_ABORTABLE, ADDS_PARTITIONS = 11, 12
 
 
 def subjects(request: ProduceRequest, cluster: Cluster) -> tuple[Subject, ...]:
-    """Every partition that gets records."""
+    """Every partition with records."""
     return tuple(
         (name, data.index)
         for topic, name in ((topic, _topic_name(cluster, topic)) for topic in request.topic_data)
@@ -57,7 +57,7 @@ def subjects(request: ProduceRequest, cluster: Cluster) -> tuple[Subject, ...]:
 
 
 def answer(call: Call) -> Answer:
-    """The outcome for each partition, in the order asked."""
+    """The outcome for each partition, in the order of the request."""
     request: ProduceRequest = call.request
     responses = [_one_topic(call, topic) for topic in request.topic_data]
     if request.acks == ACKS_NONE:
@@ -137,7 +137,7 @@ def _check_leader(call: Call, partition: Partition) -> None:
 
 
 def _verify(call: Call, topic: Topic, partition: Partition, header: BatchHeader) -> None:
-    """Ask the transaction's coordinator, unless the transaction has written here already."""
+    """Ask the transaction's coordinator, unless the transaction already has records here."""
     who = Identity(header.producer_id, header.producer_epoch)
     if not header.attributes & TRANSACTIONAL or partition.log.transactions.is_open(*who):
         return
@@ -158,7 +158,7 @@ def _verify(call: Call, topic: Topic, partition: Partition, header: BatchHeader)
 
 
 def _as_told(error: ErrorCode, *, adds: bool) -> ErrorCode:
-    """What producers know to repeat: they expect no error of a coordinator here, and a wait only since v12."""
+    """The error in the form that producers retry: they expect no coordinator error here, and a wait only since v12."""
     unready = error in (
         ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
         ErrorCode.COORDINATOR_NOT_AVAILABLE,

@@ -1,8 +1,8 @@
-"""TxnOffsetCommit: offsets of a group that come into force when the transaction commits.
+"""TxnOffsetCommit: offsets of a group that become valid when the transaction commits.
 
-v3 (KIP-447) brings the member and its generation, so that a reader that lost its partitions is refused; v4 adds
-TRANSACTION_ABORTABLE for a group that was not added to the transaction; from v5 on (KIP-890) it is added by this
-request. The group's coordinator answers it, and asks that of the transaction.
+v3 (KIP-447) adds the member and its generation, so that a reader without its partitions is refused; v4 adds
+TRANSACTION_ABORTABLE for a group that was not added to the transaction; from v5 on (KIP-890) this request adds it. The
+group's coordinator answers, and asks that of the transaction.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ from aioproducer.testing.broker.rules import Subject
 
 
 def subjects(request: TxnOffsetCommitRequest, _cluster: Cluster) -> tuple[Subject, ...]:
-    """Every partition that was read."""
+    """Every partition of the request."""
     return tuple((topic.name, one.partition_index) for topic in request.topics for one in topic.partitions)
 
 
 def answer(call: Call) -> Message:
-    """What became of each offset."""
+    """The result for each offset."""
     request: TxnOffsetCommitRequest = call.request
     wanted = [(topic.name, one) for topic in request.topics for one in topic.partitions]
     single = [call.partition_error(name, one.partition_index) for name, one in wanted]
@@ -50,7 +50,7 @@ def answer(call: Call) -> Message:
 
 
 def _error(call: Call, request: TxnOffsetCommitRequest) -> int:
-    """Is there anything against all of it: the coordinator, the transaction, the member?"""
+    """The error for all offsets: of the coordinator, the transaction, or the member."""
     if not request.group_id:
         return ErrorCode.INVALID_GROUP_ID
     wrong = call.coordinator_error(request.group_id)

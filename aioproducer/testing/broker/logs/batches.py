@@ -41,8 +41,8 @@ CONTROL: Final = 0x20
 class RefusedRecords(Exception):  # noqa: N818 - a verdict that travels up, not a failure of the broker
     """The records of a partition cannot be appended.
 
-    Kafka tells a client the code, and a text only together with `record_errors`; `reason` helps to debug a test.
-    `by_log` says that the partition's log decided it, and not the request's form: then the answer has its start.
+    Kafka returns the code, and a text only together with `record_errors`; `reason` helps to debug a test. `by_log`: the
+    partition's log decided it, and not the form of the request: then the answer has the start of the log.
     """
 
     def __init__(
@@ -81,7 +81,7 @@ class BatchHeader(NamedTuple):
 
     @property
     def size(self) -> int:
-        """Bytes of the whole batch."""
+        """The size of the whole batch."""
         return self.length + LENGTH_OVERHEAD
 
     @property
@@ -91,16 +91,16 @@ class BatchHeader(NamedTuple):
 
     @property
     def last_offset(self) -> int:
-        """Offset of the last record."""
+        """The offset of the last record."""
         return self.base_offset + self.last_offset_delta
 
     def has_valid_checksum(self, batch: bytes) -> bool:
-        """Is the checksum that of the batch?"""
+        """Whether the checksum matches the batch."""
         return bool(crc32c(memoryview(batch)[ATTRIBUTES_AT:]) == self.crc)
 
     @property
     def produced(self) -> ProducedBatch:
-        """What the producer state needs to know."""
+        """The facts for the producer state."""
         return ProducedBatch(self.producer_id, self.producer_epoch, self.base_sequence, self.record_count)
 
 
@@ -110,9 +110,9 @@ def read_header(data: bytes, at: int = 0) -> BatchHeader:
 
 
 def only_batch(records: bytes) -> tuple[BatchHeader, bytes]:
-    """The one batch that a produce request may hold for a partition, as `ProduceRequest.validateRecords` finds it.
+    """The single batch of a partition in a produce request, as `ProduceRequest.validateRecords` finds it.
 
-    An incomplete batch at the end is left out, as `ByteBufferLogInputStream` does.
+    An incomplete batch at the end is ignored, as in `ByteBufferLogInputStream`.
     """
     end = _end_of_batch(records, 0)
     if end is None:
@@ -133,7 +133,7 @@ def only_batch(records: bytes) -> tuple[BatchHeader, bytes]:
 
 
 def _end_of_batch(records: bytes, start: int) -> int | None:
-    """Where the batch that starts here ends, if all of it is there."""
+    """The end of the batch that starts here, if the batch is complete."""
     left = len(records) - start
     if left < LENGTH_OVERHEAD:
         return None
@@ -149,7 +149,7 @@ def _end_of_batch(records: bytes, start: int) -> int | None:
 
 
 def check_batch(header: BatchHeader, batch: bytes, max_bytes: int) -> None:
-    """What a log demands of a batch: the order is that of `UnifiedLog` and `LogValidator.validateBatch`."""
+    """The checks of a log, in the order of `UnifiedLog` and `LogValidator.validateBatch`."""
     if header.base_offset != 0:
         _invalid(f"The baseOffset of the record batch should be 0, but it is {header.base_offset}.")
     if len(batch) > max_bytes:
@@ -178,7 +178,7 @@ def check_batch(header: BatchHeader, batch: bytes, max_bytes: int) -> None:
 
 
 def stamp_place(batch: bytes, offset: int, leader_epoch: int) -> bytes:
-    """The batch as it goes into the log."""
+    """The batch as it is stored in the log."""
     length = batch[_LENGTH_AT:EPOCH_AT]
     rest = memoryview(batch)[MAGIC_AT:]
     return b"".join((_OFFSET.pack(offset), length, _EPOCH.pack(leader_epoch), rest))

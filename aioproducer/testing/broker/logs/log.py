@@ -38,7 +38,7 @@ class StoredBatch:
 
 @attrs.frozen
 class Appended:
-    """Where a batch is in the log, and what the answer says about its time."""
+    """The place of a batch in the log, and the time in the answer."""
 
     offset: int
     log_append_time: int = NO_TIMESTAMP
@@ -47,7 +47,7 @@ class Appended:
 
 @attrs.frozen
 class Stamp:
-    """What the broker adds to a batch."""
+    """The broker's additions to a batch."""
 
     leader_epoch: int
     now: float
@@ -68,21 +68,21 @@ class PartitionLog:
 
     @property
     def high_watermark(self) -> int:
-        """The offset of the next record: what is appended here is replicated at once."""
+        """The offset of the next record: appended records are replicated at once."""
         return self.end_offset
 
     @property
     def stable_offset(self) -> int:
-        """Where readers of committed records stop: the first record of an open transaction, or the end."""
+        """The end for readers of committed records: the first record of an open transaction, or the end of the log."""
         return self.transactions.stable(self.start_offset, self.high_watermark)
 
     @property
     def batches(self) -> tuple[StoredBatch, ...]:
-        """All batches that are still there."""
+        """All batches of the log."""
         return tuple(self._batches)
 
     def produce(self, records: bytes, header: BatchHeader, stamp: Stamp) -> Appended:
-        """Append a batch if its producer may: a duplicate is where it was, what is not next is `RefusedRecords`."""
+        """Append a batch if its producer may: a duplicate keeps its place, one out of sequence is `RefusedRecords`."""
         if header.producer_id != NO_PRODUCER:
             self.producers.expire(stamp.now, self.transactions)
             verdict = self.producers.judge(header.produced)
@@ -94,7 +94,7 @@ class PartitionLog:
         return self.append(records, header, stamp)
 
     def append(self, records: bytes, header: BatchHeader, stamp: Stamp) -> Appended:
-        """Append a batch, whatever its producer."""
+        """Append a batch of any producer."""
         offset = self.end_offset
         data = stamp_place(records, offset, stamp.leader_epoch)
         timestamp = header.max_timestamp
@@ -109,19 +109,19 @@ class PartitionLog:
         return Appended(offset, dated, self.start_offset)
 
     def end_transaction(self, marker: Marker, stamp: Stamp, wall_clock: int) -> None:
-        """Append the marker that commits or aborts what a producer has written."""
+        """Append the marker that commits or aborts a producer's transaction."""
         batch = write_marker(marker, wall_clock)
         self.append(batch, read_header(batch), stamp)
 
     def committed(self) -> list[StoredBatch]:
-        """The batches with records that a reader of committed ones is given."""
+        """The batches with records for readers of committed ones."""
         end = self.stable_offset
         return [batch for batch in self._batches if batch.last_offset < end and not self._is_aborted(batch)]
 
     def read(
         self, offset: int, max_bytes: int, *, at_least_one: bool = True, before: int | None = None
     ) -> bytes:
-        """Whole batches from the one that holds `offset` on, as many as fit and begin before `before`."""
+        """Whole batches from the one with `offset` on, up to the size limit, that begin before `before`."""
         parts: list[bytes] = []
         room = max_bytes
         for index in range(self._index_of(offset), len(self._batches)):
@@ -144,15 +144,15 @@ class PartitionLog:
         return None
 
     def newest(self) -> tuple[int, int] | None:
-        """Offset and time of the first record that has the highest time."""
+        """Offset and time of the first record with the highest time."""
         if not self._batches:
             return None
         return self.find_by_time(max(batch.max_timestamp for batch in self._batches))
 
     def truncate(self, end_offset: int, now: float) -> None:
-        """Lose what is at `end_offset` and later, as an unclean leader election does.
+        """Remove the records from `end_offset` on, as an unclean leader election does.
 
-        The producers are rebuilt from what is left, as a broker does after it has truncated.
+        The producers are rebuilt from the remaining records, as after a broker's truncation.
         """
         self._keep([batch for batch in self._batches if batch.last_offset < end_offset])
         self.end_offset = self._batches[-1].last_offset + 1 if self._batches else self.start_offset
@@ -170,7 +170,7 @@ class PartitionLog:
         self.transactions.forget_before(self.start_offset)
 
     def _check_transaction(self, header: BatchHeader) -> None:
-        """What `ProducerAppendInfo` demands beside epoch and sequence."""
+        """The checks of `ProducerAppendInfo` besides epoch and sequence."""
         transactional = header.attributes & TRANSACTIONAL
         if header.producer_id in self.transactions and not transactional:
             raise RefusedRecords(
@@ -187,7 +187,7 @@ class PartitionLog:
             )
 
     def _remember(self, header: BatchHeader, batch: StoredBatch, now: float) -> None:
-        """What was appended changes what its producer may append next."""
+        """Update the producer's state after an append."""
         producer_id, epoch = header.producer_id, header.producer_epoch
         if header.attributes & CONTROL:
             self.producers.bump(producer_id, epoch, now)

@@ -23,13 +23,13 @@ class Marker:
 
     producer_id: int
     epoch: int
-    """Since KIP-890 one more than that of the records, so that no late record of them can follow."""
+    """Since KIP-890 one more than that of the records, so that no late record can follow."""
     commit: bool
     coordinator_epoch: int = 0
 
 
 def write_marker(marker: Marker, timestamp: int) -> bytes:
-    """The control batch: one record, whose key tells commit from abort (`EndTransactionMarker`)."""
+    """The control batch: one record, whose key distinguishes commit and abort (`EndTransactionMarker`)."""
     record = NewRecord(
         value=_VALUE.pack(_VERSION, marker.coordinator_epoch),
         key=_KEY.pack(_VERSION, _COMMIT if marker.commit else _ABORT),
@@ -45,7 +45,7 @@ def write_marker(marker: Marker, timestamp: int) -> bytes:
 
 
 def read_marker(batch: bytes) -> Marker:
-    """What a control batch says."""
+    """The marker in a control batch."""
     [record] = parse_batch("", 0, batch)
     _, kind = _KEY.unpack(record.key or b"")
     _, coordinator_epoch = _VALUE.unpack(record.value or b"")

@@ -1,7 +1,7 @@
 """The state of idempotent producers in a partition, and the batches that it accepts next.
 
-The rules are those of Kafka's `ProducerStateEntry` and `ProducerAppendInfo`: the newest five batches of each
-producer are remembered; one of them sent again is a duplicate; everything else must go on where the newest ended.
+The rules are those of Kafka's `ProducerStateEntry` and `ProducerAppendInfo`: the newest five batches of each producer
+are remembered; one of them sent again is a duplicate; any other batch must continue after the newest one.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ def last_sequence(base: int, count: int) -> int:
 
 @attrs.frozen
 class ProducedBatch:
-    """What a batch header says about its producer."""
+    """The producer's facts in a batch header."""
 
     producer_id: int
     epoch: int
@@ -66,7 +66,7 @@ _ACCEPTED: Final = Accepted()
 
 @attrs.frozen
 class RememberedBatch:
-    """A batch in the log, as far as duplicates of it need to be recognised."""
+    """A batch in the log, with the fields that identify its duplicates."""
 
     base_sequence: int
     last_sequence: int
@@ -92,7 +92,7 @@ class ProducerEntry:
         )
 
     def keep_newest_before(self, offset: int) -> None:
-        """Of the batches before this offset, remember the newest alone."""
+        """Of the batches before this offset, remember only the newest."""
         older = [batch for batch in self.batches if batch.offset < offset]
         for _ in older[:-1]:
             self.batches.popleft()
@@ -142,7 +142,7 @@ class ProducerStates:
     def expire(self, now: float, but: Container[int] = ()) -> None:
         """Forget the producers that appended nothing for the time of `producer.id.expiration.ms`.
 
-        Those of `but` have a transaction open.
+        The producers in `but` have an open transaction.
         """
         for producer_id in [
             pid

@@ -1,6 +1,6 @@
 """Records for tests: parsing stored batches, and writing batches.
 
-Both are written for clarity, apart from the client's compiled code on purpose: a mistake cannot be in both.
+Both are written for clarity, and separately from the client's compiled code: a mistake cannot be in both.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _HEADER: Final = struct.Struct(">qiibIhiqqqhii")
 
 
 class StoredRecord(NamedTuple):
-    """One record of a log, with what its batch says about it."""
+    """One record of a log, with the facts of its batch."""
 
     topic: str
     partition: int
@@ -41,7 +41,7 @@ class StoredRecord(NamedTuple):
     producer_id: int
     producer_epoch: int
     sequence: int
-    """Sequence of this very record, -1 without a producer id."""
+    """The sequence of this record, -1 without a producer id."""
     compression: int
 
 
@@ -73,7 +73,7 @@ def parse_batch(topic: str, partition: int, batch: bytes) -> list[StoredRecord]:
 
 
 def split_batches(data: bytes) -> Iterator[bytes]:
-    """The single batches of a fetched or stored run; a cut last batch is left out, as consumers do."""
+    """The single batches of a fetched or stored run; an incomplete last batch is ignored, as in consumers."""
     at = 0
     while at + LENGTH_OVERHEAD <= len(data):
         end = at + LENGTH_OVERHEAD + int.from_bytes(data[at + 8 : at + 12], "big", signed=True)
@@ -95,7 +95,7 @@ def write_batch(
     last_offset_delta: int | None = None,
     magic: int = 2,
 ) -> bytes:
-    """A record batch as a producer sends it; `count` and `last_offset_delta` may be made to lie."""
+    """A record batch as a producer sends it; `count` and `last_offset_delta` may be set to wrong values."""
     base = records[0].timestamp if records else 0
     body = compress(b"".join(_write_record(i, base, record) for i, record in enumerate(records)), compression)
     batch = bytearray(

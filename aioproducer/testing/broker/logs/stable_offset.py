@@ -12,7 +12,7 @@ import attrs
 
 @attrs.frozen
 class OpenTransaction:
-    """A producer's transaction that has records here and no marker."""
+    """A producer's transaction with records here and without a marker."""
 
     epoch: int
     first_offset: int
@@ -25,31 +25,31 @@ class AbortedTransaction:
     producer_id: int
     first_offset: int
     last_offset: int
-    """That of the marker."""
+    """The offset of the marker."""
 
 
 @attrs.define
 class Attempt:
-    """The attempts of a producer to begin in this partition, until one succeeds.
+    """The attempts of a producer to begin a transaction in this partition, until one succeeds.
 
-    Kafka's `VerificationStateEntry`: the batch with the lowest sequence goes first, so that none overtakes another that
-    was refused, and comes again.
+    Kafka's `VerificationStateEntry`: the batch with the lowest sequence goes first, so that no batch overtakes a
+    refused one that is sent again.
     """
 
     epoch: int
     lowest: int
     from_zero: bool
-    """A producer that is not remembered must begin with 0 (since Produce 12)."""
+    """An unknown producer must begin with 0 (since Produce 12)."""
 
     def repeat(self, epoch: int, sequence: int) -> None:
-        """It tries again."""
+        """Another attempt."""
         if epoch > self.epoch:
             self.epoch, self.lowest = epoch, sequence
         elif epoch == self.epoch:
             self.lowest = min(self.lowest, sequence)
 
     def allows(self, sequence: int, *, remembered: bool) -> bool:
-        """May a batch with this sequence be the first?"""
+        """Whether a batch with this sequence may be the first."""
         return sequence <= self.lowest and (remembered or not self.from_zero or sequence == 0)
 
 
@@ -59,27 +59,27 @@ class LogTransactions:
 
     # By producer id, in the order of their first offsets.
     _open: dict[int, OpenTransaction] = attrs.field(factory=dict, init=False)
-    # In the order of their markers, as are those of each producer.
+    # In the order of their markers, also for each producer.
     _aborted: list[AbortedTransaction] = attrs.field(factory=list, init=False)
     _aborted_of: dict[int, list[AbortedTransaction]] = attrs.field(factory=dict, init=False)
     _attempts: dict[int, Attempt] = attrs.field(factory=dict, init=False)
 
     def __contains__(self, producer_id: object) -> bool:
-        """Has this producer an open transaction here?"""
+        """Whether this producer has an open transaction here."""
         return producer_id in self._open
 
     def is_open(self, producer_id: int, epoch: int) -> bool:
-        """Has it one under this epoch?"""
+        """Whether it has one under this epoch."""
         known = self._open.get(producer_id)
         return known is not None and known.epoch == epoch
 
     def attempt(self, producer_id: int, epoch: int, sequence: int, *, from_zero: bool) -> None:
-        """A producer wants to begin here."""
+        """A producer attempts to begin here."""
         known = self._attempts.setdefault(producer_id, Attempt(epoch, sequence, from_zero))
         known.repeat(epoch, sequence)
 
     def allows(self, producer_id: int, sequence: int, *, remembered: bool) -> bool:
-        """May its next batch be this one?"""
+        """Whether this may be its next batch."""
         known = self._attempts.get(producer_id)
         return known is None or known.allows(sequence, remembered=remembered)
 
@@ -91,7 +91,7 @@ class LogTransactions:
         self._open[producer_id] = OpenTransaction(epoch, first)
 
     def ended(self, producer_id: int, marker_offset: int, *, commit: bool) -> None:
-        """Its marker was appended; one without records has nothing to hide."""
+        """Its marker was appended; a transaction without records hides nothing."""
         self._attempts.pop(producer_id, None)
         known = self._open.pop(producer_id, None)
         if known is not None and not commit:
@@ -116,7 +116,7 @@ class LogTransactions:
         return at < len(known) and known[at].first_offset <= offset
 
     def forget(self) -> None:
-        """Begin anew."""
+        """Forget everything."""
         for known in (self._open, self._aborted, self._aborted_of, self._attempts):
             known.clear()
 
