@@ -1,4 +1,4 @@
-"""Loaded by pytest whatever part of the suite is run."""
+"""Loaded by pytest for any part of the suite."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""What pyproject.toml cannot say: how the compiled modules are linked, and where the links of the README lead on a package index.
+"""The build settings that pyproject.toml cannot have: linking of the compiled modules, and absolute links of the README.
 
-On Linux the compiled modules of a wheel carry no symbols, which are five times their code. In a tree where they are compiled in
-place they keep them, for debuggers and profilers.
+On Linux the compiled modules of a wheel have no symbols, which are five times their code. Modules that are compiled in
+place keep them, for debuggers and profilers.
 """
 
 import re

@@ -1,1 +1,1 @@
-"""How fast the producers are, side by side on one machine and one real Kafka."""
+"""Rates of producers, measured side by side on one machine and one real Kafka."""

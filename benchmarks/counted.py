@@ -1,6 +1,6 @@
 """Instructions of an accepted send and of a request, counted by callgrind: the same on a busy machine as on a quiet one.
 
-Two runs differ in nothing but the number of sends; what they differ by, divided by that number, is what one costs.
+Two runs differ only in the number of sends; the difference of their counts, divided by that number, is the cost of one.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from aioproducer import Delivery, Producer
 from aioproducer._core import ManualClock
 
 if TYPE_CHECKING:
-    # What is imported here would be started under callgrind as well.
+    # An import at the top would also start this under callgrind.
     from tools.kafka_cluster import KafkaCluster
 
 SENDS: Final = 200_000
@@ -37,20 +37,20 @@ _PATIENCE_MS: Final = 3_600_000
 
 @attrs.frozen
 class Counts:
-    """Instructions of one of each."""
+    """Instructions of one send, and of one request."""
 
     send: int
-    # Of one record, with its answer: to a topic of one partition, and to one of a topic with many.
+    # Of one record, with its answer: for a topic with one partition, and for a topic with many.
     request: int
     request_among_many: int
 
 
 class CallgrindMissingError(RuntimeError):
-    """Valgrind is not on this machine."""
+    """Valgrind is missing on this machine."""
 
 
 def count_instructions(kafka: KafkaCluster, scale: float = 1.0) -> Counts:
-    """Count on topics of their own."""
+    """Count on topics of its own."""
     kafka.create_topic("counted", 1)
     kafka.create_topic("counted-many", MANY_PARTITIONS)
     servers = kafka.bootstrap_servers
@@ -63,7 +63,7 @@ def count_instructions(kafka: KafkaCluster, scale: float = 1.0) -> Counts:
 
 
 def instructions_each(servers: str, what: str, topic: str, few: int, more: int) -> int:
-    """What `more` of them cost beside a few, each."""
+    """The cost of each of `more` additional ones."""
     with ThreadPoolExecutor() as pool:
         counts = (str(few), str(few + more))
         without, with_them = pool.map(lambda count: _counted(servers, what, topic, count), counts)
@@ -74,7 +74,7 @@ def _counted(*asked: str) -> int:
     with tempfile.TemporaryDirectory() as folder:
         command = ["valgrind", "--tool=callgrind", f"--callgrind-out-file={Path(folder) / 'out'}"]
         command += [sys.executable, "-m", "benchmarks.counted", *asked]
-        # Hashes of str decide about collisions, and so about instructions.
+        # Hashes of str affect collisions, and so the number of instructions.
         environment = os.environ | {"PYTHONHASHSEED": "0"}
         try:
             done = subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
@@ -87,8 +87,8 @@ def _counted(*asked: str) -> int:
 
 
 async def _sends(bootstrap_servers: str, topic: str, count: int) -> None:
-    # Nothing leaves before all is accepted, and the clock stands still: under callgrind everything takes fifty times as
-    # long, so that turns of the loop would be counted which a send does not cost.
+    # Nothing is sent before all records are accepted, and the clock stands still: callgrind slows the program down so
+    # much that the counts would include turns of the loop that a send does not cost.
     still = ManualClock(asyncio.get_running_loop().time(), time.time_ns() // 1_000_000)
     with patch("aioproducer.producer.Clock", lambda: still):
         async with Producer(
@@ -104,7 +104,7 @@ async def _sends(bootstrap_servers: str, topic: str, count: int) -> None:
             kept: list[Delivery] = [await send(topic, _VALUE) for _ in range(count)]
             if producer.stats().records_buffered != len(kept):
                 raise SystemExit("some records had left already: what was counted is not a send alone")
-            # What else happens to the records is not to be counted.
+            # The other costs of the records are not counted.
             os._exit(0)
 
 

@@ -1,4 +1,4 @@
-"""The goals: what each ratio has to reach, and what it is."""
+"""The goals: the required and the measured value of each ratio."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class Row:
 
 @attrs.frozen
 class Goal:
-    """What has to be reached, and what was measured."""
+    """A required value, and the measured one."""
 
     workload: str
     text: str
@@ -54,7 +54,7 @@ class Goal:
 
     @property
     def verdict(self) -> str:
-        """For a table."""
+        """The result, for a table."""
         return "met" if self.met else "**missed**"
 
 
@@ -80,7 +80,7 @@ def rows(results: Results) -> dict[str, dict[str, Row]]:
 
 
 Rows = Mapping[str, Row]
-# What lies between them is only shown.
+# Only the smallest and the largest have goals.
 _SINGLE, _, _LARGE = TRANSACTIONS
 
 
@@ -144,8 +144,8 @@ def _pace(name: str) -> Callable[[Rows], Iterator[Goal]]:
 
 
 def _partitions(counts: Counts) -> Goal:
-    # By count and not by time: a broker with many partitions answers more slowly, and whoever waits more between two
-    # requests finds less of what it needs in the processor's caches.
+    # By count and not by time: a broker with many partitions answers more slowly, and a client that waits longer
+    # between two requests has less of its data in the processor's caches.
     ratio = counts.request_among_many / counts.request
     return _at_most(PARTITIONS.name, "instructions per request, 5,000 partitions x 1", ratio, 1.02)
 
@@ -154,7 +154,7 @@ def _small_transactions(rows: Rows) -> Iterator[Goal]:
     ours, name = rows[OURS], _SINGLE.name
     for other in (CONFLUENT, JAVA):
         yield _at_least(name, f"transactions, x {other}", ours.rate / rows[other].rate, 1.5)
-    # What a client waits without need shows here: a commit is the record's request and the one that ends.
+    # Unnecessary waits of a client show here: a commit is the record's request and the one that ends.
     trips = ours.figures["commit_in_round_trips"]
     yield _at_most(name, "median commit, x a record that is sent without a transaction", trips, 5)
 
@@ -188,6 +188,6 @@ _JUDGES: Final[Mapping[str, Callable[[Rows], Iterator[Goal]]]] = {
 
 
 def goals(table: Mapping[str, Rows], counts: Counts | None = None) -> list[Goal]:
-    """The verdict on everything that was measured and has a goal."""
+    """The verdict on each goal with a measured value."""
     found = [goal for name, judge in _JUDGES.items() if name in table for goal in judge(table[name])]
     return found if counts is None else [*found, _partitions(counts)]

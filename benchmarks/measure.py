@@ -1,4 +1,4 @@
-"""What a client's process is told, what it reports of a round, and how it takes the time."""
+"""A client's process: its arguments, its report of a round, and its clocks."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ MARK: Final = "RESULT "
 SEED: Final = 20260101
 POOL: Final = 1024
 
-# By partition.
+# The offsets by partition.
 Offsets = defaultdict[int, "array[int]"]
 
 
 @attrs.frozen(kw_only=True)
 class Work:
-    """What one process is to do; each program reads what concerns it."""
+    """The work of one process; each program reads its own part."""
 
     bootstrap_servers: str
     topic: str
@@ -36,28 +36,28 @@ class Work:
     warm_up: int = 0
     value_size: int = 100
     key_size: int = 0
-    # Values like real ones, which compress: else all are alike, and cost nothing to make.
+    # Values like real ones, which compress; otherwise all values are equal, and cost nothing to make.
     texts: bool = False
-    # Tasks, producers, or records of one call, as the program says.
+    # The number of tasks, producers, or records of one call, depending on the program.
     many: int = 1
-    # Records a second, for those that send at a pace.
+    # Records a second, for programs that send at a pace.
     rate: int = 0
     # Records of one transaction, and how long they wait for others.
     per_transaction: int = 1
     linger_ms: int = LINGER_MS
     partition: int | None = None
     uvloop: bool = False
-    # Settings of the client besides those that all have.
+    # Settings of the client besides the common ones.
     settings: dict[str, Any] = attrs.field(factory=dict)
 
     def values(self, count: int) -> Iterator[bytes]:
-        """That many values."""
+        """The values of so many records."""
         if not self.texts:
             return repeat(bytes(index % 251 for index in range(self.value_size)), count)
         return islice(cycle(_texts(self.value_size)), count)
 
     def keys(self, count: int) -> Iterator[bytes]:
-        """That many keys, of a pool of different ones."""
+        """The keys of so many records, from a pool of different ones."""
         return islice(cycle([b"%0*d" % (self.key_size, number) for number in range(POOL)]), count)
 
 
@@ -69,13 +69,13 @@ def _texts(size: int) -> list[bytes]:
 
 @attrs.frozen
 class Round:
-    """What one process did: all of `records` were acknowledged and checked."""
+    """The result of one process: all of `records` were acknowledged and checked."""
 
     records: int
     seconds: float
     cpu_seconds: float
     version: str
-    # What else it measured, by name.
+    # Further measured figures, by name.
     figures: dict[str, float] = attrs.field(factory=dict)
 
     @property
@@ -89,7 +89,7 @@ class Round:
         return self.cpu_seconds / self.records * 1e6
 
     def tell(self) -> None:
-        """Print this where the process that started us reads it."""
+        """Print this for the process that started this one."""
         print(MARK + json.dumps(attrs.asdict(self)), flush=True)
 
 
@@ -99,7 +99,7 @@ class Stopwatch:
 
     seconds: float = 0.0
     cpu_seconds: float = 0.0
-    # Of the thread that measures: in an asyncio program the event loop's.
+    # Of the measuring thread: in an asyncio program, that of the event loop.
     thread_seconds: float = 0.0
 
     def __enter__(self) -> Self:
@@ -115,7 +115,7 @@ class Stopwatch:
         self.thread_seconds = time.thread_time() - self.thread_seconds
 
     def round(self, records: int, version: str, **figures: float) -> Round:
-        """The round this watch measured."""
+        """The round that this watch measured."""
         return Round(records, self.seconds, self.cpu_seconds, version, figures)
 
 
@@ -124,11 +124,11 @@ class Transacted:
     """The transactions that one process has committed."""
 
     offsets: list[Offsets] = attrs.field(factory=list)
-    # How long each commit took, its records' way to the broker included.
+    # The duration of each commit, including the way of its records to the broker.
     commits: list[float] = attrs.field(factory=list)
 
     def committed(self, offsets: Offsets, seconds: float) -> None:
-        """One more: where its records are, and how long its commit took."""
+        """Add a transaction: the places of its records, and the duration of its commit."""
         self.offsets.append(offsets)
         self.commits.append(seconds)
 
@@ -142,17 +142,17 @@ class Transacted:
         check_offsets(together, expected + sum(map(len, self.offsets)))
 
     def figures(self, seconds: float) -> dict[str, float]:
-        """What is told of them beside the records."""
+        """The figures of the transactions."""
         return {"transactions": len(self.commits) / seconds, **percentiles(self.commits)}
 
 
 def work() -> Work:
-    """What the command line of this process says it is to do."""
+    """The work in the command line of this process."""
     return Work(**json.loads(sys.argv[1]))
 
 
 def no_offsets() -> Offsets:
-    """Room for the offsets by partition: a list of integers would cost every client more memory than its deliveries."""
+    """An empty table of offsets by partition: lists of integers would need more memory than a client's deliveries."""
     return defaultdict(partial(array, "q"))
 
 

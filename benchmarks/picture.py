@@ -12,7 +12,7 @@ from benchmarks.workloads import LIMIT, OURS
 PICTURE: Final = Path(__file__).parent / "comparison.svg"
 _WIDTH, _LEFT, _LINE, _TOP = 720, 150, 34, 44
 _BAR = _WIDTH - _LEFT - 170
-# Its own colours for either ground; a viewer that knows no media queries shows the first.
+# Colours for either ground; a viewer without media queries shows the first.
 _STYLE = """\
   <style>
     text { font: 14px system-ui, sans-serif; fill: #24292f }
@@ -30,7 +30,7 @@ _STYLE = """\
 
 
 def picture(rows: Mapping[str, Row]) -> str:
-    """The SVG. The limit is no client, and would make the others short: it is left out."""
+    """The SVG, without the limit: it is no client, and would make the other bars short."""
     shown = {name: row for name, row in rows.items() if name != LIMIT}
     fastest = max(row.rate for row in shown.values())
     height = _TOP + _LINE * len(shown) + 30

@@ -1,4 +1,4 @@
-"""RESULTS.md: the tables, the verdict, and how it was measured."""
+"""RESULTS.md: the tables, the verdict, and the method."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from benchmarks.measure import BATCH_SIZE, LINGER_MS
 from benchmarks.workloads import JAVA, OURS, VALUES, WORKLOADS, Workload
 from tools.kafka_jars import KAFKA_VERSION
 
-# Records a second of which the thousands say enough.
+# From this rate on, the table shows thousands of records a second.
 _MANY: Final = 10_000
 RESULTS: Final = Path(__file__).parent / "RESULTS.md"
 
@@ -50,7 +50,7 @@ def _spread(slowest: float, fastest: float) -> str:
 
 
 def goal_table(measured: Mapping[str, Rows], counts: Counts | None = None) -> str:
-    """The goals beside what was measured."""
+    """The goals beside the measured values."""
     titles = {workload.name: workload.title for workload in WORKLOADS}
     lines = ["| work | goal | measured | |", "|---|---|---:|---|"]
     seen = ""
@@ -63,7 +63,7 @@ def goal_table(measured: Mapping[str, Rows], counts: Counts | None = None) -> st
 
 
 def markdown(measured: Mapping[str, Rows], counts: Counts | None, load: float) -> str:
-    """The whole of RESULTS.md; `load` is what else the machine was doing when the run began."""
+    """The whole of RESULTS.md; `load` is the load average of the machine before the run."""
     rounds = max(row.rounds for rows in measured.values() for row in rows.values())
     first = table(VALUES, measured[VALUES.name])
     others = "\n\n".join(
@@ -139,7 +139,7 @@ def _method(rounds: int, load: float) -> str:
 
 
 def machine() -> str:
-    """What was measured on."""
+    """The machine of the measurement."""
     gigabytes = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
     python = f"{platform.python_implementation()} {platform.python_version()}"
     return f"{os.cpu_count()} cores ({_processor()}), {gigabytes:.0f} GiB, {platform.system()}, {python}"

@@ -25,12 +25,12 @@ Results = dict[str, dict[str, list[Round]]]
 
 
 class RoundFailedError(RuntimeError):
-    """A contestant's process did not finish its round; the text is what it said."""
+    """A contestant's process did not finish its round; the text is its output."""
 
 
 @attrs.define
 class Rounds:
-    """Runs workloads on one Kafka and keeps what came out."""
+    """Runs workloads on one Kafka and keeps the results."""
 
     kafka: KafkaCluster
     scale: float
@@ -39,16 +39,17 @@ class Rounds:
     _topics: int = attrs.field(default=0, init=False)
 
     def warm_up(self, workloads: Sequence[Workload]) -> None:
-        """Let the broker's JVM compile what all of them need it to do."""
+        """Let the broker's JVM compile the code that the workloads need."""
         for contestant in VALUES.contestants[:2]:
             self._one(contestant)
         if any(workload in TRANSACTIONS for workload in workloads):
             self._one(MANY_TRANSACTIONS)
 
     def run(self, workload: Workload, rounds: int) -> None:
-        """Each contestant once a round, so that whatever the machine does meanwhile hits all of them.
+        """Each contestant once a round, so that disturbances of the machine affect all of them.
 
-        Each round begins with another one: a broker's JVM gets faster all the time, and who comes last has the most of it.
+        Each round begins with another one: a broker's JVM gets faster all the time, and the last contestant benefits
+        most.
         """
         contestants = self._able(workload)
         done: dict[str, list[Round]] = {contestant.name: [] for contestant in contestants}

@@ -1,4 +1,4 @@
-"""What is measured: kinds of work, and who does each of them."""
+"""The workloads of the benchmarks, and the contestants of each."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ LIMIT: Final = "the limit"
 
 @attrs.frozen
 class Contestant:
-    """One program of `benchmarks/clients` and what it is told; `records` are enough for one to three seconds."""
+    """One program of `benchmarks/clients` and its arguments; `records` are enough for one to three seconds."""
 
     name: str
     program: str
     records: int
     warm_up: int = 0
     options: dict[str, Any] = attrs.field(factory=dict)
-    # Of the topic that is made for it.
+    # The partitions of its topic.
     partitions: int = 4
-    # The minor version of the Python that runs it; None: the one that runs this.
+    # The minor version of its Python; None: the one that runs this.
     python: str | None = None
 
 
@@ -37,11 +37,11 @@ class Workload:
     name: str
     title: str
     contestants: tuple[Contestant, ...]
-    # What is worth knowing beside rate and processor time: name of the figure, heading, format.
+    # Further figures beside rate and processor time: name of the figure, heading, format.
     figures: tuple[tuple[str, str, str], ...] = ()
-    # A rate that the program decides is no result.
+    # False where the program decides the rate, which is no result then.
     shows_rate: bool = True
-    # Only to know, without a goal: one round is enough.
+    # Without a goal: one round is enough.
     once: bool = False
     nodes: int = 1
 
@@ -128,14 +128,14 @@ TASKS: Final = Workload(
     ),
 )
 PACES: Final = tuple(_paced(rate) for rate in (200, 2_000, 5_000))
-# A record that is alone in its transaction lingers for no other: the commit of confluent-kafka and of Java would wait.
-# Java's are kept by the broker for 20 ms now and then: it takes many for the rounds to be alike.
+# A single record in a transaction does not linger: the commit of confluent-kafka and of Java would wait. The broker now
+# and then keeps those of Java for 20 ms: many are needed for similar rounds.
 TRANSACTIONS: Final = (
     _transactions(1, 3_000, 500, 0, **{LIMIT: "limit"}),
     _transactions(100, 150, 50, LINGER_MS),
     _transactions(10_000, 30, 8, LINGER_MS),
 )
-# Small batches make many requests: what a request costs would show.
+# Small batches make many requests: the cost of a request shows here.
 _SMALL: Final[dict[str, Any]] = {"partition": 0, "settings": {"batch_size": 4096}}
 PARTITIONS: Final = Workload(
     "partitions",
@@ -201,6 +201,6 @@ THREE_NODES: Final = Workload(
 WORKLOADS: Final = (
     VALUES, KEYS, KILOBYTES, BULK, TASKS, *PACES, *TRANSACTIONS, PARTITIONS, MEMORY, STALLS, LOOPS, CODECS, THREE_NODES,
 )  # fmt: skip
-# What the broker does for a transaction is compiled for good after some ten thousand of them only, and takes half the time
-# then: before those that count.
+# A broker's JVM compiles its code for transactions completely only after some ten thousand of them, which halves its
+# time: these come before the counted ones.
 MANY_TRANSACTIONS: Final = attrs.evolve(TRANSACTIONS[0].contestants[0], records=20_000)

@@ -1,17 +1,17 @@
 """Consume, transform, produce, exactly once: python examples/consume_transform_produce.py [partition ...].
 
-Each record of the topic `orders` becomes one of the topic `invoices`, once, also when this program is killed between any
-two lines, or brokers fail meanwhile:
+Each record of the topic `orders` becomes one record of the topic `invoices`, exactly once. This holds also when the
+program is killed at any line, and when brokers fail:
 
-* Invoices, and the offset of the order to go on with, are written in one transaction: all of it is there, or nothing.
-* Where to go on is asked of Kafka, at the start and after an abort. `committed_offsets()` waits for a transaction that is
-  still being ended; a consumer of its own group may be told the offset from before it.
-* `init_transactions()` aborts what was left open under the transactional id, and shuts out whoever did, should it still
-  run. So each partition has to belong to one transactional id for good: to run several of these programs, give each
-  partitions of its own.
+* Invoices and the offset of the next order are written in one transaction: both are committed, or neither.
+* At the start and after an abort, the program asks Kafka for this offset. `committed_offsets()` waits for a transaction
+  that is still being ended; a consumer of the group may get the offset from before it.
+* `init_transactions()` aborts an open transaction of the transactional id, and fences a producer that still uses the
+  id. So each partition must always belong to the same transactional id: to run several of these programs, give each
+  its own partitions.
 
-Orders are read, and invoices have to be read, with isolation_level="read_committed". Any other error ends the program: let
-what runs it start it again.
+Orders are read with isolation_level="read_committed", and invoices must be read so too. Any other error ends the
+program; its supervisor starts it again.
 """
 
 from __future__ import annotations
@@ -30,22 +30,22 @@ GROUP = "invoices"
 
 
 def invoice(order: bytes | None) -> bytes:
-    """What becomes of an order: the same each time, without effects anywhere else."""
+    """The invoice of an order: always the same for one order, and without side effects."""
     count, _, what = (order or b"").partition(b" ")
     return b"%d pence for %s" % (int(count) * 20, what)
 
 
 async def rewind(consumer: AIOKafkaConsumer, producer: Producer, places: list[TopicPartition]) -> None:
-    """Go on from where the last committed transaction ended."""
+    """Continue after the last committed transaction."""
     committed = await producer.committed_offsets(GROUP, places)
-    # Not seek_to_beginning(): a consumer that is looking for the end of the partition at that moment stays there.
+    # Not seek_to_beginning(): it has no effect on a consumer that is looking up the end of the partition at that moment.
     beginnings = await consumer.beginning_offsets(places)
     for place in places:
         consumer.seek(place, committed[place].offset if place in committed else beginnings[place])
 
 
 async def copy(consumer: AIOKafkaConsumer, producer: Producer, places: list[TopicPartition]) -> None:
-    """Turn orders into invoices, for ever."""
+    """Turn orders into invoices; never returns."""
     await producer.init_transactions()
     await rewind(consumer, producer, places)
     while True:
@@ -59,18 +59,18 @@ async def copy(consumer: AIOKafkaConsumer, producer: Producer, places: list[Topi
                     await producer.send("invoices", invoice(order.value), key=order.key)
                 tx.consumed(orders, GROUP)
         except TransactionAbortedError as error:
-            # The consumer has gone on, and the same orders would not come again by themselves.
+            # The consumer has advanced: without rewind() it would not return these orders again.
             if not error.retriable:
                 raise
-            print(f"once more: {error}", file=sys.stderr)
+            print(f"repeating: {error}", file=sys.stderr)
             await rewind(consumer, producer, places)
 
 
 async def main(numbers: list[int]) -> None:
-    """Work on these partitions of the orders."""
+    """Process these partitions of the orders."""
     places = [TopicPartition("orders", number) for number in numbers]
     name = "-".join(map(str, numbers))
-    # auto_offset_reset="none": orders that are not there any more end the program, in place of being passed over.
+    # auto_offset_reset="none": the program ends if orders were deleted, instead of skipping them.
     async with (
         AIOKafkaConsumer(
             bootstrap_servers=KAFKA, isolation_level="read_committed", auto_offset_reset="none"

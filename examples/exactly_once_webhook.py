@@ -1,22 +1,22 @@
-"""Web hooks, each written exactly once: their senders may repeat them until the answer is 201 or 200.
+"""Webhooks, each written exactly once: a sender repeats a hook until the answer is 201 or 200.
 
 Run it with FastAPI, uvicorn and aiokafka: uvicorn --app-dir examples exactly_once_webhook:app
 Then, twice: curl -i localhost:8000/hooks -H 'Idempotency-Key: 17' --json '{"paid": 3}'
 
-A hook goes to the topic `hooks` and its key to the topic `hooks-seen`, in one transaction: both are there, or neither.
-What has been seen is known from Kafka alone. So, whenever the application is killed:
+A hook goes to the topic `hooks` and its key to the topic `hooks-seen`, in one transaction: both are committed, or
+neither. The application reads the known keys from Kafka. So it may be killed at any time:
 
-* before the commit: nothing of it is there, and the sender has no answer. It repeats the hook, which is written then.
-* after the commit, before the answer: both are there. The next start reads the key, and the repetition is answered 200.
-* in between: the next start waits in `init_transactions()` until the coordinator has ended the transaction, either way, and
-  reads the keys after that.
+* Before the commit: neither is written, and the sender has no answer. The sender repeats the hook, which is written then.
+* After the commit, before the answer: both are written. The next start reads the key, and the repetition is answered 200.
+* During the commit: the next start waits in `init_transactions()` until the coordinator has ended the transaction, and
+  then reads the keys.
 
-After an error the application does what it does at its start, so that there is one way to get it right. A second one that
-is started shuts out the first, which can write nothing from then on and answers 503. Run one of them, or several with
-topics and a transactional id of their own, each for a part of the senders.
+After an error the application repeats the steps of its start. A second instance fences the first, which can write
+nothing from then on and answers 503. Run one instance, or several with their own topics and transactional id, each for
+a part of the senders.
 
-Let `hooks-seen` have cleanup.policy=compact,delete and keep keys for longer than anybody repeats a hook. Hooks are written
-one after the other, each in a transaction of its own.
+Set cleanup.policy=compact,delete for `hooks-seen`, and keep keys for longer than senders repeat hooks. Hooks are
+written one after the other, each in its own transaction.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from fastapi.responses import JSONResponse
 from aioproducer import KafkaError, Producer, ProducerFencedError
 
 KAFKA = os.environ.get("KAFKA", "localhost:9092")
-PATIENCE = 10.0
+ANSWER_TIMEOUT = 10.0
 """Seconds within which a hook is answered."""
 LARGEST = 500_000
 log = logging.getLogger("uvicorn.error")
@@ -49,12 +49,12 @@ class Once:
         self.servers = servers
         self.producer: Producer | None = None
         self.seen: set[bytes] = set()
-        # One at a time, so that nobody comes between looking for a key and writing it.
-        self.turn = asyncio.Lock()
+        # One hook at a time: the check of a key and its writing must not be interleaved with another hook.
+        self.lock = asyncio.Lock()
 
     async def write(self, key: bytes, hook: bytes) -> bool:
-        """True when it is written now, False when it was before."""
-        async with self.turn:
+        """Write the hook; False if it was written before."""
+        async with self.lock:
             producer = self.producer or await self.begin()
             if key in self.seen:
                 return False
@@ -63,7 +63,7 @@ class Once:
                     await producer.send("hooks", hook, key=key)
                     await producer.send("hooks-seen", b"", key=key)
             except ProducerFencedError:
-                raise  # for ever: to begin anew would shut out the one that has taken over
+                raise  # another instance has taken over: a new start would fence it
             except BaseException:
                 await self.close()
                 raise
@@ -71,7 +71,7 @@ class Once:
             return True
 
     async def begin(self) -> Producer:
-        """At the start, and after an error: nothing is left open, and what was committed is known."""
+        """Called at the start, and after an error: ends an open transaction, and reads the committed keys."""
         producer = Producer(
             self.servers,
             transactional_id="hooks",
@@ -81,7 +81,7 @@ class Once:
         )
         try:
             await producer.start()
-            # First: from here on nobody else can add a key.
+            # First: from here on no other producer can add a key.
             await producer.init_transactions()
             self.seen = await self.keys()
         except BaseException:
@@ -91,7 +91,7 @@ class Once:
         return producer
 
     async def keys(self) -> set[bytes]:
-        """The keys of all hooks that are committed."""
+        """The keys of all committed hooks."""
         found: set[bytes] = set()
         async with AIOKafkaConsumer(
             "hooks-seen",
@@ -107,7 +107,7 @@ class Once:
         return found
 
     async def close(self) -> None:
-        """The next hook begins anew."""
+        """Close the producer; the next hook starts a new one."""
         producer, self.producer = self.producer, None
         if producer is not None:
             await producer.close(timeout=1)
@@ -115,14 +115,14 @@ class Once:
 
 @asynccontextmanager
 async def lifespan(app: FastAPI) -> AsyncIterator[dict[str, Once]]:
-    """One for the whole application, which starts whether Kafka is up or not."""
+    """One `Once` for the whole application. The application starts also without a running Kafka."""
     once = Once(KAFKA)
     yield {"once": once}
     await once.close()
 
 
 def once_of(request: Request) -> Once:
-    """The one of the application; tests put another in its place with `app.dependency_overrides`."""
+    """The application's `Once`; tests replace it with `app.dependency_overrides`."""
     once: Once = request.state.once
     return once
 
@@ -137,11 +137,11 @@ async def take(
     once: Annotated[Once, Depends(once_of)],
     idempotency_key: Annotated[str, Header(min_length=1, max_length=200)],
 ) -> dict[str, str]:
-    """Answer when the hook is committed: 201 if it is new, 200 if it was there."""
+    """Answer when the hook is committed: 201 for a new hook, 200 for a repeated one."""
     hook = await request.body()
     if len(hook) > LARGEST:
         raise HTTPException(413, "the hook is too large")
-    async with asyncio.timeout(PATIENCE):
+    async with asyncio.timeout(ANSWER_TIMEOUT):
         is_new = await once.write(idempotency_key.encode(), hook)
     response.status_code = 201 if is_new else 200
     return {"hook": "written" if is_new else "was written before"}
@@ -151,6 +151,6 @@ async def take(
 @app.exception_handler(ConsumerError)
 @app.exception_handler(TimeoutError)
 async def tell_failure(request: Request, error: Exception) -> JSONResponse:
-    """Whatever went wrong, and whatever became of the hook: to repeat it is right."""
+    """After any error, and for any outcome of the hook, the sender can repeat it safely."""
     log.error("%s %s: %s", request.method, request.url.path, error)
     return JSONResponse({"detail": "repeat the hook"}, 503, {"Retry-After": "2"})

@@ -1,7 +1,7 @@
-"""Send without waiting for anything to be written; callbacks hear about each record, the end about all of them.
+"""Send without waiting; callbacks get the outcome of each record, and the report at the end counts all of them.
 
 Run it against a Kafka on this machine: python examples/fire_and_forget.py
-(`aioproducer broker` in another terminal is one; KAFKA=host:port names another.)
+(`aioproducer broker` in another terminal runs one; KAFKA=host:port selects another.)
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from aioproducer import Delivery, Producer
 KAFKA = os.environ.get("KAFKA", "localhost:9092")
 
 
-def tell(delivery: Delivery) -> None:
-    """Called in the event loop as soon as it is known what became of the record: be quick, and do not block."""
+def report(delivery: Delivery) -> None:
+    """Called in the event loop when the outcome of the record is known: it must be quick, and must not block."""
     error = delivery.exception()
     if error is None:
         offset = delivery.result().offset
@@ -28,23 +28,23 @@ def tell(delivery: Delivery) -> None:
 
 
 async def main() -> bool:
-    """Send 1,000 clicks with a callback each and 1,000 views without; say whether all of them were written."""
-    # A record with a callback counts as awaited and would not linger: these callbacks are in no hurry.
+    """Send 1,000 clicks with a callback each and 1,000 views without; returns whether all of them were written."""
+    # By default a record with a callback counts as awaited and does not linger; these callbacks are not urgent.
     async with Producer(KAFKA, linger_ms=20, linger_awaited=True) as producer:
         for number in range(1000):
-            # Only what cannot even be accepted raises here: too large, no room, no such topic.
+            # Raises only if the record is not accepted: it is too large, the memory is full, the topic does not exist.
             delivery = await producer.send("clicks", b"click %d" % number)
-            delivery.add_done_callback(tell)
+            delivery.add_done_callback(report)
         for number in range(1000):
-            # The delivery is dropped. If it fails, the logger `aioproducer` says so, once and not per record.
+            # The delivery is dropped. Failures are logged by the logger `aioproducer`, together and not per record.
             await producer.send("views", b"view %d" % number)
 
-        # Everything accepted so far is sent and has its outcome; all callbacks have run.
-        report = await producer.flush()
-        print(f"{report.acked} written, {report.not_written} not written, {report.unknown} unknown")
-        for error in report.first_errors:
+        # After this, every accepted record has its outcome, and all callbacks have run.
+        total = await producer.flush()
+        print(f"{total.acked} written, {total.not_written} not written, {total.unknown} unknown")
+        for error in total.first_errors:
             print(f"for example: {error}", file=sys.stderr)
-        return not (report.not_written or report.unknown)
+        return not (total.not_written or total.unknown)
 
 
 if __name__ == "__main__":

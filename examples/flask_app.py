@@ -1,4 +1,4 @@
-"""A producer in a synchronous web application: its event loop has a thread of its own, requests use send_threadsafe().
+"""A producer in a synchronous web application: its event loop has its own thread, requests call send_threadsafe().
 
 Run it with Flask: flask --app examples/flask_app.py run
 Then: curl -i localhost:5000/orders --data-binary '2 apples'
@@ -23,10 +23,10 @@ Answer = tuple[dict[str, str | int], int]
 
 @contextmanager
 def producer_in_background(bootstrap_servers: str) -> Iterator[Producer]:
-    """A started producer for the threads of a program that has no event loop; closed at the end of the block."""
+    """A started producer for the threads of a program without an event loop; closed at the end of the block."""
     producer = Producer(bootstrap_servers, topics=["orders"], close_timeout_ms=10_000)
     loop = asyncio.new_event_loop()
-    # A daemon: Python waits for other threads before it calls what is registered with atexit.
+    # A daemon thread, because Python waits for other threads before it calls functions registered with atexit.
     thread = threading.Thread(target=loop.run_forever, name="producer", daemon=True)
     thread.start()
     try:
@@ -40,7 +40,7 @@ def producer_in_background(bootstrap_servers: str) -> Iterator[Producer]:
 
 
 def create_app() -> Flask:
-    """Make the application, as Flask and WSGI servers call it: in each worker process, after the fork."""
+    """Make the application. Flask and WSGI servers call this in each worker process, after the fork."""
     app = Flask(__name__)
     resources = ExitStack()
     producer = resources.enter_context(producer_in_background(KAFKA))
@@ -56,7 +56,7 @@ def create_app() -> Flask:
     def tell_failure(error: KafkaError) -> Answer:
         app.logger.error("the order failed: %s", error)
         if error.outcome is Outcome.UNKNOWN:
-            return {"error": "the order may have been taken: look before you repeat it"}, 504
+            return {"error": "the order may have been taken: check before you repeat it"}, 504
         if isinstance(error, RecordTooLargeError):
             return {"error": "the order is too large"}, 413
         return {"error": "the order was not taken"}, 503 if error.retriable else 500

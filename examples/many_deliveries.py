@@ -1,4 +1,4 @@
-"""Send many records and wait for all of them in four ways; each shows how to find those that failed.
+"""Send many records and wait for all of them in four ways; each shows how to find the failed ones.
 
 Run it against a Kafka on this machine: python examples/many_deliveries.py
 """
@@ -16,12 +16,12 @@ WORDS = [b"apples", b"pears", b"plums", b"grapes"]
 
 
 async def accepted(producer: Producer, topic: str) -> Sequence[Delivery]:
-    """Send the words without waiting in between, so that they share a request."""
+    """Send the words without waiting for each, so that they share a request."""
     return [await producer.send(topic, word) for word in WORDS]
 
 
 async def with_gather(producer: Producer) -> None:
-    """`gather`: one result for each record, in order; `return_exceptions` leaves none out."""
+    """`gather`: one result for each record, in order; with `return_exceptions` a result may be an error."""
     results = await asyncio.gather(*await accepted(producer, "gathered"), return_exceptions=True)
     for word, result in zip(WORDS, results, strict=True):
         print(
@@ -30,7 +30,7 @@ async def with_gather(producer: Producer) -> None:
 
 
 async def with_task_group(producer: Producer) -> None:
-    """A TaskGroup: all or an ExceptionGroup. The first failure stops the waiting, never a record on its way."""
+    """A TaskGroup: all results, or an ExceptionGroup. The first failure ends the wait, but no accepted record."""
     try:
         async with asyncio.TaskGroup() as group:
             tasks = [group.create_task(producer.send_and_wait("grouped", word)) for word in WORDS]
@@ -41,16 +41,16 @@ async def with_task_group(producer: Producer) -> None:
 
 
 async def with_wait(producer: Producer) -> None:
-    """`wait`: see what is known after so much time; what is pending goes on."""
+    """`wait`: the results that are known after a time; pending records go on."""
     deliveries = await accepted(producer, "waited")
-    # A delivery speaks the protocol of futures without being one, which asyncio.wait() takes and its types do not.
+    # A delivery has the protocol of a future. asyncio.wait() accepts it, its type annotations do not.
     done, pending = await asyncio.wait(deliveries, timeout=5)  # type: ignore[type-var]
     failed = [delivery for delivery in done if delivery.outcome is not Outcome.ACKED]
     print(f"wait: {len(done) - len(failed)} written, {len(failed)} failed, {len(pending)} pending")
 
 
 async def with_flush(producer: Producer) -> None:
-    """`flush`: keep nothing, and ask at the end. Certainly not written may be sent again, unknown perhaps twice."""
+    """`flush`: keep no deliveries, and read its report. To send `not_written` again is safe, `unknown` may be twice then."""
     await producer.flush()  # a report counts from the one before
     await accepted(producer, "flushed")
     try:

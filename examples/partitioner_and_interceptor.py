@@ -1,4 +1,4 @@
-"""Choose partitions yourself, and look at every record on its way out and at every fate on its way back.
+"""A partitioner that chooses partitions, and an interceptor that sees every record and every outcome.
 
 Run it against a Kafka on this machine: python examples/partitioner_and_interceptor.py
 """
@@ -20,43 +20,43 @@ from aioproducer.interceptors import Interceptor
 KAFKA = os.environ.get("KAFKA", "localhost:9092")
 
 
-def regulars_apart(
+def separate_regulars(
     topic: str, key: bytes | None, value: bytes | None, partitions: Sequence[int], available: Sequence[int]
 ) -> int | None:
-    """A partitioner: regular customers have the first partition for themselves, the others share the rest."""
+    """A partitioner: regular customers have the first partition, the others share the rest."""
     if key is None or len(partitions) == 1:
-        return None  # Kafka's own choice
+        return None  # the default partitioner chooses
     if key.startswith(b"regular-"):
         return partitions[0]
-    # Not hash(): it differs from process to process, and a key must always find its partition.
+    # Not hash(): it differs between processes, and a key must always have the same partition.
     return partitions[1 + zlib.crc32(key) % (len(partitions) - 1)]
 
 
 class Journal(Interceptor):
-    """An interceptor: marks where records come from, and counts what became of them."""
+    """An interceptor: adds the origin of records, and counts their outcomes."""
 
     def __init__(self, origin: str) -> None:
         self.origin = origin.encode()
-        self.fates: Counter[str] = Counter()
+        self.outcomes: Counter[str] = Counter()
 
     def on_send(self, record: Record[Any, Any], /) -> Record[Any, Any]:
-        """The same record with one more header; it comes with the headers as they were given, or None."""
+        """The same record with another header; `record.headers` has the headers of the call, or None."""
         headers = {**dict(record.headers or ()), "origin": self.origin}
         return attrs.evolve(record, headers=headers)
 
     def on_acknowledgement(self, metadata: RecordMetadata | None, error: BaseException | None, /) -> None:
-        """Called once for each record, in the event loop: count, do not wait."""
-        self.fates["written" if error is None else type(error).__name__] += 1
+        """Called once for each record, in the event loop: it must not wait."""
+        self.outcomes["written" if error is None else type(error).__name__] += 1
 
     def close(self) -> None:
-        """The producer has closed: nothing more will come."""
-        print("fates:", dict(self.fates))
+        """Called after the producer has closed."""
+        print("outcomes:", dict(self.outcomes))
 
 
 async def main() -> None:
-    """Send orders of two kinds of customers."""
+    """Send orders of both kinds of customers."""
     journal = Journal("shop-7")
-    async with Producer(KAFKA, partitioner=regulars_apart, interceptors=[journal]) as producer:
+    async with Producer(KAFKA, partitioner=separate_regulars, interceptors=[journal]) as producer:
         for customer in (b"regular-alice", b"bob", b"regular-carol", b"dave", b"bob"):
             metadata = await producer.send_and_wait("orders", b"2 apples", key=customer)
             print(f"{customer.decode()}: partition {metadata.partition}, offset {metadata.offset}")

@@ -11,12 +11,12 @@ from aioproducer import Producer
 async def main(bootstrap_servers: str) -> None:
     """Send one record in two steps, and one in a single call."""
     async with Producer(bootstrap_servers) as producer:
-        # Accepted: the record has its place in the order, and sending goes on at once.
+        # Accepted: the record has its place in the order. The next send can follow at once.
         delivery = await producer.send("orders", b"2 apples", key=b"alice")
-        # Written: the broker said where.
+        # Written: the metadata has its partition and offset.
         metadata = await delivery
         print(f"{metadata.topic}-{metadata.partition} at offset {metadata.offset}")
-        # Both in one, for when there is nothing to do meanwhile.
+        # Both steps in one call.
         metadata = await producer.send_and_wait("orders", b"3 pears", key=b"alice")
         print(f"{metadata.topic}-{metadata.partition} at offset {metadata.offset}")
 

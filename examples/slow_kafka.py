@@ -1,6 +1,6 @@
 """A web application that answers within a fraction of a second even while Kafka is down.
 
-201 when the event is written, 202 when it is accepted and will be written as soon as Kafka is back.
+The answer is 201 when the event is written, and 202 when it is accepted and waits for Kafka.
 
 Run it with FastAPI and uvicorn: uvicorn --app-dir examples slow_kafka:app
 Then: curl -i localhost:8000/events --data-binary '2 apples were sold'
@@ -18,7 +18,7 @@ from fastapi.responses import JSONResponse
 from aioproducer import BufferFullError, Outcome, Producer
 
 KAFKA = os.environ.get("KAFKA", "localhost:9092")
-PATIENCE = 0.2
+CONFIRMATION_TIMEOUT = 0.2
 """Seconds that a client waits for the confirmation."""
 LARGEST = 1_000_000
 """Bytes of an event; below `max_request_size`, so that every event can be sent."""
@@ -33,7 +33,7 @@ ANSWERS = {
 
 @asynccontextmanager
 async def lifespan(app: FastAPI) -> AsyncIterator[dict[str, Producer]]:
-    """Events wait for Kafka for an hour and in 64 MB at most; the end of the application for 20 seconds."""
+    """Events wait for Kafka at most an hour, in at most 64 MB. The end of the application waits at most 20 seconds."""
     async with Producer(
         KAFKA, delivery_timeout_ms=3_600_000, buffer_memory=64 << 20, close_timeout_ms=20_000
     ) as producer:
@@ -45,15 +45,15 @@ app = FastAPI(lifespan=lifespan)
 
 @app.post("/events")
 async def take_event(request: Request) -> JSONResponse:
-    """Accept the event, and wait for its outcome for a moment only. The record goes on; its loss would be logged."""
+    """Accept the event, and wait a moment for its outcome. The record goes on after that; its loss would be logged."""
     event = await request.body()
     if len(event) > LARGEST:
         return JSONResponse({"event": "refused, too large"}, 413)
     producer: Producer = request.state.producer
     try:
-        # send() would wait for a topic that is not known yet: send_nowait() puts the record into a queue.
+        # send() would wait for the metadata of an unknown topic; send_nowait() queues the record.
         delivery = producer.send_nowait("events", event)
     except BufferFullError:
-        return JSONResponse({"event": "refused, too many wait"}, 503, {"Retry-After": "10"})
-    status, text = ANSWERS[await delivery.wait(PATIENCE)]
+        return JSONResponse({"event": "refused, the buffer is full"}, 503, {"Retry-After": "10"})
+    status, text = ANSWERS[await delivery.wait(CONFIRMATION_TIMEOUT)]
     return JSONResponse({"event": text}, status)

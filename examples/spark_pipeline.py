@@ -1,7 +1,7 @@
-"""A batch and a stream of DataFrames into Kafka, exactly once, and the proof: python examples/spark_pipeline.py [report.png].
+"""A batch and a stream of DataFrames into Kafka, exactly once, with an audit: python examples/spark_pipeline.py [report.png].
 
-Without the environment variable KAFKA it brings a Kafka of its own along, embedded in this process; else the topic `sales`
-has to be there. Needs Java 17 and `pip install "aioproducer[cli,spark]"`.
+Without the environment variable KAFKA it uses a Kafka embedded in this process; with it, the topic `sales` must exist
+there. Needs Java 17 and `pip install "aioproducer[cli,spark]"`.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ EACH = ROWS // SHOPS
 
 @contextlib.contextmanager
 def kafka() -> Iterator[str]:
-    """Where Kafka is."""
+    """The address of Kafka."""
     if "KAFKA" in os.environ:
         yield os.environ["KAFKA"]
         return
-    # Spark blocks this thread: the embedded Kafka has its event loop in another one.
+    # Spark blocks this thread, so the event loop of the embedded Kafka runs in another one.
     with start_blocking_portal() as portal:
         broker = EmbeddedKafka()
         with portal.wrap_async_context_manager(broker):
@@ -43,7 +43,7 @@ def kafka() -> Iterator[str]:
 
 
 def sales(spark: SparkSession, kind: str) -> DataFrame:
-    """What some shops have sold: a task for each of them, which are numbered so that the audit can follow them."""
+    """The sales of some shops, a task for each shop; the numbers of the rows are for the audit."""
     rows = spark.range(0, ROWS, numPartitions=SHOPS)
     rows = rows.selectExpr(f"concat('{kind} shop ', id div {EACH}) as shop", f"id % {EACH} as number")
     values = marked("shop", "number", "to_json(struct(shop, number, number % 97 as pence))")
@@ -51,14 +51,14 @@ def sales(spark: SparkSession, kind: str) -> DataFrame:
 
 
 def write_batch(spark: SparkSession, options: dict[str, str]) -> None:
-    """All rows become visible together, and only once: the job has a name, and is run twice."""
+    """All rows become visible together, and only once: the job has a name, and runs twice."""
     for _ in range(2):
         job = sales(spark, "batch").write.format("aioproducer").options(**options)
         job.option("write.id", "sales of today").mode("append").save()
 
 
 def write_stream(spark: SparkSession, options: dict[str, str], folder: Path) -> None:
-    """Files become epochs, one each; a query that was stopped goes on from its checkpoint."""
+    """Each file becomes an epoch; a stopped query continues from its checkpoint."""
     files = sales(spark, "stream")
     files.write.parquet(f"{folder}/files")
     source = spark.readStream.schema(files.schema).option("maxFilesPerTrigger", 1).parquet(f"{folder}/files")
@@ -68,8 +68,8 @@ def write_stream(spark: SparkSession, options: dict[str, str], folder: Path) -> 
 
 
 def main(report: str) -> int:
-    """Write, read back with another client, and show what was found."""
-    # Spark would take whatever is called python3.
+    """Write, read back with another client, and show the result of the audit."""
+    # The default of Spark is `python3` on the PATH.
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     spark = (
         SparkSession.builder.master("local[2]")
@@ -79,7 +79,7 @@ def main(report: str) -> int:
         .config("spark.log.level", "ERROR")
         .getOrCreate()
     )
-    # Only where the library runs from a checkout: Spark finds by itself what is installed.
+    # Necessary in a checkout only: Spark finds the format of an installed library.
     register(spark)
     with kafka() as servers, tempfile.TemporaryDirectory() as folder:
         options = {"kafka.bootstrap.servers": servers, "topic": TOPIC, "delivery": "exactly-once"}

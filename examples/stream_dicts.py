@@ -1,4 +1,4 @@
-"""Send any number of dicts from a generator, in little memory and with a progress bar.
+"""Send any number of dicts from a generator, in bounded memory and with a progress bar.
 
 Run it with the extra `cli` installed: python examples/stream_dicts.py 10000000
 """
@@ -31,15 +31,15 @@ def readings(count: int) -> Iterator[dict[str, str | int]]:
 
 
 def records(count: int) -> Iterator[Record[bytes, bytes]]:
-    """The records, asked for no faster than there is room for them."""
+    """The records. send_all() takes the next one only when the buffer has room."""
     for reading in readings(count):
-        # `value_serializer=serializers.json()` takes the dicts themselves; bytes have the shorter way.
+        # With `value_serializer=serializers.json()` the values can be dicts; bytes are faster.
         yield Record("readings", json.dumps(reading).encode(), key=str(reading["sensor"]).encode())
 
 
 async def main(count: int) -> bool:
-    """Send them all, and say what became of them."""
-    # 16 MB of records wait for Kafka; all others wait in the generator.
+    """Send all records, and print their outcomes."""
+    # At most 16 MB of records wait for Kafka; the others are not generated yet.
     async with Producer(KAFKA, compression_type="lz4", buffer_memory=16 << 20) as producer:
         with Progress(*COLUMNS) as progress:
             task = progress.add_task("readings", total=count)

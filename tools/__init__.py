@@ -1,1 +1,1 @@
-"""What developing aioproducer needs and using it does not."""
+"""Programs for the development of aioproducer, which its users do not need."""

@@ -8,7 +8,7 @@
     python -m tools.checks sanitized the part of `proof` that watches the memory of the compiled core
 
 Every check runs, also after one that failed. The last line, 'N passed, N failed', counts tests and other checks alike.
-With `--repeat-until TIME` (seconds since 1970), what failed is repeated alone when all else is over: see tools/repeats.py.
+With `--repeat-until TIME` (seconds since 1970), failed checks are repeated alone at the end: see tools/repeats.py.
 `AIOPRODUCER_RUN_SEED=n` draws the seeds of another run again.
 """
 
@@ -29,9 +29,9 @@ from tools import one_check, sanitizers
 from tools.one_check import ROOT, RUN_SEED, Check, counts
 from tools.repeats import repeat_failed
 
-# What is proven on one Python, at full length; see tests/effort.py.
+# The layers of the proof, at full length on one Python; see tests/effort.py.
 PROOF_LAYERS = ("tests/exhaustive", "tests/properties", "tests/simulation", "tests/scenarios", "tests/proxy")
-# They share a Spark.
+# These tests share a Spark.
 SPARK = ("tests/spark",)
 # Masters, workers, servers and drivers of their own.
 SPARK_CLUSTERS = ("tests/spark/clusters",)
@@ -39,23 +39,24 @@ SPARK_CLUSTERS = ("tests/spark/clusters",)
 SPARK_FAULTS = ("tests/spark/faults",)
 SHORT_SPARK_FAULTS = ("tests/spark/faults/test_stream_faults.py",)
 SPARK_BENCHMARKS = ("tests/spark/test_benchmarks.py",)
-# Programs beside the library and what is said of it: `make near` runs them for an edit of theirs, `make test` all of them.
+# Programs beside the library, and documents: `make near` runs their tests for an edit of theirs, `make test` all of
+# them.
 BESIDE_THE_LIBRARY = (
     "tests/cli", "tests/examples", "tests/repo/documents", "tests/soak", "tests/spark", "tests/testing/test_pytest_plugin.py",
 )  # fmt: skip
-# Hundreds of generated lies and days, other processes and other loops: half of the processor time that the rest takes.
+# Hundreds of generated cases, other processes and other loops: half of the processor time of all other tests.
 LONG = (
     "tests/runtime/processes", "tests/runtime/test_matrix.py", "tests/simulation/days", "tests/simulation/lives/test_lies.py",
 )  # fmt: skip
-# Two minutes of what `make bench` does at length.
+# Two minutes of the benchmarks that `make bench` runs at length.
 BENCHMARKS = tuple(
     f"tests/kafka/test_benchmarks.py::{name}"
     for name in ("test_every_workload_runs", "test_instructions_are_counted")
 )
 OLD_SPARK = "3.5"
-# What there is on it: `write()` and `foreach_batch()`, which need no data sources in Python, and the audit, tried by hand.
+# The parts that exist there: `write()` and `foreach_batch()`, which need no data sources in Python, and the audit.
 ON_OLD_SPARK = ("tests/spark/older", "tests/spark/test_frames.py", "tests/spark/test_updates.py")
-# It uses what Python 3.12 has not any more, and leaves its sockets to the garbage collector.
+# It uses features that Python 3.12 has removed, and leaves its sockets to the garbage collector.
 WARNINGS_OF_OLD_SPARK = (
     "-W", "ignore:distutils Version classes:DeprecationWarning", "-W", "ignore:unclosed <socket:ResourceWarning",
 )  # fmt: skip
@@ -65,53 +66,55 @@ REAL_FAULTS = (
     "tests/kafka/transactions/test_real_coordinators.py",
     "tests/kafka/faults/test_real_faults.py",
 )
-# What is hardly about the Python that it runs on: tools, programs, the embedded Kafka, words and pure logic.
+# Tests that hardly depend on the Python version: tools, programs, the embedded Kafka, vocabulary and pure logic.
 ON_ONE_PYTHON = (
     "tests/callers", "tests/cli", "tests/contract", "tests/examples", "tests/exhaustive", "tests/golden", "tests/judge", "tests/kafka",
     "tests/mutants", "tests/properties", "tests/proxy", "tests/repo", "tests/scenarios", "tests/simulation", "tests/soak", "tests/spark",
     "tests/state",
     "tests/testing", "tests/vocabulary", "tests/wire",
 )  # fmt: skip
-# On this Python all of it runs as well: what is new in an interpreter shows where nobody looks for it. Not the proof, not
-# the tests of the sink, which need a Spark of their own, and not what is about the repository in place of the library.
+# This Python runs everything as well, because novelties of an interpreter may show in any test. Left out: the proof,
+# the tests of the sink, which need a Spark of their own, and the tests of the repository.
 NEWEST_PYTHON = "3.14"
-# Between the oldest and the newest Python: what is about the interpreter. What the library decides is the same there.
+# Between the oldest and the newest Python: the tests that depend on the interpreter. The decisions of the library are
+# the same there.
 NOT_BETWEEN = (*ON_ONE_PYTHON, "tests/api", "tests/net")
 ABOUT_THE_REPOSITORY = ("tests/mutants", "tests/repo", "tests/soak")
-# By pytest-xdist. Many tests wait more than they compute, so these are more than there are processors on a small machine.
+# The number of processes of pytest-xdist. Many tests wait more than they compute, so a small machine runs more than it
+# has processors.
 ON_ALL_PROCESSORS = ("-n", "4", "--dist", "worksteal")
-# What has the compiled core do all that it can, with odd arguments and at odd moments.
+# Tests that exercise the whole compiled core, with odd arguments and at odd moments.
 UNDER_SANITIZERS = (
     "tests/callers", "tests/core", "tests/golden", "tests/runtime", "tests/state", "tests/wire",
 )  # fmt: skip
-# One measures resident memory, most of which is the sanitizers'. The other has callers' tests run with the debugging allocator of
-# Python, in whose blocks sanitizers see nothing: they do the same, and see more.
+# One measures resident memory, most of which is the sanitizers'. The other uses the debugging allocator of Python,
+# whose blocks are opaque to sanitizers: the sanitizers check the same and more.
 NOT_UNDER_SANITIZERS = (
     "tests/core/test_memory.py",
     "tests/callers/test_zoo.py::test_nothing_is_read_or_written_out_of_bounds",
 )
-# How much longer tests wait for what they started there.
+# The factor for the time limits of tests.
 SLOWNESS = 5
-# It has no `python -m`, and its script does not survive a moved environment.
+# import-linter has no `python -m`, and its script does not survive a moved environment.
 RUN_IMPORT_LINTER = (
     "import sys; from importlinter.cli import lint_imports_command; sys.exit(lint_imports_command())"
 )
 
 
 Lane = list[Check]
-"""What runs one after the other."""
+"""Checks that run one after the other."""
 Turn = list[Lane]
-"""What runs at the same time: each of them leaves the machine idle for much of its time."""
+"""Lanes that run at the same time: each of them leaves the machine idle for much of its time."""
 
 
 def side_by_side(*checks: Check) -> Turn:
-    """Each in a lane of its own."""
+    """Each check in a lane of its own."""
     return [[check] for check in checks]
 
 
-# -------------------------------------------------------------------------------------- what is there
+# -------------------------------------------------------------------------------------- the checks
 def tool(name: str, module: str, *arguments: str) -> Check:
-    """A check by a tool of the environment this runs in."""
+    """A check by a tool of this environment."""
     return Check(name, [sys.executable, "-m", module, *arguments])
 
 
@@ -129,7 +132,7 @@ def stubbed_modules() -> list[str]:
 
 
 def stubtest_arguments() -> list[str]:
-    """The compiled modules, and what their stubs cannot say."""
+    """The compiled modules, and the limits of their stubs."""
     return ["--allowlist", "tools/stubtest-allowlist.txt", "--ignore-unused-allowlist", *stubbed_modules()]
 
 
@@ -145,19 +148,19 @@ def linters() -> list[Check]:
 
 
 def this_python() -> str:
-    """The minor version that runs this."""
+    """The minor version of this Python."""
     return f"{sys.version_info.major}.{sys.version_info.minor}"
 
 
 def core_suite(version: str, python: str) -> Check:
-    """All that needs neither Java nor a build of the distribution."""
+    """All tests that need neither Java nor a build of the distribution."""
     return suite(
         f"core suite, Python {version}", python, "-m", "not kafka and not packaging", *ON_ALL_PROCESSORS
     )
 
 
 def collection(version: str) -> Check:
-    """Find the tests that a Python runs, before several processes do: they would compile the same modules side by side."""
+    """Collect the tests of a Python once before several processes do: each of them would compile the same modules."""
     check = Check(f"collection, Python {version}", [python_of(version), "tools/collect_tests.py"])
     return without(check, left_out(version))
 
@@ -178,7 +181,7 @@ def proof_layers(effort: str) -> Check:
 
 
 def real_faults(effort: str) -> Check:
-    """A cluster of three nodes that fail: it waits for nodes more than it computes."""
+    """A cluster of three nodes that fail: the tests wait for nodes more than they compute."""
     check = suite(f"real faults, Python {this_python()}", sys.executable, "-m", "kafka", *REAL_FAULTS)
     check.effort = effort
     return check
@@ -193,18 +196,18 @@ def other_pythons() -> list[tuple[str, str]]:
 
 
 def folder_of(version: str) -> str:
-    """Where the environment of another Python is."""
+    """The folder of the environment of another Python."""
     return f".venvs/{version}"
 
 
 def environment(name: str, level: str, folder: str, interpreter: str) -> Check:
-    """Make a further environment; in a hurry: how fast the core is, is measured elsewhere."""
+    """Make a further environment, with a fast build: the speed of the core is measured elsewhere."""
     setup = [interpreter, "tools/setup_venv.py", level, "--dir", folder]
     return Check(f"environment, {name}", ["env", "-u", "PYTHONPATH", "CFLAGS=-O1", *setup])
 
 
 def environment_elsewhere(version: str, interpreter: str) -> Check:
-    """Make that of another Python."""
+    """Make the environment of another Python."""
     level = "whole" if version == NEWEST_PYTHON else "core"
     return environment(f"Python {version}", level, folder_of(version), interpreter)
 
@@ -215,26 +218,26 @@ def spark_suite(name: str, paths: tuple[str, ...]) -> Check:
 
 
 def environment_of_old_spark() -> Check:
-    """Make that of an older Spark, with this Python."""
+    """Make the environment of an older Spark, with this Python."""
     name = f"spark-{OLD_SPARK}"
     return environment(f"Spark {OLD_SPARK}", name, folder_of(name), sys.executable)
 
 
 def suite_on_old_spark() -> Check:
-    """What of the sink works there."""
+    """The tests of the sink that work there."""
     python = f"{folder_of(f'spark-{OLD_SPARK}')}/bin/python"
     return suite(f"with Spark {OLD_SPARK}", python, *WARNINGS_OF_OLD_SPARK, *ON_OLD_SPARK)
 
 
 def left_out(version: str) -> tuple[str, ...]:
-    """What does not run on this Python: nothing on the one that runs it all."""
+    """The tests that do not run on this Python: none on the one that runs all."""
     if version == this_python():
         return ()
     return (*PROOF_LAYERS, *SPARK, *ABOUT_THE_REPOSITORY) if version == NEWEST_PYTHON else NOT_BETWEEN
 
 
 def python_of(version: str) -> str:
-    """In an environment of its own, where it is not the one that runs this."""
+    """The interpreter of that version, in an environment of its own unless it is this one."""
     return sys.executable if version == this_python() else f"{folder_of(version)}/bin/python"
 
 
@@ -244,16 +247,16 @@ def suite_elsewhere(version: str) -> Check:
 
 
 def quick() -> list[Turn]:
-    """What `make check` stands for: enough for an edit of the library."""
+    """The checks of `make check`: enough for an edit of the library."""
     library = without(core_suite(this_python(), sys.executable), BESIDE_THE_LIBRARY + LONG)
     return [side_by_side(*linters()), side_by_side(library)]
 
 
 def everything() -> list[Turn]:
-    """What `make test` stands for."""
+    """The checks of `make test`."""
     fetch = Check("fetch Kafka", [sys.executable, "tools/fetch_kafka.py"])
     others = other_pythons()
-    # Much of what the environments take is waiting for packages.
+    # The environments mostly wait for packages.
     environments = [[environment_elsewhere(*found), collection(found[0])] for found in others]
     rest = side_by_side(fetch, environment_of_old_spark(), *linters(), collection(this_python()))
     preparations = [*environments, *rest]
@@ -263,11 +266,12 @@ def everything() -> list[Turn]:
     kafka.command += [f"--deselect={name}" for name in BENCHMARKS]
     spark = without(spark_suite("with Spark", SPARK), SPARK_CLUSTERS + SPARK_FAULTS + SPARK_BENCHMARKS)
     packaging = suite(f"distribution, Python {this_python()}", sys.executable, "-m", "packaging")
-    # Tests with short limits of time have the machine to themselves.
+    # Tests with short time limits get the machine to themselves.
     newest = [suite_elsewhere(version) for version, _ in others if version == NEWEST_PYTHON]
     between = [suite_elsewhere(version) for version, _ in others if version != NEWEST_PYTHON]
     in_turn = [side_by_side(here), [newest, between], side_by_side(proof_layers("all"))]
-    # Each of these waits for brokers and starting programs for more than half of its time. The lanes take about as long as each other.
+    # Each of these waits for brokers and starting programs for more than half of its time. The lanes take about the
+    # same time.
     beside = [
         [kafka, packaging, spark_suite("Spark under faults", SHORT_SPARK_FAULTS)],
         [spark, suite_on_old_spark()],
@@ -277,7 +281,7 @@ def everything() -> list[Turn]:
 
 
 def proof() -> list[Turn]:
-    """The same proof, for as long as it takes."""
+    """The proof at length."""
     fetch = Check("fetch Kafka", [sys.executable, "tools/fetch_kafka.py"])
     layers = proof_layers("proof")
     properties = suite(
@@ -294,7 +298,7 @@ def proof() -> list[Turn]:
 
 
 def sanitized() -> list[Turn]:
-    """The core under sanitizers, in a copy of the tree: compiled, tried, and nothing reported by any process."""
+    """The core under sanitizers, in a copy of the tree: compiled, tested, and no report of any process."""
     tree = copy_of_the_tree(sanitizers.emptied(one_check.REPORTS.with_name("sanitized")))
     reports = sanitizers.emptied(tree / "build" / "reports")
     compilation = Check("core with sanitizers, compiled", sanitizers.compiling(), tree=tree)
@@ -308,7 +312,7 @@ def sanitized() -> list[Turn]:
 
 
 def floors() -> list[Turn]:
-    """The lowest versions we say we work with, in a copy of the tree: the compiled modules are theirs too."""
+    """The lowest supported versions of the dependencies, in a copy of the tree: they also build the core."""
     tree = copy_of_the_tree(one_check.REPORTS.with_name("floors"))
     setup = environment("floors", "floors", ".venv", sys.executable)
     check = core_suite(f"{this_python()} at the floors", ".venv/bin/python")
@@ -317,7 +321,7 @@ def floors() -> list[Turn]:
 
 
 def copy_of_the_tree(target: Path) -> Path:
-    """What git knows, and what is new: not what was built here."""
+    """The files that git knows, and new ones, without build products."""
     command = ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
     listed = subprocess.run(command, cwd=ROOT, stdout=subprocess.PIPE, text=True, check=True).stdout
     for name in filter(None, listed.split("\0")):
@@ -339,7 +343,7 @@ PLANS: dict[str, Callable[[], list[Turn]]] = {
 
 # ------------------------------------------------------------------------------------------ in turns
 def take(turn: Turn) -> None:
-    """Run the lanes of one turn side by side; what each check has printed is shown in one piece."""
+    """Run the lanes of one turn side by side; the output of each check is shown in one piece."""
     checks = [check for lane in turn for check in lane]
     with ThreadPoolExecutor(len(turn)) as pool:
         runs = [pool.submit(walk, lane, shown if len(checks) == 1 else told_afterwards) for lane in turn]
@@ -361,13 +365,13 @@ def walk(lane: Lane, run: Callable[[Check], None]) -> None:
 
 
 def shown(check: Check) -> None:
-    """Run a check, and show what it prints as it does."""
+    """Run a check, and show its output at once."""
     print(headline(check), flush=True)
     check.run()
 
 
 def told_afterwards(check: Check) -> None:
-    """Run a check, and show at its end what it has printed."""
+    """Run a check, and show its output at its end."""
     with tempfile.TemporaryFile() as output:
         check.run(output)
         output.seek(0)
@@ -376,13 +380,13 @@ def told_afterwards(check: Check) -> None:
 
 
 def headline(check: Check) -> str:
-    """What is run."""
+    """The line that announces a check."""
     return f"\n==> {check.name}: {' '.join(check.command)}"
 
 
 # -------------------------------------------------------------------------------------------- closing
 def close(checks: list[Check], repetitions: list[Check]) -> int:
-    """Print the table and the closing line; the exit code says whether all went well."""
+    """Print the table and the closing line; the exit code is 0 if all checks passed."""
     rows = [*checks, *repetitions]
     width = max(len(check.name) for check in rows)
     print(f"\n{'check':<{width}}  {'seconds':>7}  result")
@@ -421,15 +425,15 @@ def main() -> int:
 
 
 def repeated(checks: list[Check], until: float | None) -> list[Check]:
-    """What failed, once more, if a time is given until when."""
+    """Repeat the failed checks, if there is a time limit for it."""
     if until is None or not any(check.failed for check in checks):
         return []
-    print(f"\nwhat failed is repeated alone; {until - time.time():.0f} seconds are left for it", flush=True)
+    print(f"\nfailed tests are repeated alone; {until - time.time():.0f} seconds are left for it", flush=True)
     return repeat_failed(checks, until, shown)
 
 
 def started() -> int:
-    """`main`, with a plain word instead of a traceback when it is interrupted."""
+    """`main`, with a short message instead of a traceback when it is interrupted."""
     try:
         return main()
     except KeyboardInterrupt:

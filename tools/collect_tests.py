@@ -1,8 +1,8 @@
-"""Find the tests once, in one process, before several begin at once: each of them would compile every module of tests for itself.
+"""Collect the tests once, in one process, before several begin at once: each of them would compile every test module.
 
-    python tools/collect_tests.py [what pytest is told]
+    python tools/collect_tests.py [arguments of pytest]
 
-Says nothing unless that fails.
+Prints nothing unless that fails.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import sys
 
 
 def main() -> int:
-    """Let pytest find what it is told to find."""
+    """Run the collection of pytest with these arguments."""
     command = [sys.executable, "-m", "pytest", "--collect-only", "-q", *sys.argv[1:]]
     done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False)
     if done.returncode:

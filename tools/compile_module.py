@@ -1,8 +1,9 @@
-"""Compile one module of the core into the tree, whatever was compiled before.
+"""Compile one module of the core into the tree, also if it is up to date.
 
     python tools/compile_module.py aioproducer._core.records
 
-The module's entry in pyproject.toml says from what and how. `tools/setup_venv.py` knows which modules have changed.
+The module's entry in pyproject.toml has its sources and options. `tools/setup_venv.py` knows which modules have
+changed.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from setuptools import Distribution
 
 def compile_module(name: str) -> None:
     """Run `build_ext` for one of the modules."""
-    # In pyproject.toml the long description is dynamic, so that one has to be given.
+    # In pyproject.toml the long description is dynamic, so this needs one.
     distribution = Distribution({"long_description": ""})
     distribution.parse_config_files()
     distribution.ext_modules = [each for each in distribution.ext_modules if each.name == name]

@@ -1,4 +1,4 @@
-"""Command line: fetch the jars of the Kafkas that are tested with (`python -m tools.fetch_kafka`); print their folders."""
+"""Command line: fetch the jars of the tested Kafkas (`python -m tools.fetch_kafka`); print their folders."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _VERSIONS = (KAFKA_VERSION, OLD_KAFKA_VERSION)
 
 
 def main() -> int:
-    """Exit code 0 when the jars are there, 1 with the reason on stderr when they cannot be had."""
+    """Exit code 0 when the jars are there; 1, with the reason on stderr, when they cannot be fetched."""
     parser = argparse.ArgumentParser(prog="python -m tools.fetch_kafka", description=__doc__)
     parser.add_argument("--version", help=f"only this one (default: {' and '.join(_VERSIONS)})")
     only = parser.parse_args().version

@@ -1,9 +1,9 @@
-"""Fetch the newest CPython that is tested, once a machine, where no package of the system brings it; print its path.
+"""Fetch the newest tested CPython, once a machine, where no package of the system has it; print its path.
 
     python -m tools.fetch_python
 
-Maven Central has CPython as a jar (the JavaCPP presets): the interpreter, its library, headers, venv and pip. It can be moved, so
-it is unpacked beside the jars of Kafka. `tools/setup_machine.sh` finds it there.
+Maven Central has CPython as a jar (the JavaCPP presets): the interpreter, its library, headers, venv and pip. It can be
+moved, so it is unpacked beside the jars of Kafka. `tools/setup_machine.sh` finds it there.
 """
 
 from __future__ import annotations
@@ -20,22 +20,22 @@ from tools.kafka_jars import KafkaUnavailableError, cache, program, publish
 
 VERSION: Final = "3.14.3"
 _ARTIFACT: Final = f"org.bytedeco:cpython:{VERSION}-1.5.13:jar"
-# What the jar is called for, and where it has its files.
+# The platform in the name of the jar, and the folder of its files.
 _PLATFORMS: Final = {("Linux", "x86_64"): "linux-x86_64"}
 
 
 def folder() -> Path:
-    """Where it is, or will be."""
+    """The folder of that Python, existing or not."""
     return cache() / f"python-{VERSION}"
 
 
 def interpreter() -> Path:
-    """Its program."""
+    """The path of its program."""
     return folder() / "bin" / f"python{VERSION.rpartition('.')[0]}"
 
 
 def fetch(name: str) -> None:
-    """Bring it for this platform."""
+    """Fetch it for this platform."""
     folder().parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix="fetching-", dir=folder().parent) as scratch:
         _run_maven(name, Path(scratch))
@@ -57,7 +57,7 @@ def _run_maven(name: str, scratch: Path) -> None:
 
 
 def main() -> int:
-    """Exit code 0 when it is there, or cannot be had for this kind of machine; 1 when fetching failed."""
+    """Exit code 0 when it is there, or does not exist for this kind of machine; 1 when fetching failed."""
     name = _PLATFORMS.get((platform.system(), platform.machine()))
     try:
         if not interpreter().exists():

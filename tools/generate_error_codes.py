@@ -2,7 +2,7 @@
 
     python tools/generate_error_codes.py FOLDER_OF_JARS
 
-`ErrorCodes.java` asks the enum itself, so that "retriable" and "refreshes metadata" are what the Java client goes by.
+`ErrorCodes.java` reads the enum itself, so that "retriable" and "refreshes metadata" are those of the Java client.
 """
 
 from __future__ import annotations

@@ -22,9 +22,9 @@ API_KEYS = frozenset(
     {0, 1, 2, 3, 8, 9, 10, 11, 12, 13, 14, 17, 18, 19, 20, 22, 24, 25, 26, 28, 32, 36, 37, 60, 65, 66}
 )
 HEADERS = ("RequestHeader", "ResponseHeader")
-# Inside a request header "request" says nothing: `header.api_key` reads better than `header.request_api_key`.
+# Inside a request header "request" adds nothing: `header.api_key` reads better than `header.request_api_key`.
 RENAMED = {"RequestApiKey": "api_key", "RequestApiVersion": "api_version"}
-# NamedTuples are tuples, whose methods these two field names hide: on purpose, so that code reads as Kafka's.
+# These two field names hide methods of tuples, on purpose: the code reads as Kafka's.
 HIDES_A_TUPLE_METHOD = frozenset({"count", "index"})
 PACKAGE = "aioproducer._wire.messages"
 FOLDER = Path(__file__).resolve().parent.parent / "aioproducer" / "_wire" / "messages"
@@ -89,7 +89,7 @@ def _without_comments(text: str) -> str:
 
 
 def snake(name: str) -> str:
-    """`TopicId` as Python spells it: `topic_id`; `IsKRaftController`: `is_kraft_controller`."""
+    """`TopicId` in Python's spelling: `topic_id`; `IsKRaftController`: `is_kraft_controller`."""
     known = RENAMED.get(name, name.replace("KRaft", "Kraft"))
     return re.sub(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", "_", known).lower()
 
@@ -152,9 +152,7 @@ def python_default(field: Json) -> str:
 
 
 def _class_source(struct: Struct, owner: str) -> list[str]:
-    about = (
-        f"Kafka's `{struct.name}`." if not struct.about else f"What `{struct.about}` of {owner} is made of."
-    )
+    about = f"Kafka's `{struct.name}`." if not struct.about else f"The struct of `{struct.about}` in {owner}."
     lines = [f"class {struct.name}(NamedTuple):", f'    """{about}"""', ""]
     for field in struct.fields:
         name = snake(field["name"])
@@ -197,7 +195,7 @@ def _no_name_twice(messages: tuple[Message, ...]) -> None:
 
 
 def module_source(title: str, jar: str, messages: tuple[Message, ...], tail: list[str]) -> str:
-    """The text of one module: classes, table, and `tail`, which names what the table is for."""
+    """The text of one module: classes, table, and `tail`, the lines that follow the table."""
     _no_name_twice(messages)
     classes = [
         line for each in messages for struct in each.structs for line in _class_source(struct, each.name)
@@ -234,7 +232,7 @@ def _api_module(key: int, request: Message, response: Message, jar: str) -> str:
     name = request.name.removesuffix("Request")
     low, _, high = request.versions.partition("-")
     newest = int(high or low)
-    # The newest version may still change ("latestVersionUnstable"): it can be read, but nobody should offer it.
+    # The newest version may still change ("latestVersionUnstable"): it can be read, but must not be offered.
     offered = newest if request.stable else newest - 1
     tail = [
         f'REQUEST = Message({request.name}, "{request.versions}", "{request.flexible}", STRUCTS)',
@@ -249,7 +247,7 @@ def _header_module(headers: tuple[Message, ...], jar: str) -> str:
         f'{snake(each.name).upper()} = Message({each.name}, "{each.versions}", "{each.flexible}", STRUCTS)'
         for each in headers
     ]
-    return module_source("What stands before every request and response", jar, headers, tail)
+    return module_source("The headers of requests and responses", jar, headers, tail)
 
 
 def _index_module(modules: list[str], jar: str) -> str:

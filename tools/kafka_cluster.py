@@ -44,9 +44,9 @@ class KafkaCluster:
     _admin: AdminClient | None = attrs.field(default=None, init=False)
 
     def start(self) -> None:
-        """Format, start and wait until every broker is in the metadata; else say why, with the logs."""
+        """Format, start and wait until every broker is in the metadata; otherwise raise the reason, with the logs."""
         try:
-            # The pid tells whose a folder is that a killed run has left.
+            # The pid identifies the run of a folder that a killed run has left.
             self._folder = Path(tempfile.mkdtemp(prefix=f"aioproducer-kafka-{os.getpid()}-"))
             self.nodes = self._new_nodes(self._folder)
             self._write_properties()
@@ -59,7 +59,7 @@ class KafkaCluster:
             raise
 
     def close(self) -> None:
-        """Kill every node that runs and delete what they wrote. Can be called at any time."""
+        """Kill every running node and delete their files. Can be called at any time."""
         self._admin = None
         for node in self.nodes:
             if node.running:
@@ -118,7 +118,7 @@ class KafkaCluster:
         found: list[int] = []
 
         def listed() -> bool:
-            # For a moment after a topic was made, a client may be told that there is none.
+            # For a moment after the creation of a topic, a broker may answer that it does not exist.
             found[:] = _leaders(self.admin.list_topics(topic, timeout=_ANSWER_LIMIT), topic)
             return bool(found)
 
@@ -126,8 +126,8 @@ class KafkaCluster:
         return found
 
     def end_offsets(self, topic: str) -> list[int]:
-        """The offset that each partition's next record will have."""
-        # Of the log, whatever is still open in it.
+        """The offset of the next record of each partition."""
+        # The end of the log, including open transactions.
         own = {"group.id": "end-offsets", "isolation.level": "read_uncommitted"}
         consumer = Consumer({"bootstrap.servers": self.bootstrap_servers, **own})
         try:
@@ -137,7 +137,7 @@ class KafkaCluster:
             consumer.close()
 
     def move_leaders(self, topic: str, leaders: Mapping[int, int]) -> int:
-        """Give these partitions these leaders, each of them a replica in sync; how many leaderships moved."""
+        """Give these partitions these leaders, each of them an in-sync replica; returns the number of moved leaderships."""
         metadata = self.admin.list_topics(topic, timeout=_ANSWER_LIMIT).topics[topic].partitions
         orders = {
             index: [node, *(other for other in metadata[index].replicas if other != node)]
@@ -148,7 +148,7 @@ class KafkaCluster:
         return elect_preferred(self.admin, topic, list(orders))
 
     def wait_ready(self, timeout: float = _START_LIMIT) -> None:
-        """Wait until every node is in the metadata; for use after a restart too."""
+        """Wait until every node is in the metadata; also after a restart."""
         self._wait(self._all_registered, timeout, f"not all of {self.size} nodes came up")
 
     @property
@@ -200,7 +200,7 @@ class KafkaCluster:
 
 
 def _holds(condition: Callable[[], bool]) -> bool:
-    """A cluster that cannot be asked yet is a cluster that is not ready yet."""
+    """A cluster that does not answer yet is not ready yet."""
     try:
         return condition()
     except KafkaException:
@@ -212,7 +212,7 @@ def _admin(bootstrap_servers: str) -> AdminClient:
 
 
 def _knows_leaders(node: KafkaNode, topic: str, partitions: int) -> bool:
-    # A new client, because one that has learned of the other nodes asks any of them.
+    # A new client, because one that has learned of the other nodes may ask any of them.
     metadata = _admin(node.address).list_topics(topic, timeout=_ANSWER_LIMIT)
     leaders = _leaders(metadata, topic)
     return len(leaders) == partitions and min(leaders) > 0

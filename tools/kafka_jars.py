@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Final
 
 KAFKA_VERSION: Final = "4.3.1"
-# The last line before 4: the wire's contract and the producer are tested on it as well.
+# The last line before 4: the contract of the protocol and the producer are tested on it as well.
 OLD_KAFKA_VERSION: Final = "3.9.1"
 
 # Group, name and version.
@@ -40,7 +40,7 @@ _PACKAGES: Final = {"mvn": "maven", "java": "openjdk-17-jre-headless"}
 
 
 class KafkaUnavailableError(RuntimeError):
-    """Kafka cannot be fetched or started; the text says what is missing or shows the log."""
+    """Kafka cannot be fetched or started; the text has the missing program or the log."""
 
 
 def program(name: str) -> str:
@@ -55,14 +55,14 @@ def program(name: str) -> str:
 
 
 def jar_folder(version: str = KAFKA_VERSION) -> Path:
-    """The folder with all jars of Kafka `version`; fetches them when this machine has none yet."""
+    """The folder with all jars of Kafka `version`; they are fetched once a machine."""
     kafka = [("org.apache.kafka", name, version) for name in ("kafka_2.13", "kafka-tools")]
     log4j = [("org.apache.logging.log4j", name, _LOG4J) for name in ("log4j-core", "log4j-slf4j-impl")]
     return fetched(f"kafka-{version}", [*kafka, *log4j], transitive=True)
 
 
 def fetched(name: str, artifacts: Sequence[Artifact], *, transitive: bool) -> Path:
-    """The folder of this name with these jars, and with what they need if that is wanted; fetched when it is not there."""
+    """The folder of this name with these jars, and their dependencies if `transitive`; fetched if it does not exist."""
     lib = cache() / name / "lib"
     if not lib.is_dir():
         _fetch(name, _pom(artifacts, "" if transitive else _ALONE), lib)
@@ -70,12 +70,12 @@ def fetched(name: str, artifacts: Sequence[Artifact], *, transitive: bool) -> Pa
 
 
 def class_path(version: str = KAFKA_VERSION) -> str:
-    """What `java -cp` takes."""
+    """The argument of `java -cp`."""
     return str(jar_folder(version) / "*")
 
 
 def cache() -> Path:
-    """Where this machine keeps what was fetched."""
+    """The folder of fetched files on this machine."""
     root = os.environ.get("XDG_CACHE_HOME")
     return (Path(root) if root else Path.home() / ".cache") / "aioproducer"
 
@@ -96,7 +96,7 @@ def _fetch(name: str, pom: str, lib: Path) -> None:
 
 
 def publish(found: Path, lib: Path) -> None:
-    """Rename, so that the folder exists only when it is whole, whoever else is fetching it too."""
+    """Rename, so that the folder exists only when it is complete, also with several processes that fetch it."""
     try:
         found.rename(lib)
     except OSError:

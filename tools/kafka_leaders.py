@@ -1,4 +1,4 @@
-"""Leaders of a real Kafka's partitions, moved to where one wants them."""
+"""Moves the leaders of a real Kafka's partitions."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ _API: Final = 45
 
 
 def prefer(address: str, topic: str, replicas: Mapping[int, Sequence[int]]) -> None:
-    """Order the replicas of these partitions: the first of each is to lead. No data moves.
+    """Order the replicas of these partitions: the first of each becomes its preferred leader. No data moves.
 
-    Confluent's admin client has no such request; any broker hands it on to the controller.
+    Confluent's admin client has no such request; any broker forwards it to the controller.
     """
     partitions = tuple(
         ReassignablePartition(partition_index=i32(index), replicas=tuple(BrokerId(node) for node in nodes))
@@ -44,7 +44,7 @@ def prefer(address: str, topic: str, replicas: Mapping[int, Sequence[int]]) -> N
 
 
 def elect_preferred(admin: AdminClient, topic: str, partitions: Sequence[int]) -> int:
-    """Make the first replica of each partition its leader; how many leaderships moved."""
+    """Make the first replica of each partition its leader; returns the number of moved leaderships."""
     asked = [TopicPartition(topic, index) for index in partitions]
     answers = admin.elect_leaders(ElectionType.PREFERRED, asked).result(_LIMIT)
     return sum(error is None for error in answers.values())

@@ -16,8 +16,7 @@ import attrs
 
 from tools.kafka_jars import KafkaUnavailableError, class_path, program
 
-# Below the range outgoing connections take their ports from, so that a node that was killed finds its own port
-# free again.
+# Below the range of outgoing connections, so that the port of a killed node stays free for it.
 _PORTS: Final = range(15_000, 32_000)
 _LOG4J2: Final = """\
 status=error
@@ -36,19 +35,19 @@ log4j.appender.out.layout.ConversionPattern=%d{ABSOLUTE} %-5p %m (%c{1})%n
 """
 _JAVA_OPTIONS: Final = ("-Xms256m", "-Xmx512m", "-XX:+UseSerialGC")
 QUICK_START: Final = ("-XX:TieredStopAtLevel=1", "-Xverify:none", "-XX:-UsePerfData")
-"""Options with which Java is ready sooner and never as fast: for nodes that are restarted often."""
+"""Options with which Java starts sooner and never gets as fast: for nodes that are restarted often."""
 
 
 @attrs.frozen
 class NodePorts:
-    """Where one node listens: two ports that nobody else gets, also while the node is down, until they are released."""
+    """The two ports of one node, reserved also while the node is down, until they are released."""
 
     _held: tuple[socket.socket, socket.socket]
     broker: int
     controller: int
 
     def release(self) -> None:
-        """Give the ports back; can be called twice."""
+        """Release the ports; can be called twice."""
         for one in self._held:
             one.close()
 
@@ -65,7 +64,7 @@ def hold_ports(nodes: int) -> list[NodePorts]:
         raise
     ports = [_ports_of(*held[i : i + 2]) for i in range(0, len(held), 2)]
     if sys.platform != "linux":
-        # Nowhere else can Java bind what is bound here: these are only free.
+        # Java cannot bind a port that is bound here, without the option below: the ports are only free.
         for pair in ports:
             pair.release()
     return ports
@@ -83,8 +82,8 @@ def _hold_port(held: list[socket.socket]) -> None:
         one.close()
         return
     held.append(one)
-    # With this on both, Linux lets Java, which sets it by itself, bind what is bound here and never listened at. Set after
-    # bind(): before, this could bind what another node is about to listen at.
+    # With this option on both sockets, Linux lets Java, which sets it always, bind a port that is bound here without
+    # listening. Set after bind(): before, it would allow a port that another node is about to listen at.
     one.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
 
 
@@ -101,7 +100,7 @@ class KafkaNode:
     _process: subprocess.Popen[bytes] | None = attrs.field(default=None, init=False)
 
     def write_properties(self, properties: dict[str, str]) -> None:
-        """Write what the node is started with."""
+        """Write the configuration of the node."""
         self.folder.mkdir(parents=True)
         text = "".join(f"{name}={value}\n" for name, value in properties.items())
         self._properties.write_text(text, encoding="utf-8")
@@ -111,10 +110,10 @@ class KafkaNode:
     def format(self, cluster_id: str, features: Mapping[str, int]) -> subprocess.Popen[bytes]:
         """Begin to format the log folder; the caller waits, so that nodes can be formatted side by side.
 
-        `features` are finalized at these levels, the others at those that the version has by default.
+        `features` are finalized at these levels, the others at the defaults of the version.
         """
         levels = [f"--feature={name}={level}" for name, level in features.items()]
-        # A cluster id that begins with "-" would be taken for an option without the "=".
+        # Without the "=", a cluster id that begins with "-" would be taken for an option.
         identity = f"--cluster-id={cluster_id}"
         return self._java("kafka.tools.StorageTool", "format", identity, *levels, "-c", str(self._properties))
 
@@ -142,31 +141,31 @@ class KafkaNode:
         return self._started().pid
 
     def stop(self, timeout: float = 30.0) -> None:
-        """Shut down cleanly: the node hands its leaderships over first."""
+        """Shut down cleanly: the node first moves its leaderships."""
         self._end(signal.SIGTERM, timeout)
 
     def kill(self) -> None:
-        """SIGKILL: the node is gone in the middle of whatever it was doing."""
+        """SIGKILL: the node ends at any point of its work."""
         self._end(signal.SIGKILL, 10.0)
 
     def pause(self) -> None:
-        """SIGSTOP: connections stay open and nothing answers."""
+        """SIGSTOP: connections stay open and get no answers."""
         self._started().send_signal(signal.SIGSTOP)
         self.paused = True
 
     def resume(self) -> None:
-        """SIGCONT: go on where `pause` stopped."""
+        """SIGCONT: undo `pause`."""
         self._started().send_signal(signal.SIGCONT)
         self.paused = False
 
     def accepts_connections(self) -> bool:
-        """Whether the broker's port is open; that is less than being ready."""
+        """Whether the broker's port is open, which comes before the broker is ready."""
         with socket.socket() as probe:
             probe.settimeout(0.5)
             return probe.connect_ex(("127.0.0.1", self.ports.broker)) == 0
 
     def log_tail(self, lines: int = 60) -> str:
-        """The end of what the node has logged."""
+        """The end of the node's log."""
         text = self._log.read_text(encoding="utf-8", errors="replace") if self._log.exists() else ""
         tail = "\n".join(text.splitlines()[-lines:])
         return f"--- end of the log of Kafka node {self.node_id} ---\n{tail}"
@@ -185,7 +184,7 @@ class KafkaNode:
         command += [f"-Dlog4j.configuration=file:{self.folder / 'log4j.properties'}"]
         command += ["-cp", class_path(self.version), main_class, *arguments]
         with self._log.open("ab") as log:
-            # A session of its own: Ctrl-C reaches the tests, and they stop the node.
+            # A session of its own: Ctrl-C reaches the tests, which stop the node.
             return subprocess.Popen(
                 command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True
             )
@@ -202,9 +201,9 @@ class KafkaNode:
 
 
 def _dies_with_its_parent() -> list[str]:
-    """Keeps no node behind when the test run itself is killed; only Linux has that.
+    """Ends the node when the test run itself is killed; only on Linux.
 
-    What Linux calls the parent is the thread that has started the process.
+    For Linux the parent is the thread that started the process.
     """
     setpriv = shutil.which("setpriv")
     return [setpriv, "--pdeathsig", "KILL"] if setpriv else []

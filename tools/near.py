@@ -4,8 +4,8 @@
     python -m tools.near                  ... near the files that differ from the last commit
     python -m tools.near --list FILE ...  print their paths only
 
-A test file is near itself. Another file is near the tests of the row whose path is the longest beginning of its own; a file
-of the tests that has no row is near the tests of its folder.
+A test file is near itself. Another file is near the tests of the row with the longest matching beginning of its path. A
+file of the tests without a row is near the tests of its folder.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ from tools.one_check import ROOT, Check
 
 PAGE = ROOT / "docs" / "development.md"
 HEADING = "## After an edit"
-# Neither starts a real Kafka nor builds the distribution.
+# Tests with a real Kafka or a built distribution are left out.
 SELECTED = ("-m", "not kafka and not packaging")
 
 Table = dict[str, tuple[str, ...]]
-"""From the beginning of a path to the tests that are near it."""
+"""From the beginning of a path to the tests near it."""
 
 
 class NoRowError(Exception):
@@ -52,7 +52,7 @@ def _paths(cell: str) -> list[str]:
 
 
 def row_of(path: str, rows: Table) -> str | None:
-    """The row whose path is the longest beginning of this one."""
+    """The row with the longest matching beginning of this path."""
     return max((row for row in rows if path.startswith(row)), key=len, default=None)
 
 
@@ -70,14 +70,14 @@ def near(path: str, rows: Table) -> tuple[str, ...]:
 
 
 def closest_tests(path: str) -> str:
-    """The smallest folder of tests that a file of theirs is in."""
+    """The smallest folder of tests with this file."""
     folder = PurePosixPath(path) if path.endswith("/") else PurePosixPath(path).parent
     folders = (each for each in (folder, *folder.parents) if any((ROOT / each).rglob("test_*.py")))
     return str(next(folders))
 
 
 def near_all(paths: Iterable[str], rows: Table) -> list[str]:
-    """The tests near any of these files, without those that are in a folder which is named as well."""
+    """The tests near any of these files, without those inside a folder that is named as well."""
     found = {test for path in paths for test in near(path, rows)}
     return sorted(
         test for test in found if not any(test.startswith(f"{folder}/") for folder in found if folder != test)
@@ -100,7 +100,7 @@ def _printed(command: list[str]) -> list[str]:
 
 
 def relative(path: str) -> str:
-    """A path from the root of the tree, with slashes; a path that is given may be absolute or relative to the tree."""
+    """The path relative to the root of the tree, with slashes; it may be given as absolute or relative."""
     found = (ROOT / path).resolve()
     if not found.is_relative_to(ROOT):
         raise NoRowError(path)
@@ -109,7 +109,7 @@ def relative(path: str) -> str:
 
 
 def run(tests: Sequence[str]) -> int:
-    """Run the tests, and show what pytest prints."""
+    """Run the tests, and show the output of pytest."""
     check: Check = suite("near", sys.executable, *SELECTED, *ON_ALL_PROCESSORS, *tests)
     check.report.parent.mkdir(parents=True, exist_ok=True)
     return subprocess.run(check.command, cwd=ROOT, env=os.environ | check.environment, check=False).returncode

@@ -1,4 +1,4 @@
-"""A check: one program to run, its limit of time, and what its exit code and its report count."""
+"""A check: one program to run, its time limit, and the counts of its exit code and its report."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ LIMIT_SECONDS = 1500.0
 # Ready sooner, and never as fast.
 QUICK_SPARK = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 RUN_SEED: Final = int(os.environ.get("AIOPRODUCER_RUN_SEED") or secrets.randbelow(2**31))
-"""Of all seeds that the tests of this run draw (`tests/seeds.py`): the same run seed draws the same."""
+"""The seed of all seeds that the tests of this run draw (`tests/seeds.py`): the same run seed draws the same."""
 # Of pytest.
 _TESTS_FAILED: Final = 1
 
 
 @dataclass
 class Check:
-    """One program to run, and what came of it."""
+    """One program to run, and its result."""
 
     name: str
     command: list[str]
@@ -34,7 +34,7 @@ class Check:
     failed: int = 0
     skipped: int = 0
     unstable: list[str] = field(default_factory=list)
-    """What failed once and passed when it was repeated."""
+    """Tests that failed once and passed in the repetition."""
     seconds: float = 0.0
     tree: Path = ROOT
     effort: str = "few"
@@ -45,7 +45,7 @@ class Check:
     process: subprocess.Popen[bytes] | None = None
 
     def run(self, output: IO[bytes] | None = None) -> None:
-        """Run it to its end or its limit, and count; what it prints goes into a file, or is shown."""
+        """Run it to its end or its limit, and count; its output goes into a file, or is shown."""
         began = time.monotonic()
         self.code = self._exit_code(output)
         self.seconds = time.monotonic() - began
@@ -58,7 +58,7 @@ class Check:
 
     def _exit_code(self, output: IO[bytes] | None) -> int:
         limit = LIMIT_SECONDS if self.limit is None else self.limit
-        # A group of its own, so that ending it also ends what it has started.
+        # A group of its own, so that its end also ends the processes that it started.
         with subprocess.Popen(
             self.command,
             cwd=self.tree,
@@ -76,7 +76,7 @@ class Check:
 
     @property
     def environment(self) -> dict[str, str]:
-        """What it finds in its environment beside what is there."""
+        """The variables that are added to its environment."""
         return {
             "PYTHONPATH": str(self.tree),
             "PYTHONHASHSEED": str(RUN_SEED),
@@ -86,17 +86,17 @@ class Check:
         }
 
     def end(self, number: signal.Signals) -> None:
-        """Tell it, and what it has started, to end."""
+        """End the process, and those that it started."""
         if self.process is not None and self.process.poll() is None:
             os.killpg(self.process.pid, number)
 
     def _read_report(self) -> None:
-        """Count what pytest wrote down; a run that died has written nothing."""
+        """Count the tests in pytest's report; a run that died has none."""
         try:
             cases = list(ET.parse(self.report).getroot().iter("testcase"))
         except (OSError, ET.ParseError):
             return
-        # A test that fails and whose end fails too is there twice.
+        # A test that fails and whose teardown fails too is there twice.
         kinds: dict[str, set[str]] = {}
         for case in cases:
             kinds.setdefault(self._node_id(case), set()).update(child.tag for child in case)
@@ -107,7 +107,7 @@ class Check:
         self.skipped = len(skipped)
 
     def _node_id(self, case: ET.Element) -> str:
-        """A test as pytest takes it on its command line; the report has file and classes in one dotted name."""
+        """A test in the form of pytest's command line; the report has file and classes in one dotted name."""
         parts, name = case.get("classname", "").split("."), case.get("name", "")
         for count in range(len(parts), 0, -1):
             file = "/".join(parts[:count]) + ".py"
@@ -117,33 +117,33 @@ class Check:
 
     @property
     def broke(self) -> bool:
-        """Whether it failed as a whole, and not by single tests: of some of its tests nothing is known."""
+        """Whether it failed as a whole, and not by single tests: the results of some of its tests are unknown."""
         return self.failed > 0 and not (self.code == _TESTS_FAILED and self.failed_tests)
 
     @property
     def report(self) -> Path:
-        """Where pytest leaves its counts."""
+        """The file of pytest's report."""
         return REPORTS / f"{self.file_name}.xml"
 
     @property
     def cache(self) -> Path:
-        """Where pytest leaves the names of the tests that failed."""
+        """The file with the names of the failed tests."""
         return REPORTS / f"{self.file_name}.cache"
 
     @property
     def file_name(self) -> str:
-        """Its name without what is unusual in names of files."""
+        """Its name without characters that are unusual in names of files."""
         return self.name.replace(" ", "-").replace(",", "")
 
     @property
     def verdict(self) -> str:
-        """What the table says."""
+        """The result in the table."""
         if not self.reports_tests:
             return "failed" if self.failed else "unstable" if self.unstable else "ok"
         return counts(self.passed, self.failed, self.skipped, len(self.unstable))
 
 
 def counts(passed: int, failed: int, skipped: int, unstable: int) -> str:
-    """One line of counts; what there seldom is, is left out where there is none."""
+    """One line of counts; rare counts are omitted where they are 0."""
     seldom = ((unstable, "unstable"), (skipped, "skipped"))
     return f"{passed} passed, {failed} failed" + "".join(f", {n} {what}" for n, what in seldom if n)

@@ -1,7 +1,7 @@
-"""What failed once is repeated alone: what passes then is unstable, what fails twice has failed.
+"""Failed checks are repeated alone: a test that passes then is unstable, one that fails twice has failed.
 
-A test is repeated with the interpreter, the options, the effort and the seeds of the run that it failed in, without other tests
-beside it. A check that broke as a whole is repeated as a whole.
+A test is repeated with the interpreter, the options, the effort and the seeds of the run that it failed in, without
+other tests beside it. A check that broke as a whole is repeated as a whole.
 """
 
 from __future__ import annotations
@@ -13,12 +13,12 @@ from tools.one_check import Check
 
 
 def repeat_failed(checks: list[Check], until: float, run: Callable[[Check], None]) -> list[Check]:
-    """Repeat what failed, one after the other, until a time of the clock; what was repeated."""
+    """Repeat the failed checks, one after the other, until this time of the clock; returns the repetitions."""
     failed = [check for check in checks if check.failed]
     repetitions = []
     for check in failed:
         left = until - time.time()
-        # A part of it takes hardly as long as the whole; the whole alone is not slower than it was.
+        # A part of it takes hardly as long as the whole, and the whole is not slower when it runs alone.
         if left <= (check.seconds if check.broke else 0.0):
             print(
                 f"\n{check.name} is not repeated: it took {check.seconds:.0f} s, {max(left, 0):.0f} s are left"
@@ -33,7 +33,7 @@ def repeat_failed(checks: list[Check], until: float, run: Callable[[Check], None
 
 
 def repetition_of(check: Check) -> Check:
-    """A new check of the same, or of those of its tests that failed."""
+    """A new check of the same, or of its failed tests."""
     again = Check(
         f"{check.name}, repeated",
         list(check.command),
@@ -51,7 +51,7 @@ def repetition_of(check: Check) -> Check:
 
 
 def settle(check: Check, repetition: Check) -> None:
-    """Count what passed in the repetition as unstable, each test once."""
+    """Count tests that passed in the repetition as unstable, each test once."""
     passed_now = check.failed_tests & repetition.passed_tests
     if check.broke:
         check.passed = repetition.passed - len(passed_now)

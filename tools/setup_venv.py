@@ -1,4 +1,4 @@
-"""Make the project's virtual environment, install into it, compile the core: only what changed since last time.
+"""Make the project's virtual environment, install into it, compile the core: only the parts that changed.
 
     python tools/setup_venv.py run                 the package and what it needs
     python tools/setup_venv.py dev                 ... and the development tools
@@ -7,8 +7,8 @@
     python tools/setup_venv.py floors --dir DIR    ... with every run-time dependency at its lowest named version
     python tools/setup_venv.py spark-3.5 --dir DIR what the tests of the sink need with Spark 3.5, but not the package itself
 
-Runs on the standard library alone and prints the path of the environment's Python; pip uses what this machine is
-configured with. The package is installed in place (editable), so that the tree itself is what runs.
+Runs on the standard library alone and prints the path of the environment's Python; pip uses the configuration of this
+machine. The package is installed in place (editable), so the tree itself runs.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 ROOT = Path(__file__).resolve().parent.parent
 OWN_FOLDER = ".venv-aioproducer"
 MINIMUM = (3, 11)
-# Environments of the Python that this is, beside the main one: the tree itself is what they import, compiled already.
+# Further environments of the Python that runs this: they import the tree itself, which is compiled already.
 WITHOUT_THE_PACKAGE = {"spark-3.5"}
 
 PROBE = """
@@ -48,13 +48,13 @@ print(json.dumps({
 
 
 def say(text: str) -> None:
-    """Tell the person at the terminal; standard output is for the path alone."""
+    """Print to stderr; standard output is for the path alone."""
     print(text, file=sys.stderr, flush=True)
 
 
 def run(*command: str | Path) -> None:
-    """Run a set-up step from the root of the tree, its output on stderr; stop at the first that fails."""
-    # As fast as wheels are; nobody debugs the C. What a user asks for comes behind it, and wins.
+    """Run a set-up step from the root of the tree, with its output on stderr; stop at the first that fails."""
+    # Optimized like a wheel, without debug information. Options of the user come last, and win.
     env = os.environ | {"CFLAGS": f"-O3 -g0 {os.environ.get('CFLAGS', '')}"}
     result = subprocess.run(
         [str(part) for part in command], cwd=ROOT, stdout=sys.stderr, check=False, env=env
@@ -84,7 +84,7 @@ def at_floor(requirement: str) -> str:
 
 
 def requirements(level: str) -> list[str]:
-    """What pip is asked for: the build tools (no isolated build in this folder), dependencies, and the level's tools."""
+    """The arguments of pip: the build tools (no isolated build in this folder), dependencies, and the level's tools."""
     basis = project()["build-system"]["requires"] + project()["project"]["dependencies"]
     if level != "core":
         basis += project()["project"]["optional-dependencies"]["cli"]
@@ -100,7 +100,7 @@ def python_of(folder: Path) -> Path:
 
 
 def probe(folder: Path) -> dict[str, Any] | None:
-    """What kind of Python lives in the folder; None if none that can be started."""
+    """The kind of Python in the folder; None without one that can be started."""
     try:
         result = subprocess.run(
             [python_of(folder), "-c", PROBE], capture_output=True, text=True, timeout=60, check=True
@@ -112,7 +112,7 @@ def probe(folder: Path) -> dict[str, Any] | None:
 
 
 def is_usable(folder: Path) -> bool:
-    """A virtual environment of a CPython we support, whoever made it, into which pip can install."""
+    """Whether the folder has a virtual environment of a supported CPython with pip."""
     facts = probe(folder)
     if facts is None or not (facts["cpython"] and facts["is_venv"] and tuple(facts["version"]) >= MINIMUM):
         return False
@@ -127,7 +127,7 @@ def create(folder: Path) -> None:
 
 
 def choose_folder() -> Path:
-    """`.venv`, unless somebody keeps something there that cannot be used: then a folder of our own beside it."""
+    """`.venv`, unless it exists and cannot be used: then a folder beside it."""
     shared = ROOT / ".venv"
     if not shared.exists():
         create(shared)
@@ -138,7 +138,7 @@ def choose_folder() -> Path:
 
 
 def ensure(folder: Path) -> Path:
-    """A folder of our own: made if it is not there, made again if it is broken or of another Python."""
+    """A folder of this program: made if it does not exist, made again if it is broken or of another Python."""
     facts = probe(folder)
     if facts is None or tuple(facts["version"]) != sys.version_info[:2] or not is_usable(folder):
         create(folder)
@@ -147,7 +147,7 @@ def ensure(folder: Path) -> Path:
 
 @contextmanager
 def locked(folder: Path) -> Iterator[None]:
-    """Two `make` at once take turns."""
+    """Two concurrent runs of `make` take turns."""
     folder.mkdir(exist_ok=True)
     with (folder / ".aioproducer-lock").open("w") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
@@ -156,23 +156,23 @@ def locked(folder: Path) -> Iterator[None]:
 
 # --------------------------------------------------------------------------------------------- stamps
 def digest(*parts: object) -> str:
-    """A short fingerprint of what a step depends on."""
+    """A short fingerprint of the inputs of a step."""
     return hashlib.sha256(repr(parts).encode()).hexdigest()[:32]
 
 
 class Stamp:
-    """Remembers in the environment what a step was last done for."""
+    """A file in the environment with the inputs of the last run of a step."""
 
     def __init__(self, folder: Path, step: str, content: str) -> None:
         self.path = folder / f".aioproducer-{step}"
         self.content = content
 
     def is_current(self) -> bool:
-        """Nothing that the step depends on has changed since."""
+        """True when the inputs of the step are unchanged."""
         return self.path.exists() and self.path.read_text() == self.content
 
     def write(self) -> None:
-        """The step is done."""
+        """Store the inputs of the step."""
         self.path.write_text(self.content)
 
 
@@ -183,25 +183,25 @@ def modules() -> list[dict[str, Any]]:
 
 
 def compiled_module(module: dict[str, Any], suffix: str) -> Path:
-    """Where a compiled module stands in the tree for one interpreter."""
+    """The path of a compiled module in the tree for one interpreter."""
     name: str = module["name"]
     return ROOT / (name.replace(".", "/") + suffix)
 
 
 def inputs(module: dict[str, Any]) -> str:
-    """A fingerprint of all that the compiler reads for a module, and of how it is called."""
+    """A fingerprint of the compiler's inputs for a module, and of its options."""
     contents = [(ROOT / name).read_bytes() for name in [*module["sources"], *module["depends"]]]
     return digest(module, project()["build-system"], contents)
 
 
 # ---------------------------------------------------------------------------------------------- steps
 def pip_install(folder: Path) -> tuple[str | Path, ...]:
-    """The command that installs into an environment. What is imported is compiled then; most of it never is."""
+    """The command that installs into an environment. Imported modules are compiled on use; most are never imported."""
     return (python_of(folder), "-m", "pip", "install", "-q", "--disable-pip-version-check", "--no-compile")
 
 
 def install_requirements(folder: Path, level: str) -> None:
-    """Bring in what the level needs, once for each list of requirements."""
+    """Install the requirements of the level, once for each list of requirements."""
     wanted = requirements(level)
     stamp = Stamp(folder, f"requirements-{level}", digest(wanted))
     if not stamp.is_current():
@@ -211,7 +211,7 @@ def install_requirements(folder: Path, level: str) -> None:
 
 
 def install_package(folder: Path) -> None:
-    """Install the package in place, which compiles it, once for each way of installing it; then compile what changes."""
+    """Install the package in place, which compiles it, once for each way of installing it; then compile changed modules."""
     facts = probe(folder) or {}
     built = {
         module["name"]: Stamp(folder, f"built-{module['name'].rpartition('.')[2]}", inputs(module))
@@ -234,7 +234,7 @@ def install_package(folder: Path) -> None:
 
 
 def installation() -> dict[str, Any]:
-    """What an installation in place depends on. A version, a description or a module of the core changes none of it."""
+    """The inputs of an installation in place. A version, a description or a module of the core changes none of them."""
     described = project()
     keys = ("name", "dependencies", "optional-dependencies", "scripts", "entry-points")
     setuptools = {
@@ -244,7 +244,7 @@ def installation() -> dict[str, Any]:
 
 
 def compile_modules(folder: Path, names: list[str]) -> None:
-    """Compile modules side by side, each by a process of its own: Cython takes as long as the C compiler."""
+    """Compile modules side by side, each in a process of its own: Cython takes as long as the C compiler."""
     if not names:
         return
     say(f"Compiling {', '.join(names)}.")
@@ -256,7 +256,7 @@ def compile_modules(folder: Path, names: list[str]) -> None:
 
 
 def main() -> None:
-    """Do what is needed and print the environment's Python."""
+    """Run the necessary steps and print the environment's Python."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
@@ -268,7 +268,7 @@ def main() -> None:
     with locked(folder):
         install_requirements(folder, level)
         if level not in WITHOUT_THE_PACKAGE:
-            # What is compiled stands in the tree, which other environments use as well.
+            # Compiled modules are in the tree, which other environments use as well.
             with locked(ROOT / "build"):
                 install_package(folder)
     print(python_of(folder))

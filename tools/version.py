@@ -1,4 +1,4 @@
-"""Write the version of the library where it stands: pyproject.toml and the package.
+"""Write the version of the library into pyproject.toml and the package.
 
 python -m tools.version            a development version of the next minor release, with today's date
 python -m tools.version 1.2.0      a release
@@ -22,7 +22,7 @@ VERSION = re.compile(r"(\d+)\.(\d+)\.(\d+)(?:\.dev(\d{8}))?")
 
 
 def development(current: str, day: datetime.date) -> str:
-    """The development version of a day: of the release that is being developed, or of the next one."""
+    """The development version of a day: of the release in development, or of the next one."""
     match = VERSION.fullmatch(current)
     if match is None:
         raise ValueError(f"{current!r} is neither a release (1.2.0) nor a dated development version")
@@ -32,7 +32,7 @@ def development(current: str, day: datetime.date) -> str:
 
 
 def written(text: str, pattern: str, version: str) -> str:
-    """The text of a file with another version in it."""
+    """The text of a file with another version."""
     found = _match(text, pattern)
     return f"{text[: found.start(1)]}{version}{text[found.end(1) :]}"
 

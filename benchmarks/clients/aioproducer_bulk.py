@@ -17,7 +17,7 @@ async def _send_all(producer: Producer, one: Work, count: int) -> list[BatchResu
 
 
 def _check(results: list[BatchResult], expected: int) -> None:
-    # The result has each record's partition and offset; comparing all of them is no part of sending.
+    # The result has each record's partition and offset; the comparison is not a part of sending.
     offsets = no_offsets()
     for result in results:
         result.raise_for_errors()

@@ -1,4 +1,4 @@
-"""aioproducer: how much memory a buffered record takes with its delivery held, beside its value."""
+"""aioproducer: the memory of a buffered record and its held delivery, without its value."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def _resident() -> int:
 
 
 async def _program(one: Work) -> Round:
-    # Nothing leaves before the flush: a batch holds more than there is to be sent.
+    # Nothing is sent before the flush: the batch limit exceeds the data.
     patient = {
         "linger_ms": _HOUR_MS,
         "batch_size": _MUCH // 4,

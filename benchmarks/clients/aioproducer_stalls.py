@@ -1,4 +1,4 @@
-"""aioproducer: the longest time for which it keeps the event loop to itself, over several kinds of work."""
+"""aioproducer: the longest time that it blocks the event loop, over several kinds of work."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""aioproducer: transactions one after the other; of each the deliveries are read once it is committed."""
+"""aioproducer: transactions one after the other; the deliveries of each are read after its commit."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ async def _transact(producer: Producer, one: Work, count: int) -> Transacted:
 
 
 async def _commit_in_round_trips(producer: Producer, one: Work) -> float:
-    """The median commit beside the median of a record that is sent without a transaction: in turns, as machines have moods."""
+    """The median commit and the median record without a transaction, measured alternately, as machines vary over time."""
     trips = []
     commits: list[float] = []
     async with make_producer(one, linger_ms=one.linger_ms) as plain:

@@ -1,4 +1,4 @@
-"""A blocking socket to a broker, for what shows the limits: no event loop, no threads, one question after the other."""
+"""A blocking socket to a broker, for the measured limits: no event loop, no threads, one request after the other."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from aioproducer._wire.messages.init_producer_id import InitProducerIdRequest, I
 
 M = TypeVar("M", bound=tuple[Any, ...])
 
-# A broker that has just started says so for a moment: coordinator loading, or not available.
+# The errors of a broker that has just started: coordinator loading, or not available.
 _NOT_YET, _PATIENCE = (14, 15), 100
 _INIT_VERSION: Final = 4
 PRODUCE_VERSION: Final = 12
-"""The last that names topics."""
+"""The last version with names of topics."""
 _TRANSACTION_TIMEOUT_MS: Final = 60_000
 
 
@@ -43,7 +43,7 @@ class Wire:
         self._socket.close()
 
     def send(self, frame: bytes | bytearray) -> None:
-        """All of it."""
+        """Send the whole frame."""
         self._socket.sendall(frame)
 
     def receive(self) -> bytes:
@@ -52,7 +52,7 @@ class Wire:
         return self._receive(size)
 
     def ask(self, question: AnyMessage, version: int, kind: type[M]) -> M:
-        """One question, and its answer."""
+        """One request, and its answer."""
         self.send(framed(question, version))
         return decode_response(kind, version, self.receive())[1]
 
@@ -85,12 +85,12 @@ class Wire:
 
 
 def check(error_code: int) -> None:
-    """Nothing that was refused counts."""
+    """End the program after an error: refused requests do not count."""
     if error_code:
         raise SystemExit(f"the broker answered with error {error_code}")
 
 
 def framed(question: AnyMessage, version: int) -> bytes:
-    """A request as it goes out."""
+    """A request with its length."""
     body = encode_request(question, version, 1, "limit")
     return struct.pack(">i", len(body)) + body

@@ -20,7 +20,7 @@ from benchmarks.measure import (
     work,
 )
 
-# Serving callbacks at every record, as its examples do, costs it a fifth of its rate or more.
+# A poll for each record, as in its examples, costs a fifth of its rate or more.
 _POLL_EVERY = 500
 
 

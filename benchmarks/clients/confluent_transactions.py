@@ -10,7 +10,7 @@ from confluent_kafka.cimpl import KafkaError, Message, Producer
 
 from benchmarks.measure import BATCH_SIZE, Offsets, Round, Stopwatch, Transacted, Work, no_offsets, work
 
-# As in confluent_send: serving callbacks at every record costs it a fifth of its rate or more.
+# As in confluent_send: a poll for each record costs a fifth of its rate or more.
 _POLL_EVERY = 500
 
 

@@ -1,4 +1,4 @@
-"""The Java client, driven by Kafka's own ProducerPerformance; its rate is what that prints.
+"""The Java client, driven by Kafka's own ProducerPerformance, with the rate that it prints.
 
 The processor time is that of the whole JVM, its start and compilation included.
 """

@@ -1,8 +1,8 @@
 """The Java client: transactions one after the other, sent by `TransactionalSend.java`.
 
-ProducerPerformance ends its transactions by time (`--transaction-duration-ms`, one at least), so that it can make none of
-a given number of records. This program can, and is warm when the clock starts: its time begins after the start of the
-JVM, and so does its processor time.
+ProducerPerformance ends its transactions by time (`--transaction-duration-ms`, one at least), so it cannot make
+transactions of a given number of records. This program can, and is warm when the clock starts: its time begins after
+the start of the JVM, and so does its processor time.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def _run(one: Work) -> Round:
     lines = done.stdout.splitlines()
     if done.returncode != 0 or not lines:
         raise SystemExit(f"TransactionalSend failed:\n{done.stdout}{done.stderr}")
-    # What is logged comes first.
+    # The log lines come first.
     lines = lines[-1 - one.records // one.per_transaction :]
     seconds, processor = map(float, lines[0].split())
     commits = [float(line) for line in lines[1:]]

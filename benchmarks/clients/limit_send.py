@@ -1,7 +1,7 @@
 """The limit: requests made beforehand, five of them in flight, on a blocking socket.
 
-Idempotent as the others are: each batch gets its sequence number and its checksum before it goes out. But no record is
-made and no delivery is told: what is left is the socket and the broker.
+Idempotent like the clients: each batch gets its sequence number and its checksum before it is sent. But it makes no
+records and reports no deliveries: only the socket and the broker remain.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _CRC, _CRC_START, _SEQUENCE = 17, 21, 53  # places in a batch
 
 @attrs.define
 class _Frame:
-    """A request with a batch for each partition, of which only the sequence numbers change."""
+    """A request with a batch for each partition; only the sequence numbers change."""
 
     data: bytearray
     batches: list[memoryview]
@@ -38,7 +38,7 @@ class _Frame:
     sequence: int = 0
 
     def next(self) -> bytearray:
-        """The request that follows the last one."""
+        """The next request."""
         for batch in self.batches:
             struct.pack_into(">i", batch, _SEQUENCE, self.sequence)
             struct.pack_into(">I", batch, _CRC, crc32c(batch[_CRC_START:]))

@@ -1,7 +1,7 @@
-"""The limit: transactions of one record over a blocking socket, each with the two requests that it takes and nothing else.
+"""The limit: transactions of one record over a blocking socket, each with its two necessary requests only.
 
-What this library's producer has learned about the broker it knows too: how long to wait behind the end of a transaction,
-so that the broker does not keep the next one's record for longer.
+It has the same knowledge about the broker as this library's producer: how long to wait after the end of a transaction,
+so that the broker does not delay the record of the next one.
 """
 
 from __future__ import annotations
@@ -26,19 +26,19 @@ from aioproducer._wire.messages.produce import (
 from benchmarks.clients.blocking import PRODUCE_VERSION, Wire, check
 from benchmarks.measure import Offsets, Round, Stopwatch, Transacted, Work, no_offsets, work
 
-# The first that tells the next epoch.
+# The first version that returns the next epoch.
 _END_VERSION: Final = 5
 _FIND_VERSION: Final = 4
 _TRANSACTION: Final = 1
 _CAPACITY: Final = 1024
 _NOW: Final = 1_700_000_000_000
-# Sleeping takes about so much longer than it was told.
+# A sleep takes about so much longer than requested.
 _SLEEPS_LONGER: Final = 0.0002
 
 
 @attrs.define(eq=False)
 class _Transactions:
-    """One after the other, each with a record for partition 0."""
+    """Transactions one after the other, each with a record for partition 0."""
 
     wire: Wire
     topic: str
@@ -49,13 +49,13 @@ class _Transactions:
     epoch: int = attrs.field(init=False)
 
     def __attrs_post_init__(self) -> None:
-        # Whoever asks first has Kafka make the topic that it keeps transactions in.
+        # The first such request lets Kafka create its topic for transactions.
         question = FindCoordinatorRequest(key_type=_TRANSACTION, coordinator_keys=[self.name])
         self.wire.ask(question, _FIND_VERSION, FindCoordinatorResponse)
         self.producer_id, self.epoch = self.wire.identity(self.name)
 
     def make(self, count: int) -> Transacted:
-        """That many."""
+        """Make so many transactions."""
         done = Transacted()
         for _ in range(count):
             request = self._request()

@@ -1,4 +1,4 @@
-"""What the programs that measure aioproducer have in common."""
+"""The common parts of the programs that measure aioproducer."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from benchmarks.measure import BATCH_SIZE, LINGER_MS, Offsets, Round, Work, no_o
 
 
 def make_producer(one: Work, **settings: Any) -> Producer:
-    """A producer with the settings that every client has here."""
+    """A producer with the settings that all clients have here."""
     common: dict[str, Any] = {
         "acks": "all",
         "enable_idempotence": True,
         "linger_ms": LINGER_MS,
         "batch_size": BATCH_SIZE,
-        # The operating system's, as librdkafka and aiokafka leave it; Kafka's 128 KiB is ours otherwise.
+        # The operating system's buffer, as in librdkafka and aiokafka; the default here is Kafka's 128 KiB.
         "send_buffer_bytes": -1,
     }
     return Producer(one.bootstrap_servers, **{**common, **settings, **one.settings})
@@ -38,10 +38,10 @@ def offsets_of(deliveries: Iterable[Delivery]) -> Offsets:
 
 
 def run(program: Callable[[Work], Coroutine[Any, Any, Round]]) -> None:
-    """Do what the command line says, and tell."""
+    """Run the program of the command line, and print its result."""
     one = work()
     if one.uvloop:
-        import uvloop  # noqa: PLC0415  # only where it is measured
+        import uvloop  # noqa: PLC0415  # imported only where it is measured
 
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
             runner.run(program(one)).tell()
@@ -50,7 +50,7 @@ def run(program: Callable[[Work], Coroutine[Any, Any, Round]]) -> None:
 
 
 def own_version() -> str:
-    """What this library calls itself; another Python than the usual one is told."""
+    """The name and version of this library, with the Python unless it is the usual one."""
     try:
         return f"aioproducer {version('aioproducer')}"
     except PackageNotFoundError:
@@ -59,24 +59,24 @@ def own_version() -> str:
 
 @attrs.define
 class LoopWatch:
-    """How long the loop's thread works without looking up, in seconds of processor time, not of the clock."""
+    """The longest work of the loop's thread without a poll, in seconds of processor time, not of the clock."""
 
-    # One callback: a step of a task, or an answer that is handled.
+    # One callback: a step of a task, or the handling of an answer.
     longest_step: float = 0.0
-    # All that was ready in one turn: a thousand tasks that were woken together are a thousand steps.
+    # All ready callbacks of one turn: a thousand tasks that were woken together are a thousand steps.
     longest_turn: float = 0.0
     _turn_began: float = 0.0
     _running: bool = False
 
     def start(self) -> None:
-        """Look at everything that the loop does from now on; keeps it from sleeping."""
+        """Measure every callback of the loop from now on; keeps the loop from sleeping."""
         self._running = True
         self._turn_began = time.thread_time()
         asyncio.get_running_loop().call_soon(self._turn)
         self._watch_steps()
 
     def stop(self) -> None:
-        """Look no more."""
+        """End the measurement."""
         self._running = False
 
     def _turn(self) -> None:
@@ -87,7 +87,7 @@ class LoopWatch:
             asyncio.get_running_loop().call_soon(self._turn)
 
     def _watch_steps(self) -> None:
-        run_handle = asyncio.Handle._run  # noqa: SLF001  # the one place that every callback goes through
+        run_handle = asyncio.Handle._run  # noqa: SLF001  # every callback passes here
 
         def watched(handle: asyncio.Handle) -> None:
             began = time.thread_time()

@@ -1,4 +1,4 @@
-"""Sending at a pace: each record at its time, whether or not those before it are written."""
+"""Sending at a pace: each record at its time, also while earlier records are not written."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from collections.abc import Awaitable, Callable
 
 from benchmarks.measure import Round, Stopwatch, Work, check_offsets, no_offsets, percentiles
 
-# Writes one record and says where it is: partition and offset.
+# Writes one record and returns its place: partition and offset.
 Write = Callable[[bytes], Awaitable[tuple[int, int]]]
 
 
 async def paced(write: Write, one: Work, version: str) -> Round:
-    """Send `records` at `rate` and measure each from the time it was due to the time its place is known."""
+    """Send `records` at `rate` and measure each from its due time to the time when its place is known."""
     await _sent(write, one, one.warm_up)
     gc.collect()
     with Stopwatch() as watch:

@@ -27,7 +27,7 @@ NOTHING: Final = "noop"
 
 @attrs.frozen
 class Entrant:
-    """A sink by the name that Spark knows it by, and its options besides server and topic."""
+    """A sink: its name in Spark, and its options besides server and topic."""
 
     format: str
     options: dict[str, str] = attrs.field(factory=dict)
@@ -66,7 +66,7 @@ Writes = dict[str, list[Write]]
 def measure_batches(
     spark: SparkSession, kafka: KafkaCluster, count: int, rounds: int, say: Callable[[str], None]
 ) -> Writes:
-    """Each sink once a round; the first round warms everything and is not counted."""
+    """Each sink once a round; the first round warms up and is not counted."""
     df = rows(spark, count)
     writes: Writes = {name: [] for name in ENTRANTS}
     names = list(ENTRANTS)

@@ -1,4 +1,4 @@
-"""What every sink is told, so that they differ in nothing else; and what its tasks tell of themselves."""
+"""The common settings of all sinks, and the times that their tasks report."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ from benchmarks.measure import BATCH_SIZE, LINGER_MS
 KEY_SIZE: Final = 16
 VALUE_SIZE: Final = 100
 PARTITIONS: Final = 4
-# Where tasks write down what they took; they inherit it from the driver.
+# The folder for the tasks' times; tasks inherit it from the driver.
 FOLDER: Final = "AIOPRODUCER_BENCH_FOLDER"
-# The same for all, by Kafka's names.
+# The same settings for all, by Kafka's names.
 TUNED: Final = {"acks": "all", "linger.ms": str(LINGER_MS), "batch.size": str(BATCH_SIZE)}
 
 
 @attrs.frozen
 class TaskTime:
-    """How long the Python side of one task took."""
+    """The time of the Python side of one task."""
 
     rows: int
     seconds: float
@@ -35,7 +35,7 @@ class TaskTime:
 
 
 class Watch:
-    """`with Watch() as watch: ...; watch.rows = n` writes down what a task took, for the driver to read."""
+    """`with Watch() as watch: ...; watch.rows = n` stores the time of a task for the driver."""
 
     rows: int = 0
 
@@ -65,6 +65,6 @@ def cpu_micros(tasks: Iterable[TaskTime]) -> float:
 
 
 def median_ms(tasks: Iterable[TaskTime]) -> float:
-    """The median of what a task's Python side took."""
+    """The median time of a task's Python side."""
     seconds = [task.seconds for task in tasks]
     return median(seconds) * 1000 if seconds else 0.0

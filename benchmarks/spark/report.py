@@ -1,4 +1,4 @@
-"""benchmarks/spark/RESULTS.md: the tables, the verdict on the goals, and how it was measured."""
+"""benchmarks/spark/RESULTS.md: the tables, the verdict on the goals, and the method."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ RESULTS: Final = Path(__file__).parent / "RESULTS.md"
 
 @attrs.frozen
 class Measured:
-    """All of a run."""
+    """All results of a run."""
 
     batches: Writes
     small: dict[str, Epochs]
@@ -35,12 +35,12 @@ class Measured:
         return max(write.rate for write in self.batches[name])
 
     def cpu(self, name: str) -> float:
-        """Of the Python side, all rounds."""
+        """Processor time of the Python side, over all rounds."""
         return cpu_micros(task for write in self.batches[name] for task in write.tasks)
 
 
 def goals(measured: Measured) -> list[Goal]:
-    """What had to be reached, and what was measured."""
+    """The required and the measured values."""
     ours = measured.best(OURS)
     small, large = measured.small, measured.large
     overhead = median_ms(small[EXACTLY].tasks) - median_ms(small[OURS].tasks)
@@ -123,7 +123,7 @@ def _version(package: str) -> str:
 
 
 def markdown(measured: Measured, load: float) -> str:
-    """The whole of RESULTS.md; `load` is what else the machine was doing when the run began."""
+    """The whole of RESULTS.md; `load` is the load average of the machine before the run."""
     rounds = len(measured.batches[OURS])
     count = measured.batches[OURS][0].rows
     versions = ", ".join(map(_version, ("pyspark", "pyarrow", "confluent-kafka", "aiokafka")))

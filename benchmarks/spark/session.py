@@ -1,4 +1,4 @@
-"""The Spark that everything is measured with, and the rows that are written."""
+"""The Spark session of all measurements, and the written rows."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def session(master: str = "local[2]") -> Iterator[SparkSession]:
             .config("spark.ui.enabled", "false")
             .config("spark.log.level", "ERROR")
             .config("spark.sql.shuffle.partitions", "2")
-            # Else each task waits 40 ms for a delayed acknowledgement of TCP before it gets its first rows.
+            # Otherwise each task waits 40 ms for a delayed acknowledgement of TCP before its first rows.
             .config("spark.python.unix.domain.socket.enabled", "true")
             .config("spark.sql.streaming.numRecentProgressUpdates", EPOCHS_REMEMBERED)
             .config("spark.sql.warehouse.dir", folder)
@@ -59,7 +59,7 @@ def session(master: str = "local[2]") -> Iterator[SparkSession]:
 
 
 def columns(number: str) -> list[str]:
-    """Key and value of the row with this number."""
+    """Key and value of the row with this number, as SQL."""
     return [column.format(number=number) for column in COLUMNS]
 
 

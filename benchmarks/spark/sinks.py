@@ -1,6 +1,6 @@
-"""The sinks that are compared: ours, which only is watched, and confluent-kafka and aiokafka in writers of the same kind.
+"""The compared sinks: this library's, which is only watched, and confluent-kafka and aiokafka in writers of the same kind.
 
-Each has one producer for as long as a worker lives, as ours has.
+Each has one producer for the life of a worker, as this library's sink has.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ from benchmarks.measure import BATCH_SIZE, LINGER_MS
 from benchmarks.spark.contest import PARTITIONS, TUNED, Watch
 
 SINKS: Final[list[type[DataSource]]] = []
-# librdkafka's and aiokafka's queues are polled or waited for after so many.
+# librdkafka's and aiokafka's queues are polled or awaited after so many rows.
 AT_ONCE: Final = 10_000
 
 
 def sink(cls: type[DataSource]) -> type[DataSource]:
-    """Register it with the session of a benchmark."""
+    """Register the sink with the session of a benchmark."""
     SINKS.append(cls)
     return cls
 
@@ -43,7 +43,7 @@ def _counted(batches: Iterator[Any], watch: Watch) -> Iterator[Any]:
 
 
 class _Watched:
-    """A writer of ours, whose tasks write down what they take."""
+    """A writer of this library whose tasks store their times."""
 
     def __init__(self, writer: Any) -> None:
         self._writer = writer
@@ -61,11 +61,11 @@ class _Watched:
 
 
 class WatchedBatch(_Watched, DataSourceArrowWriter):
-    """Of a batch."""
+    """The writer of a batch."""
 
 
 class WatchedStream(_Watched, DataSourceStreamArrowWriter):
-    """Of a stream."""
+    """The writer of a stream."""
 
 
 @sink
@@ -84,7 +84,7 @@ class Ours(KafkaSink):
 
 
 class OtherWriter(DataSourceArrowWriter):
-    """Another client's; `send` is told the server, the topic and the rows, and returns when all of them are acknowledged."""
+    """The writer of another client; `send` gets server, topic and rows, and returns after all acknowledgements."""
 
     def __init__(self, servers: str, topic: str) -> None:
         self.servers = servers
@@ -100,10 +100,10 @@ class OtherWriter(DataSourceArrowWriter):
         raise NotImplementedError
 
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
-        """There is nothing left to do."""
+        """Nothing is left to do."""
 
     def abort(self, messages: list[WriterCommitMessage | None]) -> None:
-        """A benchmark that fails is not told."""
+        """Nothing: the failure of a benchmark is visible."""
 
 
 class _Other(DataSource):
@@ -124,7 +124,7 @@ def _confluent(servers: str) -> Producer:
 
 
 class ConfluentWriter(OtherWriter):
-    """One call for each row, with a callback for each that counts what was written."""
+    """One call for each row, with a callback for each that counts the written rows."""
 
     def send(self, batches: Iterator[Any]) -> None:
         producer, topic = _confluent(self.servers), self.topic

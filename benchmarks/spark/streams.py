@@ -1,4 +1,4 @@
-"""Micro-batches, small and large: what an epoch takes by each sink."""
+"""Micro-batches, small and large: the time of an epoch with each sink."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ class Kind:
     """Epochs of one size."""
 
     rows: int
-    # Of each run; those that warm it up come before.
+    # The number in each run; those of the warm-up come before.
     epochs: int
     warm_up: int
     sinks: tuple[str, ...]
 
     def scaled(self, scale: float) -> Kind:
-        """With fewer epochs, and fewer rows in large ones."""
+        """The same with fewer epochs, and fewer rows in large ones."""
         rows = max(SMALL_ROWS, int(self.rows * scale)) if self.rows > SMALL_ROWS else self.rows
         return attrs.evolve(
             self, rows=rows, epochs=ceil(self.epochs * scale), warm_up=ceil(self.warm_up * scale)
@@ -48,7 +48,7 @@ LARGE: Final = Kind(1_000_000, 5, 2, (OURS, EXACTLY))
 
 @attrs.define
 class Epochs:
-    """Of one sink, all rounds together."""
+    """The epochs of one sink, all rounds together."""
 
     rows: int
     seconds: list[float] = attrs.field(factory=list)
@@ -56,7 +56,7 @@ class Epochs:
 
     @property
     def median_ms(self) -> float:
-        """What an epoch took, as Spark tells it."""
+        """The median time of an epoch, as Spark reports it."""
         return median(self.seconds) * 1000
 
     @property

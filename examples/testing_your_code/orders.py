@@ -1,4 +1,4 @@
-"""The application: it takes a producer from outside, so that a test can give it any."""
+"""The application: it gets its producer as an argument, so that a test can pass another one."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ class TryAgainError(Exception):
 
 
 class CheckFirstError(Exception):
-    """The order may have been taken: look before it is placed again."""
+    """The order may have been taken: check before placing it again."""
 
 
 class Shop:
@@ -24,7 +24,7 @@ class Shop:
         self._producer = producer
 
     async def place(self, customer: str, items: list[str]) -> int:
-        """Place one order, and return its number: where it is in the log of its customer's partition."""
+        """Place one order, and return its number: its offset in the partition of its customer."""
         value = json.dumps({"customer": customer, "items": items}).encode()
         try:
             metadata = await self._producer.send_and_wait(TOPIC, value, key=customer.encode())

@@ -1,4 +1,4 @@
-"""The tests: most with a MockProducer, which does what the test says; a few with a Kafka in the process."""
+"""The tests: most with a MockProducer, which the test controls; a few with a Kafka in the process."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from .orders import CheckFirstError, Shop, TryAgainError
 
 
 async def test_order_is_sent_with_its_customer_as_key() -> None:
-    """`history` has what was sent."""
+    """`history` has the sent records."""
     async with MockProducer() as producer:
         assert await Shop(producer).place("alice", ["2 apples"]) == 0
     (record,) = producer.history
@@ -31,7 +31,7 @@ async def test_refused_order_can_be_placed_again() -> None:
         assert await Shop(producer).place("alice", ["2 apples"]) == 0
 
 
-async def test_order_of_unknown_fate_is_to_be_checked() -> None:
+async def test_order_with_unknown_outcome_must_be_checked() -> None:
     """`fail_delivery` makes the next record fail after it was accepted."""
     async with MockProducer() as producer:
         producer.fail_delivery(DeliveryTimeoutError(outcome=Outcome.UNKNOWN))
@@ -39,7 +39,7 @@ async def test_order_of_unknown_fate_is_to_be_checked() -> None:
             await Shop(producer).place("alice", ["2 apples"])
 
 
-async def test_failures_are_told_by_customer() -> None:
+async def test_failures_are_reported_by_customer() -> None:
     """Without `auto_complete` the test decides when and how each record ends."""
     async with MockProducer(auto_complete=False) as producer:
         placing = asyncio.create_task(Shop(producer).place_many({"alice": ["1 pear"], "bob": ["3 plums"]}))
@@ -50,7 +50,7 @@ async def test_failures_are_told_by_customer() -> None:
 
 
 async def test_orders_arrive(embedded_kafka: EmbeddedKafka) -> None:
-    """Through the real client and the real protocol, into a log."""
+    """The real client and the real protocol, into a log."""
     embedded_kafka.create_topic("orders", 3)
     async with Producer(embedded_kafka.bootstrap_servers) as producer:
         assert await Shop(producer).place_many({"alice": ["1 pear"], "bob": ["3 plums"]}) == []

@@ -103,7 +103,7 @@ async def test_an_abort_rewinds(kafka: EmbeddedKafka) -> None:
         copier.send_signal(signal.SIGINT)
         last = await ended(copier)
     assert (last.code, last.output) == (0, "")
-    assert "once more" in last.errors
+    assert "repeating" in last.errors
     assert invoices(kafka) == one_each(range(30))
 
 

@@ -74,11 +74,11 @@ async def test_many_deliveries_that_fail(embedded_kafka: EmbeddedKafka) -> None:
 
 
 async def test_partitioner_and_interceptor(embedded_kafka: EmbeddedKafka) -> None:
-    """Regular customers have partition 0 for themselves, each record has its header, and the fates are counted."""
+    """Regular customers have partition 0 for themselves, each record has its header, and the outcomes are counted."""
     embedded_kafka.create_topic("orders", 4)
     ended = await run(embedded_kafka, example("partitioner_and_interceptor.py"))
     assert (ended.code, ended.errors) == (0, "")
-    assert ended.output.splitlines()[-1] == "fates: {'written': 5}"
+    assert ended.output.splitlines()[-1] == "outcomes: {'written': 5}"
     records = embedded_kafka.records("orders")
     assert [record.key for record in records if record.partition == 0] == [b"regular-alice", b"regular-carol"]
     assert len(records) == 5

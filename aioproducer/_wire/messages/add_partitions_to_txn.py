@@ -12,14 +12,14 @@ from aioproducer._wire.messages.declaration import Api, Field, Message, Structs
 
 
 class AddPartitionsToTxnTopic(NamedTuple):
-    """What `v3_and_below_topics` of AddPartitionsToTxnRequest is made of."""
+    """The struct of `v3_and_below_topics` in AddPartitionsToTxnRequest."""
 
     name: str = ""
     partitions: Sequence[int] = ()
 
 
 class AddPartitionsToTxnTransaction(NamedTuple):
-    """What `transactions` of AddPartitionsToTxnRequest is made of."""
+    """The struct of `transactions` in AddPartitionsToTxnRequest."""
 
     transactional_id: str = ""
     producer_id: int = 0
@@ -39,21 +39,21 @@ class AddPartitionsToTxnRequest(NamedTuple):
 
 
 class AddPartitionsToTxnPartitionResult(NamedTuple):
-    """What `results_by_partition` of AddPartitionsToTxnResponse is made of."""
+    """The struct of `results_by_partition` in AddPartitionsToTxnResponse."""
 
     partition_index: int = 0
     partition_error_code: int = 0
 
 
 class AddPartitionsToTxnTopicResult(NamedTuple):
-    """What `results_by_topic_v3_and_below` of AddPartitionsToTxnResponse is made of."""
+    """The struct of `results_by_topic_v3_and_below` in AddPartitionsToTxnResponse."""
 
     name: str = ""
     results_by_partition: Sequence[AddPartitionsToTxnPartitionResult] = ()
 
 
 class AddPartitionsToTxnResult(NamedTuple):
-    """What `results_by_transaction` of AddPartitionsToTxnResponse is made of."""
+    """The struct of `results_by_transaction` in AddPartitionsToTxnResponse."""
 
     transactional_id: str = ""
     topic_results: Sequence[AddPartitionsToTxnTopicResult] = ()

@@ -19,7 +19,7 @@ class ApiVersionsRequest(NamedTuple):
 
 
 class ApiVersion(NamedTuple):
-    """What `api_keys` of ApiVersionsResponse is made of."""
+    """The struct of `api_keys` in ApiVersionsResponse."""
 
     api_key: int = 0
     min_version: int = 0
@@ -27,7 +27,7 @@ class ApiVersion(NamedTuple):
 
 
 class SupportedFeatureKey(NamedTuple):
-    """What `supported_features` of ApiVersionsResponse is made of."""
+    """The struct of `supported_features` in ApiVersionsResponse."""
 
     name: str = ""
     min_version: int = 0
@@ -35,7 +35,7 @@ class SupportedFeatureKey(NamedTuple):
 
 
 class FinalizedFeatureKey(NamedTuple):
-    """What `finalized_features` of ApiVersionsResponse is made of."""
+    """The struct of `finalized_features` in ApiVersionsResponse."""
 
     name: str = ""
     max_version_level: int = 0

@@ -12,13 +12,13 @@ from aioproducer._wire.messages.declaration import Api, Field, Message, Structs
 
 
 class CreatePartitionsAssignment(NamedTuple):
-    """What `assignments` of CreatePartitionsRequest is made of."""
+    """The struct of `assignments` in CreatePartitionsRequest."""
 
     broker_ids: Sequence[int] = ()
 
 
 class CreatePartitionsTopic(NamedTuple):
-    """What `topics` of CreatePartitionsRequest is made of."""
+    """The struct of `topics` in CreatePartitionsRequest."""
 
     name: str = ""
     count: int = 0  # type: ignore[assignment]
@@ -34,7 +34,7 @@ class CreatePartitionsRequest(NamedTuple):
 
 
 class CreatePartitionsTopicResult(NamedTuple):
-    """What `results` of CreatePartitionsResponse is made of."""
+    """The struct of `results` in CreatePartitionsResponse."""
 
     name: str = ""
     error_code: int = 0

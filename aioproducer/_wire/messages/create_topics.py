@@ -12,21 +12,21 @@ from aioproducer._wire.messages.declaration import Api, Field, Message, Structs
 
 
 class CreatableReplicaAssignment(NamedTuple):
-    """What `assignments` of CreateTopicsRequest is made of."""
+    """The struct of `assignments` in CreateTopicsRequest."""
 
     partition_index: int = 0
     broker_ids: Sequence[int] = ()
 
 
 class CreatableTopicConfig(NamedTuple):
-    """What `configs` of CreateTopicsRequest is made of."""
+    """The struct of `configs` in CreateTopicsRequest."""
 
     name: str = ""
     value: str | None = ""
 
 
 class CreatableTopic(NamedTuple):
-    """What `topics` of CreateTopicsRequest is made of."""
+    """The struct of `topics` in CreateTopicsRequest."""
 
     name: str = ""
     num_partitions: int = 0
@@ -44,7 +44,7 @@ class CreateTopicsRequest(NamedTuple):
 
 
 class CreatableTopicConfigs(NamedTuple):
-    """What `configs` of CreateTopicsResponse is made of."""
+    """The struct of `configs` in CreateTopicsResponse."""
 
     name: str = ""
     value: str | None = ""
@@ -54,7 +54,7 @@ class CreatableTopicConfigs(NamedTuple):
 
 
 class CreatableTopicResult(NamedTuple):
-    """What `topics` of CreateTopicsResponse is made of."""
+    """The struct of `topics` in CreateTopicsResponse."""
 
     name: str = ""
     topic_id: bytes = bytes(16)

@@ -12,7 +12,7 @@ from aioproducer._wire.messages.declaration import Api, Field, Message, Structs
 
 
 class DeleteTopicState(NamedTuple):
-    """What `topics` of DeleteTopicsRequest is made of."""
+    """The struct of `topics` in DeleteTopicsRequest."""
 
     name: str | None = None
     topic_id: bytes = bytes(16)
@@ -27,7 +27,7 @@ class DeleteTopicsRequest(NamedTuple):
 
 
 class DeletableTopicResult(NamedTuple):
-    """What `responses` of DeleteTopicsResponse is made of."""
+    """The struct of `responses` in DeleteTopicsResponse."""
 
     name: str | None = ""
     topic_id: bytes = bytes(16)

@@ -20,7 +20,7 @@ class DescribeClusterRequest(NamedTuple):
 
 
 class DescribeClusterBroker(NamedTuple):
-    """What `brokers` of DescribeClusterResponse is made of."""
+    """The struct of `brokers` in DescribeClusterResponse."""
 
     broker_id: int = 0
     host: str = ""

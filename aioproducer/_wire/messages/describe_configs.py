@@ -12,7 +12,7 @@ from aioproducer._wire.messages.declaration import Api, Field, Message, Structs
 
 
 class DescribeConfigsResource(NamedTuple):
-    """What `resources` of DescribeConfigsRequest is made of."""
+    """The struct of `resources` in DescribeConfigsRequest."""
 
     resource_type: int = 0
     resource_name: str = ""
@@ -28,7 +28,7 @@ class DescribeConfigsRequest(NamedTuple):
 
 
 class DescribeConfigsSynonym(NamedTuple):
-    """What `synonyms` of DescribeConfigsResponse is made of."""
+    """The struct of `synonyms` in DescribeConfigsResponse."""
 
     name: str = ""
     value: str | None = ""
@@ -36,7 +36,7 @@ class DescribeConfigsSynonym(NamedTuple):
 
 
 class DescribeConfigsResourceResult(NamedTuple):
-    """What `configs` of DescribeConfigsResponse is made of."""
+    """The struct of `configs` in DescribeConfigsResponse."""
 
     name: str = ""
     value: str | None = ""
@@ -49,7 +49,7 @@ class DescribeConfigsResourceResult(NamedTuple):
 
 
 class DescribeConfigsResult(NamedTuple):
-    """What `results` of DescribeConfigsResponse is made of."""
+    """The struct of `results` in DescribeConfigsResponse."""
 
     error_code: int = 0
     error_message: str | None = ""

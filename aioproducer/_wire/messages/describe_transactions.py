@@ -18,14 +18,14 @@ class DescribeTransactionsRequest(NamedTuple):
 
 
 class TopicData(NamedTuple):
-    """What `topics` of DescribeTransactionsResponse is made of."""
+    """The struct of `topics` in DescribeTransactionsResponse."""
 
     topic: str = ""
     partitions: Sequence[int] = ()
 
 
 class TransactionState(NamedTuple):
-    """What `transaction_states` of DescribeTransactionsResponse is made of."""
+    """The struct of `transaction_states` in DescribeTransactionsResponse."""
 
     error_code: int = 0
     transactional_id: str = ""

@@ -12,14 +12,14 @@ from aioproducer._wire.messages.declaration import Api, Field, Message, Structs
 
 
 class ReplicaState(NamedTuple):
-    """What `replica_state` of FetchRequest is made of."""
+    """The struct of `replica_state` in FetchRequest."""
 
     replica_id: int = -1
     replica_epoch: int = -1
 
 
 class FetchPartition(NamedTuple):
-    """What `partitions` of FetchRequest is made of."""
+    """The struct of `partitions` in FetchRequest."""
 
     partition: int = 0
     current_leader_epoch: int = -1
@@ -32,7 +32,7 @@ class FetchPartition(NamedTuple):
 
 
 class FetchTopic(NamedTuple):
-    """What `topics` of FetchRequest is made of."""
+    """The struct of `topics` in FetchRequest."""
 
     topic: str = ""
     topic_id: bytes = bytes(16)
@@ -40,7 +40,7 @@ class FetchTopic(NamedTuple):
 
 
 class ForgottenTopic(NamedTuple):
-    """What `forgotten_topics_data` of FetchRequest is made of."""
+    """The struct of `forgotten_topics_data` in FetchRequest."""
 
     topic: str = ""
     topic_id: bytes = bytes(16)
@@ -65,35 +65,35 @@ class FetchRequest(NamedTuple):
 
 
 class EpochEndOffset(NamedTuple):
-    """What `diverging_epoch` of FetchResponse is made of."""
+    """The struct of `diverging_epoch` in FetchResponse."""
 
     epoch: int = -1
     end_offset: int = -1
 
 
 class LeaderIdAndEpoch(NamedTuple):
-    """What `current_leader` of FetchResponse is made of."""
+    """The struct of `current_leader` in FetchResponse."""
 
     leader_id: int = -1
     leader_epoch: int = -1
 
 
 class SnapshotId(NamedTuple):
-    """What `snapshot_id` of FetchResponse is made of."""
+    """The struct of `snapshot_id` in FetchResponse."""
 
     end_offset: int = -1
     epoch: int = -1
 
 
 class AbortedTransaction(NamedTuple):
-    """What `aborted_transactions` of FetchResponse is made of."""
+    """The struct of `aborted_transactions` in FetchResponse."""
 
     producer_id: int = 0
     first_offset: int = 0
 
 
 class PartitionData(NamedTuple):
-    """What `partitions` of FetchResponse is made of."""
+    """The struct of `partitions` in FetchResponse."""
 
     partition_index: int = 0
     error_code: int = 0
@@ -109,7 +109,7 @@ class PartitionData(NamedTuple):
 
 
 class FetchableTopicResponse(NamedTuple):
-    """What `responses` of FetchResponse is made of."""
+    """The struct of `responses` in FetchResponse."""
 
     topic: str = ""
     topic_id: bytes = bytes(16)
@@ -117,7 +117,7 @@ class FetchableTopicResponse(NamedTuple):
 
 
 class NodeEndpoint(NamedTuple):
-    """What `node_endpoints` of FetchResponse is made of."""
+    """The struct of `node_endpoints` in FetchResponse."""
 
     node_id: int = 0
     host: str = ""

@@ -20,7 +20,7 @@ class FindCoordinatorRequest(NamedTuple):
 
 
 class Coordinator(NamedTuple):
-    """What `coordinators` of FindCoordinatorResponse is made of."""
+    """The struct of `coordinators` in FindCoordinatorResponse."""
 
     key: str = ""
     node_id: int = 0

@@ -12,7 +12,7 @@ from aioproducer._wire.messages.declaration import Api, Field, Message, Structs
 
 
 class JoinGroupRequestProtocol(NamedTuple):
-    """What `protocols` of JoinGroupRequest is made of."""
+    """The struct of `protocols` in JoinGroupRequest."""
 
     name: str = ""
     metadata: bytes = b""
@@ -32,7 +32,7 @@ class JoinGroupRequest(NamedTuple):
 
 
 class JoinGroupResponseMember(NamedTuple):
-    """What `members` of JoinGroupResponse is made of."""
+    """The struct of `members` in JoinGroupResponse."""
 
     member_id: str = ""
     group_instance_id: str | None = None

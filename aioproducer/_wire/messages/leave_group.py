@@ -12,7 +12,7 @@ from aioproducer._wire.messages.declaration import Api, Field, Message, Structs
 
 
 class MemberIdentity(NamedTuple):
-    """What `members` of LeaveGroupRequest is made of."""
+    """The struct of `members` in LeaveGroupRequest."""
 
     member_id: str = ""
     group_instance_id: str | None = None
@@ -28,7 +28,7 @@ class LeaveGroupRequest(NamedTuple):
 
 
 class MemberResponse(NamedTuple):
-    """What `members` of LeaveGroupResponse is made of."""
+    """The struct of `members` in LeaveGroupResponse."""
 
     member_id: str = ""
     group_instance_id: str | None = ""

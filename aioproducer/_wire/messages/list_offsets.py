@@ -12,7 +12,7 @@ from aioproducer._wire.messages.declaration import Api, Field, Message, Structs
 
 
 class ListOffsetsPartition(NamedTuple):
-    """What `partitions` of ListOffsetsRequest is made of."""
+    """The struct of `partitions` in ListOffsetsRequest."""
 
     partition_index: int = 0
     current_leader_epoch: int = -1
@@ -20,7 +20,7 @@ class ListOffsetsPartition(NamedTuple):
 
 
 class ListOffsetsTopic(NamedTuple):
-    """What `topics` of ListOffsetsRequest is made of."""
+    """The struct of `topics` in ListOffsetsRequest."""
 
     name: str = ""
     partitions: Sequence[ListOffsetsPartition] = ()
@@ -36,7 +36,7 @@ class ListOffsetsRequest(NamedTuple):
 
 
 class ListOffsetsPartitionResponse(NamedTuple):
-    """What `partitions` of ListOffsetsResponse is made of."""
+    """The struct of `partitions` in ListOffsetsResponse."""
 
     partition_index: int = 0
     error_code: int = 0
@@ -46,7 +46,7 @@ class ListOffsetsPartitionResponse(NamedTuple):
 
 
 class ListOffsetsTopicResponse(NamedTuple):
-    """What `topics` of ListOffsetsResponse is made of."""
+    """The struct of `topics` in ListOffsetsResponse."""
 
     name: str = ""
     partitions: Sequence[ListOffsetsPartitionResponse] = ()

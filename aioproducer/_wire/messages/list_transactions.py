@@ -21,7 +21,7 @@ class ListTransactionsRequest(NamedTuple):
 
 
 class TransactionState(NamedTuple):
-    """What `transaction_states` of ListTransactionsResponse is made of."""
+    """The struct of `transaction_states` in ListTransactionsResponse."""
 
     transactional_id: str = ""
     producer_id: int = 0

@@ -12,7 +12,7 @@ from aioproducer._wire.messages.declaration import Api, Field, Message, Structs
 
 
 class MetadataRequestTopic(NamedTuple):
-    """What `topics` of MetadataRequest is made of."""
+    """The struct of `topics` in MetadataRequest."""
 
     topic_id: bytes = bytes(16)
     name: str | None = ""
@@ -28,7 +28,7 @@ class MetadataRequest(NamedTuple):
 
 
 class MetadataResponseBroker(NamedTuple):
-    """What `brokers` of MetadataResponse is made of."""
+    """The struct of `brokers` in MetadataResponse."""
 
     node_id: int = 0
     host: str = ""
@@ -37,7 +37,7 @@ class MetadataResponseBroker(NamedTuple):
 
 
 class MetadataResponsePartition(NamedTuple):
-    """What `partitions` of MetadataResponse is made of."""
+    """The struct of `partitions` in MetadataResponse."""
 
     error_code: int = 0
     partition_index: int = 0
@@ -49,7 +49,7 @@ class MetadataResponsePartition(NamedTuple):
 
 
 class MetadataResponseTopic(NamedTuple):
-    """What `topics` of MetadataResponse is made of."""
+    """The struct of `topics` in MetadataResponse."""
 
     error_code: int = 0
     name: str | None = ""

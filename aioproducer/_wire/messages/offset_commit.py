@@ -12,7 +12,7 @@ from aioproducer._wire.messages.declaration import Api, Field, Message, Structs
 
 
 class OffsetCommitRequestPartition(NamedTuple):
-    """What `partitions` of OffsetCommitRequest is made of."""
+    """The struct of `partitions` in OffsetCommitRequest."""
 
     partition_index: int = 0
     committed_offset: int = 0
@@ -21,7 +21,7 @@ class OffsetCommitRequestPartition(NamedTuple):
 
 
 class OffsetCommitRequestTopic(NamedTuple):
-    """What `topics` of OffsetCommitRequest is made of."""
+    """The struct of `topics` in OffsetCommitRequest."""
 
     name: str = ""
     topic_id: bytes = bytes(16)
@@ -40,14 +40,14 @@ class OffsetCommitRequest(NamedTuple):
 
 
 class OffsetCommitResponsePartition(NamedTuple):
-    """What `partitions` of OffsetCommitResponse is made of."""
+    """The struct of `partitions` in OffsetCommitResponse."""
 
     partition_index: int = 0
     error_code: int = 0
 
 
 class OffsetCommitResponseTopic(NamedTuple):
-    """What `topics` of OffsetCommitResponse is made of."""
+    """The struct of `topics` in OffsetCommitResponse."""
 
     name: str = ""
     topic_id: bytes = bytes(16)

@@ -12,14 +12,14 @@ from aioproducer._wire.messages.declaration import Api, Field, Message, Structs
 
 
 class OffsetFetchRequestTopic(NamedTuple):
-    """What `topics` of OffsetFetchRequest is made of."""
+    """The struct of `topics` in OffsetFetchRequest."""
 
     name: str = ""
     partition_indexes: Sequence[int] = ()
 
 
 class OffsetFetchRequestTopics(NamedTuple):
-    """What `topics` of OffsetFetchRequest is made of."""
+    """The struct of `topics` in OffsetFetchRequest."""
 
     name: str = ""
     topic_id: bytes = bytes(16)
@@ -27,7 +27,7 @@ class OffsetFetchRequestTopics(NamedTuple):
 
 
 class OffsetFetchRequestGroup(NamedTuple):
-    """What `groups` of OffsetFetchRequest is made of."""
+    """The struct of `groups` in OffsetFetchRequest."""
 
     group_id: str = ""
     member_id: str | None = None
@@ -45,7 +45,7 @@ class OffsetFetchRequest(NamedTuple):
 
 
 class OffsetFetchResponsePartition(NamedTuple):
-    """What `partitions` of OffsetFetchResponse is made of."""
+    """The struct of `partitions` in OffsetFetchResponse."""
 
     partition_index: int = 0
     committed_offset: int = 0
@@ -55,14 +55,14 @@ class OffsetFetchResponsePartition(NamedTuple):
 
 
 class OffsetFetchResponseTopic(NamedTuple):
-    """What `topics` of OffsetFetchResponse is made of."""
+    """The struct of `topics` in OffsetFetchResponse."""
 
     name: str = ""
     partitions: Sequence[OffsetFetchResponsePartition] = ()
 
 
 class OffsetFetchResponsePartitions(NamedTuple):
-    """What `partitions` of OffsetFetchResponse is made of."""
+    """The struct of `partitions` in OffsetFetchResponse."""
 
     partition_index: int = 0
     committed_offset: int = 0
@@ -72,7 +72,7 @@ class OffsetFetchResponsePartitions(NamedTuple):
 
 
 class OffsetFetchResponseTopics(NamedTuple):
-    """What `topics` of OffsetFetchResponse is made of."""
+    """The struct of `topics` in OffsetFetchResponse."""
 
     name: str = ""
     topic_id: bytes = bytes(16)
@@ -80,7 +80,7 @@ class OffsetFetchResponseTopics(NamedTuple):
 
 
 class OffsetFetchResponseGroup(NamedTuple):
-    """What `groups` of OffsetFetchResponse is made of."""
+    """The struct of `groups` in OffsetFetchResponse."""
 
     group_id: str = ""
     topics: Sequence[OffsetFetchResponseTopics] = ()

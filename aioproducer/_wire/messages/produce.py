@@ -12,14 +12,14 @@ from aioproducer._wire.messages.declaration import Api, Field, Message, Structs
 
 
 class PartitionProduceData(NamedTuple):
-    """What `partition_data` of ProduceRequest is made of."""
+    """The struct of `partition_data` in ProduceRequest."""
 
     index: int = 0  # type: ignore[assignment]
     records: bytes | None = None
 
 
 class TopicProduceData(NamedTuple):
-    """What `topic_data` of ProduceRequest is made of."""
+    """The struct of `topic_data` in ProduceRequest."""
 
     name: str = ""
     topic_id: bytes = bytes(16)
@@ -36,21 +36,21 @@ class ProduceRequest(NamedTuple):
 
 
 class BatchIndexAndErrorMessage(NamedTuple):
-    """What `record_errors` of ProduceResponse is made of."""
+    """The struct of `record_errors` in ProduceResponse."""
 
     batch_index: int = 0
     batch_index_error_message: str | None = None
 
 
 class LeaderIdAndEpoch(NamedTuple):
-    """What `current_leader` of ProduceResponse is made of."""
+    """The struct of `current_leader` in ProduceResponse."""
 
     leader_id: int = -1
     leader_epoch: int = -1
 
 
 class PartitionProduceResponse(NamedTuple):
-    """What `partition_responses` of ProduceResponse is made of."""
+    """The struct of `partition_responses` in ProduceResponse."""
 
     index: int = 0  # type: ignore[assignment]
     error_code: int = 0
@@ -63,7 +63,7 @@ class PartitionProduceResponse(NamedTuple):
 
 
 class TopicProduceResponse(NamedTuple):
-    """What `responses` of ProduceResponse is made of."""
+    """The struct of `responses` in ProduceResponse."""
 
     name: str = ""
     topic_id: bytes = bytes(16)
@@ -71,7 +71,7 @@ class TopicProduceResponse(NamedTuple):
 
 
 class NodeEndpoint(NamedTuple):
-    """What `node_endpoints` of ProduceResponse is made of."""
+    """The struct of `node_endpoints` in ProduceResponse."""
 
     node_id: int = 0
     host: str = ""

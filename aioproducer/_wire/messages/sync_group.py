@@ -12,7 +12,7 @@ from aioproducer._wire.messages.declaration import Api, Field, Message, Structs
 
 
 class SyncGroupRequestAssignment(NamedTuple):
-    """What `assignments` of SyncGroupRequest is made of."""
+    """The struct of `assignments` in SyncGroupRequest."""
 
     member_id: str = ""
     assignment: bytes = b""

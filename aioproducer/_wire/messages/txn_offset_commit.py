@@ -12,7 +12,7 @@ from aioproducer._wire.messages.declaration import Api, Field, Message, Structs
 
 
 class TxnOffsetCommitRequestPartition(NamedTuple):
-    """What `partitions` of TxnOffsetCommitRequest is made of."""
+    """The struct of `partitions` in TxnOffsetCommitRequest."""
 
     partition_index: int = 0
     committed_offset: int = 0
@@ -21,7 +21,7 @@ class TxnOffsetCommitRequestPartition(NamedTuple):
 
 
 class TxnOffsetCommitRequestTopic(NamedTuple):
-    """What `topics` of TxnOffsetCommitRequest is made of."""
+    """The struct of `topics` in TxnOffsetCommitRequest."""
 
     name: str = ""
     partitions: Sequence[TxnOffsetCommitRequestPartition] = ()
@@ -41,14 +41,14 @@ class TxnOffsetCommitRequest(NamedTuple):
 
 
 class TxnOffsetCommitResponsePartition(NamedTuple):
-    """What `partitions` of TxnOffsetCommitResponse is made of."""
+    """The struct of `partitions` in TxnOffsetCommitResponse."""
 
     partition_index: int = 0
     error_code: int = 0
 
 
 class TxnOffsetCommitResponseTopic(NamedTuple):
-    """What `topics` of TxnOffsetCommitResponse is made of."""
+    """The struct of `topics` in TxnOffsetCommitResponse."""
 
     name: str = ""
     partitions: Sequence[TxnOffsetCommitResponsePartition] = ()
