@@ -185,9 +185,9 @@ TOLD: Final = (
     _mutant(
         "readiness-by-open-connections",
         "../examples/web_app.py",
-        "    cut_off = now.connected_brokers == 0 and (answered is None or (failed is not None and failed < answered))",
-        "    cut_off = now.connected_brokers == 0",
-        "A service that nobody has asked for anything, or not for ten minutes, is not ready, so that nobody asks it for anything.",
+        "    response.status_code = 200 if now.ready else 503",
+        "    response.status_code = 200 if now.connected_brokers else 503",
+        "A service without requests, whose idle connections are closed, is not ready, and gets no requests.",
         "tests/examples/test_web_app.py::test_readiness",
     ),
     _mutant(
