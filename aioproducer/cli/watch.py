@@ -15,7 +15,7 @@ LEAST = 1000
 class Watch(Generic[T]):
     """Checks the deliveries when their number is twice the number that was left the last time.
 
-    So each costs little, the memory is in proportion to what is on its way, and one that is late holds up no other.
+    So each costs little, the memory is in proportion to the records in flight, and a late one delays no other.
     """
 
     def __init__(self, settled: Callable[[list[tuple[T, Delivery]]], object]) -> None:

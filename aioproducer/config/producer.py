@@ -490,7 +490,7 @@ def require_config(config: object) -> None:
 
 
 def require_connection_settings(settings: ConnectionSettings) -> None:
-    """Refuse the settings of a producer that have no effect without records; what is no setting is found later."""
+    """Refuse the settings of a producer that have no effect without records; unknown names are refused later."""
     others = [
         name for name in settings if name in SETTINGS and name not in ConnectionSettings.__annotations__
     ]

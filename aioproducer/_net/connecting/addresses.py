@@ -1,7 +1,7 @@
 """The addresses that are dialed: one attempt at a time each, and a growing pause after every one that led to nothing.
 
-Senders and the control connection dial the same brokers. If each of them paused on its own, a broker that is down would
-be called as often as there are callers; so what is known of an address is kept here, for all of them.
+Senders and the control connection dial the same brokers. If each of them paused separately, a broker that is down would
+be dialed as often as there are callers; so all of them share the facts about an address.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 TELL_EVERY = 1.0
 WARN_EVERY = 10.0
-# Longer than any pause: what is called again after so long begins with the shortest.
+# Longer than any pause: an address that is dialed again after so long begins with the shortest.
 FORGET_AFTER = 60.0
 ONLY_ADVERTISED = "this address was told by the cluster (advertised.listeners), not by bootstrap_servers"
 
@@ -46,7 +46,7 @@ def _nothing(_connection: Connection) -> None:
 
 @attrs.define(eq=False)
 class Address:
-    """What is known of one host and port.
+    """The facts about one host and port.
 
     `failures` counts the attempts in a row that led to nothing. `is_reached`: the newest attempt opened a connection, and the
     broker neither closed it nor stopped answering.
@@ -69,7 +69,7 @@ class Address:
 
 
 class Addresses:
-    """Dials, in place of everybody who needs a connection."""
+    """Dials for all callers that need a connection."""
 
     def __init__(
         self,
@@ -100,7 +100,7 @@ class Addresses:
         self.on_ended: Callable[[Connection], None] = _nothing
 
     def at(self, host: str, port: int) -> Address:
-        """What is known of this address."""
+        """The facts about this address."""
         known = self._known.get((host, port))
         if known is None:
             known = self._known[host, port] = Address(host, port)
@@ -185,8 +185,8 @@ class Addresses:
         del self._open[connection]
         if connection.answered_at is not None:
             self._answered_at = max(self._answered_at or -math.inf, connection.answered_at)
-        # Somebody who takes calls and hangs up, also in the middle of an answer, or talks nonsense, is no better than
-        # somebody who takes none.
+        # A peer that accepts connections and closes them, also in the middle of an answer, or that sends no valid
+        # answers, is no better than a peer that refuses them.
         if connection.answers > answers_at_opening and not isinstance(connection.close_reason, ProtocolError):
             address.failures = 0
         self._led_to_nothing(address)
@@ -202,14 +202,14 @@ class Addresses:
                 address.cannot_be_reached(connection.close_reason, self._loop.time())
             self._tell(address, "the connection to a broker was given up: %s", connection.close_reason)
         else:
-            # Brokers restart, and close what is idle: nothing to worry about yet.
+            # Brokers restart, and close idle connections: no fault yet.
             level = logging.DEBUG if connection.ending is Ending.IDLE else logging.INFO
             self._tell(address, "the connection to a broker ended: %s", connection.close_reason, level)
 
     def _tell(
         self, address: Address, text: str, error: KafkaError | None, level: int = logging.WARNING
     ) -> None:
-        """Tell of what is wrong with an address: a line a second at most, and a warning now and then."""
+        """Log the trouble of an address: a line a second at most, and a warning at longer intervals."""
         now = self._loop.time()
         warned = level >= logging.WARNING and now < address.warned_at + WARN_EVERY
         if warned or now < address.told_at + TELL_EVERY:

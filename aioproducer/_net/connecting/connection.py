@@ -51,7 +51,7 @@ class Ending(enum.Enum):
 
 
 class Connection(asyncio.BufferedProtocol):
-    """A connection as whoever opened it hands it over; `dialing.dial` makes them.
+    """A connection, open for requests; `dialing.dial` makes them.
 
     All of it belongs to the thread of its event loop. Handlers and callbacks run synchronously and may call any
     method of the connection; an exception in one of them ends the connection.
@@ -132,7 +132,7 @@ class Connection(asyncio.BufferedProtocol):
         self._frames.limit = FRAME_LIMIT
 
     def close(self, reason: KafkaError | None = None) -> None:
-        """End the connection now, dropping what was not sent yet. Only the first call does anything."""
+        """End the connection now, without sending the remaining bytes. Only the first call has an effect."""
         ending = Ending.LEFT if reason is None else Ending.GIVEN_UP
         self._end(reason or self._unavailable("the connection was closed by this producer"), ending)
 
@@ -144,7 +144,7 @@ class Connection(asyncio.BufferedProtocol):
             self._close_callbacks.append(callback)
 
     def mute(self, seconds: float) -> None:
-        """The broker asked not to be sent anything for so long (KIP-219). Whoever sends must look at `muted_until`."""
+        """The broker requested a pause of so many seconds (KIP-219). Senders must check `muted_until`."""
         now = self._loop.time()
         before = max(self.muted_until, now)
         self.muted_until = max(self.muted_until, now + seconds)
@@ -231,7 +231,7 @@ class Connection(asyncio.BufferedProtocol):
         The parts must not be changed until the answer came or the connection has ended: the transport may still
         refer to them. `timeout` (seconds) counts from here, whatever arrives in between. An answer that is longer than
         `answer_limit` ends the connection before it is taken in. None for `on_answer`: no answer will come. `size`, of
-        all parts, is for those who ask what is in flight.
+        all parts, is for the statistics of bytes in flight.
         On a connection that has ended nothing is written: the handler is told so at once (`written=False`); where
         there is none, BrokerUnavailableError is raised.
         """

@@ -1,7 +1,7 @@
 """Opening a connection to a broker: look its host up, try each address, agree on versions, all within one time limit.
 
-All addresses of a host name are tried in turn (KIP-602). What is left of the time is shared evenly among those that
-are left, so that one that swallows packets does not keep us from the next.
+All addresses of a host name are tried in turn (KIP-602). The remaining time is shared evenly among the remaining
+addresses, so that an address without an answer does not prevent the next attempts.
 """
 
 from __future__ import annotations
@@ -76,8 +76,8 @@ async def dial(
 ) -> Connection:
     """A connection to this broker, ready for requests, within `setup_timeout` seconds for everything.
 
-    The default is `socket_connection_setup_timeout_ms`. BrokerUnavailableError lists what went wrong with each
-    address; it is a ProtocolError if somebody answered there who is no broker that we can talk to.
+    The default is `socket_connection_setup_timeout_ms`. BrokerUnavailableError lists the error of each address; it is a
+    ProtocolError if a peer answered that is no usable broker.
     """
     endpoint.require_valid()
     loop = asyncio.get_running_loop()

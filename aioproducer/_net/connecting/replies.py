@@ -42,7 +42,7 @@ class Reply(Generic[R]):
             raise
 
     def failed(self, error: KafkaError, *, written: bool) -> None:
-        """Tell whoever waits."""
+        """Pass the error to the waiting task."""
         if not self.future.done():
             self.future.set_exception(copy.copy(error))
 

@@ -26,8 +26,9 @@ if TYPE_CHECKING:
     from aioproducer._net.connecting.connection import Connection
 
 KEYS_IN_A_LIST_FROM = 4
-# The transaction before is being ended: that takes a few milliseconds, and nobody tells when it is over. Doubled each time,
-# short waits hardly cost requests: measured, 0.4 more for a transaction of level 1, whether the first is 1 ms or 20 ms.
+# The previous transaction is being ended: that takes a few milliseconds, and no message reports its end. The first wait
+# is short and doubles, which hardly costs requests: measured, 0.4 more for a transaction of level 1, whether the first
+# is 1 ms or 20 ms.
 BUSY = Backoff(0.001, 1.0)
 
 
@@ -59,7 +60,7 @@ class Coordinator:
     async def settle(self, request: Request, attempt: Callable[[Connection], Awaitable[int]]) -> Reply:
         """Ask until there is an answer that ends the matter; `attempt` gives the code of one.
 
-        Raises ProtocolError where the coordinator does not speak what is needed.
+        Raises ProtocolError where the coordinator lacks a needed API version.
         """
         failures = busy = lost = undecided = 0
         confirmed = False
@@ -165,7 +166,7 @@ class Coordinator:
 
 
 def leaves_out(connection: Connection, api: str) -> ProtocolError:
-    """The error of an answer without what was asked for; as after any other nonsense, its connection ends."""
+    """The error of an answer that lacks requested entries; as after any other invalid answer, its connection ends."""
     error = ProtocolError(f"the broker's {api} answer lacks entries of the request", broker=connection.broker)
     connection.close(copy.copy(error))
     return error

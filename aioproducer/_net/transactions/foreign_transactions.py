@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from aioproducer._state.transactions.dialogues.steps import Step
 
 T = TypeVar("T")
-# Whoever is asked to fence many asks this many coordinators at once.
+# The number of coordinators that are asked at once.
 AT_ONCE = 20
 PATTERNS_FROM = 2
 # Before that version a broker tells of all that it coordinates, in one answer, without a limit of its own. Two million ids are

@@ -35,7 +35,7 @@ class Operation:
 
     @property
     def is_watched(self) -> bool:
-        """Whether somebody waits for it."""
+        """Whether a caller waits for it."""
         return bool(self._waiters)
 
     async def run(self, work: Callable[[], Awaitable[None]]) -> None:
@@ -45,7 +45,7 @@ class Operation:
                 await work()
                 self.end(None)
         except KafkaError as error:
-            # What the traceback refers to would live as long as whoever keeps the error.
+            # The traceback is removed: its frames would live as long as the error, which the caller may keep.
             self.end(error.with_traceback(None))
         finally:
             if not self.ended:
@@ -61,7 +61,7 @@ class Operation:
         self._on_end(self)
 
     def replace(self, error: KafkaError) -> None:
-        """Stop the work, and tell whoever waits why."""
+        """Stop the work, and raise this error in the waiting callers."""
         self.end(error)
         self._scope.cancel()
 

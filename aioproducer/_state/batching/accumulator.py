@@ -144,7 +144,7 @@ class Accumulator:
         self.live: dict[QueuedBatch, None] = {}
         # Replacements of batches: they joined `live` later than batches that were opened after them.
         self.replacements: dict[QueuedBatch, None] = {}
-        # What is in flight, as far as it has no outcome.
+        # Records and bytes in flight that have no outcome.
         self.records_in_flight = 0
         self.bytes_in_flight = 0
         # What leaves with a request is being chosen: nothing can be withdrawn, not by a finalizer or a signal handler either.
@@ -201,7 +201,7 @@ class Accumulator:
         self.share_memory(self.dead - {node_id})
 
     def share_of(self, topic: str, node: NodeQueue) -> MemoryShare:
-        """The share of a topic to a broker. Where the topic is limited, who waits for it holds up nobody else."""
+        """The share of a topic at a broker. Calls that wait for a topic's own limit delay no other topic."""
         if topic not in self.topic_budgets:
             return node.share
         share = node.own_shares.get(topic)
@@ -267,7 +267,7 @@ class Accumulator:
             )
 
     def _drop_partitions(self, topic: TopicQueues, count: int, now: float) -> list[PartitionQueue]:
-        """A topic that was made anew has fewer partitions: what is bound for the others waits for its deadline."""
+        """A recreated topic has fewer partitions: records of the missing ones wait for their deadlines."""
         gone = topic.queues()[count:]
         for queue in gone:
             self.lead(queue, NO_LEADER, now)
@@ -300,7 +300,7 @@ class Accumulator:
         return any(self.sequences.must_keep(queue) for queue in topic.all_queues())
 
     def forget(self, name: str) -> None:
-        """Drop a topic that nobody has used for long, if it has nothing buffered and its counts can be replaced."""
+        """Drop a topic that was not used for long, if it has nothing buffered and its counts can be replaced."""
         topic = self.topics.get(name)
         if topic is None or self._must_keep(topic):
             return
@@ -374,7 +374,7 @@ class Accumulator:
         self.live.pop(batch, None)
         self.aging.pop(batch, None)
         self.lingering.pop(queue, None)
-        # Nobody who still finds it does anything with it.
+        # References to the batch that remain have no effect.
         batch.forward([])
 
     def _new(
@@ -383,7 +383,7 @@ class Accumulator:
         limit = self.ratios.plain_limit(
             queue.topic.name, self.limits.codec, self.limits.batch_size, BATCH_OVERHEAD
         )
-        # Behind a gap each record has a batch of its own: the next one may be sent by somebody who has seen the loss.
+        # Behind a gap each record has a batch of its own: the sender of the next one may have seen the loss.
         batch = self._make(queue, 1 if gap else limit, now, expected=0 if gap else expected, awaited=awaited)
         batch.gap = gap
         self.opened += 1
@@ -509,7 +509,7 @@ class Accumulator:
 
     @event
     def send_now(self, batch: QueuedBatch) -> None:
-        """Somebody waits for this batch: it does not linger any longer."""
+        """A caller waits for this batch: it does not linger any longer."""
         if not batch.urgent:
             batch.urgent = True
             # Only an open batch lingers, and that has no backoff for which the time would matter.
@@ -520,7 +520,7 @@ class Accumulator:
         own = share.budget
         # Where its topic has a limit of its own that is not reached, it waits for what all topics share.
         short = own if own.whole is None or own.used + size > own.capacity - own.kept else own.whole
-        # What is on its way to the same broker may be enough; if not, so does what is on its way to others.
+        # Bytes in flight to the same broker may be enough; otherwise bytes in flight to other brokers.
         is_enough = short.used - share.used + size <= short.capacity - short.kept
         for queue in list(self.lingering):
             if queue.share is share:
@@ -550,7 +550,7 @@ class Accumulator:
     # -- draining
 
     def has_ready(self, node: NodeQueue, now: float) -> bool:
-        """True when the broker has something to send; what is no longer so leaves the ready queue."""
+        """True when the broker has something to send; partitions that are no longer ready leave the ready queue."""
         return bool(node.ready) and (self._sendable(node.ready[0], now) or self._has_other_ready(node, now))
 
     @event
@@ -697,11 +697,11 @@ class Accumulator:
         batch.alarms += 1
 
     def watch_rest(self, batch: QueuedBatch) -> None:
-        """What is left of this batch, or was moved to it, has deadlines of its own; watch for the next one."""
+        """The rest of this batch, or records that were moved to it, have deadlines of their own; watch for the next one."""
         self.aging.pop(batch, None)
         batch.watched_until = math.inf
         deadline = batch.next_deadline()
-        # Without a record that waits, what is left is a place in the sequence.
+        # Without a waiting record, the batch remains as a place in the sequence.
         self.watch(batch, batch.opened_at + batch.delivery_timeout if deadline is None else deadline)
 
     def old(self, now: float) -> list[QueuedBatch]:

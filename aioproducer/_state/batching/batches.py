@@ -1,4 +1,4 @@
-"""One batch with what is known of its attempts: the facts that decide what may be done with it next."""
+"""One batch with the facts of its attempts, which decide the next step."""
 
 from __future__ import annotations
 

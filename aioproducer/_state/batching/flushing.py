@@ -93,7 +93,7 @@ def cover_call(flush: Flush, call: Waiting) -> None:
 
 
 def uncover(flush: Flush, batches: Iterable[QueuedBatch], calls: Iterable[Waiting]) -> None:
-    """Nobody waits for the flush any more: nothing of these keeps it."""
+    """The flush has no waiting task any more: remove it from these batches and calls."""
     for batch in batches:
         batch.flushes = [covered for covered in batch.flushes if covered.flush is not flush]
     for call in calls:

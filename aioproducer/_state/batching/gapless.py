@@ -1,8 +1,8 @@
-"""Gapless mode: after a record of a partition is lost, what was sent behind it is not written, until somebody has looked.
+"""Gapless mode: after a loss, later records of the partition are not written until a caller has seen the loss.
 
-Whoever relays an ordered history (an outbox, a change log) would rather write nothing than leave one record out. So a
-loss opens a *gap* in its partition: all that was buffered behind it fails, and so does all that is sent before somebody
-has looked at one of the failures. What was in flight is let be: a broker takes it only if what went before is there.
+A relay of an ordered history (an outbox, a change log) must rather write nothing than omit a record. So a loss opens a
+*gap* in its partition: all records that were buffered behind it fail, and so do all that are sent before a caller has
+read one of the failures. Batches in flight go on: a broker accepts them only if the earlier ones are in its log.
 """
 
 from __future__ import annotations
@@ -32,11 +32,11 @@ class Gap:
 
     @property
     def open(self) -> bool:
-        """True until somebody was told."""
+        """True until a caller has seen the loss."""
         return not (self.seen or any(batch.noticed for batch in self.batches))
 
     def error(self, batch: QueuedBatch, now: float) -> DeliveryError:
-        """What is told of records behind it."""
+        """The error of the records behind it."""
         return DeliveryError(
             "not written, because an earlier record was lost (gapless=True): read the failed deliveries or call flush(), "
             "then send again from the first failed record on",
@@ -47,7 +47,7 @@ class Gap:
 
 
 def gap_of(queue: PartitionQueue) -> Gap | None:
-    """The gap that is open in this partition; one that somebody has looked at is closed by this."""
+    """The gap that is open in this partition; a gap that was seen is closed by this call."""
     gap = queue.gap
     if gap is None or gap.open:
         return gap

@@ -27,7 +27,7 @@ class Wakes(Protocol):
 
 
 class NodeQueue:
-    """What is ready for one broker, and that broker's share of the memory."""
+    """The ready partitions of one broker, and that broker's share of the memory."""
 
     __slots__ = ("node_id", "own_shares", "ready", "share", "trouble", "waiting_since", "wakeup")
 
@@ -60,8 +60,8 @@ class NodeQueue:
 class PartitionQueue(Partition):
     """One partition: its batches in order, those that were sent and have no outcome yet, and its sequence numbers.
 
-    `queue` holds what is still to be sent; retried batches are at its head, in order. `sent` holds every batch that
-    was given a sequence number and has no outcome, in that order; a batch that waits for its retry is in both.
+    `queue` holds the unsent batches; retried batches are at its head, in order. `sent` holds every batch that has a
+    sequence number and no outcome, in that order; a batch that waits for its retry is in both.
     """
 
     __slots__ = (
@@ -110,7 +110,7 @@ class PartitionQueue(Partition):
         self.newest_acked: tuple[int, ...] = ()
         # Asked for before those that were sent before it, see Sequences.newer_in_doubt().
         self.ahead: QueuedBatch | None = None
-        # In gapless mode: the loss that nobody has looked at yet, and when a record was last lost.
+        # In gapless mode: the loss that no caller has seen yet, and when a record was last lost.
         self.gap: Gap | None = None
         self.lost_at = NO_LOSS
 
@@ -123,7 +123,7 @@ class PartitionQueue(Partition):
         self.accumulator.unroll(self)
 
     def on_awaited(self, batch: QueuedBatch) -> None:
-        """Somebody waits for a record of this batch; called once by the core."""
+        """A caller waits for a record of this batch; called once by the core."""
         self.accumulator.send_now(batch)
 
     def withdraw(self, batch: QueuedBatch, index: int) -> bool:

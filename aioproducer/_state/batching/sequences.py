@@ -136,16 +136,16 @@ class Sequences(ABC):
             return False
         if not queue.broken or batch.dirty:
             return True
-        # What is in doubt behind it keeps the sequence from being mended; perhaps it goes on all the same.
+        # Batches in doubt behind it keep the sequence from being mended; this batch may still succeed.
         return not queue.in_flight and any(other.dirty for other in queue.sent)
 
     def newer_in_doubt(self, queue: PartitionQueue, batch: QueuedBatch) -> QueuedBatch | None:
         """The leader goes on from another number than that of this batch, which may be in its log: what to ask for next.
 
-        A leader that was restarted knows only the newest batch of each producer again, and refuses to take those before it
-        for repetitions. But as it takes all in order, whoever finds one that it knows, or takes, knows of those before it
-        too. So the others that are in doubt are repeated one at a time, the newest first. None of them can get into the log
-        out of turn: the leader has just shown that it knows this producer.
+        A restarted leader knows only the newest batch of each producer, and does not recognize earlier batches as
+        duplicates. But it accepts batches in order: a batch that it knows, or accepts, proves that all earlier ones are
+        in its log. So the other batches in doubt are repeated one at a time, the newest first. None of them can get
+        into the log out of order: the leader has just shown that it knows this producer.
         """
         if batch not in queue.sent:
             return None
@@ -210,7 +210,7 @@ class Sequences(ABC):
 
     @staticmethod
     def _runs_on(queue: PartitionQueue, batch: QueuedBatch) -> bool:
-        """Whether everything that was given a number follows what was just acknowledged without a gap."""
+        """Whether every batch with a number follows the acknowledged one without a gap."""
         expected = batch.next_sequence
         for following in queue.sent:
             if following.sequence != expected:
@@ -228,7 +228,7 @@ class Sequences(ABC):
             queue.broken = True
 
     def unknown(self, queue: PartitionQueue, batch: QueuedBatch) -> None:
-        """The batch ended, and nobody knows whether it was appended: nobody may guess the next number."""
+        """The batch ended without proof of whether it was appended: the next number is unknown."""
         if self._forget(queue, batch):
             queue.broken = True
 

@@ -141,7 +141,7 @@ def negotiated(broker: str, answer: ApiVersionsResponse) -> BrokerVersions:
 
 
 def _ranges(broker: str, offered: Iterable[ApiVersion]) -> dict[int, tuple[int, int]]:
-    """The ranges of the APIs that we know; what is said of others does not matter to us."""
+    """The ranges of the known APIs; other APIs are ignored."""
     ranges = {}
     for api_key, low, high in offered:
         if api_key not in APIS:

@@ -1,7 +1,7 @@
-"""What a group has committed in certain partitions: how to ask for it, and what an answer proves.
+"""The committed offsets of a group: the question for certain partitions, and the proof in an answer.
 
-An answer that leaves out a partition does not say that nothing is committed there: only offset -1 says so. Whoever took the
-one for the other would do work again that was done.
+An answer without a partition does not say that no offset is committed there: only offset -1 says so. To confuse the two
+would repeat finished work.
 """
 
 from __future__ import annotations

@@ -11,7 +11,7 @@ from aioproducer._wire.error_codes import ERRORS, ErrorCode
 
 
 class Request(enum.Enum):
-    """What was asked, by the name of its API and what depends on it."""
+    """A request, by the name of its API and its circumstances."""
 
     FIND_COORDINATOR = "FindCoordinator"
     INIT_PRODUCER_ID = "InitProducerId"
@@ -35,7 +35,7 @@ class Answer(enum.Enum):
     REFUSED = "not now, and not until something is changed by hand; the producer may ask again"
     ABORTABLE = "this transaction can only be aborted"
     SUPERSEDED = "the coordinator has ended the transaction, or another producer has taken over"
-    UNDECIDED = "nobody knows whether it was done; whoever wants to know may ask again"
+    UNDECIDED = "it may have been done or not; the producer may ask again"
     FATAL = "this producer may not go on"
 
 
@@ -44,8 +44,8 @@ _ALL = frozenset(_R)
 _IN_TRANSACTION = frozenset({_R.ADD_PARTITIONS, _R.ADD_OFFSETS, _R.COMMIT_OFFSETS, _R.COMMIT, _R.ABORT})
 
 
-# UNKNOWN_SERVER_ERROR, and the codes of a later Kafka. They say nothing, so that nothing may be concluded from them: what can be
-# repeated without harm is repeated, what is a part of a transaction can be aborted with it, and the end of one stays in doubt.
+# UNKNOWN_SERVER_ERROR, and the codes of a later Kafka. They have no known meaning: requests that are safe to repeat are
+# repeated, a part of a transaction can be aborted with it, and the end of one stays in doubt.
 _OF_NO_MEANING: Mapping[Request, Answer] = MappingProxyType(
     {
         _R.FIND_COORDINATOR: _A.RETRY,
@@ -125,7 +125,7 @@ def _cells() -> Mapping[tuple[Request, int], Answer]:
         {ErrorCode.INVALID_PRODUCER_ID_MAPPING},
         frozenset({_R.ADD_PARTITIONS, _R.ADD_OFFSETS, _R.COMMIT_OFFSETS, _R.ABORT}),
     )
-    # The group has a new generation, or does not know this member: what was consumed is somebody else's now.
+    # The group has a new generation, or does not know this member: its records belong to another member now.
     say(
         _A.ABORTABLE,
         {
@@ -138,7 +138,7 @@ def _cells() -> Mapping[tuple[Request, int], Answer]:
         frozenset({_R.COMMIT_OFFSETS}),
     )
     say(_A.LOOK_UP, {ErrorCode.REQUEST_TIMED_OUT}, frozenset({_R.COMMIT_OFFSETS}))
-    # Told of a transaction that the coordinator has ended by itself, because its time was over.
+    # The coordinator has ended the transaction itself, because its time was over.
     say(_A.SUPERSEDED, {ErrorCode.INVALID_TXN_STATE}, _IN_TRANSACTION)
     return MappingProxyType(cells)
 
@@ -175,8 +175,8 @@ def advice(code: int) -> str:
 
 # Questions change nothing, and are done or not done without a consequence.
 _QUESTIONS = frozenset({_R.FIND_COORDINATOR, _R.FETCH_OFFSETS, _R.DESCRIBE, _R.LIST})
-# The coordinator gives these before it writes anything down. Not among them on purpose: 14, 15 and 16, which are also given for
-# what was written to the coordinator's log and not replicated, or when it lost its office meanwhile
+# The coordinator returns these before it stores anything. Not among them on purpose: 14, 15 and 16, which are also
+# returned after a write to the coordinator's log that was not replicated, or that lost its leader meanwhile
 # (TransactionStateManager.appendTransactionToLog); 7, 13 and -1 (anything); and codes of a later Kafka.
 _PROVES_NOT_DONE = frozenset(
     {
@@ -213,12 +213,12 @@ _PROVES_NOT_DONE = frozenset(
 
 
 def may_be_done(request: Request, code: int) -> bool:
-    """Whether what was asked may have been carried out although it was answered with this error."""
+    """Whether the request may have been carried out although it was answered with this error."""
     return request not in _QUESTIONS and code not in _PROVES_NOT_DONE
 
 
 def judge(request: Request, code: int) -> Answer:
-    """What is not known to pass is fatal, as in Java, but for codes without a meaning."""
+    """A code that is not known to be temporary is fatal, as in Java, except for codes without a meaning."""
     otherwise = Answer.FATAL if code in ERRORS else _OF_NO_MEANING.get(request, Answer.FATAL)
     return CELLS.get((request, code), otherwise)
 

@@ -1,8 +1,8 @@
 """How long the first records of a transaction are kept here, so that a broker does not keep them for longer.
 
 Kafka answers EndTxn before it has written the markers of the transaction. On level 2 a leader that gets the next
-transaction's records before that is done keeps them for 20 ms and looks again
-(`add.partitions.to.txn.retry.backoff.ms`). Nobody tells when the markers are there: it is learned from what happens.
+transaction's records before that keeps them for 20 ms and checks again (`add.partitions.to.txn.retry.backoff.ms`). No
+message reports the markers: the delay is learned from measured times.
 """
 
 from __future__ import annotations

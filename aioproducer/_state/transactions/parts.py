@@ -1,4 +1,4 @@
-"""What one transaction consists of so far, and what is known of it at its coordinator."""
+"""The parts of one transaction, and their state at its coordinator."""
 
 from __future__ import annotations
 

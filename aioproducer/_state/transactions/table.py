@@ -38,7 +38,7 @@ class State(enum.Enum):
 
 
 class Event(enum.Enum):
-    """What is asked for, and what happened. The value is what it is called in an error."""
+    """A call or an event of a transaction. The value is its name in errors."""
 
     INIT = "init_transactions()"
     BEGIN = "begin_transaction()"
@@ -52,7 +52,7 @@ class Event(enum.Enum):
     NOT_INITIALIZED = "no producer id was given"
     ENDED = "the coordinator ended the transaction"
     FAILED = "a part of the transaction failed"
-    LEFT_ALONE = "nobody waits for the commit any more"
+    LEFT_ALONE = "no caller waits for the commit any more"
     HANDED_OVER = "a handle was given out"
     REFUSED = "this producer may not go on"
 
@@ -73,7 +73,7 @@ _OVER_WITH_THE_EPOCH: Final = frozenset(
     }
 )
 _S, _E = State, Event
-# While a transaction is there or ends, nobody begins another: a task that tries has its own, and nothing to join.
+# While a transaction is open or ends, no other can begin: another task must not join it.
 UNDER_WAY = frozenset({_S.IN_TRANSACTION, _S.COMMITTING, _S.ABORTING, _S.DETACHING})
 ONE_AT_A_TIME = (
     "has one transaction at a time, and another one is open or ending: begin after its end (an asyncio.Lock around "
@@ -85,7 +85,7 @@ MOVES: Mapping[tuple[State, Event], State] = MappingProxyType(
         (_S.READY, _E.INIT): _S.INITIALIZING,
         (_S.DETACHED, _E.INIT): _S.INITIALIZING,
         (_S.INITIALIZING, _E.INIT): _S.INITIALIZING,
-        # The coordinator ends what is open before it gives the id again: that settles what nobody knows.
+        # The coordinator ends an open transaction before it gives the id again, which settles an uncertain outcome.
         (_S.UNCERTAIN, _E.INIT): _S.INITIALIZING,
         (_S.ABORTABLE, _E.INIT): _S.INITIALIZING,
         (_S.ABORTING, _E.INIT): _S.INITIALIZING,
@@ -110,7 +110,7 @@ MOVES: Mapping[tuple[State, Event], State] = MappingProxyType(
         (_S.IN_TRANSACTION, _E.DETACH): _S.DETACHING,
         (_S.DETACHING, _E.DETACH): _S.DETACHING,
         (_S.DETACHING, _E.FAILED): _S.ABORTABLE,
-        # Nobody has the handle yet.
+        # The handle was not given out yet.
         (_S.DETACHING, _E.ABORT): _S.ABORTING,
         (_S.DETACHING, _E.HANDED_OVER): _S.DETACHED,
         **{(state, _E.REFUSED): _S.FATAL for state in _S},
@@ -136,7 +136,7 @@ class TransactionTable:
         if (self.state, event) in MOVES:
             return
         if self.state is State.FATAL and self.cause is not None:
-            # A copy: what is raised collects a traceback.
+            # A copy: a raised error collects a traceback.
             raise copy.copy(self.cause)
         if self.state is State.ABORTABLE and event in (_E.SEND, _E.SEND_OFFSETS, _E.COMMIT, _E.DETACH):
             raise self.aborted(f"{event.value} is not possible")

@@ -1,8 +1,8 @@
 """Which version of a request belongs to which of the two protocols of transactions.
 
-Level 1 names the partitions of a transaction beforehand. On level 2 (KIP-890) a request adds what it names by itself, and
-each transaction has an epoch of its own. They must not be mixed within one: what was produced on level 2 and ended on
-level 1 leaves a door open through which late records begin another transaction.
+Level 1 names the partitions of a transaction beforehand. On level 2 (KIP-890) a request itself adds the partitions that
+it names, and each transaction has an epoch of its own. They must not be mixed within one transaction: after records of
+level 2 and an end of level 1, late records could begin another transaction.
 """
 
 from __future__ import annotations

@@ -26,7 +26,7 @@ LOOK_EVERY = 0.1
 class Job:
     """The options of the user; `configured` gets the address of the embedded Kafka, or None without one.
 
-    Records go in transactions if what is `configured` has a transactional id, each of so many seconds.
+    Records go in transactions if the `configured` producer has a transactional id, each of so many seconds.
     """
 
     configured: Callable[[str | None], ProducerConfig]

@@ -121,7 +121,7 @@ def command(**flags: Any) -> int:
     """Send the lines of FILES, or of standard input, to a topic.
 
     Each line is a record. It ends with a summary; lines that are not acknowledged are named on stderr, with the
-    reason. Ctrl-C (or SIGTERM) stops reading, sends what was read, and says what was not delivered.
+    reason. Ctrl-C (or SIGTERM) stops reading, sends the lines that were read, and reports undelivered ones.
     """
     return run_to_end(produce(_job(**flags), Screen()))
 

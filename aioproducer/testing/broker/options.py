@@ -39,6 +39,6 @@ class Options:
 
 
 def check_whole(name: str, number: object, least: int, most: int) -> None:
-    """Refuse what is not a whole number from `least` to `most`."""
+    """Refuse values other than a whole number from `least` to `most`."""
     if type(number) is not int or not least <= number <= most:
         raise ValueError(f"{name}={number!r:.60}: must be a whole number from {least} to {most}")

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class SendingAtOnce:
-    """Replaces the wakeup of the sender: sends what is ready, and ends the batches that the test holds."""
+    """Replaces the wakeup of the sender: sends ready batches, and ends the batches that the test holds."""
 
     def __init__(self, engine: Engine, cluster: MockCluster) -> None:
         self._engine = engine
@@ -29,7 +29,7 @@ class SendingAtOnce:
         self.ring()
 
     def ring(self) -> None:
-        """Send what is ready. The dispatcher calls this when an event ends, so that all of its records are in place."""
+        """Send ready batches. The dispatcher calls this when an event ends, so that all of its records are in place."""
         failing, self._failing = self._failing, []
         for batch, error in failing:
             if not batch.settled:

@@ -1,8 +1,11 @@
-"""The documentation names things: no `somebody` or `whoever`; prose wraps at 120 columns; addresses in errors exist."""
+"""Documents and sources name things: no `somebody` or `whoever`; prose wraps at 120 columns; addresses in errors exist."""
 
 from __future__ import annotations
 
+import ast
+import io
 import re
+import tokenize
 import tomllib
 from pathlib import Path
 
@@ -10,14 +13,24 @@ import pytest
 
 from aioproducer import documentation
 from tests.repo.documents.document_code import DOCUMENTS, name_of
-from tests.repo.source import PACKAGE, ROOT, python_files
+from tests.repo.source import PACKAGE, ROOT, nodes, python_files
 
 COLUMNS = 120
 # Persons and riddles in place of a thing: the task, the caller, the broker, the record.
 FORBIDDEN = re.compile(
     r"\b(somebody|whoever|whomever|nobody|nobody's|everybody|anybody|told of)\b", re.IGNORECASE
 )
+# The same in docstrings and comments, with more riddles.
+FORBIDDEN_IN_SOURCES = re.compile(
+    r"\b(somebody|someone|whoever|whomever|nobody|nobody's|everybody|anybody|told of|once more|for ever"
+    r"|what (?:is|was|are|were))\b",
+    re.IGNORECASE,
+)
+FOLDERS = ("aioproducer", "examples", "benchmarks", "tools")
+SUFFIXES = {".py", ".pyx", ".pxi", ".pxd", ".h"}
 PAGES = [page for page in DOCUMENTS if page.name != "CHANGELOG.md"]
+# In Cython and C.
+COMMENT = re.compile(r'#[^\n]*|""".*?"""|/\*.*?\*/', re.DOTALL)
 UNSEEN = re.compile(r"^```.*?^```$|^<!--.*?-->$", re.MULTILINE | re.DOTALL)
 # Lines that cannot wrap: rows of tables, headings, pictures.
 UNWRAPPED = ("|", "#", "![")
@@ -33,6 +46,36 @@ def prose(document: Path) -> list[tuple[int, str]]:
 def test_prose_names_things(document: Path) -> None:
     """No sentence or table of a page has a person in the place of a thing."""
     found = [f"{number}: {word}" for number, line in prose(document) for word in FORBIDDEN.findall(line)]
+    assert found == []
+
+
+def comments(source: Path) -> list[tuple[int, str]]:
+    """The comments and docstrings of a source, line by line, with their numbers."""
+    text = source.read_text()
+    if source.suffix != ".py":
+        return [(text.count("\n", 0, match.start()) + 1, match[0]) for match in COMMENT.finditer(text)]
+    tokens = tokenize.generate_tokens(io.StringIO(text).readline)
+    remarks = [(token.start[0], token.string) for token in tokens if token.type == tokenize.COMMENT]
+    # A string that is a statement: of a module, a class, a function, or behind a name.
+    constants = [
+        node.value
+        for node in nodes(source)
+        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
+    ]
+    return remarks + [(node.lineno, node.value) for node in constants if isinstance(node.value, str)]
+
+
+@pytest.mark.parametrize("folder", FOLDERS)
+def test_sources_name_things(folder: str) -> None:
+    """No docstring or comment has a person or a riddle in the place of a thing."""
+    sources = [path for path in sorted((ROOT / folder).rglob("*")) if path.suffix in SUFFIXES]
+    assert sources
+    found = [
+        f"{path.relative_to(ROOT)}:{number}: {word}"
+        for path in sources
+        for number, text in comments(path)
+        for word in FORBIDDEN_IN_SOURCES.findall(text)
+    ]
     assert found == []
 
 

@@ -20,7 +20,7 @@ FAILED_ELSEWHERE = "the record was not sent, as another part of its transaction 
 
 
 def pending_work(current: CurrentTransaction) -> Dialogue[None]:
-    """Do what is pending now."""
+    """Do the pending work."""
     if current.must_ask_why:
         yield from _ask_why(current)
     if current.table.state is State.ABORTABLE:
