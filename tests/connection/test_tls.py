@@ -1,98 +1,247 @@
-"""Dialing over TLS: the name that is advertised is sent to the broker and checked in its certificate."""
+"""Dialing over TLS: the advertised name is sent to the broker and checked, and each failure has its error."""
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import socket
 import ssl
-import subprocess
+import threading
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import attrs
 import pytest
 
 from aioproducer._net.connecting.dialing import dial
 from aioproducer._net.connecting.security import SecurityProtocol
+from aioproducer._net.tls.context import make_context
 from aioproducer.config import ProducerConfig
-from aioproducer.errors import KafkaError
+from aioproducer.errors import AuthenticationError, KafkaError, ProtocolError
+from aioproducer.security.secret import Secret
+from aioproducer.security.tls import PemIdentity, PemText, TlsSettings
+from tests.certificates import Authority, Issued
 from tests.connection.peer import Peer, Wire, at
 
 CONFIG = ProducerConfig("localhost:9092", client_id="orders")
 
 
-@attrs.frozen
-class Certificate:
-    """A certificate that signs itself, for localhost."""
-
-    certificate: Path
-    key: Path
-
-    def of_the_client(self) -> SecurityProtocol:
-        """A client that trusts it."""
-        context = ssl.create_default_context(cafile=self.certificate)
-
-        async def tls_context() -> ssl.SSLContext:
-            return context
-
-        return SecurityProtocol(tls_context)
-
-    def of_the_broker(self) -> ssl.SSLContext:
-        """The context of the broker."""
-        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-        context.load_cert_chain(self.certificate, self.key)
-        return context
+@pytest.fixture(scope="module")
+def authority(tmp_path_factory: pytest.TempPathFactory) -> Authority:
+    return Authority.make(tmp_path_factory.mktemp("tls"))
 
 
 @pytest.fixture(scope="module")
-def certificate(tmp_path_factory: pytest.TempPathFactory) -> Certificate:
-    folder = tmp_path_factory.mktemp("tls")
-    made = Certificate(folder / "cert.pem", folder / "key.pem")
-    subprocess.run(
-        ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes",
-         "-keyout", made.key, "-out", made.certificate, "-days", "2", "-subj", "/CN=test",
-         "-addext", "subjectAltName=DNS:localhost"],
-        check=True, capture_output=True,
-    )  # fmt: skip
-    return made
+def good(authority: Authority) -> Issued:
+    return authority.issue("good")
 
 
-@asynccontextmanager
-async def broker(certificate: Certificate, names: list[str | None]) -> AsyncIterator[int]:
-    """A TLS listener that opens connections; `names` are the names that clients ask for (SNI)."""
-    context = certificate.of_the_broker()
-    context.sni_callback = lambda _socket, name, _context: names.append(name)
-
-    async def serve(wire: Wire) -> None:
-        await wire.open()
-        await wire.until_closed()
-
-    peer = Peer(serve)
-    server = await asyncio.start_server(peer._serve, "127.0.0.1", 0, ssl=context)
-    peer._server = server
-    try:
-        yield server.sockets[0].getsockname()[1]
-    finally:
-        await peer.stop()
-
-
-async def test_the_advertised_name_is_sent_and_checked(
-    certificate: Certificate, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The address is dialed, the name goes to the broker (SNI) and must be in its certificate (S02, S03)."""
+@pytest.fixture(autouse=True)
+def resolver(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every name is an address of this machine."""
 
     async def look_up(_host: str, port: int) -> list[Any]:
         return [(socket.AF_INET, socket.SOCK_STREAM, 6, "", ("127.0.0.1", port))]
 
     monkeypatch.setattr("aioproducer._net.connecting.dialing.look_up", look_up)
-    names: list[str | None] = []
-    async with broker(certificate, names) as port:
-        connection = await dial(at("localhost.", port, 3), CONFIG, certificate.of_the_client())
+
+
+def trusting(authority: Authority, **settings: Any) -> SecurityProtocol:
+    """A client that trusts it."""
+    trust = PemText("ssl_truststore_certificates", authority.own.certificate.read_text())
+    context = make_context(TlsSettings(trust, **settings))
+
+    async def tls_context() -> ssl.SSLContext:
+        return context
+
+    return SecurityProtocol(tls_context)
+
+
+@attrs.define
+class Listener:
+    """A TLS listener: the names that clients ask for (SNI), and how many got as far as a request."""
+
+    port: int = 0
+    names: list[str | None] = attrs.field(factory=list)
+    opened: int = 0
+
+    async def serve(self, wire: Wire) -> None:
+        """Open the connection."""
+        await wire.open()
+        self.opened += 1
+        await wire.until_closed()
+
+
+@asynccontextmanager
+async def listening(context: ssl.SSLContext | None) -> AsyncIterator[Listener]:
+    """A listener with this context; without one it is a plaintext listener."""
+    listener = Listener()
+    if context is not None:
+        context.sni_callback = lambda _socket, name, _context: listener.names.append(name)
+    peer = Peer(listener.serve)
+    server = await asyncio.start_server(peer._serve, "127.0.0.1", 0, ssl=context)
+    peer._server = server
+    listener.port = server.sockets[0].getsockname()[1]
+    asyncio.get_running_loop().set_exception_handler(lambda *_: None)  # the broker's end complains
+    try:
+        yield listener
+    finally:
+        await peer.stop()
+
+
+async def test_the_advertised_name_is_sent_and_checked(authority: Authority, good: Issued) -> None:
+    """The address is dialed, the name goes to the broker (SNI) and must be in its certificate (S02, S03)."""
+    async with listening(good.context_of_broker()) as listener:
+        connection = await dial(at("localhost.", listener.port, 3), CONFIG, trusting(authority))
         assert connection.versions.choose(0) == 13
-        assert names == ["localhost"]
+        assert listener.names == ["localhost"]
         connection.close()
-        asyncio.get_running_loop().set_exception_handler(lambda *_: None)  # the broker's end complains
-        with pytest.raises(KafkaError, match="certificate verify failed"):
-            await dial(at("127.0.0.1", port, 3), CONFIG, certificate.of_the_client())
+
+
+async def test_large_writes_are_held_back_early(authority: Authority, good: Issued) -> None:
+    """The limit of asyncio for TLS costs processor time."""
+    async with listening(good.context_of_broker()) as listener:
+        connection = await dial(at("localhost", listener.port), CONFIG, trusting(authority))
+        assert connection._transport is not None
+        assert connection._transport.get_write_buffer_limits()[1] == 131_072
+        connection.close()
+
+
+async def failure(
+    listener: Listener | Refusing, security: SecurityProtocol, host: str = "localhost"
+) -> KafkaError:
+    """The error of a dial that the broker saw no request of."""
+    with pytest.raises(KafkaError) as raised:
+        await dial(at(host, listener.port, 3), CONFIG, security)
+    return raised.value
+
+
+@pytest.mark.parametrize(
+    ("extensions", "host", "told"),
+    [
+        (("subjectAltName=DNS:elsewhere",), "localhost", "is not for the host name localhost"),
+        (("subjectAltName=DNS:*.test",), "a.b.test", "is not for the host name a.b.test"),
+        (("subjectAltName=DNS:localhost",), "127.0.0.1", "is not for the address 127.0.0.1"),
+        (
+            ("basicConstraints=CA:FALSE",),
+            "localhost",
+            "is not for the host name localhost",
+        ),  # only a common name
+        (("subjectAltName=DNS:localhost", "extendedKeyUsage=clientAuth"), "localhost", "is not for servers"),
+    ],
+)
+async def test_a_certificate_that_is_refused(
+    authority: Authority, extensions: tuple[str, ...], host: str, told: str
+) -> None:
+    """The error names the fault and the remedy; the broker gets no request (S03, S24)."""
+    issued = authority.issue(f"refused{abs(hash(extensions))}", *extensions, subject="/CN=localhost")
+    async with listening(issued.context_of_broker()) as listener:
+        error = await failure(listener, trusting(authority), host)
+        assert isinstance(error, AuthenticationError)
+        assert error.reason == "certificate"
+        assert told in str(error)
+        assert listener.opened == 0
+
+
+@pytest.mark.parametrize(("signs_itself", "told"), [(False, "unknown authority"), (True, "signs itself")])
+async def test_an_unknown_authority(
+    authority: Authority, tmp_path_factory: pytest.TempPathFactory, signs_itself: bool, told: str
+) -> None:
+    """Of another authority, or of none."""
+    other = Authority.make(tmp_path_factory.mktemp("other"))
+    issued = other.own if signs_itself else other.issue("broker")
+    async with listening(issued.context_of_broker()) as listener:
+        error = await failure(listener, trusting(authority))
+        assert isinstance(error, AuthenticationError)
+        assert (error.reason, listener.opened) == ("certificate", 0)
+        assert told in str(error)
+
+
+def presenting(authority: Authority, issued: Issued) -> SecurityProtocol:
+    """A client with a certificate of its own."""
+    key, certificate = Secret(issued.key.read_text()), issued.certificate.read_text()
+    return trusting(authority, identity=PemIdentity("ssl_keystore_key", key, certificate))
+
+
+async def test_a_broker_that_accepts_a_certificate(authority: Authority, good: Issued) -> None:
+    """Both sides prove who they are."""
+    async with listening(good.context_of_broker(authority.own.certificate)) as listener:
+        security = presenting(authority, authority.issue("client"))
+        (await dial(at("localhost", listener.port), CONFIG, security)).close()
+        assert listener.opened == 1
+
+
+class Refusing:
+    """A listener whose handshakes fail. It is a thread: the servers of asyncio close without the alert that says why."""
+
+    def __init__(self, context: ssl.SSLContext) -> None:
+        self._context = context
+        self._socket = socket.create_server(("127.0.0.1", 0))
+        self.port: int = self._socket.getsockname()[1]
+        self._thread = threading.Thread(target=self._serve, daemon=True)
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._thread.join(30)
+        self._socket.close()
+
+    def _serve(self) -> None:
+        accepted, _ = self._socket.accept()
+        with (
+            accepted,
+            self._context.wrap_socket(accepted, server_side=True, do_handshake_on_connect=False) as wrapped,
+        ):
+            with contextlib.suppress(ssl.SSLError):
+                wrapped.do_handshake()
+            # Unread bytes would turn the end into a reset, which overtakes the alert.
+            with contextlib.suppress(OSError, ValueError):
+                bare = socket.socket(fileno=wrapped.detach())
+                with bare:
+                    bare.shutdown(socket.SHUT_WR)
+                    while bare.recv(65536):
+                        pass
+
+
+@pytest.mark.parametrize(("is_foreign", "told"), [(False, "CERTIFICATE_REQUIRED"), (True, "UNKNOWN_CA")])
+async def test_a_broker_that_refuses_the_client(
+    authority: Authority, good: Issued, tmp_path_factory: pytest.TempPathFactory, is_foreign: bool, told: str
+) -> None:
+    """With TLS 1.3 it refuses behind the handshake, as the end of the connection (S51)."""
+    foreign = Authority.make(tmp_path_factory.mktemp("other")).issue("client") if is_foreign else None
+    security = trusting(authority) if foreign is None else presenting(authority, foreign)
+    with Refusing(good.context_of_broker(authority.own.certificate)) as listener:
+        error = await failure(listener, security)
+    assert isinstance(error, AuthenticationError), error
+    assert error.reason == "client_certificate"
+    assert told in str(error)
+
+
+async def test_nothing_in_common(authority: Authority, good: Issued) -> None:
+    """A broker of TLS 1.2 and a client of 1.3: no refusal of an identity (S38)."""
+    context = good.context_of_broker()
+    context.maximum_version = ssl.TLSVersion.TLSv1_2
+    with Refusing(context) as listener:
+        error = await failure(listener, trusting(authority, is_without_1_2=True))
+    assert isinstance(error, ProtocolError)
+    assert "no TLS version or cipher in common" in str(error)
+
+
+async def test_a_plaintext_listener(authority: Authority) -> None:
+    """It hangs up, or answers with what is no TLS."""
+
+    async def hang_up(wire: Wire) -> None:
+        await wire.reader.read(1)
+
+    async def talk(wire: Wire) -> None:
+        wire.write(b"HTTP/1.1 400 Bad Request\r\n\r\n")
+        await wire.until_closed()
+
+    for script in (hang_up, talk):
+        peer = await Peer.start(script)
+        with pytest.raises(ProtocolError, match="may be a plaintext listener"):
+            await dial(at("localhost", peer.port), CONFIG, trusting(authority))
+        await peer.stop()

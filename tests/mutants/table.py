@@ -9,6 +9,7 @@ from tests.mutants.borders.callers import CALLERS
 from tests.mutants.borders.driver import DRIVER
 from tests.mutants.borders.metadata import METADATA
 from tests.mutants.borders.runtime import RUNTIME
+from tests.mutants.borders.security import SECURITY
 from tests.mutants.borders.serializers import SERIALIZERS
 from tests.mutants.borders.wire import WIRE
 from tests.mutants.engine.busy import BUSY
@@ -38,6 +39,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     *TIMING,
     *METADATA,
     *WIRE,
+    *SECURITY,
     *GAPLESS,
     *RUNTIME,
     *TRANSACTIONAL,

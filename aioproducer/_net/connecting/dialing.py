@@ -14,7 +14,7 @@ import socket
 import ssl
 from collections.abc import Callable, Iterator
 from functools import partial
-from typing import Any, Protocol
+from typing import Any, Protocol, cast
 
 import anyio
 
@@ -25,7 +25,8 @@ from aioproducer._state.connecting.dialogue import Dialogue
 from aioproducer._state.connecting.endpoint import BrokerEndpoint, joined
 from aioproducer._state.connecting.opening import Opened, opening
 from aioproducer.config import ProducerConfig
-from aioproducer.errors import BrokerUnavailableError, ProtocolError
+from aioproducer.errors import AuthenticationError, BrokerUnavailableError, KafkaError, ProtocolError
+from aioproducer.security.tls_failures import tls_failure
 
 __all__ = ["SOCKETS", "SOFTWARE_VERSION", "Network", "dial"]
 
@@ -35,6 +36,13 @@ SOFTWARE_VERSION = "0.2.0.dev20261123"
 # The peer of an idle connection is asked for a sign of life every minute. Without one it is given up after two more,
 # or sooner where TCP_USER_TIMEOUT is known, which then decides.
 _KEEPALIVE = (("TCP_KEEPIDLE", 60), ("TCP_KEEPALIVE", 60), ("TCP_KEEPINTVL", 20), ("TCP_KEEPCNT", 6))
+
+
+# Reasons of an AuthenticationError that every address of the host would give; more attempts may lock the account.
+_OF_ALL_ADDRESSES = frozenset(("credentials", "mechanism", "token"))
+
+# asyncio's limit of 512 KiB for TLS costs more than twice the processor time for each byte.
+_TLS_WRITE_LIMIT = 131_072
 
 
 class Network(Protocol):
@@ -89,8 +97,11 @@ async def dial(
         share = max(0.0, deadline - loop.time()) / (len(addresses) - index)
         try:
             return await _connect(address, endpoint, security, config, share, network)
-        except (OSError, ProtocolError) as error:
-            failures.append((joined(address, endpoint.port), error.with_traceback(None)))
+        except (OSError, AuthenticationError, ProtocolError) as error:
+            failure = _meaning(error, endpoint, security)
+            if isinstance(failure, AuthenticationError) and failure.reason in _OF_ALL_ADDRESSES:
+                raise
+            failures.append((joined(address, endpoint.port), failure.with_traceback(None)))
     raise _failed(endpoint.name, failures) from failures[-1][1]
 
 
@@ -161,6 +172,8 @@ async def _connected(
             **await _tls_options(endpoint, security),
         )
         _tune(transport, config)
+        if security.tls_context is not None:
+            cast("asyncio.WriteTransport", transport).set_write_buffer_limits(high=_TLS_WRITE_LIMIT)
         return connection
     raise TimeoutError(f"no connection (within {limit:.3g} s)")
 
@@ -222,8 +235,26 @@ def _unresolved(broker: str, why: str) -> BrokerUnavailableError:
     return BrokerUnavailableError(f"the broker's host name cannot be resolved: {why}", broker=broker)
 
 
-def _failed(broker: str, failures: list[tuple[str, Exception]]) -> BrokerUnavailableError | ProtocolError:
+def _meaning(error: Exception, endpoint: BrokerEndpoint, security: SecurityProtocol) -> Exception:
+    """The error, or the meaning that it has for TLS."""
+    if security.tls_context is None:
+        return error
+    # With TLS 1.3, a broker refuses the certificate of a client after the handshake, as the end of the connection.
+    cause = error.cause if isinstance(error, BrokerUnavailableError) else error
+    return error if cause is None else tls_failure(cause, endpoint.server_name) or error
+
+
+def _failed(broker: str, failures: list[tuple[str, Exception]]) -> KafkaError:
     listed = "; ".join(f"{place}: {_reason(error)}" for place, error in failures)
+    for _, error in failures:
+        if isinstance(error, AuthenticationError):
+            return AuthenticationError(
+                f"cannot open a connection: {listed}",
+                reason=error.reason,
+                mechanism=error.mechanism,
+                code=error.code,
+                broker=broker,
+            )
     kind = (
         ProtocolError
         if any(isinstance(error, ProtocolError) for _, error in failures)

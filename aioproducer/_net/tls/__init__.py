@@ -1,0 +1,1 @@
+"""TLS contexts from files and texts."""

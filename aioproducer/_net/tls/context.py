@@ -1,0 +1,136 @@
+"""A TLS context from the settings; it reads files and takes up to 25 ms, so it is made in a thread."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import ssl
+import tempfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, NoReturn
+
+from aioproducer.errors import ConfigurationError
+from aioproducer.security import pem
+from aioproducer.security.secret import Secret
+from aioproducer.security.stores import LARGEST, Identity, identity_in, pem_identity, trusted_in
+from aioproducer.security.tls import PemText, StoreFile
+
+if TYPE_CHECKING:
+    from aioproducer.security.tls import PemIdentity, TlsSettings
+
+__all__ = ["make_context"]
+
+_MISMATCHES = ("KEY_VALUES_MISMATCH", "KEY_TYPE_MISMATCH")
+
+
+def make_context(settings: TlsSettings) -> ssl.SSLContext:
+    """A context for the client's side; ConfigurationError names the setting and file that cannot be used."""
+    # Not ssl.create_default_context(), which honours SSLKEYLOGFILE.
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.check_hostname = settings.checks_host_name
+    context.hostname_checks_common_name = False
+    context.minimum_version = ssl.TLSVersion.TLSv1_3 if settings.is_without_1_2 else ssl.TLSVersion.TLSv1_2
+    if settings.is_without_1_3:
+        context.maximum_version = ssl.TLSVersion.TLSv1_2
+    # The same checks on every Python. Java trusts each certificate of its store, also one that is no root; the strict
+    # checks, the default from Python 3.13 on, refuse the certificates of many private authorities.
+    context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
+    context.verify_flags &= ~ssl.VERIFY_X509_STRICT
+    if settings.ciphers:
+        context.set_ciphers(settings.ciphers)
+    _trust(context, settings)
+    if settings.identity is not None:
+        _identify(context, settings.identity, settings.key_password)
+    return context
+
+
+def _trust(context: ssl.SSLContext, settings: TlsSettings) -> None:
+    trust = settings.trust
+    if trust is None:
+        context.load_default_certs()
+        return
+    with _named(trust):
+        content = _content(trust.path) if isinstance(trust, StoreFile) else trust.text.encode()
+        context.load_verify_locations(
+            cadata=trusted_in(content, trust.password if isinstance(trust, StoreFile) else None)
+        )
+
+
+def _identify(context: ssl.SSLContext, source: StoreFile | PemIdentity, key_password: Secret | None) -> None:
+    with _named(source):
+        identity = _identity(source, key_password)
+        with _path_of(identity) as path:
+            context.load_cert_chain(path, password=_password(identity.password))
+
+
+def _identity(source: StoreFile | PemIdentity, key_password: Secret | None) -> Identity:
+    if isinstance(source, StoreFile):
+        return identity_in(_content(source.path), source.password, key_password)
+    blocks = pem.blocks(source.certificates) + pem.blocks(source.key.reveal())
+    return pem_identity(blocks, key_password)
+
+
+def _content(path: str) -> bytes:
+    with Path(path).open("rb") as file:
+        return file.read(LARGEST + 1)
+
+
+def _password(password: Secret | None) -> Callable[[], bytes]:
+    """The password of a key for OpenSSL, which would ask at the terminal without a function."""
+
+    def reveal() -> bytes:
+        if password is None:
+            raise ValueError("the private key is encrypted: set the password")
+        return password.reveal().encode()
+
+    return reveal
+
+
+@contextlib.contextmanager
+def _path_of(identity: Identity) -> Iterator[str]:
+    """A path that OpenSSL can read the key from, in memory: no key is written to a disk (where the system allows it)."""
+    descriptor, path = _anonymous_file()
+    try:
+        with open(descriptor, "wb") as file:  # noqa: PTH123  # of a descriptor
+            file.write(identity.certificates.encode() + identity.key.reveal().encode())
+            file.flush()
+            yield path
+    finally:
+        if not path.startswith("/proc/"):
+            Path(path).unlink()
+
+
+def _anonymous_file() -> tuple[int, str]:
+    if hasattr(os, "memfd_create") and Path("/proc/self/fd").is_dir():
+        descriptor = os.memfd_create("aioproducer")
+        return descriptor, f"/proc/self/fd/{descriptor}"
+    return tempfile.mkstemp()  # only this user may read it
+
+
+@contextlib.contextmanager
+def _named(source: StoreFile | PemText | PemIdentity) -> Iterator[None]:
+    """Turn what goes wrong into an error that names the setting and the file."""
+    place = f"{source.setting}={source.path}" if isinstance(source, StoreFile) else source.setting
+    try:
+        yield
+    except ssl.SSLError as error:  # before OSError and ValueError, which it is
+        _fail(place, _openssl_says(error))
+    except OSError as error:
+        _fail(place, error.strerror or type(error).__name__)
+    except ValueError as error:
+        _fail(place, str(error))
+
+
+def _openssl_says(error: ssl.SSLError) -> str:
+    if error.reason in _MISMATCHES:
+        return "the private key and the certificate do not belong together"
+    reason = getattr(error, "reason", None)  # None for some faults, which typeshed does not know
+    if reason is None or "DECRYPT" in reason or "PASSWORD" in reason:
+        return "the private key or a certificate cannot be read; the password may be wrong"
+    return f"OpenSSL cannot use it: {error.reason}"
+
+
+def _fail(place: str, why: str) -> NoReturn:
+    # Without the former error, whose traceback has frames that hold keys.
+    raise ConfigurationError(f"{place}: {why}") from None

@@ -1,0 +1,92 @@
+"""The TLS context of a producer, which follows its files: certificates are renewed while a producer runs."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import os
+import ssl
+from functools import partial
+from typing import TYPE_CHECKING
+
+from aioproducer._net.connecting.conversing import in_a_thread
+from aioproducer._net.tls.context import make_context
+from aioproducer.errors import ConfigurationError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from aioproducer._net.log import Log
+    from aioproducer.security.tls import TlsSettings
+
+__all__ = ["ReloadedContext"]
+
+LOOK_EVERY = 10.0
+# What tells one content of a file from another.
+Stamp = tuple[tuple[int, int, int] | None, ...]
+
+
+class ReloadedContext:
+    """Gives the context for each new connection. Open connections keep theirs.
+
+    Files that cannot be used, such as a key and a certificate of which only one is new yet, leave the present context in
+    use. They are read again `LOOK_EVERY` seconds later.
+    """
+
+    def __init__(self, settings: TlsSettings, log: Log, clock: Callable[[], float]) -> None:
+        self._settings = settings
+        self._log = log
+        self._clock = clock
+        self._context: ssl.SSLContext | None = None
+        self._stamp: Stamp = ()
+        self._look_at = -math.inf
+        self._problem = ""
+        self._making = asyncio.Lock()
+
+    async def current(self) -> ssl.SSLContext:
+        """The context; ConfigurationError if there is none yet and it cannot be made."""
+        async with self._making:
+            now = self._clock()
+            if self._context is None or now >= self._look_at:
+                self._context = await self._made(self._context)
+                self._look_at = now + LOOK_EVERY
+            return self._context
+
+    async def _made(self, present: ssl.SSLContext | None) -> ssl.SSLContext:
+        known = None if present is None else self._stamp
+        try:
+            made = await in_a_thread(partial(_make_if_changed, self._settings, known))
+        except ConfigurationError as error:
+            if present is None:
+                raise
+            self._warn(str(error))
+            return present
+        self._problem = ""
+        if made is None:
+            assert present is not None  # noqa: S101  # without one, a context is made
+            return present
+        self._stamp, context = made
+        if present is not None:
+            self._log.info("the TLS certificates were read again: new connections use them")
+        return context
+
+    def _warn(self, problem: str) -> None:
+        level = self._log.debug if problem == self._problem else self._log.warning
+        level(
+            "the TLS certificates have changed and cannot be used, the former ones stay in use: %s", problem
+        )
+        self._problem = problem
+
+
+def _make_if_changed(settings: TlsSettings, known: Stamp | None) -> tuple[Stamp, ssl.SSLContext] | None:
+    # Before the files are read: a change while they are read is found the next time.
+    stamp = tuple(map(_stamp_of, settings.files))
+    return None if stamp == known else (stamp, make_context(settings))
+
+
+def _stamp_of(path: str) -> tuple[int, int, int] | None:
+    try:
+        found = os.stat(path)  # noqa: PTH116  # it follows links, as Kubernetes swaps them
+    except OSError:
+        return None
+    return found.st_ino, found.st_mtime_ns, found.st_size

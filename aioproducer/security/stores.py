@@ -1,0 +1,86 @@
+"""Key stores and trust stores: their content decides on their format, as the names of files are often wrong."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import attrs
+
+from aioproducer.security import jks, pem
+from aioproducer.security.secret import Secret
+
+__all__ = ["LARGEST", "Identity", "identity_in", "pem_identity", "trusted_in"]
+
+LARGEST: Final = 1024 * 1024
+_JCEKS = b"\xce\xce\xce\xce"
+_DER_SEQUENCE = b"\x30"
+_TO_PEM = "convert it: openssl pkcs12 -in FILE -out FILE.pem"
+
+
+@attrs.frozen
+class Identity:
+    """A private key and its certificates, as PEM text; `password` is that of the key, if it is encrypted."""
+
+    certificates: str = attrs.field(repr=False)
+    key: Secret
+    password: Secret | None = None
+
+
+def trusted_in(content: bytes, password: Secret | None) -> str:
+    """The certificates of a trust store, as PEM text; ValueError if there are none, or it cannot be read."""
+    _require_size(content)
+    if content.startswith(jks.MAGIC):
+        certificates = [pem.from_der(pem.CERTIFICATE, der) for der in jks.read_jks(content, password).trusted]
+    else:
+        if password is not None:
+            raise ValueError("a trust store of PEM text has no password: remove it")
+        certificates = [block.text for block in _pem_in(content) if block.label == pem.CERTIFICATE]
+    if not certificates:
+        raise ValueError("it has no certificate")
+    return "".join(certificates)
+
+
+def identity_in(content: bytes, password: Secret | None, key_password: Secret | None) -> Identity:
+    """The key and certificates of a key store; ValueError if it has none, or cannot be read.
+
+    `key_password` is that of the store by default. The first key is taken.
+    """
+    _require_size(content)
+    if content.startswith(jks.MAGIC):
+        return _java_identity(content, password, key_password or password)
+    return pem_identity(_pem_in(content), key_password or password)
+
+
+def pem_identity(blocks: list[pem.Block], password: Secret | None) -> Identity:
+    """The key and certificates among these blocks."""
+    certificates = [block.text for block in blocks if block.label == pem.CERTIFICATE]
+    keys = [block.text for block in blocks if block.is_private_key]
+    if not certificates or not keys:
+        raise ValueError("it has no certificate" if not certificates else "it has no private key")
+    return Identity("".join(certificates), Secret(keys[0]), password)
+
+
+def _java_identity(content: bytes, password: Secret | None, key_password: Secret | None) -> Identity:
+    keys = jks.read_jks(content, password).keys
+    if not keys or not keys[0].chain:
+        raise ValueError("it has no private key with a certificate")
+    if key_password is None:
+        raise ValueError("its key is encrypted: set the password")
+    certificates = "".join(pem.from_der(pem.CERTIFICATE, der) for der in keys[0].chain)
+    return Identity(certificates, Secret(pem.from_der("PRIVATE KEY", keys[0].decrypted(key_password))))
+
+
+def _require_size(content: bytes) -> None:
+    if len(content) > LARGEST:
+        raise ValueError(f"it has more than {LARGEST} bytes")
+
+
+def _pem_in(content: bytes) -> list[pem.Block]:
+    if content.startswith(_JCEKS):
+        raise ValueError(f"a JCEKS key store is not supported; {_TO_PEM}")
+    if content.startswith(_DER_SEQUENCE):
+        raise ValueError(f"a PKCS #12 key store is not supported; {_TO_PEM}")
+    try:
+        return pem.blocks(content.decode("utf-8-sig"))
+    except UnicodeDecodeError:
+        raise ValueError("it is neither PEM text nor a JKS key store") from None

@@ -1,0 +1,188 @@
+"""TLS contexts from files and texts, checked by a handshake with a broker's context in memory."""
+
+from __future__ import annotations
+
+import os
+import ssl
+import traceback
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from aioproducer._net.tls.context import make_context
+from aioproducer.errors import ConfigurationError
+from aioproducer.security.secret import Secret
+from aioproducer.security.tls import PemIdentity, PemText, StoreFile, TlsSettings
+from tests.certificates import Authority, Issued
+from tests.security.java_store import java_store
+
+PASSWORD = Secret("canary-7")
+TRUST, KEYS = "ssl_truststore_location", "ssl_keystore_location"
+
+
+@pytest.fixture(scope="module")
+def authority(tmp_path_factory: pytest.TempPathFactory) -> Authority:
+    return Authority.make(tmp_path_factory.mktemp("tls"))
+
+
+@pytest.fixture(scope="module")
+def broker(authority: Authority) -> Issued:
+    return authority.issue("broker")
+
+
+@pytest.fixture(scope="module")
+def client(authority: Authority) -> Issued:
+    return authority.issue("client", "extendedKeyUsage=clientAuth", subject="/CN=alice")
+
+
+def shake_hands(client: ssl.SSLContext, broker: ssl.SSLContext, name: str = "localhost") -> ssl.SSLObject:
+    """The broker's side of a handshake; raises what either side raises."""
+    to_client, to_broker = ssl.MemoryBIO(), ssl.MemoryBIO()
+    ours = client.wrap_bio(to_client, to_broker, server_hostname=name)
+    theirs = broker.wrap_bio(to_broker, to_client, server_side=True)
+    for _ in range(5):
+        for side in (ours, theirs):
+            try:
+                side.do_handshake()
+            except ssl.SSLWantReadError:
+                continue
+    return theirs
+
+
+def descriptors() -> int:
+    """How many are open."""
+    return sum(1 for _ in Path("/proc/self/fd").iterdir())
+
+
+def trusting(authority: Authority, **settings: Any) -> TlsSettings:
+    """Settings that trust it."""
+    return TlsSettings(trust=StoreFile(TRUST, str(authority.own.certificate)), **settings)
+
+
+def test_the_checks_of_a_context(authority: Authority) -> None:
+    """The certificate and the host name are checked, a common name is no host name, and TLS is 1.2 or 1.3 (S01-S03, S53)."""
+    context = make_context(trusting(authority))
+    assert context.verify_mode is ssl.CERT_REQUIRED
+    assert context.check_hostname
+    assert not context.hostname_checks_common_name
+    assert context.minimum_version is ssl.TLSVersion.TLSv1_2
+    assert context.maximum_version is ssl.TLSVersion.MAXIMUM_SUPPORTED
+    assert context.verify_flags & ssl.VERIFY_X509_PARTIAL_CHAIN
+    assert not context.verify_flags & ssl.VERIFY_X509_STRICT
+    assert context.keylog_filename is None
+
+
+def test_versions_and_ciphers_of_the_settings(authority: Authority) -> None:
+    """Each version can be left out; the ciphers are those of TLS 1.2."""
+    newer = make_context(trusting(authority, is_without_1_2=True))
+    assert newer.minimum_version is ssl.TLSVersion.TLSv1_3
+    older = make_context(trusting(authority, is_without_1_3=True, ciphers="ECDHE-ECDSA-AES256-GCM-SHA384"))
+    assert older.maximum_version is ssl.TLSVersion.TLSv1_2
+    names = [cipher["name"] for cipher in older.get_ciphers()]
+    assert [name for name in names if not name.startswith("TLS_")] == ["ECDHE-ECDSA-AES256-GCM-SHA384"]
+
+
+def test_without_the_check_of_the_host_name(authority: Authority, broker: Issued) -> None:
+    """The certificate is still verified (S02)."""
+    context = make_context(trusting(authority, checks_host_name=False))
+    assert context.verify_mode is ssl.CERT_REQUIRED
+    shake_hands(context, broker.context_of_broker(), "elsewhere")
+
+
+def test_without_a_trust_store_the_system_decides() -> None:
+    """Its authorities are loaded; none of a test is among them."""
+    context = make_context(TlsSettings())
+    assert context.verify_mode is ssl.CERT_REQUIRED
+
+
+def of_pem_text(authority: Authority, client: Issued, folder: Path) -> dict[str, Any]:
+    """Texts, with an encrypted key, whose newlines are spaces."""
+    key = Secret(client.encrypted_key(PASSWORD.reveal()).replace("\n", " "))
+    return {
+        "trust": PemText("ssl_truststore_certificates", authority.own.certificate.read_text()),
+        "identity": PemIdentity("ssl_keystore_key", key, client.certificate.read_text()),
+        "key_password": PASSWORD,
+    }
+
+
+def of_pem_files(authority: Authority, client: Issued, folder: Path) -> dict[str, Any]:
+    """Files."""
+    path = folder / "store.pem"
+    path.write_text(client.pem)
+    return {
+        "trust": StoreFile(TRUST, str(authority.own.certificate)),
+        "identity": StoreFile(KEYS, str(path)),
+    }
+
+
+def of_java_files(authority: Authority, client: Issued, folder: Path) -> dict[str, Any]:
+    """Java key stores, whose names say something else."""
+    keys, trust = folder / "keys.p12", folder / "trust.pem"
+    keys.write_bytes(java_store(PASSWORD.reveal(), keys=(client.der(),)))
+    trust.write_bytes(java_store("other", trusted=(authority.own.der()[1],)))
+    return {
+        "trust": StoreFile(TRUST, str(trust), Secret("other")),
+        "identity": StoreFile(KEYS, str(keys), PASSWORD),
+    }
+
+
+@pytest.mark.parametrize("of", [of_pem_text, of_pem_files, of_java_files])
+def test_a_client_with_a_certificate(
+    of: Any, authority: Authority, broker: Issued, client: Issued, tmp_path: Path
+) -> None:
+    """Both sides accept each other, from stores of all kinds; no descriptor is left open."""
+    before = descriptors()
+    context = make_context(TlsSettings(**of(authority, client, tmp_path)))
+    assert descriptors() == before
+    seen = shake_hands(context, broker.context_of_broker(authority.own.certificate)).getpeercert()
+    assert seen is not None
+    assert seen["subject"] == ((("commonName", "alice"),),)
+
+
+def test_no_key_reaches_a_disk(
+    authority: Authority, client: Issued, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where the system has no files in memory, a private file is gone when the call returns (S28)."""
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    monkeypatch.setattr("tempfile.tempdir", None)
+    monkeypatch.delattr(os, "memfd_create")
+    modes = []
+    load = ssl.SSLContext.load_cert_chain
+
+    def noted(self: ssl.SSLContext, path: str, **options: Any) -> None:
+        modes.append(Path(path).stat().st_mode & 0o777)
+        load(self, path, **options)
+
+    monkeypatch.setattr(ssl.SSLContext, "load_cert_chain", noted)
+    make_context(TlsSettings(**of_pem_text(authority, client, tmp_path)))
+    assert modes == [0o600]
+    assert list(tmp_path.iterdir()) == []
+
+
+def failing(settings: TlsSettings) -> str:
+    """The text of the error, in which no secret is shown, and in no frame either."""
+    with pytest.raises(ConfigurationError) as raised:
+        make_context(settings)
+    shown = "".join(traceback.TracebackException.from_exception(raised.value, capture_locals=True).format())
+    assert PASSWORD.reveal() not in shown
+    assert "BEGIN PRIVATE" not in shown
+    return str(raised.value)
+
+
+def test_what_cannot_be_used(authority: Authority, broker: Issued, client: Issued, tmp_path: Path) -> None:
+    """The error names the setting, the file and the fault; OpenSSL does not ask for a password (S05)."""
+    missing = failing(TlsSettings(trust=StoreFile(TRUST, str(tmp_path / "none"))))
+    assert f"{TRUST}={tmp_path / 'none'}: No such file" in missing
+    encrypted, certificate = client.encrypted_key(PASSWORD.reveal()), client.certificate.read_text()
+
+    def identity(key: str, chain: str = certificate, password: Secret | None = None) -> str:
+        own = PemIdentity("ssl_keystore_key", Secret(key), chain)
+        return failing(trusting(authority, identity=own, key_password=password))
+
+    assert "the private key is encrypted: set the password" in identity(encrypted)
+    assert "the password may be wrong" in identity(encrypted, password=Secret("other"))
+    assert "do not belong together" in identity(client.key.read_text(), broker.certificate.read_text())
+    assert "a certificate cannot be read" in identity(
+        client.key.read_text(), "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----"
+    )
