@@ -90,8 +90,8 @@ async def test_answer_larger_than_the_buffer_arrives_whole(listen: Listen, conne
 @pytest.mark.parametrize(
     ("answers", "told"),
     [
-        (frame(7), "correlation id 7 came, but 0 is next"),
-        (frame(1) + frame(0), "correlation id 1 came, but 0 is next"),
+        (frame(7), "unexpected correlation id 7 (expected 0)"),
+        (frame(1) + frame(0), "unexpected correlation id 1 (expected 0)"),
     ],
 )
 async def test_wrong_correlation_id_ends_the_connection(
@@ -134,7 +134,7 @@ async def test_answer_that_nobody_asked_for_ends_the_connection(
     await closed(connection)
     assert recorder.answers == [b"\0\0\0\0once"]
     assert recorder.failures == []
-    assert "nothing was asked" in str(connection.close_reason)
+    assert "no request waits for one" in str(connection.close_reason)
 
 
 @pytest.mark.parametrize("sent", [b"\0\0\0\x40\0\0\0\0cut", b"\0\0"])
@@ -268,7 +268,7 @@ async def test_answers_to_requests_that_want_none(
         recorder = ask(connection)
         await closed(connection)
     assert [answer[4:] for answer in recorder.answers] == [b"third"]
-    assert "correlation id 2 came, but nothing was asked" in str(connection.close_reason)
+    assert "correlation id 2 (no request waits for one)" in str(connection.close_reason)
     assert caplog.text.count("answers requests that want no answer") == 1
 
 

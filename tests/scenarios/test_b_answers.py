@@ -247,7 +247,7 @@ async def test_b02_an_answer_to_nothing(world: World) -> None:
         link.server.write(framed(bytes(4) + world.rng.randbytes(30)))
     await asyncio.sleep(0.1)
     assert all(link.client.gone for link in world.network.links(port))
-    assert told(world, "nothing was asked")
+    assert told(world, "no request waits for one")
     await all_acked(await send(world, producer, partition=0))
     assert world.now - began < RECOVERY
     sound(world)
@@ -761,10 +761,10 @@ def _only_old(keys: list[Any]) -> list[Any]:
 
 
 NO_BROKERS: Final = {
-    "makes no sense": _upside_down,
-    "no Produce requests at all": _no_produce,
-    "only versions 90-99 of Produce": _only_new,
-    "only versions 0-2 of Produce": _only_old,
+    "ApiVersions answer is invalid": _upside_down,
+    "supports no Produce requests": _no_produce,
+    "supports Produce v90-v99": _only_new,
+    "supports Produce v0-v2": _only_old,
 }
 
 

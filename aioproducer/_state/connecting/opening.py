@@ -58,15 +58,17 @@ class BrokerVersions:
         name = APIS[api_key].name
         low, high = _our_range(api_key)
         low = max(low, at_least)
-        ours = f"{low}-{high if at_most is None else at_most}"
+        ours = f"v{low}-v{high if at_most is None else at_most}"
         theirs = self.ranges.get(api_key)
-        offer = f"only versions {theirs[0]}-{theirs[1]} of {name}" if theirs else f"no {name} requests at all"
+        offer = f"{name} v{theirs[0]}-v{theirs[1]}" if theirs else f"no {name} requests"
         hint = (
             " (a controller's listener? producers need a broker's)"
             if api_key == PRODUCE and not theirs
             else ""
         )
-        return ProtocolError(f"it takes {offer}{hint}, and we need {ours}", broker=self.broker)
+        return ProtocolError(
+            f"the broker supports {offer}{hint}; this client needs {ours}", broker=self.broker
+        )
 
 
 NO_VERSIONS = BrokerVersions(broker="a broker that was not asked yet")
@@ -147,7 +149,7 @@ def _ranges(broker: str, offered: Iterable[ApiVersion]) -> dict[int, tuple[int, 
         if api_key not in APIS:
             continue
         if low > high:
-            told = f"its ApiVersions answer makes no sense: {APIS[api_key].name} from version {low} to {high}"
+            told = f"its ApiVersions answer is invalid: {APIS[api_key].name} from version {low} to {high}"
             raise ProtocolError(told, broker=broker)
         ranges[api_key] = (low, high)
     return ranges

@@ -83,7 +83,7 @@ class Pairing:
             raise self._unpaired(correlation_id)
         if length > sent.answer_limit:
             raise ProtocolError(
-                f"an answer of {length} bytes came, where no more than {sent.answer_limit} can be meant",
+                f"an answer of {length} bytes exceeds the limit of its request, {sent.answer_limit} bytes",
                 broker=self.broker,
             )
 
@@ -96,6 +96,8 @@ class Pairing:
         return sum(sent.size for sent in list(self.waiting))
 
     def _unpaired(self, correlation_id: int) -> ProtocolError:
-        expected = f"{self.waiting[0].correlation_id} is next" if self.waiting else "nothing was asked"
-        told = f"an answer with correlation id {correlation_id} came, but {expected}"
-        return ProtocolError(told, broker=self.broker)
+        expected = (
+            f"expected {self.waiting[0].correlation_id}" if self.waiting else "no request waits for one"
+        )
+        text = f"an answer with the unexpected correlation id {correlation_id} ({expected})"
+        return ProtocolError(text, broker=self.broker)

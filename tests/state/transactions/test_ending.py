@@ -170,7 +170,10 @@ def test_a_lost_end_on_level_1_proves_nothing() -> None:
 
 def test_the_time_limit_is_the_reason_only_after_it() -> None:
     """A coordinator also aborts on request of an operator."""
-    for after, text in ((TIME_LIMIT, "exceeded its time limit of 60 s"), (1.0, "somebody asked it to")):
+    for after, text in (
+        (TIME_LIMIT, "exceeded its time limit of 60 s"),
+        (1.0, "another client requested it"),
+    ):
         current = transaction(2, State.COMMITTING)
         current.sent(BEGAN_AT)
         renewed = reply(ABORT, at=BEGAN_AT + after)

@@ -63,6 +63,6 @@ def _abort_of(current: CurrentTransaction, now: float) -> TransactionError:
     why = (
         f"it exceeded its time limit of {current.time_limit:g} s (transaction_timeout_ms)"
         if now - current.began_at >= current.time_limit
-        else "somebody asked it to"
+        else "another client requested it"
     )
     return TransactionError(f"the coordinator aborted the transaction: {why}", retriable=True)
