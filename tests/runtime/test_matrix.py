@@ -6,25 +6,22 @@ Each Python that is found runs it with the rest of the suite.
 from __future__ import annotations
 
 import asyncio
-import gc
 import itertools
 import random
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 
 from aioproducer import Outcome, Producer, StateError
 from aioproducer.testing import EmbeddedKafka
-from tests.api.lifecycle.test_loops import LOOPS
+from tests.loops import LOOPS, Scene, play_on
 from tests.net.conftest import QUICK
 from tests.net.runtime.test_stalls import block
 from tests.net.support import LIMIT, memory_in_use, outcomes, turns, until
 from tests.runtime.stepping import Moment, cancelled_at
 from tests.runtime.support import History, sound, tasks_of_the_library
 from tests.seeds import fresh_seed
-
-Scene = Callable[[EmbeddedKafka, Producer[Any, Any]], Coroutine[Any, Any, None]]
 
 
 @pytest.fixture
@@ -166,24 +163,5 @@ SCENES: list[Scene] = [
 @pytest.mark.parametrize("scene", SCENES)
 @pytest.mark.parametrize("loop", LOOPS)
 def test_f22_matrix(loop: str, scene: Scene) -> None:
-    """The scene plays on this loop; no task is left in it, and its exception handler was told nothing."""
-    told: list[dict[str, Any]] = []
-
-    async def main() -> None:
-        asyncio.get_running_loop().set_exception_handler(lambda _, context: told.append(context))
-        async with EmbeddedKafka() as kafka:
-            kafka.create_topic("one", 1)
-            kafka.create_topic("four", 4)
-            settings: dict[str, Any] = {**QUICK, "batch_size": 500, "buffer_memory": 10_000}
-            async with Producer[Any, Any](
-                kafka.bootstrap_servers, topics=["one", "four"], **settings
-            ) as producer:
-                await producer.ready(LIMIT)
-                async with asyncio.timeout(3 * LIMIT):
-                    await scene(kafka, producer)
-        await until(lambda: not tasks_of_the_library())
-
-    with asyncio.Runner(loop_factory=LOOPS[loop]) as runner:
-        runner.run(main())
-    gc.collect()
-    assert told == []
+    """The scene plays on this loop."""
+    play_on(loop, scene, **QUICK, batch_size=500, buffer_memory=10_000)

@@ -4,44 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import gc
-from collections.abc import Callable, Coroutine
 from typing import Any
 
 import pytest
-import uvloop
 
 from aioproducer import DeliveryError, Outcome, Producer, StateError
 from aioproducer.testing import EmbeddedKafka
 from tests.api.support import LIMIT, held_requests, started, turns, values
-
-Loop = asyncio.AbstractEventLoop
-
-
-def debugging() -> Loop:
-    """asyncio's loop in debug mode."""
-    loop = asyncio.new_event_loop()
-    loop.set_debug(True)
-    loop.slow_callback_duration = 5
-    return loop
-
-
-def eager() -> Loop:
-    """asyncio's loop with tasks that begin at once (Python 3.12 and later)."""
-    loop = asyncio.new_event_loop()
-    factory: Any = getattr(asyncio, "eager_task_factory", None)
-    loop.set_task_factory(factory)
-    return loop
-
-
-LOOPS: dict[str, Callable[[], Loop]] = {
-    "asyncio": asyncio.new_event_loop,
-    "debug": debugging,
-    "uvloop": uvloop.new_event_loop,
-}
-if hasattr(asyncio, "eager_task_factory"):
-    LOOPS["eager"] = eager
-Scene = Callable[[EmbeddedKafka, Producer[Any, Any]], Coroutine[Any, Any, None]]
+from tests.loops import LOOPS, Scene, play_on
 
 
 async def sends_and_order(kafka: EmbeddedKafka, producer: Producer[Any, Any]) -> None:
@@ -147,21 +117,5 @@ SCENES: list[Scene] = [
 @pytest.mark.parametrize("scene", SCENES)
 @pytest.mark.parametrize("loop", LOOPS)
 def test_scene(loop: str, scene: Scene) -> None:
-    """The scene plays on this loop; nothing is left in it, and nothing was said to its exception handler."""
-    told: list[dict[str, Any]] = []
-
-    async def main() -> None:
-        asyncio.get_running_loop().set_exception_handler(lambda _, context: told.append(context))
-        async with EmbeddedKafka() as kafka:
-            kafka.create_topic("one", 1)
-            kafka.create_topic("four", 4)
-            async with Producer[Any, Any](kafka.bootstrap_servers, topics=["one", "four"]) as producer:
-                await producer.ready(LIMIT)
-                await scene(kafka, producer)
-        left = [task for task in asyncio.all_tasks() if task.get_name().startswith("aioproducer")]
-        assert left == []
-
-    with asyncio.Runner(loop_factory=LOOPS[loop]) as runner:
-        runner.run(main())
-    gc.collect()
-    assert told == []
+    """The scene plays on this loop."""
+    play_on(loop, scene)

@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine
-from typing import Any
+from collections.abc import Callable
+from functools import partial
 
 import pytest
 
 from aioproducer import MetadataTimeoutError, Outcome, Producer
 from aioproducer._net.timers.wakeup import Wakeup
 from aioproducer.testing import EmbeddedKafka
-from tests.api.lifecycle.test_loops import LOOPS
+from tests.loops import LOOPS, run_on
 from tests.net.conftest import QUICK
-from tests.net.support import LIMIT
-
-Scenario = Callable[[], Coroutine[Any, Any, None]]
 
 
 @pytest.fixture(autouse=True)
@@ -25,21 +22,8 @@ def nothing_left() -> None:
 
 @pytest.fixture(params=LOOPS)
 def run(request: pytest.FixtureRequest) -> Callable[..., None]:
-    """Run a scenario on one kind of loop, in which nothing may be left at its end."""
-
-    def on_loop(scenario: Scenario) -> None:
-        with asyncio.Runner(loop_factory=LOOPS[request.param]) as runner:
-            runner.run(checked(scenario))
-
-    async def checked(scenario: Scenario) -> None:
-        async with asyncio.timeout(LIMIT):
-            await scenario()
-        for _ in range(5):
-            await asyncio.sleep(0)
-        left = [task for task in asyncio.all_tasks() if task is not asyncio.current_task()]
-        assert left == []
-
-    return on_loop
+    """Run a scenario on one kind of loop."""
+    return partial(run_on, request.param)
 
 
 def test_request_timeout(run: Callable[..., None]) -> None:
