@@ -16,3 +16,12 @@ def seldom() -> Iterator[None]:
         yield
     finally:
         gc.set_threshold(*before)
+
+
+def keep_what_is_there() -> None:
+    """What exists now stays until the end of the process: the collector does not go through it again and again.
+
+    A simulation ends with a collection. After thousands of tests, it would take 0.4 s instead of 0.01 s.
+    """
+    gc.collect()
+    gc.freeze()

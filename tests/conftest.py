@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import math
 import os
 from collections.abc import Generator, Iterator
@@ -10,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 
+from tests.collector import keep_what_is_there
 from tests.effort import SCENARIO, SCENARIO_VARIANT, seeds
 
 if TYPE_CHECKING:
@@ -67,9 +67,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 def pytest_collection_finish() -> None:
-    """What was imported and collected stays until the end: the collector need not go through it again and again."""
-    gc.collect()
-    gc.freeze()
+    """What was imported and collected stays until the end."""
+    keep_what_is_there()
 
 
 @pytest.hookimpl(wrapper=True)

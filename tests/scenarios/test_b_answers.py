@@ -7,7 +7,6 @@ Every scenario is judged. Whatever the bytes are, they cost a connection and nev
 from __future__ import annotations
 
 import asyncio
-import gc
 import ssl
 import time
 import tracemalloc
@@ -38,6 +37,7 @@ from aioproducer._wire.messages.metadata import (
 from aioproducer.testing import EmbeddedKafka
 from aioproducer.testing.broker.cluster.cluster import key_of
 from aioproducer.testing.broker.rules import Fault
+from tests.collector import keep_what_is_there
 from tests.scenarios.support import (
     TOPIC,
     all_acked,
@@ -980,6 +980,7 @@ def large_answer(wanted: bool, topic_id: bytes) -> bytes:
 @pytest.mark.parametrize("wanted", [True, False], ids=["wanted", "unwanted"])
 async def test_b14_metadata_with_200000_partitions(wanted: bool, record_property: Any) -> None:
     """It is read in slices that leave the loop free, in bounded time, and only what is wanted is kept."""
+    keep_what_is_there()
     async with EmbeddedKafka() as kafka:
         kafka.create_topic(TOPIC, 3)
         (broker,) = kafka.brokers
@@ -1005,7 +1006,7 @@ async def test_b14_metadata_with_200000_partitions(wanted: bool, record_property
         producer: Producer[Any, Any] = Producer(f"127.0.0.1:{broker.port}", max_block_ms=200_000)
         await producer.start()
         assert len(body) > 6_000_000
-        with slices() as measured, nothing_old_to_collect():
+        with slices() as measured:
             began = time.thread_time()
             delivery = await producer.send(TOPIC, b"v", partition=0)
             total = time.thread_time() - began
@@ -1021,15 +1022,6 @@ async def test_b14_metadata_with_200000_partitions(wanted: bool, record_property
     print(words)
     assert total < LONGEST[wanted], words
     assert worst[0] < WORST_SLICE[wanted], words
-
-
-@contextmanager
-def nothing_old_to_collect() -> Iterator[None]:
-    """Without what the other tests of this process have left: the collector would look at that as well."""
-    gc.collect()
-    gc.freeze()
-    yield
-    gc.unfreeze()
 
 
 @contextmanager
