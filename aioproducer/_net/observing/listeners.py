@@ -66,8 +66,9 @@ class Listeners:
     def schedule(self) -> None:
         """Deliver all pending reports in the next turn of the loop."""
         if not self._is_scheduled and not self._loop.is_closed():
-            self._is_scheduled = True
+            # First: without memory for it, the next report schedules the delivery.
             self._loop.call_soon(self._deliver)
+            self._is_scheduled = True
 
     def _deliver(self) -> None:
         self._is_scheduled = False

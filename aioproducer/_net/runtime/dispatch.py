@@ -58,11 +58,13 @@ class Dispatcher:
         while effects.opened:
             transactions.on_opened(effects.opened[0])
             effects.opened.popleft()
+        # Taken away when it is performed: without memory for that, the transaction would be committed without the record.
         while effects.losses:
-            transactions.on_lost(effects.losses.popleft())
+            transactions.on_lost(effects.losses[0])
+            effects.losses.popleft()
         if effects.in_doubt:
-            effects.in_doubt = False
             transactions.ask_for_the_reason()
+            effects.in_doubt = False
 
     def _compress(self) -> None:
         closed, compressor = self.effects.closed, self.engine.compressor

@@ -1,0 +1,70 @@
+"""Effects that the process has no memory to perform are performed later, and none is forgotten."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from aioproducer import BatchReport, DeliveryTimeoutError, TransactionAbortedError
+from aioproducer._net.transactions.operation import Operation
+from aioproducer._net.transactions.transactions import Transactions
+from aioproducer.testing import MockProducer
+from tests.net.support import engine, until
+
+
+def without_memory_once(call: Callable[..., Any]) -> Callable[..., Any]:
+    """The same call, which finds no memory the first time."""
+    left = [MemoryError()]
+
+    def starved(*args: Any, **kwargs: Any) -> Any:
+        if left:
+            raise left.pop()
+        return call(*args, **kwargs)
+
+    return starved
+
+
+@pytest.mark.parametrize(
+    ("owner", "name"), [(Transactions, "on_lost"), (Operation, "replace")], ids=["begin", "middle"]
+)
+async def test_a_lost_record_fails_its_transaction(
+    owner: type, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A commit that waits for it never succeeds, wherever the memory ended on the way of the loss."""
+    async with MockProducer(auto_complete=False, transactional_id="id") as producer:
+        await producer.init_transactions()
+        await producer.begin_transaction()
+        for value in (b"a", b"b"):
+            await producer.send("orders", value)
+        producer.complete_next()
+        commit = asyncio.create_task(producer.commit_transaction())
+        await asyncio.sleep(0)
+        monkeypatch.setattr(owner, name, without_memory_once(getattr(owner, name)))
+        producer.fail_next(DeliveryTimeoutError())
+        with pytest.raises(TransactionAbortedError):
+            await commit
+        await producer.abort_transaction()
+        assert producer.committed == ()
+
+
+async def test_reports_come_after_one_that_could_not_be_scheduled(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The delivery of the next report is scheduled, and has both."""
+    reports: list[BatchReport] = []
+
+    class Listener:
+        def on_batch(self, report: BatchReport) -> None:
+            reports.append(report)
+
+    async with MockProducer(listeners=[Listener()], auto_complete=False) as producer:
+        await producer.send("orders", b"a")
+        await producer.send("orders", b"b")
+        loop = engine(producer).listeners._loop
+        with monkeypatch.context() as patched:
+            patched.setattr(loop, "call_soon", without_memory_once(loop.call_soon))
+            with pytest.raises(MemoryError):
+                engine(producer).listeners.schedule()
+        producer.complete_all()
+        await until(lambda: len(reports) == 2)
