@@ -85,7 +85,11 @@ class Preparations:
         over: asyncio.Future[bool] = self._loop.create_future()
         preparation.over = over
         self._join(preparation)
-        return await over
+        try:
+            return await over
+        except BaseException:
+            self._leave(preparation)
+            raise
 
     def begin(self, missing: Unserialized, topic: str, headers: PlainHeaders) -> None:
         """Prepare the serializer for later records, unless a preparation of this topic and part is under way."""
@@ -116,6 +120,12 @@ class Preparations:
             except BaseException:
                 self._waiting.pop(key, None)
                 raise
+
+    def _leave(self, preparation: Preparation) -> None:
+        """The call was refused. What goes on may take long: it must not keep the data of all records that waited for it."""
+        waiting = self._waiting.get((preparation.topic, preparation.part))
+        if waiting and waiting[0] is not preparation and preparation in waiting:
+            waiting.remove(preparation)
 
     def _start(self, work: Coroutine[Any, Any, Any]) -> asyncio.Task[Any]:
         task = self._tasks.start(work)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import gc
+import weakref
 from collections import Counter
 from collections.abc import Awaitable, Callable
 from typing import Any
@@ -336,6 +338,33 @@ async def test_a_call_that_is_cancelled_stops_nothing_for_others(
     await asyncio.gather(*calls, return_exceptions=True)
     assert learning.prepared == [("one", "a0")]
     assert written(kafka) == ["a1", "a3"]
+
+
+class Text(str):
+    """A text that can be referred to weakly."""
+
+
+async def test_a_preparation_that_goes_on_keeps_nothing_of_others(
+    learning: Learning, make: Make, kafka: EmbeddedKafka
+) -> None:
+    """The data of calls that went away meanwhile is free at once, but for the record that it was begun for."""
+    producer = await warm(make(kafka, value_serializer=learning), "one")
+    texts = [Text(f"a{number}") for number in range(5)]
+    calls = [asyncio.ensure_future(producer.send("one", text)) for text in texts]
+    await preparing(learning)
+    found = [weakref.ref(text) for text in texts]
+    for call in calls[:4]:
+        call.cancel()
+    await asyncio.gather(*calls[:4], return_exceptions=True)
+    await turns(5)
+    texts.clear()
+    learning.asked.clear()
+    del calls[:4]
+    gc.collect()
+    assert [text() is not None for text in found] == [True, False, False, False, True]
+    learning.gate.set()
+    await (await calls[0])
+    assert written(kafka) == ["a4"]
 
 
 async def test_a_preparation_that_hangs_is_given_up(
