@@ -232,7 +232,7 @@ class Producer(SendPath[K_contra, V_contra], TransactionCalls, Generic[K_contra,
             raise
 
     def _begin(self, loop: asyncio.AbstractEventLoop) -> Engine:
-        clock = Clock()
+        clock = self._clock_for(loop)
         # The tasks hold the producer weakly: one that is dropped without close() is noticed, and ends.
         me = weakref.proxy(self)
         rng = random.Random()  # noqa: S311  # jitter, not secrets
@@ -275,6 +275,11 @@ class Producer(SendPath[K_contra, V_contra], TransactionCalls, Generic[K_contra,
             self._state = "new"
             raise
         return engine
+
+    def _clock_for(self, loop: asyncio.AbstractEventLoop) -> Clock:
+        """The clock of the compiled core, which agrees with that of the loop."""
+        del loop
+        return Clock()
 
     def _intake_of(self, engine: Engine, pace: Callable[[], bool], usable: Callable[[], object]) -> Intake:
         """The object for the records that the fast path leaves."""
@@ -372,9 +377,8 @@ class Producer(SendPath[K_contra, V_contra], TransactionCalls, Generic[K_contra,
                 self._intake.serializing.close()
         if self._state in ("closed", "failed") and self._closing is None:
             report = self._closed_before()
-            await self._serializers_closed(
-                self.config.close_timeout_ms / 1000 if timeout is None else timeout
-            )
+            limit = self.config.close_timeout_ms / 1000 if timeout is None else timeout
+            await self._serializers_closed(max(limit, SHORTLY))
             return report
         self._check_closable()
         timeout = self.config.close_timeout_ms / 1000 if timeout is None else timeout
@@ -426,17 +430,17 @@ class Producer(SendPath[K_contra, V_contra], TransactionCalls, Generic[K_contra,
         finally:
             long.cancel()
             self._finish("close() ran out of time")
+        # Both end at once, unless a serializer ignores its cancellation, or is slow to close.
+        until = max(until, engine.loop.time() + SHORTLY)
         if engine.supervisor is not None:
-            # It ends at once, unless a serializer of the user's does not let itself be cancelled.
-            left = until - engine.loop.time()
-            await asyncio.wait([engine.supervisor], timeout=max(left, SHORTLY))
+            await asyncio.wait([engine.supervisor], timeout=until - engine.loop.time())
         await self._serializers_closed(until - engine.loop.time())
         return self.close_report or CloseReport()
 
     async def _serializers_closed(self, timeout: float) -> None:
         closing = None if self._engine is None else self._engine.preparing.closing
         if closing is not None and closing.get_loop() is _get_running_loop():
-            await asyncio.wait([closing], timeout=max(timeout, SHORTLY))
+            await asyncio.wait([closing], timeout=timeout)
 
     def _finish(self, text: str) -> None:
         engine = self._engine

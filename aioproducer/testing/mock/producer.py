@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+import time
 import weakref
 from asyncio.events import _get_running_loop
 from collections import defaultdict
 from typing import TYPE_CHECKING, Any, Generic, Self, overload
 
-from aioproducer._core import APPENDED
+from aioproducer._core import APPENDED, Clock, ManualClock
 from aioproducer.config import ProducerConfig, checked_transactional_ids
 from aioproducer.producer import K_contra, Producer, V_contra
 from aioproducer.testing.broker.faults import FaultRules
@@ -149,6 +150,14 @@ class MockProducer(Controls, Producer[K_contra, V_contra], Generic[K_contra, V_c
         self._sending = SendingAtOnce(engine, self._cluster)
         return engine
 
+    def _clock_for(self, loop: asyncio.AbstractEventLoop) -> Clock:
+        # The time of the loop may be virtual: no other clock agrees with it.
+        self._loop_clock = ManualClock(loop.time())
+        return self._loop_clock
+
+    def _wall_ms(self) -> int:
+        return time.time_ns() // 1_000_000
+
     def _intake_of(
         self, engine: Engine, pace: Callable[[], bool], usable: Callable[[], object]
     ) -> MockIntake:
@@ -199,6 +208,7 @@ class MockProducer(Controls, Producer[K_contra, V_contra], Generic[K_contra, V_c
     ) -> list[Any]:
         engine = self._engine
         assert engine is not None  # noqa: S101  # it accepts records
+        self._loop_clock.monotonic = engine.loop.time()
         held = not self._auto_complete or self._orders.next("delivery", topic.name) is not None
         for queue in topic.queues():
             if queue.open is not None and (held or is_held(queue.open)):

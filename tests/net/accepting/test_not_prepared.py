@@ -343,6 +343,8 @@ async def test_a_call_that_is_cancelled_stops_nothing_for_others(
 class Text(str):
     """A text that can be referred to weakly."""
 
+    __slots__ = ("__weakref__",)
+
 
 async def test_a_preparation_that_goes_on_keeps_nothing_of_others(
     learning: Learning, make: Make, kafka: EmbeddedKafka

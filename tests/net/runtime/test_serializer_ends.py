@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import random
 from collections.abc import Callable
 from typing import Any
 
@@ -11,9 +13,11 @@ import pytest
 
 from aioproducer import KafkaError, Producer, StateError
 from aioproducer._net.runtime import preparing
+from aioproducer.producer import SHORTLY
 from aioproducer.serializers import NotPrepared
-from aioproducer.testing import EmbeddedKafka
+from aioproducer.testing import EmbeddedKafka, MockProducer
 from tests.net.support import LIMIT, Make, engine, turns, until, warm
+from tests.simulation.loop import SimulatedLoop
 
 
 @attrs.define(eq=False)
@@ -152,6 +156,37 @@ async def test_a_close_that_hangs(
     assert closing is not None
     await asyncio.wait([closing])
     assert "close() of the serializer Hanging failed: TimeoutError" in caplog.text
+
+
+@pytest.mark.parametrize("timeout", [0.0, 0.5])
+def test_a_close_that_hangs_behind_a_task_that_goes_on(timeout: float) -> None:
+    """The producer waits for both together as long as it may for one."""
+
+    class Deaf(Warming):
+        async def prepare(self, topic: str, headers: Any, data: str) -> None:
+            with contextlib.suppress(asyncio.CancelledError):
+                await asyncio.sleep(LIMIT)
+            await asyncio.sleep(LIMIT)
+
+        async def close(self) -> None:
+            await asyncio.Event().wait()
+
+    async def life() -> None:
+        producer = MockProducer(value_serializer=Deaf())
+        await producer.start()
+        send = asyncio.ensure_future(producer.send("one", "a"))
+        await asyncio.sleep(0.01)
+        began = asyncio.get_running_loop().time()
+        await producer.close(timeout)
+        assert asyncio.get_running_loop().time() == pytest.approx(began + max(timeout, SHORTLY), abs=0.01)
+        with pytest.raises(StateError):
+            await send
+        await asyncio.sleep(3 * LIMIT)
+
+    loop = SimulatedLoop(random.Random(7))
+    loop.run_until_complete(life())
+    assert not loop.troubles
+    loop.close()
 
 
 async def test_a_close_that_is_a_function(make: Make, kafka: EmbeddedKafka) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import random
 
 import pytest
 
@@ -17,6 +18,7 @@ from aioproducer import (
 )
 from aioproducer.errors import AuthorizationError
 from aioproducer.testing import MockProducer
+from tests.simulation.loop import SimulatedLoop
 from tests.testing.accepted import values
 
 # -- completing by the test
@@ -225,3 +227,25 @@ async def test_a_loop_of_sends_lets_others_run(mock: MockProducer) -> None:
     while not stop.is_set():
         await mock.send("orders", b"")
     assert mock.history
+
+
+def test_in_virtual_time() -> None:
+    """Its times are those of the loop: nothing else agrees with a clock that a test moves."""
+
+    async def life() -> None:
+        loop = asyncio.get_running_loop()
+        async with MockProducer(
+            auto_complete=False, delivery_timeout_ms=60_000, request_timeout_ms=1_000
+        ) as mock:
+            sent_at = loop.time()
+            delivery = await mock.send("orders", b"")
+            assert mock.stats().oldest_unacked_seconds == pytest.approx(0, abs=0.1)
+            await delivery.wait()
+            assert loop.time() == pytest.approx(sent_at + 60, abs=0.1)
+            with pytest.raises(DeliveryTimeoutError, match="not written"):
+                delivery.result()
+
+    loop = SimulatedLoop(random.Random(7))
+    loop.run_until_complete(life())
+    assert not loop.troubles
+    loop.close()
