@@ -53,6 +53,7 @@ cdef class Waker:
     cdef bint _comes_again
 
     cdef int _serve(self) except -1
+    cdef int _come_again(self) except -1
 
 
 cdef class Batch:

@@ -22,9 +22,19 @@ cdef int call_back(object loop, object callback, object delivery, object context
 
 
 cdef int wake(object loop, object waiter) except -1:
+    try:
+        wake_each(loop, waiter)
+    except RuntimeError:
+        # The tasks that wait were destroyed with their loop; what has ended has ended all the same.
+        if loop is None or not loop.is_closed():
+            raise
+    return 0
+
+
+cdef int wake_each(object loop, object waiter) except -1:
     if type(waiter) is list:
         for each in <list>waiter:
-            wake(loop, each)
+            wake_each(loop, each)
     elif type(waiter) is tuple:
         delivery, callback, context = <tuple>waiter
         call_back(loop, callback, delivery, context)
@@ -57,8 +67,17 @@ cdef class Waker:
                 self._line.appendleft(waiter)
                 raise
         if not self._comes_again and self._left < AT_ONCE // 2:
+            self._come_again()
+        return 0
+
+    cdef int _come_again(self) except -1:
+        try:
             self._loop.call_soon(self._next_turn)
-            self._comes_again = True
+        except RuntimeError:
+            # As in `wake`.
+            if not self._loop.is_closed():
+                raise
+        self._comes_again = True
         return 0
 
     def _next_turn(self):

@@ -259,6 +259,78 @@ def test_f07_f10_loop_closed_before_the_producer() -> None:
     ]
 
 
+LOOP_CLOSED_WITH_TASKS = """
+import asyncio
+import logging
+from aioproducer import BatchReport, StateError
+from aioproducer.serializers import NotPrepared
+from aioproducer.testing import MockProducer
+
+class Registered:
+    def serialize(self, topic, headers, data):
+        if topic == "unknown":
+            raise NotPrepared
+        return data
+
+    async def prepare(self, topic, headers, data):
+        await asyncio.Event().wait()
+
+class Listener:
+    def on_batch(self, report):
+        reported.append((report.outcome.name, report.records))
+
+class Lines(logging.Handler):
+    def emit(self, record):
+        print(record.getMessage())
+
+async def main():
+    producer = MockProducer(
+        auto_complete=False, buffer_memory=30_000, max_request_size=20_000, transactional_id="id",
+        value_serializer=Registered(), listeners=[Listener()],
+    )
+    await producer.start()
+    await producer.init_transactions()
+    await producer.begin_transaction()
+    deliveries = [producer.send_nowait("one", bytes(9_000)) for _ in range(3)]
+    queued = producer.send_nowait("one", b"queued", partition=7)
+    waiting = [
+        asyncio.ensure_future(what)
+        for what in (
+            deliveries[0].wait(None),
+            deliveries[2].wait(None),
+            queued.wait(None),
+            producer.flush(),
+            producer.send("one", bytes(19_000), partition=0),
+            producer.send("unknown", b""),
+            producer.partitions_for("one"),
+            producer.commit_transaction(),
+        )
+    ]
+    await asyncio.sleep(0.01)
+    return producer, [*deliveries, queued], waiting
+
+reported = []
+logging.getLogger("aioproducer").addHandler(Lines(logging.ERROR))
+loop = asyncio.new_event_loop()
+producer, deliveries, waiting = loop.run_until_complete(main())
+loop.close()
+engine = producer._engine
+engine.settle_without_loop(StateError("dropped"))
+print([delivery.outcome.name for delivery in deliveries], reported)
+print(engine.admission.waiting, engine.accumulator.budget.used, engine.effects.is_empty)
+"""
+
+
+def test_f10_loop_closed_with_tasks_that_wait() -> None:
+    """They were destroyed with it and cannot be woken; each record has its outcome, and nothing is logged as a bug."""
+    done = run_program(LOOP_CLOSED_WITH_TASKS)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines() == [
+        f"{['NOT_WRITTEN'] * 4} {[('NOT_WRITTEN', 1)] * 3}",
+        "0 0 True",
+    ]
+
+
 async def test_f07_from_a_thread_without_a_loop(make: Make, kafka: EmbeddedKafka) -> None:
     """In a plain thread each call is refused at once, before it is awaited or when it is; none waits."""
     producer = await warm(make(kafka), "one")

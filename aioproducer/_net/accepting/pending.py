@@ -7,6 +7,7 @@ import types
 from typing import TYPE_CHECKING, Any
 
 from aioproducer._net.log import Log, log
+from aioproducer._net.timers.wakeup import wake
 from aioproducer.errors import StateError
 
 if TYPE_CHECKING:
@@ -65,8 +66,8 @@ class Pending:
         self.finished = True
         # The withdrawal refers back to this object: a cycle would keep the user's objects until a collection.
         self.on_withdraw = None
-        if self._waiter is not None and not self._waiter.done():
-            self._waiter.set_result(None)
+        if self._waiter is not None:
+            wake(self._waiter)
 
     def refuse(self, error: BaseException) -> None:
         """The record will not be accepted."""

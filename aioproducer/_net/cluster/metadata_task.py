@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import anyio.lowlevel
 
-from aioproducer._net.timers.wakeup import Wakeup
+from aioproducer._net.timers.wakeup import Wakeup, wake
 from aioproducer._state.admission.topic_errors import REFUSALS, refusal_of, said_of_topic
 from aioproducer._wire.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
 from aioproducer.errors import KafkaError, ProtocolError
@@ -212,8 +212,7 @@ class Cluster:
     def _wake_watchers(self) -> None:
         watchers, self.watchers = self.watchers, []
         for waiter in watchers:
-            if not waiter.done():
-                waiter.set_result(None)
+            wake(waiter)
 
     def close(self) -> None:
         """No more changes will come."""

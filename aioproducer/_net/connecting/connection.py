@@ -158,7 +158,7 @@ class Connection(asyncio.BufferedProtocol):
         self.ending = Ending.IDLE if ending is Ending.CUT and self._was_quiet() else ending
         self._alarm.stop()
         self._hang_up()
-        self.gate.open_for_good()
+        self._quietly(self.gate.open_for_good)
         waiting = self._pairing.waiting
         self.traffic.request_errors += len(waiting)
         while waiting:
@@ -182,6 +182,9 @@ class Connection(asyncio.BufferedProtocol):
         try:
             call()
         except Exception:
+            if self._loop.is_closed():
+                # No task can be woken: those that wait were destroyed with the loop.
+                return
             self.log.exception(
                 "a handler of the connection to broker %s failed while it was closed", self.broker
             )

@@ -35,7 +35,7 @@ from aioproducer._net.producing.sender import Sender
 from aioproducer._net.runtime.dispatch import Dispatcher
 from aioproducer._net.runtime.preparing import Preparing
 from aioproducer._net.runtime.timekeeper import Timekeeper
-from aioproducer._net.timers.wakeup import Wakeup
+from aioproducer._net.timers.wakeup import Wakeup, wake
 from aioproducer._net.transactions.transactions import Transactions
 from aioproducer._state.backoff import Backoff
 from aioproducer._state.batching.accumulator import Limits
@@ -489,8 +489,7 @@ class Engine:
         """No call waits to be accepted any more: wake the tasks that wait for that."""
         idle_waiters, self.idle_waiters = self.idle_waiters, []
         for done in idle_waiters:
-            if not done.done():
-                done.set_result(None)
+            wake(done)
 
     def end_flush(self, flush: Flush) -> None:
         """A flush is complete: wake its task."""

@@ -101,7 +101,7 @@ class SerializerTasks:
         self._stop(task, task.cancel)
 
     def _stop(self, task: asyncio.Task[Any], cancel: Callable[[], object]) -> None:
-        if not task.done():
+        if not task.done() and not self._loop.is_closed():
             self._cancelled[task] = self._loop.time()
             cancel()
 

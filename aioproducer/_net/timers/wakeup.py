@@ -9,6 +9,12 @@ if TYPE_CHECKING:
     import asyncio
 
 
+def wake(waiter: asyncio.Future[None]) -> None:
+    """Wake the task that waits for this, unless it was destroyed with its loop."""
+    if not waiter.done() and not waiter.get_loop().is_closed():
+        waiter.set_result(None)
+
+
 class Wakeup:
     """Wakes the one task that waits on it. Only the earliest deadline is kept."""
 
@@ -49,8 +55,8 @@ class Wakeup:
     def ring(self) -> None:
         """Wake the task now."""
         self._rung = True
-        if self._waiter is not None and not self._waiter.done():
-            self._waiter.set_result(None)
+        if self._waiter is not None:
+            wake(self._waiter)
 
     def silence(self) -> None:
         """Forget the deadline."""

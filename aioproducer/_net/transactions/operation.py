@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import anyio
 
+from aioproducer._net.timers.wakeup import wake
 from aioproducer.errors import KafkaError, StateError
 
 if TYPE_CHECKING:
@@ -57,7 +58,7 @@ class Operation:
             return
         self.ended, self.error = True, error
         for waiter in self._waiters:
-            _wake(waiter)
+            wake(waiter)
         self._on_end(self)
 
     def replace(self, error: KafkaError) -> None:
@@ -78,14 +79,9 @@ class Operation:
     async def _watch(self, timeout: float) -> None:
         waiter: asyncio.Future[None] = self._loop.create_future()
         self._waiters.append(waiter)
-        timer = self._loop.call_later(timeout, _wake, waiter)
+        timer = self._loop.call_later(timeout, wake, waiter)
         try:
             await waiter
         finally:
             timer.cancel()
             self._waiters.remove(waiter)
-
-
-def _wake(waiter: asyncio.Future[None]) -> None:
-    if not waiter.done():
-        waiter.set_result(None)

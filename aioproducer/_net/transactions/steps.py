@@ -115,7 +115,7 @@ class Steps:
                 table = self._current.table
                 operations.present = None
                 operations.replace_all(lambda each: table.aborted(f"{each.event.value} is not possible"))
-                self._transactions.work_pending.set()
+                self._transactions.work_pending.ring()
             case RefuseCalls():
                 operations.end_all(step.error)
             case EndProducer():

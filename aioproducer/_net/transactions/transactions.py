@@ -6,7 +6,6 @@ the producer. The senders go on while a coordinator is asked.
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 from collections.abc import Callable, Mapping
 from functools import partial
@@ -16,6 +15,7 @@ import anyio
 
 from aioproducer._callers.transaction_retry import LastAbort
 from aioproducer._net.timers.fine_timer import FineTimer
+from aioproducer._net.timers.wakeup import Wakeup
 from aioproducer._net.transactions.conversation import converse
 from aioproducer._net.transactions.coordinators_in_use import CoordinatorsInUse
 from aioproducer._net.transactions.operations import Operations
@@ -63,7 +63,7 @@ class Transactions:
         self.coordinators = CoordinatorsInUse(engine, current.ownership.transactional_id)
         self.operations = Operations(self)
         self.steps = Steps(self)
-        self.work_pending = asyncio.Event()
+        self.work_pending = Wakeup(engine.loop)
         # Called when records may be sent from now on, or may not; set by the producer.
         self.accepting_changed: Callable[[], None] = _nothing
         # Records of `send_nowait` that are not accepted yet; set by the producer.
@@ -113,7 +113,7 @@ class Transactions:
     def on_opened(self, queue: PartitionQueue) -> None:
         """A batch was opened for this partition."""
         if self.current.opened(queue):
-            self.work_pending.set()
+            self.work_pending.ring()
 
     def on_lost(self, error: KafkaError) -> None:
         """A record of the transaction is not written, or its outcome is unknown."""
@@ -127,13 +127,12 @@ class Transactions:
     def ask_for_the_reason(self) -> None:
         """Batches were refused, and only the coordinator knows the reason: the transactions task asks it."""
         self.current.must_ask_why = True
-        self.work_pending.set()
+        self.work_pending.ring()
 
     async def run(self) -> None:
         """The transactions task."""
         while True:
             await self.work_pending.wait()
-            self.work_pending.clear()
             await converse(pending_work(self.current), self.steps.perform)
 
     # -- the calls
