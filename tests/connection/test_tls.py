@@ -17,6 +17,7 @@ import pytest
 from aioproducer._net.connecting.dialing import dial
 from aioproducer._net.connecting.security import SecurityProtocol
 from aioproducer._net.tls.context import make_context
+from aioproducer._state.connecting.dialogue import Dialogue, Now
 from aioproducer.config import ProducerConfig
 from aioproducer.errors import AuthenticationError, KafkaError, ProtocolError
 from aioproducer.security.secret import Secret
@@ -228,6 +229,20 @@ async def test_nothing_in_common(authority: Authority, good: Issued) -> None:
         error = await failure(listener, trusting(authority, is_without_1_2=True))
     assert isinstance(error, ProtocolError)
     assert "no TLS version or cipher in common" in str(error)
+
+
+async def test_an_error_of_sasl_is_not_one_of_tls(authority: Authority, good: Issued) -> None:
+    """Its `reason` is no code of OpenSSL."""
+
+    def refused(*_: object) -> Dialogue[Any]:
+        yield from Now()
+        raise AuthenticationError("no", reason="credentials")
+
+    async with listening(good.context_of_broker()) as listener:
+        security = SecurityProtocol(trusting(authority).tls_context, refused)
+        error = await failure(listener, security)
+        assert isinstance(error, AuthenticationError)
+        assert error.reason == "credentials"
 
 
 async def test_a_plaintext_listener(authority: Authority) -> None:

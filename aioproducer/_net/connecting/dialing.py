@@ -237,11 +237,11 @@ def _unresolved(broker: str, why: str) -> BrokerUnavailableError:
 
 def _meaning(error: Exception, endpoint: BrokerEndpoint, security: SecurityProtocol) -> Exception:
     """The error, or the meaning that it has for TLS."""
-    if security.tls_context is None:
-        return error
     # With TLS 1.3, a broker refuses the certificate of a client after the handshake, as the end of the connection.
     cause = error.cause if isinstance(error, BrokerUnavailableError) else error
-    return error if cause is None else tls_failure(cause, endpoint.server_name) or error
+    if security.tls_context is None or cause is None or isinstance(cause, KafkaError):
+        return error
+    return tls_failure(cause, endpoint.server_name) or error
 
 
 def _failed(broker: str, failures: list[tuple[str, Exception]]) -> KafkaError:

@@ -1,0 +1,91 @@
+"""A real Kafka with listeners for TLS and SASL beside the plaintext one, which is the administrator's."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Final, Self
+
+import attrs
+from confluent_kafka.admin._scram import ScramCredentialInfo, ScramMechanism, UserScramCredentialUpsertion
+
+from tests.certificates import Authority
+from tools.kafka_cluster import KafkaCluster
+from tools.kafka_node import NodePorts, hold_ports
+
+USER: Final = "alice"
+# Characters that SASLprep would change, which Kafka does not do.
+SCRAM_PASSWORD: Final = "\u2460\ufb01x,=canary-7"
+PLAIN_PASSWORD: Final = "alice,=canary-7"
+SESSION_SECONDS: Final = 5.0
+
+_SECURITY: Final = "org.apache.kafka.common.security"
+_PLAIN: Final = f'{_SECURITY}.plain.PlainLoginModule required user_{USER}="{PLAIN_PASSWORD}";'
+_SCRAM: Final = f"{_SECURITY}.scram.ScramLoginModule required;"
+_TOKEN: Final = (
+    f'{_SECURITY}.oauthbearer.OAuthBearerLoginModule required unsecuredLoginStringClaim_sub="unused";'
+)
+
+
+@attrs.define
+class SecuredKafka(KafkaCluster):
+    """One node. SSL wants certificates of the clients; sessions of SASL_SSL end after five seconds."""
+
+    authority: Authority = attrs.field(kw_only=True)
+    ports: NodePorts = attrs.field(factory=lambda: hold_ports(1)[0], init=False)
+
+    @classmethod
+    def of(cls, folder: Path) -> Self:
+        """With an authority in this folder."""
+        return cls(authority=Authority.make(folder))
+
+    @property
+    def ssl_port(self) -> int:
+        """Of the listener that wants certificates."""
+        return self.ports.broker
+
+    @property
+    def sasl_port(self) -> int:
+        """Of the listener that wants SASL over TLS."""
+        return self.ports.controller
+
+    def start(self) -> None:
+        """Start, then make the user of SCRAM."""
+        super().start()
+        changes = [
+            UserScramCredentialUpsertion(USER, ScramCredentialInfo(mechanism, 4096), SCRAM_PASSWORD.encode())
+            for mechanism in (ScramMechanism.SCRAM_SHA_256, ScramMechanism.SCRAM_SHA_512)
+        ]
+        for change in changes:  # one mechanism each
+            self.admin.alter_user_scram_credentials([change])[USER].result(30)
+
+    def close(self) -> None:
+        """Give all ports back."""
+        super().close()
+        self.ports.release()
+
+    def _write_properties(self) -> None:
+        self.settings = self._secured(self.nodes[0].ports) | self.settings
+        super()._write_properties()
+
+    def _secured(self, own: NodePorts) -> dict[str, str]:
+        broker = self.authority.issue("broker")
+        store = self.authority.folder / "broker.store.pem"
+        store.write_text(broker.pem)
+        advertised = f"PLAINTEXT://127.0.0.1:{own.broker},SSL://localhost:{self.ssl_port},SASL_SSL://localhost:{self.sasl_port}"
+        listener = "listener.name.sasl_ssl"
+        return {
+            "listeners": f"{advertised.replace('localhost', '127.0.0.1')},CONTROLLER://127.0.0.1:{own.controller}",
+            "advertised.listeners": advertised,
+            "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,SSL:SSL,SASL_SSL:SASL_SSL,CONTROLLER:PLAINTEXT",
+            "ssl.keystore.type": "PEM",
+            "ssl.keystore.location": str(store),
+            "ssl.truststore.type": "PEM",
+            "ssl.truststore.location": str(self.authority.own.certificate),
+            "listener.name.ssl.ssl.client.auth": "required",
+            f"{listener}.connections.max.reauth.ms": str(int(SESSION_SECONDS * 1000)),
+            f"{listener}.sasl.enabled.mechanisms": "PLAIN,SCRAM-SHA-256,SCRAM-SHA-512,OAUTHBEARER",
+            f"{listener}.plain.sasl.jaas.config": _PLAIN,
+            f"{listener}.scram-sha-256.sasl.jaas.config": _SCRAM,
+            f"{listener}.scram-sha-512.sasl.jaas.config": _SCRAM,
+            f"{listener}.oauthbearer.sasl.jaas.config": _TOKEN,
+        }

@@ -1,0 +1,182 @@
+"""TLS, SASL and re-authentication against a real Kafka: the dialogue, the mechanisms and the contexts work as they are."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import json
+import ssl
+import time
+from collections.abc import Iterator
+from functools import partial
+
+import pytest
+
+from aioproducer._net.connecting.connection import Connection
+from aioproducer._net.connecting.conversing import converse_in_use
+from aioproducer._net.connecting.dialing import dial
+from aioproducer._net.connecting.security import PLAINTEXT, SecurityProtocol
+from aioproducer._net.tls.context import make_context
+from aioproducer._state.connecting.authentication import authentication
+from aioproducer._state.connecting.dialogue import Dialogue
+from aioproducer._state.connecting.endpoint import BrokerEndpoint
+from aioproducer._state.connecting.opening import BrokerVersions
+from aioproducer._state.connecting.sessions import AuthenticatedSession
+from aioproducer._wire.messages.metadata import MetadataRequest, MetadataResponse
+from aioproducer.config import ProducerConfig
+from aioproducer.errors import AuthenticationError, KafkaError, ProtocolError
+from aioproducer.security.credentials import PasswordCredentials, TokenCredentials
+from aioproducer.security.mechanisms import MECHANISMS
+from aioproducer.security.secret import Secret
+from aioproducer.security.tls import PemIdentity, StoreFile, TlsSettings
+from tests.certificates import Authority, Issued
+from tests.kafka.secured import PLAIN_PASSWORD, SCRAM_PASSWORD, SESSION_SECONDS, USER, SecuredKafka
+
+CONFIG = ProducerConfig("localhost:9092", client_id="orders")
+ALL = pytest.mark.parametrize("mechanism", list(MECHANISMS))
+
+
+@pytest.fixture(scope="module")
+def kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SecuredKafka]:
+    with SecuredKafka.of(tmp_path_factory.mktemp("certificates")) as kafka:
+        yield kafka
+
+
+def token(subject: str, seconds: float = 600.0) -> Secret:
+    """An unsecured token, which Kafka accepts where nothing else is configured."""
+    claims = {"sub": subject, "iat": int(time.time()) - 1, "exp": int(time.time() + seconds)}
+    parts = (json.dumps(part).encode() for part in ({"alg": "none"}, claims))
+    return Secret(".".join(base64.urlsafe_b64encode(part).decode().rstrip("=") for part in parts) + ".")
+
+
+def credentials(mechanism: str) -> PasswordCredentials | TokenCredentials:
+    """Credentials that are accepted."""
+    if mechanism == "OAUTHBEARER":
+        return TokenCredentials(token(USER))
+    return PasswordCredentials(USER, Secret(PLAIN_PASSWORD if mechanism == "PLAIN" else SCRAM_PASSWORD))
+
+
+def tls(authority: Authority, identity: Issued | None = None) -> SecurityProtocol:
+    """TLS alone, with or without a certificate of the client."""
+    own = (
+        None
+        if identity is None
+        else PemIdentity("key", Secret(identity.key.read_text()), identity.certificate.read_text())
+    )
+    context = make_context(TlsSettings(StoreFile("trust", str(authority.own.certificate)), own))
+
+    async def tls_context() -> ssl.SSLContext:
+        return context
+
+    return SecurityProtocol(tls_context)
+
+
+def sasl(kafka: SecuredKafka, mechanism: str, given: object = None) -> SecurityProtocol:
+    """SASL over TLS."""
+
+    def authenticate(_: BrokerEndpoint, versions: BrokerVersions) -> Dialogue[AuthenticatedSession]:
+        exchange = MECHANISMS[mechanism].exchange(given or credentials(mechanism))
+        return authentication(mechanism, exchange, versions)
+
+    return SecurityProtocol(tls(kafka.authority).tls_context, authenticate)
+
+
+async def asked(connection: Connection) -> MetadataResponse:
+    """An answer over this connection."""
+    return await connection.request(MetadataRequest(), MetadataResponse, timeout=30)
+
+
+@ALL
+async def test_a_mechanism_over_tls(kafka: SecuredKafka, mechanism: str) -> None:
+    """The connection is authenticated, its session ends when the broker says, and it takes requests."""
+    connection = await dial(
+        BrokerEndpoint.bootstrap("localhost", kafka.sasl_port), CONFIG, sasl(kafka, mechanism)
+    )
+    assert connection.session is not None
+    assert connection.session.lifetime == pytest.approx(SESSION_SECONDS, abs=0.01)
+    assert [node.port for node in (await asked(connection)).brokers] == [kafka.sasl_port]
+    connection.close()
+
+
+@ALL
+async def test_authenticating_again(kafka: SecuredKafka, mechanism: str) -> None:
+    """Behind requests in flight, on the same connection, which then lives longer than its first session (KIP-368)."""
+    loop = asyncio.get_running_loop()
+    endpoint = BrokerEndpoint.bootstrap("localhost", kafka.sasl_port)
+    security = sasl(kafka, mechanism)
+    connection = await dial(endpoint, CONFIG, security)
+    assert security.authenticate is not None
+    assert connection.session is not None
+    first = session = connection.session
+    while loop.time() < first.ends_at + 1.0:
+        # Brokers refuse to authenticate a connection again within a second.
+        while loop.time() < session.began_at + 2.0:
+            await asked(connection)
+        before = [asyncio.ensure_future(asked(connection)) for _ in range(3)]
+        await asyncio.sleep(0)  # they are written
+        dialogue = security.authenticate(endpoint, connection.versions)
+        again = asyncio.ensure_future(converse_in_use(connection, dialogue, timeout=30))
+        await asyncio.sleep(0)  # its first request is written
+        behind = [asyncio.ensure_future(asked(connection)) for _ in range(3)]
+        session = await again
+        await asyncio.gather(*before, *behind)
+    assert session.lifetime == pytest.approx(SESSION_SECONDS, abs=0.01)
+    connection.close()
+
+
+async def failure(endpoint: BrokerEndpoint, security: SecurityProtocol) -> KafkaError:
+    """The error of a dial."""
+    with pytest.raises(KafkaError) as raised:
+        await dial(endpoint, CONFIG, security)
+    assert "canary" not in str(raised.value)
+    return raised.value
+
+
+@pytest.mark.parametrize("mechanism", ["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"])
+@pytest.mark.parametrize("user", [USER, "nobody"])
+async def test_refused_credentials(kafka: SecuredKafka, mechanism: str, user: str) -> None:
+    """A wrong password and an unknown user look the same."""
+    given = PasswordCredentials(user, Secret("wrong-canary"))
+    endpoint = BrokerEndpoint.bootstrap("localhost", kafka.sasl_port)
+    error = await failure(endpoint, sasl(kafka, mechanism, given))
+    assert isinstance(error, AuthenticationError)
+    assert (error.reason, error.mechanism, error.code) == ("credentials", mechanism, 58)
+
+
+async def test_a_token_that_has_expired(kafka: SecuredKafka) -> None:
+    """The broker says so in the exchange, then with an error code."""
+    endpoint = BrokerEndpoint.bootstrap("localhost", kafka.sasl_port)
+    given = TokenCredentials(token(USER, seconds=-60.0))
+    error = await failure(endpoint, sasl(kafka, "OAUTHBEARER", given))
+    assert isinstance(error, AuthenticationError)
+    assert (error.reason, error.code) == ("credentials", 58)
+
+
+async def test_certificates_of_clients(kafka: SecuredKafka, tmp_path_factory: pytest.TempPathFactory) -> None:
+    """A certificate of the authority is accepted; none, and one of another authority, are refused (S51)."""
+    endpoint = BrokerEndpoint.bootstrap("localhost", kafka.ssl_port)
+    connection = await dial(endpoint, CONFIG, tls(kafka.authority, kafka.authority.issue("client")))
+    assert [node.port for node in (await asked(connection)).brokers] == [kafka.ssl_port]
+    connection.close()
+    foreign = Authority.make(tmp_path_factory.mktemp("foreign")).issue("client")
+    for security in (tls(kafka.authority), tls(kafka.authority, foreign)):
+        error = await failure(endpoint, security)
+        assert isinstance(error, AuthenticationError), error
+        assert error.reason == "client_certificate"
+
+
+async def test_other_listeners(kafka: SecuredKafka, tmp_path_factory: pytest.TempPathFactory) -> None:
+    """TLS where there is none, none where there is TLS, SASL where there is none, and a foreign authority."""
+    plaintext = BrokerEndpoint.bootstrap("127.0.0.1", kafka.nodes[0].ports.broker)
+    with_sasl = BrokerEndpoint.bootstrap("localhost", kafka.sasl_port)
+    dials = partial(failure, plaintext)
+    assert "may be a plaintext listener" in str(await dials(tls(kafka.authority)))
+    without_tls = SecurityProtocol(authenticate=sasl(kafka, "PLAIN").authenticate)
+    error = await dials(without_tls)
+    assert isinstance(error, ProtocolError)
+    assert "does not support SASL" in str(error)
+    assert "a security_protocol with TLS" in str(await failure(with_sasl, PLAINTEXT))
+    other = Authority.make(tmp_path_factory.mktemp("foreign"))
+    error = await failure(with_sasl, tls(other))
+    assert isinstance(error, AuthenticationError)
+    assert error.reason == "certificate"
