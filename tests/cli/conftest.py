@@ -20,6 +20,6 @@ async def kafka() -> AsyncIterator[EmbeddedKafka]:
 
 @pytest.fixture
 def unused_port() -> Iterator[int]:
-    """A port where nobody listens, and nobody else can while this lasts."""
+    """A port without a listener, reserved while this lasts."""
     with ports.unused_port() as port:
         yield port

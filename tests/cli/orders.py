@@ -28,5 +28,5 @@ def counts(done: Ended) -> tuple[int, int, int]:
 
 
 def values(kafka: EmbeddedKafka, partition: int | None = None) -> list[bytes | None]:
-    """What was written."""
+    """The written values."""
     return [record.value for record in kafka.records("orders", partition)]

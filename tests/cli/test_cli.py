@@ -1,4 +1,4 @@
-"""What all commands share: usage, help, version, what is missing, and how quickly they start."""
+"""The common parts of all commands: usage, help, version, missing packages, and the time to start."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ PERF = ["perf", *SEND, "--num-records", "10", "--throughput", "-1"]
 def test_wrong_usage_is_one_line(
     arguments: list[str], complaint: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Wrong usage ends with exit code 2, and one line on stderr says what is wrong."""
+    """Wrong usage ends with exit code 2, and one line on stderr has the reason."""
     assert main(arguments) == 2
     out, err = capsys.readouterr()
     assert complaint in err
@@ -94,7 +94,7 @@ def test_files_that_cannot_be_written_are_refused_before_the_work(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    """A file, or a folder for it, that refuses to be written is told of before anything is read or sent."""
+    """A file, or a folder for it, that cannot be written is reported before anything is read or sent."""
     file = tmp_path / arguments[-1]
     if there:
         file.touch()

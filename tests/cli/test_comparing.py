@@ -1,4 +1,4 @@
-"""The demo's audit finds what is wrong: a check that cannot fail proves nothing."""
+"""The demo's audit finds defects: a check that cannot fail proves nothing."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Record:
 
 @attrs.frozen
 class Told:
-    """A delivery that says one thing for ever."""
+    """A delivery with fixed results."""
 
     offset: int
     partition: int = 0

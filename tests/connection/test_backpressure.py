@@ -61,7 +61,7 @@ async def test_drained_is_done_at_once_when_there_is_room(listen: Listen, connec
 
 
 async def test_drained_raises_when_the_connection_ends(listen: Listen, connect: Connect) -> None:
-    """Whoever waits for room is woken by the end, and told why; so is whoever comes later, each by an error of its own."""
+    """The end wakes a task that waits for room, with its reason; a later task gets an error of its own."""
 
     async def script(wire: Wire) -> None:
         wire.writer.transport.pause_reading()  # type: ignore[attr-defined]

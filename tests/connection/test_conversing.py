@@ -300,7 +300,7 @@ def test_one_time_limit_for_all_steps() -> None:
 async def test_requests_in_flight_come_first_and_new_ones_wait(
     connection: Connection, script: Script
 ) -> None:
-    """The dialogue is written behind what is in flight; nothing is written in between until it is over (S42)."""
+    """The dialogue is written after the requests in flight; nothing is written in between until it is over (S42)."""
     in_flight = Recorder()
     correlation_id = connection.next_correlation_id()
     request = encode_request(MetadataRequest(), 5, correlation_id, "tests")

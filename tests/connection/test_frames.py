@@ -19,7 +19,7 @@ LIMIT = 200
 
 
 def feed(assembler: FrameAssembler, data: bytes, into: list[bytes] | None = None) -> list[bytes]:
-    """Put the bytes where they belong, as a transport does, and take what is complete."""
+    """Write the bytes as a transport does, and take the complete frames."""
     frames = [] if into is None else into
     while data:
         place = assembler.writable()
@@ -150,7 +150,7 @@ def test_large_frame_gives_its_memory_back() -> None:
 
 
 def test_missing_tells_how_much_of_a_frame_has_come() -> None:
-    """What is incomplete is known for error texts: nothing, part of a length, part of a body."""
+    """The missing part of a frame is known for error texts: nothing, part of a length, part of a body."""
     assembler = FrameAssembler("b")
     told = [assembler.missing]
     for piece in (b"\x00\x00", b"\x00\x09ab"):

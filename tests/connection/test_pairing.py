@@ -185,7 +185,7 @@ async def test_reset_is_the_end(listen: Listen, connect: Connect) -> None:
 
 
 async def test_handlers_are_told_once_whoever_closes(listen: Listen, connect: Connect) -> None:
-    """Closing again, losing the transport afterwards and closing from a handler tell nobody twice (I4)."""
+    """Closing again, losing the transport afterwards and closing from a handler report nothing twice (I4)."""
 
     async def script(wire: Wire) -> None:
         await wire.until_closed()

@@ -37,7 +37,7 @@ async def test_request_uses_the_version_that_was_agreed_on(listen: Listen, conne
 
 
 async def test_cancelled_waiter_does_not_break_the_pairing(listen: Listen, connect: Connect) -> None:
-    """The answer to a request that nobody waits for any more is read and dropped; the next one fits."""
+    """The answer to a request without a waiting task is read and dropped; the next answer is paired correctly."""
     go = asyncio.Event()
 
     async def script(wire: Wire) -> None:

@@ -177,7 +177,7 @@ async def test_muting_only_records_the_time(listen: Listen, connect: Connect) ->
 
 
 async def test_last_used_moves_with_requests_and_answers(listen: Listen, connect: Connect) -> None:
-    """Whoever closes idle connections sees the time of the last request or answer."""
+    """The time of the last request or answer is known, for the closing of idle connections."""
 
     async def script(wire: Wire) -> None:
         await wire.read()
@@ -194,7 +194,7 @@ async def test_last_used_moves_with_requests_and_answers(listen: Listen, connect
 
 
 async def test_error_of_an_overdue_request_is_retriable(listen: Listen, connect: Connect) -> None:
-    """Timing out is a BrokerUnavailableError, so that whoever sends may try again."""
+    """Timing out is a BrokerUnavailableError, so that the sender may try again."""
     connection = await connect(await listen(Wire.until_closed))
     recorder = ask(connection, timeout=0.01)
     await recorder.told.wait()

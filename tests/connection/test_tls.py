@@ -246,7 +246,7 @@ async def test_an_error_of_sasl_is_not_one_of_tls(authority: Authority, good: Is
 
 
 async def test_a_plaintext_listener(authority: Authority) -> None:
-    """It hangs up, or answers with what is no TLS."""
+    """It hangs up, or answers with bytes that are not TLS."""
 
     async def hang_up(wire: Wire) -> None:
         await wire.reader.read(1)

@@ -24,7 +24,7 @@ _numbers = itertools.count()
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leave out what the old Kafka cannot answer, and what is no matter of transactions' version."""
+    """Leave out the tests that the old Kafka cannot pass, and those that do not depend on the version of transactions."""
     left_out = [*not_for_old_kafka(items), *_not_about_transactions(items)]
     if left_out:
         items[:] = [item for item in items if item not in left_out]

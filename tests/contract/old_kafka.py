@@ -47,7 +47,7 @@ OTHERWISE: Final[Mapping[str, str]] = {
     "test_patterns_filter": "ListTransactions 2 came with 4.1",
     "test_a_broken_pattern_is_refused": "it asks with ListTransactions 2",
 }
-"""What is not asked of 3.9, by the name of the test, and why. What it does instead is in tests/kafka/test_old_broker.py."""
+"""The tests that 3.9 does not pass, by name, with the reason. Its own behaviour is in tests/kafka/test_old_broker.py."""
 
 
 def lowered(request_type: type[tuple[Any, ...]], version: int) -> int:

@@ -56,7 +56,7 @@ async def test_every_version_gives_an_id(client: WireClient, version: int) -> No
 
 
 async def test_an_idempotent_producer_does_not_bump_its_epoch_at_the_broker(client: WireClient) -> None:
-    """Whoever brings id and epoch but no transactional id gets a new id with epoch 0."""
+    """A request with id and epoch but without a transactional id gets a new id with epoch 0."""
     producer_id = await client.new_producer()
     response = await client.ask(InitProducerIdRequest(None, 60_000, producer_id, 3), 5)
     assert (response.error_code, response.producer_epoch) == (0, 0)
@@ -151,7 +151,7 @@ async def test_a_new_epoch_begins_with_0(producer: Producer) -> None:
 
 
 async def test_a_lower_epoch_is_refused(producer: Producer) -> None:
-    """What was sent under an old epoch is INVALID_PRODUCER_EPOCH, even if it was appended once."""
+    """A batch under an old epoch is INVALID_PRODUCER_EPOCH, even if it was appended before."""
     await producer.send(0)
     await producer.send(0, epoch=1)
     assert [await producer.send(0), await producer.send(1)] == [OLD_EPOCH, OLD_EPOCH]

@@ -1,4 +1,4 @@
-"""Where groups keep what they have read; nobody has to join a group for it."""
+"""The committed offsets of groups; no member has to join for them."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ async def test_every_version_finds_the_coordinator(client: WireClient, address: 
 
 @pytest.mark.parametrize("version", range(2, 11))
 async def test_every_version_commits(client: WireClient, name: str, version: int) -> None:
-    """What was committed is read back, with its note; topics have ids from version 10 on."""
+    """Committed offsets are read back, with their metadata; topics have ids from version 10 on."""
     topic = await client.create_topic(name)
     await _ready(client, name)
     by_id = version >= 10

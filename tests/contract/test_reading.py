@@ -1,4 +1,4 @@
-"""ListOffsets and Fetch: where things are, and what is there."""
+"""ListOffsets and Fetch: offsets, and records."""
 
 from __future__ import annotations
 

@@ -32,7 +32,7 @@ def _configured(name: str, setting: str, value: str | None) -> CreatableTopic:
 
 @pytest.mark.parametrize("version", range(2, 8))
 async def test_every_version_creates(client: WireClient, name: str, version: int) -> None:
-    """From version 5 on the answer tells what was made, from 7 on the id."""
+    """From version 5 on the answer has the created settings, from 7 on the id."""
     made = await _create(client, CreatableTopic(name, 2, 1), version=version)
     assert (made.name, made.error_code, made.error_message) == (name, 0, None)
     assert (made.num_partitions, made.replication_factor) == ((2, 1) if version >= 5 else (-1, -1))
@@ -80,7 +80,7 @@ async def test_replicas_can_be_assigned_by_hand(client: WireClient, name: str) -
     ],
 )
 async def test_topics_that_cannot_be(client: WireClient, topic: CreatableTopic, code: ErrorCode) -> None:
-    """What is wrong with a new topic is told by its error code, and nothing is made."""
+    """An invalid new topic has its error code, and nothing is created."""
     refused = await _create(client, topic)
     assert (refused.name, refused.error_code, refused.topic_id) == (topic.name, code, bytes(16))
     assert refused.error_message

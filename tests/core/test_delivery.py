@@ -78,7 +78,7 @@ def test_a_delivery_is_small(m: Machines) -> None:
 
 
 def test_callbacks_run_in_the_order_of_the_records(m: Machines) -> None:
-    """Whoever asked first: offset order is what counts."""
+    """The order of the calls does not matter: callbacks follow the order of offsets."""
     told: list[Delivery] = []
     deliveries = [m.append(b"%d" % number) for number in range(5)]
     for delivery in (deliveries[3], deliveries[0], deliveries[4], deliveries[1], deliveries[2]):
@@ -140,7 +140,7 @@ def test_observing_hurries_nothing(m: Machines) -> None:
 
 
 def test_a_queued_record_moves_to_its_place(m: Machines) -> None:
-    """What was handed out before the topic was known tells the same as the delivery of the placed record."""
+    """A delivery that was returned before the topic was known has the same results as that of the placed record."""
     told: list[Delivery] = []
     waiting = queued_delivery(Batch("t", -1, 0, loop=m.loop))
     waiting.add_done_callback(told.append)
@@ -191,7 +191,7 @@ def test_a_failure_that_was_looked_at_is_not_noted(m: Machines) -> None:
 
 
 def test_a_failure_whose_handle_is_dropped_later_is_noted_then(m: Machines) -> None:
-    """As long as somebody holds the delivery he may still look."""
+    """As long as the delivery exists, its failure may still be read."""
     delivery = m.append()
     m.settlement.purge(None, m.now)
     assert m.unseen == []

@@ -32,7 +32,7 @@ def test_a_buffered_record_takes_little_more_than_its_bytes() -> None:
 
 
 def test_settled_batches_keep_no_bytes() -> None:
-    """Whoever holds a delivery after its outcome does not hold the record."""
+    """A delivery that is kept after its outcome does not keep the record."""
     m = Machines(attrs.evolve(LIMITS, batch_size=131_072), memory=1 << 30).introduced(1)
     held = []
     before = resident()

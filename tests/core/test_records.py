@@ -86,7 +86,7 @@ def test_what_went_in_comes_out(
 def test_the_size_of_a_first_record_is_exact(
     key: bytes | None, value: bytes | None, headers: tuple[tuple[str, bytes | None], ...] | None
 ) -> None:
-    """What is charged for a record is what it takes."""
+    """The charge for a record equals its size."""
     batch = open_batch()
     batch.append(key, value, headers, NOW)
     assert batch.size == BATCH_OVERHEAD + record_size(key, value, headers)
@@ -144,7 +144,7 @@ def test_stamping_bytes_that_nobody_holds_copies_nothing() -> None:
 
 
 def test_lent_bytes_outlive_the_batch() -> None:
-    """After the outcome the batch has no bytes any more, but whoever holds them still does."""
+    """After the outcome the batch has no bytes any more, but views of them stay valid."""
     batch = batch_of(b"v" * 100)
     batch.stamp(1, 0, 0, crc32c)
     lent = batch.view()

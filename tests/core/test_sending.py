@@ -91,7 +91,7 @@ def test_an_exception_that_somebody_holds_is_theirs(m: Machines) -> None:
 
 @pytest.mark.parametrize("trace", ["note", "cause", "attribute", "traceback"])
 def test_what_was_left_in_an_exception_is_not_seen_again(m: Machines, trace: str) -> None:
-    """One that was raised for somebody else, and dropped, says nothing to the next who awaits."""
+    """An error that was raised for another await, and dropped, does not appear in the next await."""
     delivery = settled(m)
     stop: Any = None
     try:
@@ -112,7 +112,7 @@ def test_what_was_left_in_an_exception_is_not_seen_again(m: Machines, trace: str
 
 
 def test_an_answer_is_not_held_after_it_was_given(m: Machines) -> None:
-    """Who drops the delivery drops it: a failure that nobody looked at is told now, not with the next send."""
+    """A dropped delivery is freed at once: its unread failure is reported now, not with the next send."""
     sending = accepted(m)
     delivery = run(sending)
     del sending
@@ -120,7 +120,7 @@ def test_an_answer_is_not_held_after_it_was_given(m: Machines) -> None:
 
 
 def test_awaiting_while_an_error_is_handled_does_not_blame_it(m: Machines) -> None:
-    """The answer is no exception in anybody's story."""
+    """The answer is not added as context to an exception that is being handled."""
     sending, delivery = accepted(m), settled(m)
     try:
         raise ValueError("handled")

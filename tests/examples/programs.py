@@ -52,7 +52,7 @@ async def run(kafka: EmbeddedKafka, *command: str | Path) -> Ended:
 
 @asynccontextmanager
 async def started(kafka: EmbeddedKafka, *command: str | Path) -> AsyncIterator[Process]:
-    """Python with these arguments while it runs; what is still running at the end is killed."""
+    """Python with these arguments while it runs; it is killed at the end if it still runs."""
     process = await asyncio.create_subprocess_exec(
         *PYTHON,
         *command,

@@ -127,7 +127,7 @@ async def test_nobody_knows_of_the_commit(
 
 
 async def test_refused_by_a_broker(client: httpx.AsyncClient, kafka: EmbeddedKafka) -> None:
-    """503 for what was aborted, with a time to come back; the repetition is written."""
+    """503 for an aborted hook, with a time to come back; the repetition is written."""
     kafka.faults.error("TOPIC_AUTHORIZATION_FAILED", api="Produce", topic="hooks")
     answer = await post(client, "0")
     assert (answer.status_code, answer.headers["retry-after"], written(kafka)) == (503, "2", [])
@@ -136,7 +136,7 @@ async def test_refused_by_a_broker(client: httpx.AsyncClient, kafka: EmbeddedKaf
 
 
 async def test_the_second_one_takes_over(client: httpx.AsyncClient, kafka: EmbeddedKafka) -> None:
-    """The first one can write nothing any more, for good, and still knows what was written before."""
+    """The first instance can write nothing any more, and still knows the hooks that were written before."""
     assert await repeated(client, "0") == 201
     second = Once(kafka.bootstrap_servers)
     assert await second.write(b"1", b"paid")

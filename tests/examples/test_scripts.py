@@ -14,12 +14,12 @@ MEASURED = "import resource, subprocess, sys; code = subprocess.call(sys.argv[1:
 
 
 def values(kafka: EmbeddedKafka, topic: str) -> list[bytes | None]:
-    """What was written, in order."""
+    """The written values, in order."""
     return [record.value for record in kafka.records(topic)]
 
 
 async def test_fire_and_forget_writes_everything(embedded_kafka: EmbeddedKafka) -> None:
-    """All records are in the log in order, callbacks told of some, and the report counts all."""
+    """All records are in the log in order, callbacks report some, and the final report counts all."""
     ended = await run(embedded_kafka, example("fire_and_forget.py"))
     assert (ended.code, ended.errors) == (0, "")
     assert ended.output.splitlines() == [

@@ -133,7 +133,7 @@ async def test_lost_orders(mock: MockProducer, outcome: Outcome, status: int) ->
 
 
 async def test_broken_orders(mock: MockProducer) -> None:
-    """What is no order is refused before anything is sent."""
+    """An invalid order is refused before anything is sent."""
     transport = httpx.ASGITransport(app)
     async with httpx.AsyncClient(transport=transport, base_url="http://shop") as client:
         answer = await client.post("/orders", json={"customer": "alice"})

@@ -18,7 +18,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """Say what was explored, model by model."""
+    """Print the explored counts, model by model."""
     lines = [
         (report.nodeid.partition("[")[2].rstrip("]"), text)
         for report in terminalreporter.getreports("passed")

@@ -1,4 +1,4 @@
-"""The explorer: every order of events of a model, by depth-first search; what was reached before is not gone into again.
+"""The explorer: every order of events of a model, by depth-first search; a known state is not explored again.
 
 The machines cannot be copied, so a branch is reached by replaying the events that lead to it. States are explored in
 layers, by the number of faults that struck: a state that was reached with fewer faults can do all that it could with
@@ -6,7 +6,7 @@ more, so each is gone into once.
 
 Two claims are proven. *Safety*: every state keeps the promise (`promise.check`). *Liveness*: from every state in which
 nothing strikes any more, the events that are due lead to an end in which everything is told and nothing is held
-(`promise.check_end`); where they lead in a circle or to a stop instead, only what is dirty and what stands behind it
+(`promise.check_end`); where they lead in a circle or to a stop instead, only dirty records and those behind them
 may be without an outcome, and the deadlines end that.
 """
 
@@ -29,7 +29,7 @@ PATIENCE = 100
 
 @attrs.define
 class Counts:
-    """What was explored."""
+    """The explored counts."""
 
     states: int = 0
     transitions: int = 0
@@ -73,7 +73,7 @@ class Explorer:
         self.model = model
         self.counts = Counts()
         self.numbers: dict[bytes, int] = {}
-        # How each state was reached first; where what is due leads from there (itself: nothing is due); is it an end?
+        # How each state was reached first; the next state by deadlines (itself: there is none); is it an end?
         self.origins: list[tuple[int, str]] = []
         self.next_due: list[int] = []
         self.ends: set[int] = set()
@@ -131,7 +131,7 @@ class Explorer:
             raise _Stumbled((*self.script(state), event), error) from error
 
     def _reached(self, world: World, origin: int, event: str) -> tuple[int, bool]:
-        """The number of this state, and whether nobody was here before."""
+        """The number of this state, and whether it is new."""
         key = fingerprint(world)
         known = self.numbers.get(key)
         if known is not None:
@@ -160,7 +160,7 @@ class Explorer:
     # -- liveness
 
     def _places_without_an_end(self) -> list[int]:
-        """Where what is due leads to, if not to an end: one state of each circle, and each stop."""
+        """The ends of the deadlines' path that are no end: one state of each circle, and each stop."""
         leads_to = dict.fromkeys(self.ends, True)
         places = []
         for start in range(len(self.next_due)):
@@ -171,7 +171,7 @@ class Explorer:
         return places
 
     def _path(self, state: int, known: dict[int, bool]) -> list[int]:
-        """From here on by what is due: up to a state that is known, or seen for the second time."""
+        """The path of the deadlines from here: up to a state that is known, or seen for the second time."""
         path = [state]
         seen = {state}
         while path[-1] not in known:
@@ -198,7 +198,7 @@ class Explorer:
 
 
 def replay(model: Model, script: Iterable[str]) -> World:
-    """These events, each of them checked, and then what is due until everything is told."""
+    """These events, each of them checked, and then all deadlines until every record has its outcome."""
     world = World(model)
     check(world)
     for event in script:
@@ -221,7 +221,7 @@ def bring_to_the_end(world: World) -> None:
 
 
 def _keeps_going(world: World) -> bool:
-    """Whether what is due leads to an end."""
+    """Whether the deadlines lead to an end."""
     for _ in range(PATIENCE):
         due = world.due()
         if is_over(world) or not due:

@@ -18,7 +18,7 @@ from tests.state.wires import Request
 
 def fingerprint(world: World) -> bytes:
     """Stands for everything that the future depends on."""
-    # Version 2 of marshal: equal values give equal bytes, whoever else refers to them.
+    # Version 2 of marshal: equal values give equal bytes, regardless of other references to them.
     return hashlib.blake2b(marshal.dumps(picture(world), 2), digest_size=16).digest()
 
 
@@ -129,7 +129,7 @@ def _cluster(world: World) -> tuple[Any, ...]:
 def _network(world: World) -> tuple[Any, ...]:
     return (
         tuple(tuple(map(_request, requests)) for requests in world.connections.values()),
-        # Of what was given up, only what can still arrive matters, and not which connection it was written to first.
+        # Of given-up requests, only those that can still arrive matter, and not the connection of their first write.
         tuple(sorted(tuple(map(_request, stray)) for stray in world.strays if stray)),
     )
 

@@ -28,7 +28,7 @@ FATES = {
 
 # What may strike besides the fates of batches.
 CUT = "cut"  # a connection ends: what has arrived is appended and never answered, the rest is gone
-STRAY = "stray"  # a connection ends, but what was written to it may still arrive, at any time
+STRAY = "stray"  # a connection ends, but bytes that were written to it may still arrive, at any time
 UNSENT = "unsent"  # a request is drained, and its connection ends before a byte of it left
 MOVE = "move"  # a partition gets another leader
 EXPIRE = "expire"  # time leaps to the next deadline of a record

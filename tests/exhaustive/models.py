@@ -1,7 +1,7 @@
 """The models that are explored: small ones with every edit, large ones for `make proof`.
 
-`states` is what was found when the model was written down: a change of the library that makes the exploration smaller
-without anybody noticing fails. After a change that is meant to, write down what is printed.
+`states` is the number of states when the model was written: a change of the library that makes the exploration smaller
+unintentionally fails. After an intended change, store the printed number.
 """
 
 from __future__ import annotations

@@ -39,12 +39,12 @@ def check_end(world: World) -> None:
 
 
 def is_over(world: World) -> bool:
-    """Whether every record has its outcome, and nobody waits for an answer."""
+    """Whether every record has its outcome, and no request waits for an answer."""
     return not world.unresolved and not any(world.connections.values()) and not world.m.accumulator.live
 
 
 def only_the_unprovable_waits(world: World) -> None:
-    """What a healthy cluster does not resolve before the deadline is dirty, or stands behind what is.
+    """A record that a healthy cluster does not resolve before the deadline is dirty, or stands behind a dirty one.
 
     Or it was refused so short before the deadline that the backoff is not over by then.
     """

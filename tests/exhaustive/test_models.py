@@ -36,7 +36,7 @@ def test_every_order_of_events_keeps_the_promise(
 
 
 def decision(code: int) -> tuple[Kind, bool]:
-    """What is done after this code, and whether it proves that nothing was appended."""
+    """The decision after this code, and whether it proves that nothing was appended."""
     decided = verdict(code, -1)
     return decided.kind, decided.proves_not_appended
 

@@ -45,7 +45,7 @@ def test_a_replay_refuses_what_cannot_happen() -> None:
 
 
 def test_the_same_events_lead_to_the_same_world() -> None:
-    """What is printed once can be replayed for ever."""
+    """A printed case can be replayed any number of times."""
     script = ("drain 1", "move 0", "arrive 1", "answer 1", "tick")
     ends = [[record.outcome for record in replay(BY_NAME["three batches"], script).records] for _ in range(2)]
     assert ends[0] == ends[1]

@@ -1,4 +1,4 @@
-"""The world of a model: the machines of one producer, two brokers, and what is on its way; it moves by named events.
+"""The world of a model: the machines of one producer, two brokers, and requests in flight; it moves by named events.
 
 The same events in the same order always lead to the same world, so a list of names replays it.
 """
@@ -52,7 +52,7 @@ class Record:
 
     @property
     def due_at(self) -> float:
-        """When its outcome must be known; whoever waits for memory waits as long as a record may take."""
+        """When its outcome must be known; a call may wait for memory as long as a record may take."""
         if self.call.delivery is None and self.call.waiting is not None:
             return self.call.waiting.give_up_at
         return self.call.accepted_at + DELIVERY_TIMEOUT
@@ -66,7 +66,7 @@ class Record:
 
 
 class World(Wires):
-    """What is, and what can happen next."""
+    """The present state, and the possible events."""
 
     def __init__(self, model: Model) -> None:
         self.model = model
@@ -121,7 +121,7 @@ class World(Wires):
         return names
 
     def possible(self) -> list[str]:
-        """What may happen, or never: news that nobody asked for, and requests that were given up."""
+        """The events that may or may not happen: unrequested metadata, and requests that were given up."""
         names = ["told"] if not self.closed and self._is_misled() and not self.m.stale else []
         return names + [f"late {at}" for at in range(len(self.strays)) if self._can_come_late(at)]
 
@@ -200,7 +200,7 @@ class World(Wires):
     def _can_come_late(self, at: int) -> bool:
         """A leader fences old epochs of a producer id, but nothing tells it that one id came after another.
 
-        What was UNKNOWN when the last of 32,767 epochs ended may come late; no client can help that.
+        A record that was UNKNOWN when the last of 32,767 epochs ended may come late; no client can prevent that.
         """
         stray = self.strays[at]
         return bool(stray) and all(part.says.producer_id == self.producer_id for part in stray[0].parts)
@@ -256,7 +256,7 @@ class World(Wires):
         assert delivery.try_cancel()
 
     def close(self) -> None:
-        """The producer ends: who waits is refused first, and what was accepted has its outcome."""
+        """The producer ends: waiting calls are refused first, and accepted records have their outcome."""
         self.closed = True
         self.m.admission.refuse_all(lambda waiting: StateError("closed", topic=waiting.topic))
         self.m.settlement.abandon("the producer was closed", None, self.m.now)
@@ -344,7 +344,7 @@ class World(Wires):
         super().cut(node, stray=stray)
 
     def stray(self, node: int) -> None:
-        """The connection is given up, but what was written to it has not gone."""
+        """The connection is given up, but its written bytes have not gone."""
         self.cut(node, stray=True)
 
     def late(self, at: int) -> None:
@@ -363,7 +363,7 @@ def _digest(value: bytes) -> bytes:
 
 
 def _is_free(batch: QueuedBatch) -> bool:
-    """Whether the numbers of a batch may go to others: it is clean, and nobody waits for its answer."""
+    """Whether other batches may take the numbers of a batch: it is clean, and no request waits for its answer."""
     told = Outcome.ACKED, Outcome.UNKNOWN
     return not batch.dirty and not batch.in_flight and outcome_of(batch) not in told
 
@@ -374,7 +374,7 @@ def outcome_of(batch: QueuedBatch) -> Outcome:
 
 
 def describe(batch: QueuedBatch) -> str:
-    """A batch by its place, for whoever reads a failure."""
+    """A batch by its place, for the text of a failure."""
     state = "dirty" if batch.dirty else "clean"
     return f"batch {batch.order} of partition {batch.partition} ({batch.identity} {batch.sequence}, {state})"
 

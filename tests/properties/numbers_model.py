@@ -1,4 +1,4 @@
-"""The identity rule as a ledger of what went out: which record had which number, and what is known of the attempt.
+"""The identity rule as a ledger of sent batches: the number of each record, and the known state of the attempt.
 
 It looks at the bytes of requests and at answers, never into the machines.
 """
@@ -24,7 +24,7 @@ Slot = tuple[Identity, int]
 
 
 class State(enum.Enum):
-    """What is known of an attempt."""
+    """The known state of an attempt."""
 
     FLYING = "nobody has answered yet"
     REFUSED = "it was certainly not appended"

@@ -24,7 +24,7 @@ STAYS_OPEN = 1.0
 
 @attrs.define(eq=False)
 class Record:
-    """One accepted record, and what must have been told of it."""
+    """One accepted record, and the reports that it must have."""
 
     number: int
     content: Content
@@ -162,7 +162,7 @@ class Reference:
         self.records.append(record)
 
     def leads(self, partition: Partition, leader: int) -> None:
-        """What waits is charged to the new leader; what is under way to the one that it was sent to."""
+        """Waiting records are charged to the new leader; records in flight to the broker that they were sent to."""
         if leader != partition.leader:
             partition.leader = leader
             for batch in partition.queue:
@@ -181,7 +181,7 @@ class Reference:
             batch.retry_at = 0.0
 
     def did_not_fit(self, candidates: Sequence[Partition]) -> None:
-        """One of these was closed to be sent, and found to be too large for what was left of the request."""
+        """One of these was closed for sending, and was too large for the rest of the request."""
         closed = [each for each in candidates if each.last_open is each.queue[0] and each.real.open is None]
         assert len(closed) <= 1, "what was not looked at was closed"
         for partition in closed:
@@ -323,14 +323,14 @@ class Reference:
         return [each for each in self.everywhere() if each.leader == node and self.may_leave(each, now)]
 
     def next_time(self, now: float) -> float:
-        """When something happens that nobody announces."""
+        """The time of an event that nothing announces."""
         return min(self._times(now), default=math.inf)
 
     def _times(self, now: float) -> Iterator[float]:
         for batch in self.batches:
             yield from (record.due for record in batch.pending)
         for partition in self.everywhere():
-            # A sender looks at what it was given, and finds out what is left of it.
+            # A sender checks its batches, and finds the remaining ones.
             if partition.queue and partition.leader >= 0 and not partition.real.is_ready:
                 head = partition.queue[0]
                 if now < head.retry_at and head.tried_on == partition.leader:

@@ -23,7 +23,7 @@ SETTINGS = settings(
 
 
 def in_parts(test: Callable[[int], None]) -> Callable[[int], None]:
-    """Marks a test that calls `run`. What is found is made as short as possible before it is shown: that may take minutes."""
+    """Marks a test that calls `run`. A failure is made as short as possible before it is shown: that may take minutes."""
     return pytest.mark.timeout(600)(pytest.mark.parametrize("part", range(PARTS))(test))
 
 

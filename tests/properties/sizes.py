@@ -13,7 +13,7 @@ Headers = tuple[tuple[str, bytes | None], ...]
 
 @attrs.frozen
 class Content:
-    """What is written of a record."""
+    """The written parts of a record."""
 
     key: bytes | None
     value: bytes | None

@@ -1,4 +1,4 @@
-"""The accumulator against plain lists: what is queued, ready, charged, flushed and told after every step.
+"""The accumulator against plain lists: queued, ready, charged, flushed and reported records after every step.
 
 Without idempotence, so that nothing but the accumulator decides; `test_identity.py` has the rules of sequences.
 """
@@ -189,7 +189,7 @@ class AccumulatorMachine(SwarmMachine):
 
     @rule(purge=st.sampled_from([False, False, True]))
     def flush(self, purge: bool) -> None:
-        """A flush watches what is there; a purge behind it empties the queues."""
+        """A flush watches the present records; a purge behind it empties the queues."""
         watch = self.m.accumulator.flush(self.now)
         self.model.flushed(watch)
         assert watch.done == (not any(batch.pending for batch in self.model.batches))
@@ -346,7 +346,7 @@ class AccumulatorMachine(SwarmMachine):
 
     @rule(seconds=st.sampled_from([0.005, 0.005, 0.2, 1.0, 1.0, 59.0]))
     def time_passes(self, seconds: float) -> None:
-        """What is due happens."""
+        """Deadlines are processed."""
         self.m.later(seconds)
         self.model.time_passed(self.now)
         self.alarm = math.inf if (due := self.m.next_alarm()) is None else due
@@ -363,7 +363,7 @@ class AccumulatorMachine(SwarmMachine):
         self.flushes_end_with_their_records()
 
     def nobody_oversleeps(self) -> None:
-        """Whoever has to act was woken: a sender that has something to look at, the clock before anything is due."""
+        """Every actor was woken: a sender that has work, the clock before any deadline."""
         self._hear()
         if self.alarm <= self.now:
             # The clock was told that something is due already: it rings before anything else happens.
@@ -443,7 +443,7 @@ class AccumulatorMachine(SwarmMachine):
         self._judge()
 
     def _live_on(self) -> None:
-        """All heals; what is left is written or ends at its deadline."""
+        """All faults are healed; the remaining records are written or end at their deadlines."""
         for index in range(len(self.model.partitions)):
             if self._partition(index).leader < 0:
                 self.lead(index, 1)

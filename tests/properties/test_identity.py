@@ -1,6 +1,6 @@
 """Identities and sequence numbers under Kafka's append rules: a whole life, and a ledger of all that goes out.
 
-The rules and the brokers are those of `tests/state/life.py`; what is added are the ledger, topics that are forgotten
+The rules and the brokers are those of `tests/state/life.py`; this adds the ledger, topics that are forgotten
 and come back, metadata that flaps, and the judge at the end.
 """
 
@@ -46,7 +46,7 @@ class WatchedLife(Life):
             super().begin_near_the_wrap(partition)
             self.begun.add(partition)
 
-    # -- what is written down
+    # -- the ledger
 
     def write_request(self, node: int, *, written: bool = True) -> bool:
         known = len(self.connections[node])
@@ -75,7 +75,7 @@ class WatchedLife(Life):
     # -- what else may happen
 
     def forget_topic(self) -> None:
-        """All calms down, nobody uses the topic for long, and it is known again: it counts on, or begins an epoch."""
+        """The topic is unused for long, and known again later: it counts on, or begins an epoch."""
         leaders = [self.m.queue(partition).node.node_id for partition in range(PARTITIONS)]
         self.run_until(self.m.now + 2.0)
         if not self.m.accumulator.live and not self.on_their_way and not self.m.admission.waiting:

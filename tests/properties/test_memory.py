@@ -1,4 +1,4 @@
-"""Memory and the lines of those who wait for it: exact accounts, first come first served, nobody forgotten.
+"""Memory and the lines of calls that wait for it: exact accounts, first come first served, no call forgotten.
 
 The reference is a list of callers in the order of their calls, and one question: would the first of a line fit?
 """
@@ -156,7 +156,7 @@ class MemoryMachine(SwarmMachine):
 
     @rule(topic=st.sampled_from("tttu"), partition=st.integers(0, 2), size=SIZES, max_block=MAX_BLOCK)
     def send(self, topic: str, partition: int, size: int, max_block: float) -> None:
-        """The fast path takes a record exactly when nobody waits in front of it and it fits; else it waits."""
+        """The fast path takes a record exactly when no call waits before it and it fits; otherwise it waits."""
         caller = self._new(topic, partition, size, max_block)
         assert caller.content.value is not None
         if self.known(topic) and not self.m.accumulator.topics[topic].waiting:
@@ -285,7 +285,7 @@ class MemoryMachine(SwarmMachine):
 
     @rule(which=WHICH)
     def cancel(self, which: int) -> None:
-        """Somebody who waits goes away; a bulk call with all that have no place yet."""
+        """A waiting call goes away; a bulk call with all records that have no place yet."""
         waiting = [caller for caller in self.alive if caller.waits and not caller.in_bulk]
         bulks = [bulk for bulk in self.bulks if not bulk.over]
         if not waiting and not bulks:
@@ -364,7 +364,7 @@ class MemoryMachine(SwarmMachine):
 
     @rule(seconds=st.sampled_from([0.002, LINGER, 0.4, 1.5, 1.5, 29.0]))
     def time_passes(self, seconds: float) -> None:
-        """What is due happens."""
+        """Deadlines are processed."""
         self.front = next(self._line_of("t"), None)
         self.m.later(seconds)
         self.alarm = math.inf if (due := self.m.next_alarm()) is None else due
@@ -425,7 +425,7 @@ class MemoryMachine(SwarmMachine):
                 assert queue.waiting == sum(self._waiting(c).queue is queue for c in singles)
 
     def nobody_was_passed(self) -> None:
-        """Within a line for memory nobody got a place while somebody in front of him still waits."""
+        """Within a line for memory no call got a place while an earlier one still waits."""
         for share, line in self.lines.items():
             someone_waits = False
             for caller in line:
@@ -481,7 +481,7 @@ class MemoryMachine(SwarmMachine):
                         assert backs_off or queue in node.ready
 
     def nobody_waits_too_long(self) -> None:
-        """Whoever waits has an alarm set for the end of his max_block."""
+        """Every waiting call has a timer for the end of its max_block."""
         self.alarm = min([self.alarm, *self.m.alarms])
         self.m.alarms.clear()
         waiting = [self._waiting(c) for c in self.alive if c.waits and c.call.waiting is not None]
@@ -510,7 +510,7 @@ class MemoryMachine(SwarmMachine):
                 self.land(0, 0)
             self.time_passes(1.0)
             self.all_is_well()
-        # Whoever waits for a serializer, or for a topic that nobody knows, gave up by now.
+        # Calls that wait for a serializer, or for an unknown topic, have given up by now.
         assert not any(caller.waits for caller in self.callers)
         assert self.m.is_clean()
         self._judge()

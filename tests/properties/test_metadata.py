@@ -105,7 +105,7 @@ class ViewMachine(SwarmMachine):
 
     @rule(name=NAMES)
     def want(self, name: str) -> None:
-        """Somebody sends to a topic; one that is not known is asked about within a second."""
+        """A call sends to a topic; an unknown topic is asked about within a second."""
         self.view.want(name, self.now)
         self.wanted[name] = self.now
         self.denied.discard(name)
@@ -139,7 +139,7 @@ class ViewMachine(SwarmMachine):
     @precondition(lambda self: self.question is None)
     @rule()
     def ask(self) -> None:
-        """There is a question exactly when the deadline says so, and only about what is wanted."""
+        """There is a question exactly at the deadline, and only about wanted topics."""
         deadline = self.view.next_deadline()
         self.question = self.view.due(self.now)
         assert deadline is not None
@@ -149,7 +149,7 @@ class ViewMachine(SwarmMachine):
             assert deadline <= self.now
             assert set(self.question.topics) <= set(self.wanted)
             assert self.question.partial or set(self.question.topics) == set(self.wanted)
-            # What is not allowed is asked about again when somebody wants it, or with all the others.
+            # A refused topic is asked about again when it is wanted again, or with all the others.
             assert not self.question.partial or not self.denied & set(self.question.topics)
 
     @precondition(lambda self: self.question is None)
@@ -304,7 +304,7 @@ class ViewMachine(SwarmMachine):
 
     @invariant()
     def only_what_is_wanted_is_known(self) -> None:
-        """Nothing is kept for topics that nobody wants."""
+        """Nothing is kept for unwanted topics."""
         assert all(self.view.topic(name) is None for name in ("a", "b", "c") if name not in self.wanted)
 
     @invariant()
@@ -342,7 +342,7 @@ class ViewMachine(SwarmMachine):
 
     @invariant()
     def brokers_are_reachable(self) -> None:
-        """Whoever leads something has an address."""
+        """Every leader has an address."""
         for name in self.wanted:
             facts = self.view.topic(name)
             for leader in facts.partitions.leaders if facts else ():

@@ -100,7 +100,7 @@ class Lives(SwarmMachine):
 
     @rule()
     def who_waits_for_the_commit_goes_away(self) -> None:
-        """Nobody has heard what came of it."""
+        """No caller has seen the result."""
         reference = self.reference
         if reference.ending == "commit" and not reference.unheard and not reference.dead:
             self.table.move(E.LEFT_ALONE)

@@ -179,7 +179,7 @@ def faulty(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_sanitizers_report_what_no_test_sees(
     allowed: str, forbidden: str, told: str, faulty: Path, tmp_path: Path
 ) -> None:
-    """One byte too far, or what C leaves undefined, ends a process and is reported, also where nobody looks at its end."""
+    """A read beyond a buffer, or undefined behaviour of C, ends a process and is reported, also if no test checks its end."""
     reports = sanitizers.emptied(tmp_path / "reports")
     for code, found in ((allowed, []), (forbidden, [told])):
         inner = f"import faulty; faulty.{code}"
@@ -335,7 +335,7 @@ def test_check_of_another_kind_is_repeated(tmp_path: Path, until: float) -> None
 
 
 def test_repetitions_have_a_limit_of_time(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """What there is no time for is not repeated, has failed, and is named; what is repeated is ended in time."""
+    """A check without time left is not repeated, has failed, and is named; a repetition is ended in time."""
     broken = Check("broken", [sys.executable, "-c", "exit(1)"], failed=1, seconds=50.0, code=1)
     short = Check("short", ["sleep", "60"], failed=1, seconds=0.1, code=1)
     assert [again.name for again in repeat_failed([broken, short], time.time() + 1, Check.run)] == [

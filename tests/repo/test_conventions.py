@@ -168,7 +168,7 @@ def test_frozen_objects_stay_frozen() -> None:
 
 
 def test_a_port_belongs_to_who_listens() -> None:
-    """Nobody looks for a free port, closes it and hopes that it is still free when it is used."""
+    """No test looks for a free port, closes it and expects it to be free later."""
     found = {
         str(path.relative_to(ROOT))
         for folder in ("tests", "tools", "examples", "benchmarks")
@@ -181,7 +181,7 @@ def test_a_port_belongs_to_who_listens() -> None:
 
 
 def test_no_secret_of_the_makers_machine() -> None:
-    """No file that is shipped names a path of somebody's machine."""
+    """No shipped file names a path of a developer's machine."""
     pattern = re.compile(r"/(root|home|Users)/|/work/|/tmp/bash")
     kinds = ("*.py", "*.pyi", "*.pyx", "*.pxd", "*.md", "*.toml", "*.sh", "Makefile")
     folders = [ROOT / name for name in ("aioproducer", "benchmarks", "docs", "examples", "tests", "tools")]

@@ -117,7 +117,7 @@ def test_public_modules_are_importable_on_their_own() -> None:
 
 
 def test_importing_starts_nothing() -> None:
-    """Importing makes no thread, no event loop and no socket, and does not load what is optional."""
+    """Importing makes no thread, no event loop and no socket, and does not load optional packages."""
     code = (
         "import sys, threading, aioproducer\n"
         "assert threading.active_count() == 1\n"

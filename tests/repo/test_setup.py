@@ -1,4 +1,4 @@
-"""Set-up: it uses what is there, breaks nothing that is somebody else's, and does nothing twice."""
+"""Set-up: it uses existing tools, breaks nothing outside its folders, and does nothing twice."""
 
 from __future__ import annotations
 
@@ -141,7 +141,7 @@ def test_a_new_version_installs_nothing_again(tmp_path: Path, monkeypatch: pytes
 
 @pytest.fixture
 def machine(tmp_path: Path) -> Path:
-    """The PATH of a machine that has Python and a shell, but no Java, no Maven, and nobody who is root."""
+    """The PATH of a machine that has Python and a shell, but no Java, no Maven, and no root user."""
     for name in ("bash", "cat", "cc", "dirname", "env", "gcc", "head", "ls", "sed", "tr"):
         (tmp_path / name).symlink_to(shutil.which(name) or name)
     (tmp_path / "python3").symlink_to(sys.executable)
@@ -203,7 +203,7 @@ def test_missing_sanitizers_are_named(gcc: str | None, machine: Path) -> None:
 
 
 def test_root_on_debian_installs_what_is_missing(machine: Path) -> None:
-    """Root on Debian is not asked: apt-get brings what is missing, and set-up goes on."""
+    """Root on Debian gets no question: apt-get installs the missing packages, and set-up goes on."""
     program(machine / "id", "echo 0")
     arrived = "\n".join(
         [
@@ -222,7 +222,7 @@ def test_root_on_debian_installs_what_is_missing(machine: Path) -> None:
 
 
 def test_newest_python_is_fetched_where_it_is_missing(machine: Path) -> None:
-    """The tests want it, running the package does not; what was fetched before is found."""
+    """The tests need it, running the package does not; an earlier download is found."""
     for name in ("java", "mvn", "valgrind"):
         program(machine / name, "echo 'openjdk version \"17.0.1\"' >&2")
     minor = re.search(r"^newest=(.*)$", (ROOT / "tools" / "setup_machine.sh").read_text(), re.MULTILINE)

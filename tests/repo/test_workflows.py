@@ -1,4 +1,4 @@
-"""What runs on other people's machines: only what is named by its version, with only the rights that it needs."""
+"""Workflows: only actions that are pinned by version, with only the rights that they need."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ RELEASE = ROOT / ".github" / "workflows" / "release.yml"
 
 
 def lines(workflow: Path) -> list[str]:
-    """The lines of a workflow without what is a comment."""
+    """The lines of a workflow without comments."""
     return [re.sub(r"\s+#.*|^#.*", "", line) for line in workflow.read_text().splitlines()]
 
 

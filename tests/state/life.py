@@ -37,7 +37,7 @@ class Setting:
 
 @attrs.define(eq=False, repr=False)
 class Sent:
-    """One record that was handed over, and what is known of it."""
+    """One accepted record, and the known state of it."""
 
     number: int
     partition: int
@@ -183,14 +183,14 @@ class Life(Wires):
             self.answer_next(3 - node)
 
     def disconnect(self, node: int, *, stray: bool) -> None:
-        """A connection ends; what was written to it and has not arrived may still do so, if it strays."""
+        """A connection ends; bytes that were written to it and have not arrived may still arrive, if it strays."""
         self.cut(node if self.connections[node] else 3 - node, stray=stray)
 
     def stray_arrives(self) -> None:
         """A request arrives that was given up long ago.
 
         Not one under a former producer id: a leader fences old epochs of an id, but nothing tells it that one id came
-        after the other. What was UNKNOWN when the last of 32,767 epochs ended may come late; no client can help that.
+        after the other. A record that was UNKNOWN when the last of 32,767 epochs ended may come late; no client can prevent that.
         """
         stray = next(filter(None, self.strays), None)
         if stray:
@@ -314,7 +314,7 @@ class Life(Wires):
         return did
 
     def only_the_unprovable_wait(self) -> None:
-        """What is unresolved in a healthy cluster is dirty, or waits behind what is (the identity rule)."""
+        """In a healthy cluster, an unresolved record is dirty, or waits behind a dirty one (the identity rule)."""
         for batch in self.m.accumulator.live:
             assert any(sent.dirty for sent in batch.queue.sent), batch
         for line in self.m.admission.memory_lines.values():

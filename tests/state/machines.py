@@ -93,7 +93,7 @@ def _field(data: bytes, at: int) -> tuple[bytes | None, int]:
 
 
 class HandLoop:
-    """Stands in for the event loop that the core calls back on: what is due waits in a list."""
+    """Stands in for the event loop that the core calls back on: scheduled calls wait in a list."""
 
     def __init__(self) -> None:
         self.soon: list[Callable[[], object]] = []
@@ -105,7 +105,7 @@ class HandLoop:
             self.soon.append(lambda: context.run(callback, *args))
 
     def turn(self) -> None:
-        """Run what is due now."""
+        """Run the scheduled calls."""
         due, self.soon = self.soon, []
         for call in due:
             call()
@@ -148,7 +148,7 @@ class Machines:
     tally: Tally = attrs.field(init=False)
     machines: WiredMachines = attrs.field(init=False)
     effects: Effects = attrs.field(init=False)
-    # What is done with a batch to compress, and when the last epoch is in use.
+    # Called for a batch to compress, and when the last epoch is in use.
     compress: Callable[[QueuedBatch], object] = attrs.field(init=False)
     on_exhausted: Callable[[], object] = attrs.field(init=False, default=bool)
     losses: list[KafkaError] = attrs.field(init=False, factory=list)
@@ -235,7 +235,7 @@ class Machines:
         return self.clock.monotonic
 
     def later(self, seconds: float) -> None:
-        """Time passes, and what is due happens."""
+        """Time passes, and deadlines are processed."""
         self.clock.monotonic += seconds
         for _ in range(100):
             self.machines.expire(self.now)

@@ -6,7 +6,7 @@ from aioproducer._state.deadlines import Deadlines
 
 
 def test_earliest_first() -> None:
-    """What is due comes in the order of its time, and of its adding where the time is the same."""
+    """Entries come in the order of their due times, and at equal times in the order of their adding."""
     deadlines: Deadlines[str] = Deadlines()
     for due, thing in ((3.0, "c"), (1.0, "a"), (1.0, "b"), (9.0, "z")):
         deadlines.add(due, thing)

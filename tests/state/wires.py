@@ -112,7 +112,7 @@ class Wires:
         return True
 
     def cut(self, node: int, *, stray: bool = False) -> None:
-        """The connection ends; what was written to it and has not arrived may still do so, if it strays."""
+        """The connection ends; bytes that were written to it and have not arrived may still arrive, if it strays."""
         requests, self.connections[node] = self.connections[node], deque()
         if stray:
             self.strays.append(deque(request for request in requests if not request.arrived))

@@ -100,7 +100,7 @@ async def _coroutine(*_: object) -> None: ...
     ],
 )
 def test_impossible_values_are_refused(settings: dict[str, Any], line: str) -> None:
-    """Each wrong type or value is told with the setting, the value and what is accepted."""
+    """Each wrong type or value is reported with the setting, the value and the accepted values."""
     problem = the_problem(**settings)
     assert problem.startswith(next(iter(settings)))
     assert line in problem
@@ -151,7 +151,7 @@ def test_coroutine_serializers_are_accepted() -> None:
 
 
 def test_interceptors_cannot_wait() -> None:
-    """A coroutine method of an interceptor is refused, because nobody would await it."""
+    """A coroutine method of an interceptor is refused, because its result would not be awaited."""
 
     class Waiting(Interceptor):
         async def on_send(self, record: Any, /) -> Any:  # type: ignore[override]
@@ -318,7 +318,7 @@ def test_pickle_keeps_everything() -> None:
 
 
 def test_evolve_changes_and_derives_anew() -> None:
-    """`evolve` keeps what was given, changes what is asked, and derives the rest again."""
+    """`evolve` keeps the given settings, changes the named ones, and derives the rest again."""
     config = ProducerConfig(SERVER, request_timeout_ms=200_000, linger_ms=0)
     changed = config.evolve(request_timeout_ms=1_000)
     assert (changed.delivery_timeout_ms, changed.close_timeout_ms, changed.linger_ms) == (120_000, 120_000, 0)
@@ -335,7 +335,7 @@ def test_evolve_checks_like_the_constructor() -> None:
 
 
 def test_repr_shows_what_was_given() -> None:
-    """The repr is short: the servers and what was said, in one line."""
+    """The repr is short: the servers and the given settings, in one line."""
     config = ProducerConfig(["a:1", "[::1]:2"], acks="all", linger_ms=20)
     assert repr(config) == "ProducerConfig('a:1,[::1]:2', acks=-1, linger_ms=20)"
 

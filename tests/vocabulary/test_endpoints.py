@@ -1,4 +1,4 @@
-"""Addresses of brokers: what is accepted, and which piece a complaint names."""
+"""Addresses of brokers: the accepted forms, and the piece that an error names."""
 
 from __future__ import annotations
 

@@ -147,7 +147,7 @@ def test_defaults_are_those_of_an_error_before_acceptance(cls: type[KafkaError])
 
 @every
 def test_attributes_are_what_was_given(cls: type[KafkaError]) -> None:
-    """Each fact handed in is an attribute, so that nobody parses text."""
+    """Each given fact is an attribute, so that programs need not parse text."""
     error = make(cls, **COMMON)
     for name, value in {**SPECIFIC.get(cls, {}), **COMMON}.items():
         assert getattr(error, name) == value

@@ -87,7 +87,7 @@ def test_failure_is_logged_and_the_chain_goes_on(caplog: pytest.LogCaptureFixtur
 
 @pytest.mark.parametrize("result", [lambda: None, lambda: b"v", _coroutine])
 def test_result_that_is_no_record_is_left_out(result: Any, caplog: pytest.LogCaptureFixture) -> None:
-    """What is not a Record counts as a failure, and a coroutine among it leaves no warning behind."""
+    """A result that is not a Record counts as a failure; a coroutine as the result causes no warning."""
     assert run_on_send([Returning(result), Suffix(b"1")], RECORD, LOG).value == b"v1"
     assert "not a Record" in caplog.text
 
@@ -116,7 +116,7 @@ def test_every_interceptor_hears_every_fate(caplog: pytest.LogCaptureFixture) ->
 
 
 def test_cancellation_is_not_swallowed() -> None:
-    """What is not an Exception, such as a keyboard interrupt, passes through."""
+    """An exception outside Exception, such as a keyboard interrupt, passes through."""
 
     def interrupted() -> None:
         raise KeyboardInterrupt

@@ -86,7 +86,7 @@ def test_murmur3_leaves_records_without_a_key_to_the_default() -> None:
 
 
 def test_random_reaches_every_available_partition_and_no_other() -> None:
-    """Chance is spread over what is available, keys or not."""
+    """The random choice covers all available partitions, with and without keys."""
     chosen = bound("random")
     counts = Counter(chosen("t", b"k", None, ALL, (1, 3)) for _ in range(400))
     assert set(counts) == {1, 3}

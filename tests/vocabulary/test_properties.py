@@ -1,4 +1,4 @@
-"""Properties: Java's file format, Kafka's names, and what is said about those that only a JVM can honour."""
+"""Properties: Java's file format, Kafka's names, and the errors for those that only a JVM can honour."""
 
 from __future__ import annotations
 

@@ -129,7 +129,7 @@ def test_histogram_quantile_is_the_bound_of_its_bucket(fraction: float, bound: f
 
 
 def test_empty_stats_have_one_count_more_than_bounds() -> None:
-    """Every histogram of a snapshot has a bucket for what is above all bounds, and rising bounds."""
+    """Every histogram of a snapshot has a bucket for values above all bounds, and rising bounds."""
     stats = Stats()
     for histogram in (stats.queue_time, stats.request_time, stats.batch_size, stats.compression_ratio):
         assert len(histogram.counts) == len(histogram.bounds) + 1

@@ -105,7 +105,7 @@ def test_bytes_like_results_are_taken_as_they_are(result: bytes | None) -> None:
 def test_hidden_coroutine_is_told_and_leaves_no_warning() -> None:
     """A plain function that returns a coroutine is told to be a coroutine function; the coroutine is closed."""
     with pytest.raises(SerializationError, match="make the serializer itself a coroutine function"):
-        bind(lambda data: encode(data))("orders", None, "x")  # noqa: PLW0108 - the detour is what is tested
+        bind(lambda data: encode(data))("orders", None, "x")  # noqa: PLW0108 - the test is about the wrapper
 
 
 @pytest.mark.parametrize(

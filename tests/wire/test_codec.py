@@ -92,7 +92,7 @@ def test_api_versions_answers_have_the_oldest_header(version: int) -> None:
 
 
 def test_api_versions_refused() -> None:
-    """UNSUPPORTED_VERSION is answered in version 0 and understood by whoever asked in a later one (KIP-511)."""
+    """UNSUPPORTED_VERSION is answered in version 0, and a client that asked in a later version reads it (KIP-511)."""
     refusal = ApiVersionsResponse(35, [ApiVersion(18, 0, 2)])
     frame = encode_response(refusal, 0, 5)
     correlation_id, answer = decode_response(ApiVersionsResponse, 4, frame)
@@ -166,7 +166,7 @@ def test_which_apis() -> None:
 
 @pytest.mark.parametrize("version", [3, 9, 13])
 def test_bytes_behind_the_last_field_of_a_response(version: int) -> None:
-    """Some brokers write them: they are ignored, and their number is told. What is too short stays an error (B05)."""
+    """Some brokers write them: they are ignored, and their number is reported. A short answer stays an error (B05)."""
     response = ProduceResponse([], 7, node_endpoints=[])
     frame = encode_response(response, version, 9)
     seen: list[int] = []

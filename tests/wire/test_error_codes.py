@@ -1,4 +1,4 @@
-"""Kafka's error codes and what is made of a code that nobody knows."""
+"""Kafka's error codes, and the treatment of unknown codes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How hard batches are compressed when nobody says, and when somebody does."""
+"""The compression level of batches, by default and with the setting."""
 
 from __future__ import annotations
 

@@ -122,7 +122,7 @@ def test_usual_messages_hold_lists() -> None:
 
 
 def test_a_view_outlives_the_receive_buffer() -> None:
-    """A view reads what was received, even if the buffer has been used for something else since."""
+    """A view reads the received bytes, even if the buffer has been reused since."""
     frame = bytearray(encode(MetadataResponse(topics=[_topic(5000)]), 12))
     decoded = decode(MetadataResponse, 12, frame)
     frame[:] = b"\xff" * len(frame)

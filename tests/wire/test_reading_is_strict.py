@@ -215,7 +215,7 @@ def tagged(*fields: tuple[int, bytes]) -> bytes:
 
 
 def test_tagged_fields() -> None:
-    """Tagged fields come in order of their tags; what is at its default is not written."""
+    """Tagged fields come in order of their tags; fields with their default are not written."""
     reader = program(Tagged, FLEXIBLE)
     assert reader.encode(Tagged()) == tagged()
     assert reader.encode(Tagged(first=8, numbers=[1])) == tagged((1, b"\0\x08"), (3, b"\x02\0\0\0\x01"))
@@ -263,7 +263,7 @@ def test_start_outside_the_buffer(start: int) -> None:
 
 @pytest.mark.parametrize("buffer", [5, "text", None, [1, 2]])
 def test_only_bytes_are_read(buffer: object) -> None:
-    """What is not bytes-like is a TypeError: no peer can cause it."""
+    """An object that is not bytes-like is a TypeError: no peer can cause it."""
     with pytest.raises(TypeError):
         program(Text).decode(buffer)  # type: ignore[arg-type]
 

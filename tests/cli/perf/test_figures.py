@@ -1,4 +1,4 @@
-"""Latencies as figures, bars and pictures; and what is kept while records are on their way."""
+"""Latencies as figures, bars and pictures; and the samples that are kept while records are in flight."""
 
 from __future__ import annotations
 

@@ -142,7 +142,7 @@ async def test_records_beyond_any_limit_are_refused() -> None:
 
 
 async def test_missing_broker_is_told_in_time(unused_port: int) -> None:
-    """With nobody at the address it ends within --wait, with exit code 1 and one line that names the address."""
+    """Without a listener at the address it ends within --wait, with exit code 1 and one line that names the address."""
     where = ("--bootstrap-server", f"127.0.0.1:{unused_port}", "--topic", "t", "--wait", "0.3")
     done = await run("perf", *where, "--num-records", "1", "--record-size", "1", "--throughput", "-1")
     assert (done.code, done.out) == (1, "")
@@ -151,7 +151,7 @@ async def test_missing_broker_is_told_in_time(unused_port: int) -> None:
 
 
 async def test_interrupt_ends_with_the_figures_so_far(kafka: EmbeddedKafka) -> None:
-    """Ctrl-C ends the measurement: the final line is about what was sent, stderr says how much that is."""
+    """Ctrl-C ends the measurement: the final line counts the sent records, and stderr has their number."""
     more = ("--record-size", "10", "--reporting-interval", "100")
     process = await start(*flags(kafka, 1_000_000, *more, rate="500"))
     assert process.stdout is not None
@@ -167,7 +167,7 @@ async def test_interrupt_ends_with_the_figures_so_far(kafka: EmbeddedKafka) -> N
 
 
 async def test_reader_that_goes_away_ends_nothing(kafka: EmbeddedKafka) -> None:
-    """When whoever reads stdout has gone, as `head` does, all is sent all the same, without a word about it."""
+    """When the reader of stdout has gone, as with `head`, everything is still sent, without a message."""
     ours, its = os.pipe()
     more = ("--record-size", "10", "--reporting-interval", "50")
     process = await start(*flags(kafka, 300, *more, rate="1000"), stdout=its)

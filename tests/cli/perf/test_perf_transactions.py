@@ -41,12 +41,12 @@ def commits(kafka: EmbeddedKafka) -> int:
 
 
 async def ids(kafka: EmbeddedKafka) -> list[str]:
-    """The transactional ids that anybody has used."""
+    """The transactional ids in use."""
     return [each.transactional_id for each in await list_transactions("", kafka.bootstrap_servers)]
 
 
 async def under_way(kafka: EmbeddedKafka, *more: str) -> Process:
-    """A measurement under the id `perf` that has told of an interval in which records were acknowledged."""
+    """A measurement under the id `perf` that has printed an interval with acknowledged records."""
     mine = ("--transactional-id", "perf", "--reporting-interval", "100")
     process = await start(*flags(kafka, 1_000_000, *SMALL, *mine, *more, rate="500"))
     assert process.stdout is not None
@@ -132,7 +132,7 @@ async def test_failed_record_aborts_and_ends_it(kafka: EmbeddedKafka) -> None:
 
 
 async def test_refused_commit_is_told(kafka: EmbeddedKafka) -> None:
-    """What the coordinator says against a commit is the reason, after the figures of what was committed before."""
+    """The coordinator's reason for refusing a commit is printed after the figures of the committed transactions."""
     kafka.faults.error("TRANSACTIONAL_ID_AUTHORIZATION_FAILED", api="EndTxn", skip=1, times=None)
     more = ("--transactional-id", "perf", "--transaction-duration-ms", "50")
     done = await perf(kafka, 100_000, *SMALL, *more, rate="1000")
@@ -145,7 +145,7 @@ async def test_refused_commit_is_told(kafka: EmbeddedKafka) -> None:
 async def test_fencing_is_told(kafka: EmbeddedKafka) -> None:
     """When another takes over the id, that is what stderr says, also if a record was refused first; exit code 1."""
     process = await under_way(kafka)
-    # Who looks while the other still waits for its epoch finds that somebody had the transaction aborted, no more.
+    # A client that looks while the other still waits for its epoch only finds that the transaction was aborted.
     held = kafka.faults.delay(api="DescribeTransactions", before=True)
     await fence(["perf"], kafka.bootstrap_servers)
     held.release()
@@ -160,7 +160,7 @@ async def test_fencing_is_told(kafka: EmbeddedKafka) -> None:
 
 
 async def test_missing_coordinator_is_told_in_time(kafka: EmbeddedKafka) -> None:
-    """When nobody coordinates the id, it ends within --wait, with exit code 1 and one line."""
+    """Without a coordinator of the id, it ends within --wait, with exit code 1 and one line."""
     kafka.faults.error("COORDINATOR_NOT_AVAILABLE", api="FindCoordinator", times=None)
     done = await perf(kafka, 10, *SMALL, "--transactional-id", "perf", "--wait", "0.5")
     assert (done.code, done.out) == (1, "")
@@ -169,7 +169,7 @@ async def test_missing_coordinator_is_told_in_time(kafka: EmbeddedKafka) -> None
 
 
 async def test_interrupt_before_the_first_record_waits_for_nothing(kafka: EmbeddedKafka) -> None:
-    """Ctrl-C while nobody coordinates the id ends it at once."""
+    """Without a coordinator of the id, Ctrl-C ends it at once."""
     refusal = kafka.faults.error("COORDINATOR_NOT_AVAILABLE", api="FindCoordinator", times=None)
     process = await start(*flags(kafka, 10, *SMALL, "--transactional-id", "perf"))
     await refusal.reached()
@@ -179,7 +179,7 @@ async def test_interrupt_before_the_first_record_waits_for_nothing(kafka: Embedd
 
 
 async def test_interrupt_aborts_the_open_transaction(kafka: EmbeddedKafka) -> None:
-    """Ctrl-C aborts what is open, and says so; records that this drops are no failures, nothing becomes visible."""
+    """Ctrl-C aborts the open transaction, and says so; records that this drops are no failures, nothing becomes visible."""
     process = await under_way(kafka)
     assert await interrupted(process) == "aioproducer: stopping\n"
     done = await ended(process)
@@ -207,7 +207,7 @@ async def test_interrupt_waits_for_a_commit(kafka: EmbeddedKafka) -> None:
 
 
 async def test_second_interrupt_waits_for_nothing(kafka: EmbeddedKafka) -> None:
-    """A second Ctrl-C gives up an abort that nobody answers: the time limit of the transaction ends it."""
+    """A second Ctrl-C gives up an unanswered abort: the time limit of the transaction ends it."""
     silence = kafka.faults.silence(api="EndTxn")
     process = await under_way(kafka)
     assert await interrupted(process) == "aioproducer: stopping\n"

@@ -112,7 +112,7 @@ async def test_lines_that_a_broker_refuses_are_named_together(kafka: EmbeddedKaf
 
 
 async def test_missing_broker_is_told_in_time(unused_port: int) -> None:
-    """With nobody at the address it ends within --wait, with exit code 1 and one line that names the address."""
+    """Without a listener at the address it ends within --wait, with exit code 1 and one line that names the address."""
     address = f"127.0.0.1:{unused_port}"
     done = await run("produce", "-b", address, "-t", "orders", "--wait", "0.3", stdin=b"1\n")
     assert (done.code, done.out) == (1, "")

@@ -34,7 +34,7 @@ def written(kafka: EmbeddedKafka) -> Fault:
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM], ids=["Ctrl-C", "SIGTERM"])
 async def test_interrupt_ends_an_endless_input(kafka: EmbeddedKafka, number: signal.Signals) -> None:
-    """A signal stops reading, also while nothing comes; what was read is accounted for; exit code 1."""
+    """A signal stops reading, also while no input comes; every line that was read is accounted for; exit code 1."""
     arrival = written(kafka)
     process = await open_ended(kafka)
     await arrival.reached()

@@ -1,4 +1,4 @@
-"""ListTransactions and DescribeTransactions: what people are told of transactions."""
+"""ListTransactions and DescribeTransactions: the state of transactions for operators."""
 
 from __future__ import annotations
 

@@ -44,7 +44,7 @@ async def _commit(transactor: Transactor, offset: int) -> None:
 
 @pytest.mark.parametrize("version", range(5))
 async def test_every_version_commits(transactor: Transactor, version: int) -> None:
-    """In a group that nobody has joined; the group is added first."""
+    """In a group without members; the group is added first."""
     assert await transactor.add_group(transactor.topic, version=min(version, 4)) == 0
     assert await transactor.commit_offset(transactor.topic, 7, version=version) == 0
     await transactor.finish()
@@ -69,7 +69,7 @@ async def test_a_group_that_was_not_added_takes_nothing(
 
 
 async def test_an_offset_is_pending_until_the_transaction_ends(transactor: Transactor) -> None:
-    """Whoever wants a stable offset is told to ask again; the others get the old one."""
+    """A request for a stable offset must be repeated; other requests get the old offset."""
     await _commit(transactor, 3)
     assert tuple(await read_offset(transactor.client, transactor.topic, transactor.topic)) == NOTHING
     pending = await read_offset(transactor.client, transactor.topic, transactor.topic, stable=True)

@@ -1,4 +1,4 @@
-"""What readers see of transactions: markers, the last stable offset, and what was aborted."""
+"""The readers' view of transactions: markers, the last stable offset, and aborted records."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ async def test_an_open_transaction_hides_itself(scene: Scene) -> None:
 
 
 async def test_an_open_transaction_hides_what_is_behind_it(scene: Scene) -> None:
-    """Also what others have committed since, and what is in no transaction."""
+    """Also records that others have committed since, and records outside transactions."""
     await scene.one.add_and_write()
     await scene.other.add_and_write()
     await scene.other.finish()
@@ -77,7 +77,7 @@ async def test_a_commit_shows_the_records(scene: Scene) -> None:
 
 
 async def test_an_abort_is_told_to_the_reader(scene: Scene) -> None:
-    """With the producer and where its transaction began; whoever reads everything gets no such list."""
+    """With the producer and the start of its transaction; readers of uncommitted records get no such list."""
     await scene.client.produce(scene.topic, plain())
     await scene.one.add_and_write(2)
     await scene.one.finish(commit=False)

@@ -82,7 +82,7 @@ async def test_init_over_an_open_transaction_aborts_it(transactor: Transactor) -
 
 
 async def test_a_producer_may_ask_for_its_next_epoch(transactor: Transactor) -> None:
-    """With the present id and epoch it gets the next one; asked once more, the same one again (KIP-360)."""
+    """With the present id and epoch it gets the next one; a repeated request gets the same one again (KIP-360)."""
     old = transactor.who
     for _ in range(2):
         answer = await transactor.ask_init(expected=old)

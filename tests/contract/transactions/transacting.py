@@ -95,7 +95,7 @@ class Transactor:
         return answer
 
     def take(self, who: Who) -> Who:
-        """Go on as somebody else, with new sequences."""
+        """Go on under another identity, with new sequences."""
         self.who = who
         self._sequences.clear()
         return who

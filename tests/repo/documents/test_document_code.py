@@ -92,7 +92,7 @@ def test_exemptions_are_counted() -> None:
 
 
 def test_all_python_can_be_parsed() -> None:
-    """Also what is not run, or is for another library, is Python."""
+    """Code that is not run, or is for another library, is also valid Python."""
     for block in every(Kind.EXEMPT, Kind.FOREIGN):
         ast.parse(block.source, block.place)
 
@@ -142,7 +142,7 @@ plain
 
 
 def test_a_block_is_of_the_kind_that_it_looks_like(tmp_path: Path) -> None:
-    """What a fence says, what is in it and what stands above it decide what is done with it."""
+    """The language of a fence, its content and the lines above it decide its treatment."""
     page = tmp_path / "page.md"
     page.write_text(PAGE)
     assert [block.kind for block in blocks(page)] == [

@@ -22,7 +22,7 @@ from tools.version import current
 
 LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
 COMMAND = re.compile(r"`((?:python -m )?aioproducer [^`]+|make [^`]+|pip install [^`]+)`")
-# Commands of a shell block that are nobody's to check: how they are called is no matter of this project.
+# Commands of a shell block that are not checked: their arguments are not defined by this project.
 OF_THE_SYSTEM = {"cat", "seq", "spark-submit", "tail", "tar"}
 
 
@@ -151,6 +151,6 @@ def test_readme_shows_the_figures_that_were_measured() -> None:
 
 
 def test_changelog_knows_this_version() -> None:
-    """The changelog has a section for the release in pyproject.toml, or one for what is not released."""
+    """The changelog has a section for the release in pyproject.toml, or one for unreleased changes."""
     section = "Unreleased" if ".dev" in current() else current()
     assert f"\n## {section}\n" in (ROOT / "CHANGELOG.md").read_text()

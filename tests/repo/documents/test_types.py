@@ -1,4 +1,4 @@
-"""What type checkers say of programs that use the library: mypy and pyright find what is wrong, and nothing else."""
+"""Type checkers on programs that use the library: mypy and pyright find the planted errors, and no others."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ import pytest
 from tests.repo.source import ROOT
 
 PROGRAMS = ROOT / "tests/repo/documents/ported_programs.py"
-# What keeps the lint of the whole tree from finding what is wrong on purpose.
+# Keeps the lint of the whole tree from reporting the planted errors.
 UNSEEN = "# mypy: ignore-errors"
 
 

@@ -131,7 +131,7 @@ def test_wheels_are_for_any_linux(proofs: dict[str, Future[Proof]]) -> None:
 
 
 def test_wheel_is_installed_without_a_compiler(proofs: dict[str, Future[Proof]]) -> None:
-    """Neither it nor what it depends on needs one, and what runs is what was installed."""
+    """Neither the wheel nor its dependencies need one, and the installed package is what runs."""
     for proof in proofs.values():
         assert proof.result().compilers == []
         assert proof.result().installed.is_relative_to(proof.result().environment)

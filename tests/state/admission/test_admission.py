@@ -1,4 +1,4 @@
-"""The calls that have to wait: for their topic, for their partition, for memory. Nobody passes, nobody is forgotten."""
+"""The calls that have to wait: for their topic, for their partition, for memory. No call is passed or forgotten."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ def test_a_serializer_holds_up_those_behind_it() -> None:
 
 
 def test_the_fast_path_is_closed_while_a_call_waits() -> None:
-    """The compiled path sees that somebody waits for the topic, and may be used again afterwards."""
+    """The compiled path sees that a call waits for the topic, and may be used again afterwards."""
     m = Machines().introduced(1)
     slow = m.call(None, partition=0)
     assert m.accumulator.topics["t"].waiting == 1
@@ -99,7 +99,7 @@ def test_the_fast_path_is_closed_while_a_call_waits() -> None:
 
 
 def test_topics_do_not_wait_for_each_other() -> None:
-    """An unknown topic holds up nobody else."""
+    """An unknown topic delays no other topic."""
     m = Machines().introduced(1)
     waits = m.call(b"v", topic="unknown")
     goes = m.call(b"v", topic="t", partition=0)
@@ -157,7 +157,7 @@ def test_a_topic_that_cannot_be_used_refuses_all_that_wait_for_it() -> None:
 
 
 def test_room_is_handed_to_the_first() -> None:
-    """Whoever waited first is served first, in the very step that made the room."""
+    """The first waiting call is served first, in the same step that freed the memory."""
     m = full()
     calls = [m.call(bytes(150), partition=0) for _ in range(3)]
     assert not any(call.ended for call in calls)
@@ -184,7 +184,7 @@ def test_a_small_record_does_not_pass_a_large_one() -> None:
 
 
 def test_new_records_do_not_pass_those_that_wait() -> None:
-    """The compiled path refuses a record of a share in which somebody waits, though it would fit."""
+    """The compiled path refuses a record of a share with waiting calls, though the record would fit."""
     m = full()
     m.call(bytes(300), partition=0)
     assert m.offer(b"", partition=2)[0] == NO_ROOM_NOW
@@ -209,7 +209,7 @@ def test_the_share_of_dead_brokers_is_not_all_memory() -> None:
 
 
 def test_a_broker_that_froze_a_moment_ago_cannot_take_all_memory() -> None:
-    """An eighth is kept back, in equal parts, for brokers that hold less than theirs: nobody is known to be dead yet."""
+    """An eighth is kept back, in equal parts, for brokers below their part: no broker is known to be dead yet."""
     m = Machines(ROOMY, memory=8_000).introduced(1, 2)
     frozen = [m.call(bytes(400), partition=0) for _ in range(20)]
     taken = m.node(1).share.used
@@ -220,7 +220,7 @@ def test_a_broker_that_froze_a_moment_ago_cannot_take_all_memory() -> None:
 
 
 def test_alone_a_broker_may_take_all_memory() -> None:
-    """Nothing is kept back where there is nobody for whom."""
+    """Nothing is kept back without other brokers."""
     m = Machines(ROOMY, memory=8_000).introduced(1, 1)
     assert m.node(1).share.room_for(8_000)
     m.node(1).share.charge(7_900)
@@ -293,7 +293,7 @@ def test_withdrawing_the_first_of_a_topic_serves_the_next() -> None:
 
 @pytest.mark.parametrize("keep", [0, 3, 9])
 def test_no_wake_up_is_lost_by_cancellations(keep: int) -> None:
-    """Whoever stays is served when there is room, whichever of the others went away."""
+    """The remaining calls are served when there is room, whichever of the others went away."""
     m = full()
     calls = [m.call(bytes(300), partition=0) for _ in range(10)]
     for number, call in enumerate(calls):
@@ -324,7 +324,7 @@ def test_calls_behind_one_whose_partition_does_not_come() -> None:
 
 @pytest.mark.parametrize(("value", "expected"), [(None, BufferFullError), (b"v", MetadataTimeoutError)])
 def test_max_block_ends_a_wait(value: bytes | None, expected: type[KafkaError]) -> None:
-    """The error tells what was waited for."""
+    """The error names what the call waited for."""
     m = Machines()
     call = m.call(value, max_block=2.0)
     m.later(1.9)
@@ -335,7 +335,7 @@ def test_max_block_ends_a_wait(value: bytes | None, expected: type[KafkaError]) 
 
 
 def test_the_reason_why_no_metadata_came_is_told() -> None:
-    """Whoever waited for a topic in vain is told what was wrong with the brokers."""
+    """A call that waited for a topic in vain gets the reason: the state of the brokers."""
     m = Machines()
     m.machines.reach.present_error = StateError("on fire")
     call = m.call(max_block=2.0)

@@ -1,4 +1,4 @@
-"""One call with many records: in order, with the memory there is, and nobody in between."""
+"""One call with many records: in order, with the available memory, and without other records in between."""
 
 from __future__ import annotations
 
@@ -173,7 +173,7 @@ def test_each_record_may_wait_for_max_block() -> None:
 
 
 def test_a_withdrawn_bulk_call_places_nothing_more() -> None:
-    """What was accepted stays accepted; the record that waits alone, and those behind it, never will be."""
+    """Accepted records stay accepted; the record that waits alone, and those behind it, are never accepted."""
     m = Machines(LIMITS, memory=700).introduced(1)
     call = bulk(m, numbered(6, 200))
     accepted = call.delivery.accepted

@@ -1,4 +1,4 @@
-"""A bulk send that waits for memory is disturbed by nothing that is told of its topic meanwhile."""
+"""A bulk send that waits for memory is not disturbed by changes of its topic."""
 
 from __future__ import annotations
 

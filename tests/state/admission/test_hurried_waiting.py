@@ -10,7 +10,7 @@ from tests.state.machines import LIMITS, Machines
 
 @pytest.mark.parametrize("partition", [0, 1])
 def test_half_full_batches_leave_when_somebody_waits(partition: int) -> None:
-    """Where all memory lingers, nobody waits for the end of that."""
+    """Where all memory is in lingering batches, no call waits for the end of the linger."""
     m = Machines(LIMITS, memory=700).introduced(1, 1)
     m.append(bytes(500), partition=0)
     assert m.drain() == []
@@ -31,7 +31,7 @@ def test_what_lingers_on_its_way_to_another_broker_leaves_too() -> None:
 
 
 def test_what_came_after_the_call_and_lingers_on_its_way_to_another_broker_leaves_too() -> None:
-    """When the call began to wait, what was on its way to its own broker was enough."""
+    """When the call began to wait, the bytes in flight to its own broker were enough."""
     m = Machines(attrs.evolve(LIMITS, linger=50.0), memory=2000).introduced(1, 2)
     m.fill(bytes(900), partition=0)
     first = m.only(1)

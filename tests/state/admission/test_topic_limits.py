@@ -57,7 +57,7 @@ def test_what_the_topic_holds_on_its_way_elsewhere_becomes_sendable(m: Machines)
 
 
 def test_others_go_on_lingering(m: Machines) -> None:
-    """A topic at its limit makes nobody else's batches leave half full."""
+    """A topic at its limit does not make batches of other topics leave half full."""
     m.append(b"other", partition=0)
     m.call(bytes(300), partition=0, topic="metrics")
     m.call(bytes(300), partition=0, topic="metrics")

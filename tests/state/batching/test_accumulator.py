@@ -52,7 +52,7 @@ def test_a_fresh_record_lingers(m: Machines) -> None:
 
 
 def test_the_alarm_is_set_for_the_end_of_the_linger(m: Machines) -> None:
-    """Somebody has to come back when the linger is over, and is told when."""
+    """The end of the linger sets the timer."""
     m.append()
     assert m.accumulator.next_deadline() == m.now + LINGER
     assert min(m.alarms) == m.now + LINGER
@@ -119,7 +119,7 @@ def test_with_linger_awaited_an_awaited_batch_lingers_too() -> None:
 
 
 def test_flush_makes_everything_ready(m: Machines) -> None:
-    """What was accepted before flush() does not linger."""
+    """Records that were accepted before flush() do not linger."""
     m.append(partition=0)
     m.append(partition=1)
     m.accumulator.flush(m.now)
@@ -310,7 +310,7 @@ def test_a_new_leader_gets_what_is_ready(m: Machines) -> None:
 
 
 def test_the_same_leader_again_changes_nothing(m: Machines) -> None:
-    """Metadata that says what is known does not put a partition into the ready queue twice."""
+    """Metadata without changes does not put a partition into the ready queue twice."""
     m.fill()
     m.learn(1, 1, 1)
     assert list(m.node(1).ready) == [m.queue()]
@@ -334,7 +334,7 @@ def test_back_to_the_old_leader_the_backoff_holds(m: Machines) -> None:
 
 
 def test_new_partitions_are_added_to_a_topic(m: Machines) -> None:
-    """A topic may grow; what is queued for the old partitions stays."""
+    """A topic may grow; batches of the old partitions stay queued."""
     m.append()
     m.learn(1, 1, 1, 2)
     m.append(partition=3)
@@ -386,7 +386,7 @@ def test_dead_brokers_share_their_half(m: Machines) -> None:
 
 
 def test_memory_moves_with_the_leader(m: Machines) -> None:
-    """What a partition holds counts for the broker that leads it now, also what is open or was sent."""
+    """The bytes of a partition count for the broker that leads it now, also in open and in sent batches."""
     m.learn(1, 2)
     m.append(partition=0)
     m.drain(1)

@@ -1,4 +1,4 @@
-"""A sequence is whole again only if all that follows what was acknowledged goes on from it."""
+"""A sequence is whole again only if all batches after the acknowledged one continue it."""
 
 from __future__ import annotations
 

@@ -32,7 +32,7 @@ def test_the_estimate_does_not_pass_what_was_seen() -> None:
 
 
 def test_worse_is_believed_at_once() -> None:
-    """A bad batch moves the estimate by 0.05, or to what was seen if that is worse still."""
+    """A bad batch raises the estimate by 0.05, or to the observed ratio if that is worse still."""
     ratios = CompressionRatios()
     ratios.split("t", GZIP)
     ratios.observe("t", GZIP, 1.01)
@@ -100,7 +100,7 @@ def test_a_batch_size_below_the_header_leaves_the_header() -> None:
 
 @given(st.lists(st.floats(0, 3), max_size=50))
 def test_the_estimate_stays_between_what_was_seen(seen: list[float]) -> None:
-    """The estimate never leaves the range of what was observed, but for one step of worsening."""
+    """The estimate never leaves the range of the observed ratios, except for one step of worsening."""
     ratios = CompressionRatios()
     for ratio in seen:
         ratios.observe("t", ZSTD, ratio)

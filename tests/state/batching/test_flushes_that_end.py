@@ -33,7 +33,7 @@ def closed(m: Machines, delivery: Delivery) -> None:
 
 @pytest.mark.parametrize("end", [purged, withdrawn, expired, closed])
 def test_a_flush_ends_with_a_record_that_was_never_sent(end: Callable[[Machines, Delivery], None]) -> None:
-    """Nobody leads the partition; what was buffered goes another way, and whoever waits for it is told, once."""
+    """The partition has no leader; its records end in another way, and the waiting flush is resolved, once."""
     m = Machines().introduced(-1)
     delivery = m.append()
     flush = m.accumulator.flush(m.now)

@@ -1,4 +1,4 @@
-"""Gapless mode: what was sent behind a lost record is not written, until somebody has looked at the loss."""
+"""Gapless mode: records behind a lost record are not written, until a caller has seen the loss."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def send(m: Machines, *names: bytes) -> list[Delivery]:
 
 
 def fates(*deliveries: Delivery) -> list[Outcome]:
-    """What became of them, without anybody having looked."""
+    """The outcomes, without marking them as read."""
     return [peek(delivery)[0] for delivery in deliveries]
 
 
@@ -65,7 +65,7 @@ def test_what_is_buffered_behind_a_loss_is_not_written(m: Machines) -> None:
 
 
 def test_the_error_names_the_cause_and_what_to_do(m: Machines) -> None:
-    """Whoever looks at a later record learns which loss it was."""
+    """The error of a later record names the lost one."""
     first, second, _ = lose_first(m)
     error = second.exception()
     assert isinstance(error, DeliveryError)
@@ -94,7 +94,7 @@ def test_what_is_sent_before_anybody_looked_fails_too(m: Machines) -> None:
 
 
 def test_it_fails_though_somebody_looks_in_the_same_moment(m: Machines) -> None:
-    """Looking closes the gap for what is sent afterwards only, down to the record."""
+    """Reading closes the gap only for records that are sent afterwards."""
     first, *_ = lose_first(m)
     before = m.append(b"d")
     assert first.exception() is not None
@@ -114,7 +114,7 @@ def test_looking_at_any_of_the_failures_closes_the_gap(m: Machines, which: int) 
 
 
 def test_a_flush_report_closes_the_gap(m: Machines) -> None:
-    """It counts what was lost."""
+    """It counts the lost records."""
     lose_first(m)
     m.settlement.gaps_seen()
     send(m, b"a")
@@ -122,7 +122,7 @@ def test_a_flush_report_closes_the_gap(m: Machines) -> None:
 
 
 def test_a_second_loss_opens_a_second_gap(m: Machines) -> None:
-    """Having looked once does not count for ever."""
+    """A gap that was seen does not cover a later loss."""
     first, *_ = lose_first(m)
     assert first.outcome is NOT_WRITTEN
     assert fates(*lose_first(m)) == [NOT_WRITTEN] * 3
@@ -191,7 +191,7 @@ def test_what_waits_for_its_retry_before_a_loss_goes_on(m: Machines) -> None:
 
 
 def test_a_dirty_batch_behind_a_loss_keeps_its_identity(m: Machines) -> None:
-    """Nobody knows whether it was written: it is asked again under the same number, to its deadline."""
+    """It is unknown whether it was written: it is repeated under the same number, until its deadline."""
     deliveries, batches = in_flight(m, 2)
     m.lose(batches[1])
     m.answer(batches[0], REFUSED)
@@ -264,7 +264,7 @@ def test_batches_that_expire_together_end_once(m: Machines) -> None:
 
 
 def test_without_numbers_a_record_that_expires_between_two_attempts_is_sent_again() -> None:
-    """What was written once goes on as a whole: without that record the others would be written past it."""
+    """A batch that was written once goes on as a whole: without that record the others would be written past it."""
     m = Machines(gapless=True, idempotent=False, one_at_a_time=True)
     m.learn(1)
     expired, behind = m.append(b"1", timeout=0.5), m.append(b"2")

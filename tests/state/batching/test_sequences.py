@@ -110,7 +110,7 @@ def test_answers_may_come_in_any_order(m: Machines, order: tuple[int, ...]) -> N
 
 
 def test_new_batches_wait_behind_a_retry(m: Machines) -> None:
-    """While the head of the queue waits for its backoff, what is behind it waits too."""
+    """While the head of the queue waits for its backoff, later batches wait too."""
     (batch,) = send(m, 1)
     m.answer(batch, NOT_LEADER)
     m.fill(b"new")
@@ -272,7 +272,7 @@ def refused_as_first(m: Machines, batches: list[QueuedBatch]) -> None:
 
 
 def test_a_restarted_leader_knows_the_newest_alone(m: Machines) -> None:
-    """It takes the newest for a repetition, so that those before it are in the log: at places that nobody tells."""
+    """It recognizes the newest as a duplicate, so the earlier ones are in the log: at unknown offsets."""
     deliveries = []
     for number in range(4):
         deliveries.append(m.append(b"%d" % number))
@@ -314,7 +314,7 @@ def test_a_leader_that_has_room_for_older_batches_proves_that_they_are_there(m: 
 
 
 def test_the_newest_that_the_leader_knows_is_looked_for(m: Machines) -> None:
-    """It refuses those behind that too: each is asked for once, and what is behind it goes on from there."""
+    """It refuses the later ones too: each is repeated once, and the batches behind it continue from there."""
     batches = doubtful(m, 4)
     for unknown in (3, 2):
         assert m.only() is batches[unknown]
@@ -400,7 +400,7 @@ def test_a_new_epoch_waits_for_what_is_dirty(m: Machines) -> None:
 
 
 def test_a_sequence_that_goes_on_is_not_broken(m: Machines) -> None:
-    """What was behind an unknown outcome is acknowledged, so that there was no gap: the numbers go on."""
+    """A batch behind an unknown outcome is acknowledged, so there was no gap: the numbers go on."""
     first, second = send(m, 2)
     m.answer(first, DENIED)
     m.lose(second)

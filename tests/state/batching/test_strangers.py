@@ -43,7 +43,7 @@ def test_under_a_new_producer_id_the_first_goes_alone(m: Machines) -> None:
 
 
 def test_to_a_topic_that_was_made_anew_the_first_goes_alone(m: Machines) -> None:
-    """Its leaders know nothing of what was sent to the topic of the same name before."""
+    """Its leaders know nothing of records that were sent to the former topic of this name."""
     for topic_id in (FORMER_ID, NEW_ID):
         m.learn(1, topic_id=topic_id)
     assert goes_alone(m)
@@ -133,7 +133,7 @@ def test_the_parts_of_what_may_be_in_the_former_topic_are_not_sent_to_the_presen
 
 
 def test_without_idempotence_what_may_be_in_the_former_topic_is_not_sent_to_the_present_one_either() -> None:
-    """It has no number, and waits to be repeated when the news come; what was refused is sent to the present topic."""
+    """It has no number, and waits for its retry when the change arrives; refused batches go to the present topic."""
     m = Machines(idempotent=False)
     m.learn(1, topic_id=FORMER_ID)
     lost, refused = m.fill(b"lost"), m.fill(b"refused")
@@ -166,7 +166,7 @@ def test_a_late_answer_from_the_former_topic_says_nothing_about_the_present_one(
 
 
 def test_news_from_the_past_write_nothing_twice(m: Machines) -> None:
-    """A broker that lags behind tells of the former topic, and then the present one is told of again."""
+    """A broker that lags behind reports the former topic, and then the present one is reported again."""
     m.learn(1, topic_id=NEW_ID)
     m.fill(b"a")
     batch = m.only()

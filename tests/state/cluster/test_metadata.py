@@ -231,7 +231,7 @@ def test_partitions_do_not_go_away() -> None:
 def test_an_answer_that_contradicts_itself_is_set_aside(
     indexes: list[int], problem: str, was_known: bool
 ) -> None:
-    """Gaps, repeats and impossible numbers: what was known stays, the problem is told, the question is repeated."""
+    """Gaps, repeats and impossible numbers: known facts stay, the fault is reported, the question is repeated."""
     known = knowing(topic("t", [partition(0), partition(1)])) if was_known else view()
     known.want("t", 1.0)
     before = known.topic("t")
@@ -261,7 +261,7 @@ def test_an_unknown_leader_of_a_new_topic_is_no_leader() -> None:
 
 @pytest.mark.parametrize("code", [3, 5, -1, 999])
 def test_a_topic_that_is_missing_for_a_while_stays_known(code: int) -> None:
-    """An error about a topic is told and asked about again; what was known stays usable."""
+    """An error about a topic is reported and asked about again; known facts stay usable."""
     known = knowing(topic("t", [partition(0)]))
     update = again(known, answer(topic("t", error=code)), 1.0)
     assert update.topic_errors == (("t", code),)
@@ -282,7 +282,7 @@ def test_a_topic_that_the_answer_leaves_out_counts_as_unknown() -> None:
 
 @pytest.mark.parametrize("code", [17, 29])
 def test_a_refused_topic_is_asked_about_only_when_wanted_again(code: int) -> None:
-    """No rights or no valid name will not pass by itself: no question until somebody wants the topic again."""
+    """A missing permission or an invalid name is permanent: no question until the topic is wanted again."""
     known = knowing(topic("t", error=code))
     assert known.error_of("t") == code
     assert known.next_deadline() == pytest.approx(MAX_AGE)
@@ -490,7 +490,7 @@ def test_made_up_brokers_do_not_fill_the_memory() -> None:
 
 
 def test_an_idle_topic_is_dropped() -> None:
-    """A topic that nobody used for the idle time is forgotten; one that was used in time stays."""
+    """A topic without use for the idle time is forgotten; one that was used in time stays."""
     known = knowing(topic("t", [partition(0)]), topic("u", [partition(0)]))
     known.touch("u", 100.0)
     known.touch("u", 50.0)
@@ -528,7 +528,7 @@ def test_an_answer_about_a_topic_that_was_dropped_meanwhile_is_ignored() -> None
 
 
 def test_a_large_answer_is_read_in_slices() -> None:
-    """There is a pause at least every few thousand partitions, and what was known stays until a topic is complete."""
+    """There is a pause at least every few thousand partitions, and known facts stay until a topic is complete."""
     known = knowing(topic("t", [partition(0)]), topic("u", [partition(0)]))
     known.refresh_needed(None, 1.0)
     known.due(1.0)
@@ -553,7 +553,7 @@ def test_many_small_topics_are_read_in_slices_too() -> None:
 
 
 def test_an_abandoned_answer_is_a_failure() -> None:
-    """Whoever stops reading says so, and the question comes again."""
+    """A caller that stops reading reports it, and the question comes again."""
     known = view()
     known.want("t", 0.0)
     known.due(0.0)

@@ -45,7 +45,7 @@ def test_one_question_at_a_time() -> None:
 
 
 def test_a_new_topic_is_asked_for_at_once_and_alone() -> None:
-    """A topic that nobody used before does not wait for anything, and does not make the others be asked again."""
+    """A topic that was never used before waits for nothing, and causes no question about the others."""
     asked = settled("t")
     asked.want("u", 0.01)
     asked.ask_for("u", 0.01)
@@ -82,7 +82,7 @@ def test_calls_that_come_during_a_question_do_not_shorten_the_wait_after_it() ->
 
 
 def test_calls_that_come_during_a_question_share_its_refusal() -> None:
-    """A refusal answers whoever asked before it came."""
+    """A refusal answers all calls that asked before it came."""
     asked = settled()
     asked.want("t", 1.0)
     asked.ask_for("t", 1.0)
@@ -205,7 +205,7 @@ def test_an_answer_ends_the_waits_after_failures() -> None:
 
 
 def test_a_topic_dropped_while_its_question_failed_is_not_asked_again() -> None:
-    """Nobody wants it any more."""
+    """No caller wants it any more."""
     asked = settled()
     asked.want("u", 1.0)
     asked.ask_for("u", 1.0)

@@ -1,4 +1,4 @@
-"""The end of a producer tells of each batch what is known of its attempts."""
+"""At the end of a producer, each batch has an outcome according to its known attempts."""
 
 from __future__ import annotations
 

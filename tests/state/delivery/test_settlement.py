@@ -469,7 +469,7 @@ def test_parts_keep_the_deadlines(m: Machines) -> None:
 
 
 def test_a_part_without_a_waiting_record_is_sent_for_its_numbers(m: Machines) -> None:
-    """All of its records had expired: it fills its place in the sequence, and holds up nobody behind it."""
+    """All of its records had expired: it fills its place in the sequence, and delays no batch behind it."""
     batch, (gone, _) = send(m, b"a" * 300, b"b" * 300, timeouts=(1.0, None))
     m.later(1.0)
     m.answer(batch, TOO_LARGE)
@@ -567,7 +567,7 @@ def test_a_drained_batch_that_was_not_written_is_not_withdrawn(m: Machines) -> N
 
 
 def test_purge_withdraws_what_was_never_drained(m: Machines) -> None:
-    """What is on its way or waits for a retry goes on."""
+    """Batches in flight and batches that wait for a retry go on."""
     flying, (sent,) = send(m, b"sent")
     m.answer(flying, NOT_LEADER)
     waiting = [m.append(b"a"), m.append(b"b", partition=1)]

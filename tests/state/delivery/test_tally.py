@@ -32,7 +32,7 @@ def resolve(m: Machines, count: int, code: int) -> None:
 
 
 class Reader:
-    """An owner of reports, told of everything from here on, or from the start."""
+    """An owner of reports, which begin here, or at the start."""
 
     def __init__(self, tally: Tally, *, from_the_start: bool = True) -> None:
         self.tally = tally
@@ -96,7 +96,7 @@ def test_only_the_first_errors_are_kept() -> None:
 
 
 def test_each_owner_is_told_by_itself(m: Machines) -> None:
-    """What one was told is news to the others; who begins late is not told of what was before."""
+    """A report to one owner does not change those of others; an owner that begins late gets nothing from before."""
     first, second = Reader(m.tally), Reader(m.tally)
     resolve(m, 2, DENIED)
     late = Reader(m.tally, from_the_start=False)
@@ -149,7 +149,7 @@ def test_flushes_that_end_in_the_other_order(m: Machines) -> None:
 
 
 def test_dropped_errors_that_were_told_are_not_missed() -> None:
-    """Only an owner that was not told of them is told that errors are not kept any more."""
+    """Only an owner without these errors in its reports learns that errors are not kept any more."""
     tally = Tally()
     early, late = Reader(tally), Reader(tally)
     tally.failed("t", 1, DeliveryError("first"), 0.0)
@@ -250,7 +250,7 @@ def test_buckets_have_an_upper_bound_each() -> None:
 
 
 def test_a_snapshot_does_not_change() -> None:
-    """What was handed out stays as it was."""
+    """A returned snapshot stays unchanged."""
     buckets = Buckets((1.0,))
     before = buckets.snapshot()
     buckets.add(0.5)

@@ -100,7 +100,7 @@ def test_a_duplicate_is_a_success() -> None:
 
 @pytest.mark.parametrize("code", UNKNOWN_CODES)
 def test_an_unknown_code_is_an_unknown_server_error(code: int) -> None:
-    """A code from the future ends the batch, and nobody claims to know what became of it."""
+    """A code of a later Kafka ends the batch, with the outcome UNKNOWN."""
     found = verdict(code, -1)
     expected = (Kind.FAIL, False, Outcome.UNKNOWN)
     assert (found.kind, found.refresh_metadata, found.outcome) == expected

@@ -45,7 +45,7 @@ STATES = sorted({EMPTY, ONGOING, "Dead"} | ABORTED | COMMITTED)
     ],
 )
 def test_how_to_ask(standing: Standing, was_open: bool, move: Move) -> None:
-    """What was its own is renewed, what may be a lost answer is asked for again, the rest belongs to another."""
+    """Its own epoch is renewed, a possibly lost answer is requested again, any other epoch belongs to another producer."""
     assert next_move(standing, ME, was_open=was_open) is move
 
 
@@ -66,7 +66,7 @@ def test_nothing_is_asked_while_another_may_have_something_open() -> None:
 
 
 def test_only_the_next_epoch_follows() -> None:
-    """A second change was made by somebody else."""
+    """A second change was made by another producer."""
     assert following(ME) == (7, 4)
     for epoch in range(8):
         assert Standing(7, epoch, "CompleteAbort").follows(ME, ABORTED) is (epoch == 4)

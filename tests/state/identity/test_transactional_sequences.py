@@ -24,7 +24,7 @@ def m() -> Machines:
 
 @pytest.fixture
 def lost(m: Machines) -> list[KafkaError]:
-    """What the transaction was told of."""
+    """The losses that the transaction has seen."""
     return m.losses
 
 
@@ -141,7 +141,7 @@ def test_a_new_identity_mends_everything(m: Machines, lost: list[KafkaError]) ->
 
 
 def test_what_is_given_up_is_not_sent_again(m: Machines, lost: list[KafkaError]) -> None:
-    """What waits ends now, what is on its way when it comes back; neither is news to the transaction."""
+    """Waiting batches end now, batches in flight when they come back; neither changes the transaction."""
     flying, retried = send(m, 2)
     m.answer(retried, CONCURRENT)
     waiting = m.fill(b"x")
@@ -154,7 +154,7 @@ def test_what_is_given_up_is_not_sent_again(m: Machines, lost: list[KafkaError])
 
 
 def test_what_is_given_up_is_not_split(m: Machines, lost: list[KafkaError]) -> None:
-    """A batch that comes back as too large has no parts that nobody would send: its records end, and a flush with them."""
+    """A batch that comes back as too large is not divided into unsendable parts: its records end, and a flush with them."""
     m.fill(b"a", b"b")
     flying = m.only()
     flush = m.accumulator.flush(m.now)
@@ -167,7 +167,7 @@ def test_what_is_given_up_is_not_split(m: Machines, lost: list[KafkaError]) -> N
 
 
 def test_what_comes_back_written_is_acknowledged(m: Machines) -> None:
-    """Whoever asked is told where it is, though nobody will see it."""
+    """The caller gets the offset, though readers will never see the record."""
     (flying,) = send(m, 1)
     give_up(m)
     m.acknowledge(flying)
@@ -182,7 +182,7 @@ def test_a_transaction_before_is_waited_for_shortly(m: Machines) -> None:
 
 
 def test_a_topic_that_was_made_again_is_counted_on(m: Machines) -> None:
-    """Its leaders know nothing of the producer and take any number; whoever told of it may also have been wrong."""
+    """Its leaders know nothing of the producer and take any number; the report of a new topic may also be wrong."""
     m.learn(1, topic_id=FORMER_ID)
     (batch,) = send(m, 1)
     m.acknowledge(batch)

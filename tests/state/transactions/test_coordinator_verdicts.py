@@ -86,7 +86,7 @@ def test_what_has_no_meaning_decides_nothing(request_: Request, answer: Answer, 
 
 @pytest.mark.parametrize("request_", Request)
 def test_only_no_error_is_done(request_: Request) -> None:
-    """No code but 0 means that what was asked was done."""
+    """No code but 0 means that the request was carried out."""
     assert [code for code in ERRORS if judge(request_, code) is A.DONE] == [0]
 
 

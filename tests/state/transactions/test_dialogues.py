@@ -120,7 +120,7 @@ def test_offsets_of_a_group(level: int, requests: list[Request]) -> None:
 def test_an_epoch_on_level_1(
     standing: Standing, was_open: bool, questions: list[tuple[int, int]], code: int
 ) -> None:
-    """Only a producer that still owns the id asks, as Kafka ends what is open before it compares epochs."""
+    """Only a producer that still owns the id asks, as Kafka ends an open transaction before it compares epochs."""
     current = transaction(1)
     current.parts.opened = was_open
     step: Any = next(renew(current, IDENTITY))
@@ -179,7 +179,7 @@ def test_a_refused_initialization_may_be_repeated() -> None:
 
 @pytest.mark.parametrize("state", [State.ABORTABLE, State.ABORTING, State.UNCERTAIN])
 def test_the_id_is_not_changed_in_the_middle(state: State) -> None:
-    """What is open under the former id would stay open."""
+    """The open transaction of the former id would stay open."""
     current = transaction(2, state)
     with pytest.raises(StateError, match="before the transaction of 'orders' has ended"):
         change_id(current, "others")

@@ -98,7 +98,7 @@ def test_what_was_learned_is_forgotten(quick: Transactions) -> None:
 
 
 def test_what_does_not_help_is_given_up(quick: Transactions) -> None:
-    """Markers that take longer than anybody wants to wait: the broker waits, and not both."""
+    """For markers that take too long, the broker waits alone, and not both sides."""
     quick.markers = 10 * MOST
     quick.play(1000)
     assert quick.kept == 1000

@@ -1,4 +1,4 @@
-"""What is committed is what the generators write from Kafka's clients jar."""
+"""The committed modules are what the generators write from Kafka's clients jar."""
 
 from __future__ import annotations
 
