@@ -246,7 +246,7 @@ class Producer(SendPath[K_contra, V_contra], TransactionCalls, Generic[K_contra,
         )
         # Calls user code, such as `for_producer()` of a partitioner: its exception must not leave a partial state.
         intake = self._intake_of(engine, lambda: me._pace(), lambda: me._still_taking())  # noqa: PLW0108, SLF001
-        self._bind(engine.accumulator.topics, clock, loop, _get_running_loop, self._largest_record())
+        self._bind(engine.accumulator.cluster.topics, clock, loop, _get_running_loop, self._largest_record())
         self._owners.entries.clear()
         self._follow_tasks(self._owners.entries, asyncio.current_task)
         engine.accepted_before = self._accepted_records

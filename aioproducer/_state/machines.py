@@ -97,7 +97,7 @@ class Machines:
     @event
     def learn(self, name: str, topic_id: bytes, leaders: tuple[int, ...], now: float) -> None:
         """A topic and the leader of each of its partitions became known."""
-        learned = self.accumulator.learn(name, topic_id, leaders, now)
+        learned = self.accumulator.cluster.learn(name, topic_id, leaders, now)
         if learned.remade:
             self.settlement.remade(learned.topic, now)
         if learned.gone:
@@ -109,5 +109,5 @@ class Machines:
     @event
     def share_memory(self, dead: set[int]) -> None:
         """Brokers joined, left, or changed their state: the shares of the memory change too."""
-        self.accumulator.share_memory(dead)
+        self.accumulator.cluster.share_memory(dead)
         self.effects.room()

@@ -29,7 +29,7 @@ async def test_records_with_a_timeout_leave_nothing(step: float, make: Make, kaf
         await asyncio.gather(*deliveries)
     assert not engine(producer).accumulator.live
     # One alarm of each queue may be set for its linger.
-    assert len(engine(producer).accumulator.deadlines) <= TIDY_FROM + 1
+    assert len(engine(producer).accumulator.deadlines.heap) <= TIDY_FROM + 1
 
 
 async def test_a_call_behind_a_bulk_send_is_told_of_the_memory(make: Make, kafka: EmbeddedKafka) -> None:
@@ -115,13 +115,13 @@ async def test_a_topic_whose_calls_wait_for_memory_is_not_idle(make: Make, kafka
     waiting = asyncio.ensure_future(producer.send("four", KILOBYTE, partition=2))
     await until(lambda: engine(producer).admission.memory_lines)
     inside = engine(producer)
-    queue = inside.accumulator.topics["four"].partitions[2]
+    queue = inside.accumulator.cluster.topics["four"].partitions[2]
     idle = producer.config.metadata_max_idle_ms / 1000
     for later in (1, 2, 3):
         inside.cluster._drop_idle(inside.loop.time() + later * (idle + 1))
     # Not by any way.
-    inside.accumulator.forget("four")
-    assert inside.accumulator.topics["four"].partitions[2] is queue
+    inside.accumulator.cluster.forget("four")
+    assert inside.accumulator.cluster.topics["four"].partitions[2] is queue
     kafka.faults.heal()
     assert (await (await waiting)).partition == 2
     assert [await one.wait(LIMIT) for one in blocking] == [Outcome.ACKED] * 4

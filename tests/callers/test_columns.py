@@ -232,7 +232,7 @@ async def test_compiled_columns_are_as_long_as_the_call(make: Make, kafka: Embed
     """A column with fewer items than there are records is refused by the core itself."""
     producer = await warm(make(kafka), "one")
     assert producer._engine is not None
-    topic = producer._engine.accumulator.topics["one"]
+    topic = producer._engine.accumulator.cluster.topics["one"]
     good, bad = Column.of_items([b"a"] * 3), Column.of_items([b"a"] * 2)
     cases: list[tuple[Any, ...]] = [
         (bad, None, None, None, None, 0),

@@ -255,15 +255,15 @@ async def test_nothing_is_withdrawn_while_it_is_chosen_for_a_request(
 ) -> None:
     """try_cancel() and purge() come too late for what is about to leave, and say so."""
     producer = await warm(make(kafka, linger_ms=5), "one")
-    accumulator = engine(producer).accumulator
+    drainer = engine(producer).accumulator.drainer
     delivery = producer.send_nowait("one", b"v")
-    take, said = accumulator._take, []
+    take, said = drainer._take, []
 
     def taking(*batch: Any) -> None:
         said.append((delivery.try_cancel(), producer.purge()))
         take(*batch)
 
-    monkeypatch.setattr(accumulator, "_take", taking)
+    monkeypatch.setattr(drainer, "_take", taking)
     assert await delivery.wait(LIMIT) is Outcome.ACKED
     assert said == [(False, 0)]
     assert [record.value for record in kafka.records("one")] == [b"v"]

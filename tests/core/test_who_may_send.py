@@ -38,7 +38,7 @@ def m() -> Machines:
 def gate(m: Machines) -> Gate:
     gate = Gate()
     gate.here = m.loop
-    gate._bind(m.accumulator.topics, m.clock, m.loop, lambda: gate.here, m.limits.max_request_size)
+    gate._bind(m.accumulator.cluster.topics, m.clock, m.loop, lambda: gate.here, m.limits.max_request_size)
     gate._plain = gate._accepting = True
     return gate
 

@@ -30,7 +30,8 @@ def picture(world: World) -> tuple[Any, ...]:
 def _client(world: World) -> tuple[Any, ...]:
     m = world.m
     alarms = [
-        (due, thing) for due, _, thing in sorted(m.accumulator.deadlines._heap, key=lambda entry: entry[:2])
+        (due, thing)
+        for due, _, thing in sorted(m.accumulator.deadlines.heap._heap, key=lambda entry: entry[:2])
     ]
     alarms = [(due, thing) for due, thing in alarms if due > m.now and not _is_over(thing)]
     moments = {due for due, _ in alarms}
@@ -47,9 +48,10 @@ def _client(world: World) -> tuple[Any, ...]:
         _deadlines(world),
         tuple((ranks[due], _name(thing)) for due, thing in alarms),
         tuple(_batch(batch, world, ranks) for batch in m.accumulator.live),
-        tuple(_queue(queue, m.now) for queue in m.accumulator.topics["t"].queues()),
+        tuple(_queue(queue, m.now) for queue in m.accumulator.cluster.topics["t"].queues()),
         tuple(
-            (at, *(queue.index for queue in node.ready)) for at, node in sorted(m.accumulator.nodes.items())
+            (at, *(queue.index for queue in node.ready))
+            for at, node in sorted(m.accumulator.cluster.nodes.items())
         ),
     )
 

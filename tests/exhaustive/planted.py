@@ -225,7 +225,7 @@ DEFECTS = (
     ),
     Defect(
         "a part of a split batch forgets that it is dirty",
-        "batching.accumulator:Accumulator.replacement",
+        "batching.making:BatchMaker.replacement",
         "replacement.attempts, replacement.dirty = batch.attempts, batch.dirty",
         "replacement.attempts, replacement.dirty = batch.attempts, False",
         "cut and refused",
@@ -235,7 +235,7 @@ DEFECTS = (
     Defect(
         "no alarm is set for the end of a backoff",
         "delivery.settlement:Settlement._retry",
-        "self.accumulator.deadlines.add(batch.retry_at, batch.queue)",
+        "self.accumulator.deadlines.heap.add(batch.retry_at, batch.queue)",
         "pass",
         "one fault",
         "nothing dirty is in its way",
@@ -258,8 +258,8 @@ DEFECTS = (
     ),
     Defect(
         "nobody looks again when the leader is another",
-        "batching.accumulator:Accumulator.lead",
-        "self.update_readiness(queue, now)",
+        "batching.cluster_queues:ClusterQueues.lead",
+        "self.accumulator.update_readiness(queue, now)",
         "pass",
         "moved",
         "nothing dirty is in its way",

@@ -18,7 +18,7 @@ def check(world: World) -> None:
     _keeps_its_word(world, at_the_end=False)
     _memory_is_exact(world)
     _requests_are_known(world)
-    for queue in world.m.accumulator.topics[TOPIC].queues():
+    for queue in world.m.accumulator.cluster.topics[TOPIC].queues():
         _queue_is_consistent(world, queue)
     for batch in world.m.accumulator.live:
         _clean_is_true(world, batch)
@@ -29,8 +29,8 @@ def check_end(world: World) -> None:
     _keeps_its_word(world, at_the_end=True)
     assert world.m.is_clean(), f"memory or batches are still held: {list(world.m.accumulator.live)}"
     assert not any(world.connections.values())
-    assert not world.m.accumulator.aging
-    for queue in world.m.accumulator.topics[TOPIC].queues():
+    assert not world.m.accumulator.deadlines.aging
+    for queue in world.m.accumulator.cluster.topics[TOPIC].queues():
         assert not queue.queue, f"batches are left in {queue}"
         assert not queue.sent, f"batches without an outcome are left in {queue}"
         assert queue.in_flight == 0
@@ -106,7 +106,7 @@ def _is_counted(world: World) -> None:
 def _memory_is_exact(world: World) -> None:
     m = world.m
     assert m.used == sum(batch.charged for batch in m.accumulator.live)
-    assert m.used == sum(node.share.used for node in m.accumulator.nodes.values())
+    assert m.used == sum(node.share.used for node in m.accumulator.cluster.nodes.values())
     assert 0 <= m.used <= m.memory
 
 
@@ -124,7 +124,9 @@ def _requests_are_known(world: World) -> None:
 
 
 def _queue_is_consistent(world: World, queue: PartitionQueue) -> None:
-    ready = [other for node in world.m.accumulator.nodes.values() for other in node.ready if other is queue]
+    ready = [
+        other for node in world.m.accumulator.cluster.nodes.values() for other in node.ready if other is queue
+    ]
     assert len(ready) == queue.is_ready
     assert not queue.is_ready or queue in queue.node.ready
     assert queue.in_flight == sum(part.batch.queue is queue for part in world.flying())

@@ -287,9 +287,9 @@ class World(Wires):
         self.m.lose(*reversed(self._drained(node, written=False)), written=False)
 
     def _drained(self, node: int, *, written: bool = True) -> list[QueuedBatch]:
-        if not self.m.accumulator.has_ready(self.m.node(node), self.m.now):
+        if not self.m.accumulator.drainer.has_ready(self.m.node(node), self.m.now):
             return []
-        batches = self.m.accumulator.drain(self.m.node(node), self.m.now)
+        batches = self.m.accumulator.drainer.drain(self.m.node(node), self.m.now)
         for batch in batches:
             if written:
                 batch.written_at = self.m.now

@@ -95,7 +95,7 @@ class AccumulatorMachine(SwarmMachine):
         self._learn([1, 2, 1])
 
     def _learn(self, leaders: list[int]) -> None:
-        self.m.accumulator.learn("t", self.topic_id.to_bytes(16, "big"), tuple(leaders), self.m.now)
+        self.m.accumulator.cluster.learn("t", self.topic_id.to_bytes(16, "big"), tuple(leaders), self.m.now)
         kept = self.model.partitions[: len(leaders)]
         for partition in self.model.partitions[len(leaders) :]:
             self.model.leads(partition, -1)
@@ -219,7 +219,7 @@ class AccumulatorMachine(SwarmMachine):
                 return
 
     def _still_awake(self, node: int) -> bool:
-        has = self.m.accumulator.has_ready(self.m.node(node), self.now)
+        has = self.m.accumulator.drainer.has_ready(self.m.node(node), self.now)
         assert has == bool(self.model.ready(node, self.now))
         if not has:
             self.awake.discard(node)
@@ -332,7 +332,9 @@ class AccumulatorMachine(SwarmMachine):
     @rule(partition=partitions, leader=st.sampled_from([*NODES, *NODES, -1]))
     def lead(self, partition: int, leader: int) -> None:
         """A partition gets another leader, or none."""
-        self.m.effects.event(self.m.accumulator.lead, self._partition(partition).real, leader, self.now)
+        self.m.effects.event(
+            self.m.accumulator.cluster.lead, self._partition(partition).real, leader, self.now
+        )
         self.model.leads(self._partition(partition), leader)
 
     @rule(leaders=st.lists(st.sampled_from([*NODES, *NODES, -1]), min_size=1, max_size=4), anew=st.booleans())
@@ -403,7 +405,7 @@ class AccumulatorMachine(SwarmMachine):
             assert batch.real.pending == len(batch.pending)
             if not batch.packed and not batch.real.sealed:
                 assert batch.real.size == batch.size
-        shares = {node.node_id: node.share.used for node in self.m.accumulator.nodes.values()}
+        shares = {node.node_id: node.share.used for node in self.m.accumulator.cluster.nodes.values()}
         assert shares == {node: self.model.charged_to(node) for node in shares}
         assert self.m.used == sum(shares.values())
 

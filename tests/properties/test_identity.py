@@ -80,7 +80,7 @@ class WatchedLife(Life):
         self.run_until(self.m.now + 2.0)
         if not self.m.accumulator.live and not self.on_their_way and not self.m.admission.waiting:
             self.begun.update(range(PARTITIONS))
-            self.m.accumulator.forget("t")
+            self.m.accumulator.cluster.forget("t")
             self.m.learn(*leaders)
 
     def burst(self, partition: int, count: int, timeout: float | None, *, move: bool) -> None:

@@ -120,7 +120,7 @@ class MemoryMachine(SwarmMachine):
     # -- the reference
 
     def known(self, topic: str) -> bool:
-        return topic in self.m.accumulator.topics
+        return topic in self.m.accumulator.cluster.topics
 
     def slow(self, node: int) -> bool:
         """Takes nothing now: it does not answer, or there is no leader."""
@@ -135,7 +135,9 @@ class MemoryMachine(SwarmMachine):
         if not self.slow(queue.node.node_id):
             return True
         allowed = self.m.memory if self.dead.issuperset(NODES) else self.m.memory // 2
-        stuck = sum(node.share.used for id_, node in self.m.accumulator.nodes.items() if self.slow(id_))
+        stuck = sum(
+            node.share.used for id_, node in self.m.accumulator.cluster.nodes.items() if self.slow(id_)
+        )
         return stuck + needed <= allowed
 
     def is_free(self, needed: int, share: MemoryShare) -> bool:
@@ -159,7 +161,7 @@ class MemoryMachine(SwarmMachine):
         """The fast path takes a record exactly when no call waits before it and it fits; otherwise it waits."""
         caller = self._new(topic, partition, size, max_block)
         assert caller.content.value is not None
-        if self.known(topic) and not self.m.accumulator.topics[topic].waiting:
+        if self.known(topic) and not self.m.accumulator.cluster.topics[topic].waiting:
             queue = self.m.queue(partition, topic)
             free = not any(c.waits and c.share is queue.share for c in self.alive)
             expected = free and self.fits(topic, partition, caller.content)
@@ -400,7 +402,7 @@ class MemoryMachine(SwarmMachine):
     def accounts_are_exact(self) -> None:
         """Every byte belongs to a batch that has no outcome, or to a record that holds it while it waits."""
         m = self.m
-        shares = {id_: node.share for id_, node in m.accumulator.nodes.items()}
+        shares = {id_: node.share for id_, node in m.accumulator.cluster.nodes.items()}
         held = sum(c.held for c in self.alive if c.waits and c.share is None)
         assert m.admission.unrouted_memory.used == held
         for share in shares.values():
@@ -416,9 +418,9 @@ class MemoryMachine(SwarmMachine):
         singles = [c for c in self.alive if c.waits and c.call.waiting is not None]
         bulks = [bulk for bulk in self.bulks if not bulk.over]
         assert m.admission.waiting == len(singles) + len(bulks)
-        for node in m.accumulator.nodes.values():
+        for node in m.accumulator.cluster.nodes.values():
             assert node.share.waiting == sum(c.share is node.share for c in singles)
-        for name, topic in m.accumulator.topics.items():
+        for name, topic in m.accumulator.cluster.topics.items():
             in_line = [c for c in singles if c.topic == name and c.share is None]
             assert topic.waiting == len(in_line) + (len(bulks) if name == "t" else 0)
             for queue in topic.queues():
@@ -470,10 +472,10 @@ class MemoryMachine(SwarmMachine):
 
     def what_is_in_the_way_leaves(self) -> None:
         """While records wait for memory of a broker, nothing of it lingers."""
-        for node in self.m.accumulator.nodes.values():
+        for node in self.m.accumulator.cluster.nodes.values():
             if not node.share.waiting or node.node_id == NOBODY:
                 continue
-            for topic in self.m.accumulator.topics.values():
+            for topic in self.m.accumulator.cluster.topics.values():
                 for queue in topic.queues():
                     if queue.node is node and queue.queue and not queue.in_flight:
                         head = queue.queue[0]

@@ -217,13 +217,13 @@ class Life(Wires):
     def memory_is_exact(self) -> None:
         m = self.m
         assert m.used == sum(batch.charged for batch in m.accumulator.live)
-        assert m.used == sum(node.share.used for node in m.accumulator.nodes.values())
+        assert m.used == sum(node.share.used for node in m.accumulator.cluster.nodes.values())
         assert 0 <= m.used <= m.memory
 
     def queues_are_consistent(self) -> None:
-        ready = [queue for node in self.m.accumulator.nodes.values() for queue in node.ready]
+        ready = [queue for node in self.m.accumulator.cluster.nodes.values() for queue in node.ready]
         assert len(ready) == len(set(ready))
-        for queue in self.m.accumulator.topics["t"].queues():
+        for queue in self.m.accumulator.cluster.topics["t"].queues():
             assert queue.is_ready == (queue in queue.node.ready)
             orders = [batch.order for batch in queue.queue if batch is not queue.ahead]
             assert orders == sorted(orders)
@@ -268,7 +268,7 @@ class Life(Wires):
         self.only_the_unprovable_wait()
         self.run_until(self.m.now + 100.0)
         assert self.m.is_clean(), self.m.accumulator.live
-        assert not self.m.accumulator.topics["t"].waiting
+        assert not self.m.accumulator.cluster.topics["t"].waiting
         for record in self.records:
             if record.delivery is not None:
                 assert record.delivery.outcome is not Outcome.PENDING
@@ -305,7 +305,7 @@ class Life(Wires):
             self.compress_one()
             did = True
         for node in NODES:
-            if self.m.accumulator.has_ready(self.m.node(node), self.m.now):
+            if self.m.accumulator.drainer.has_ready(self.m.node(node), self.m.now):
                 did = self.write_request(node) or bool(self.sealing) or did
             while (request := self.next_to_arrive(node)) is not None:
                 self.handle_well(request)

@@ -192,7 +192,11 @@ class Machines:
         if isinstance(self.sequences, CoordinatedIdentity):
             self.sequences.begin(None)
         self.path._bind(
-            self.accumulator.topics, self.clock, self.loop, lambda: self.loop, self.limits.max_request_size
+            self.accumulator.cluster.topics,
+            self.clock,
+            self.loop,
+            lambda: self.loop,
+            self.limits.max_request_size,
         )
         self.path._plain = self.path._accepting = True
 
@@ -246,13 +250,13 @@ class Machines:
 
     def next_alarm(self) -> float | None:
         """When the next thing is due that no event announces."""
-        due = [self.accumulator.next_deadline(), self.admission.deadlines.earliest()]
+        due = [self.accumulator.deadlines.next_deadline(), self.admission.deadlines.earliest()]
         return min((moment for moment in due if moment is not None), default=None)
 
     def learn(self, *leaders: int, topic: str = "t", topic_id: bytes = NO_TOPIC_ID) -> TopicQueues:
         """These brokers lead the partitions of the topic."""
         self.machines.learn(topic, topic_id, leaders, self.now)
-        return self.accumulator.topics[topic]
+        return self.accumulator.cluster.topics[topic]
 
     def introduced(self, *leaders: int) -> Machines:
         """The same, with leaders that know this producer: no first batch has to go alone."""
@@ -271,16 +275,16 @@ class Machines:
         """The partition has another leader."""
 
         def moved() -> None:
-            self.accumulator.lead(queue, leader, self.now)
+            self.accumulator.cluster.lead(queue, leader, self.now)
             self.admission.moved(queue)
 
         self.effects.event(moved)
 
     def queue(self, partition: int = 0, topic: str = "t") -> PartitionQueue:
-        return self.accumulator.topics[topic].queues()[partition]
+        return self.accumulator.cluster.topics[topic].queues()[partition]
 
     def node(self, node_id: int = 1) -> NodeQueue:
-        return self.accumulator.node(node_id)
+        return self.accumulator.cluster.node(node_id)
 
     # -- records
 
@@ -322,12 +326,12 @@ class Machines:
     ) -> tuple[int, Delivery | None]:
         """Try to append one record."""
         deadline = 0.0 if timeout is None else self.now + timeout
-        queues = self.accumulator.topics[topic]
+        queues = self.accumulator.cluster.topics[topic]
         status, delivery, queue = self.path._append_checked(
             queues, key, value, headers, timestamp, partition, deadline, False
         )
         if status == APPENDED and deadline:
-            self.accumulator.watch(queue.open, deadline)
+            self.accumulator.deadlines.watch(queue.open, deadline)
         return status, delivery
 
     def call(
@@ -374,7 +378,7 @@ class Machines:
         batch = queue.queue[-1]
 
         def closed() -> None:
-            self.accumulator._close(batch)
+            self.accumulator.close(batch)
             queue.open = None
             self.accumulator.update_readiness(queue, self.now)
 
@@ -386,8 +390,8 @@ class Machines:
     def drain(self, node_id: int = 1) -> list[QueuedBatch]:
         """What the next request to this broker holds."""
         if self.limits.codec:
-            self.accumulator.close_ready(self.node(node_id), self.now)
-        batches = self.accumulator.drain(self.node(node_id), self.now)
+            self.accumulator.drainer.close_ready(self.node(node_id), self.now)
+        batches = self.accumulator.drainer.drain(self.node(node_id), self.now)
         for batch in batches:
             batch.written_at = self.now
         return batches
@@ -424,7 +428,7 @@ class Machines:
 
     def is_clean(self) -> bool:
         """Nothing is held: memory, batches, calls."""
-        shares = [node.share for node in self.accumulator.nodes.values()]
+        shares = [node.share for node in self.accumulator.cluster.nodes.values()]
         return (
             self.used == 0
             and all(share.used == 0 and share.waiting == 0 for share in shares)

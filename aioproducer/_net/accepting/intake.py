@@ -318,7 +318,7 @@ class Intake:
         self.usable()
         if isinstance(ready, Unready):
             raise self.serializing.prepare_for_later(ready)
-        queues = self.engine.accumulator.topics.get(topic)
+        queues = self.engine.accumulator.cluster.topics.get(topic)
         if queues is not None and queues.partitions:
             delivery = self._append_now(ready, queues, timeout)
             if delivery is not None:
@@ -345,10 +345,10 @@ class Intake:
             False,  # positional, for the core
         )
         if status == APPENDED and deadline:
-            self.engine.accumulator.watch(queue.open, deadline)
+            self.engine.accumulator.deadlines.watch(queue.open, deadline)
         if status == NO_ROOM_NOW:
             self.engine.note_reach()
-            trouble = self.engine.accumulator.trouble_at(queue.node.node_id)
+            trouble = self.engine.accumulator.cluster.trouble_at(queue.node.node_id)
             raise BufferFullError(topic=queues.name, partition=queue.index, cause=trouble)
         made: Delivery | None = delivery
         return made

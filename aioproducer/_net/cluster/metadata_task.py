@@ -111,7 +111,9 @@ class Cluster:
             *(name for name, *_ in update.partitions_added),
         ):
             facts = self.view.topic(name)
-            for _ in self.engine.accumulator.preparing(name, facts.partitions.leaders) if facts else ():
+            for _ in (
+                self.engine.accumulator.cluster.preparing(name, facts.partitions.leaders) if facts else ()
+            ):
                 await anyio.lowlevel.checkpoint()
 
     def _judge(self, update: Update) -> None:
@@ -146,13 +148,13 @@ class Cluster:
             sender.close()
 
     def _drop_idle(self, now: float) -> None:
-        for topic in self.engine.accumulator.topics.values():
+        for topic in self.engine.accumulator.cluster.topics.values():
             if topic.used_at:
                 self.view.touch(topic.name, topic.used_at)
         in_use = {batch.topic for batch in self.engine.accumulator.live} | self.engine.admission.topics()
-        in_use |= self.engine.accumulator.counted_topics()
+        in_use |= self.engine.accumulator.cluster.counted_topics()
         for name in self.view.expire(now, in_use):
-            self.engine.accumulator.forget(name)
+            self.engine.accumulator.cluster.forget(name)
 
     # -- effects
 
@@ -160,7 +162,7 @@ class Cluster:
         """Apply a change of the view to the queues and the lines of waiting calls."""
         now = self.loop.time()
         if update.nodes_changed:
-            self.engine.accumulator.racks = {node.id: node.rack for node in self.view.nodes}
+            self.engine.accumulator.sticky.racks = {node.id: node.rack for node in self.view.nodes}
             for sender in self.engine.senders.values():
                 sender.look_at_address()
         changed = dict.fromkeys(update.topics_learned)

@@ -53,7 +53,7 @@ def _at_brokers(engine: Engine) -> Iterator[str]:
         if broker == NO_LEADER:
             yield f"{count} without a leader, of {_listed(leaderless, ', ')}"
         else:
-            yield f"{count} at {_named(engine, broker)}{_no_producer_id(engine)}{_because(engine.accumulator.trouble_with(broker))}"
+            yield f"{count} at {_named(engine, broker)}{_no_producer_id(engine)}{_because(engine.accumulator.cluster.trouble_with(broker))}"
 
 
 def _broker_of(batch: QueuedBatch) -> int:

@@ -53,7 +53,7 @@ def seconds_since(now: float, moment: float | None) -> float | None:
 
 def oldest_unacked(engine: Engine, intake: Intake, now: float) -> float | None:
     """For how long the oldest record without an outcome has waited."""
-    placed = retried(engine.accumulator.oldest_unacked)
+    placed = retried(engine.accumulator.deadlines.oldest_unacked)
     queued = copied(islice(intake.queued.values(), 1))
     since = [*(owner.asked_at for owner in queued), *(() if placed is None else (placed,))]
     return max(0.0, now - min(since)) if since else None

@@ -63,7 +63,9 @@ class Sender:
         """Send the batches that become ready for this broker."""
         while not self.ended:
             await self.work.wait()
-            while not self._is_early() and self.engine.accumulator.has_ready(self.queue, self.loop.time()):
+            while not self._is_early() and self.engine.accumulator.drainer.has_ready(
+                self.queue, self.loop.time()
+            ):
                 await self._send_next()
 
     def _is_early(self) -> bool:
@@ -102,7 +104,7 @@ class Sender:
         link = self.link
         if link is None or link.moved or self._pause(link) > 0 or not link.connection.writable():
             return False
-        if self._is_early() or not self.engine.accumulator.has_ready(self.queue, self.loop.time()):
+        if self._is_early() or not self.engine.accumulator.drainer.has_ready(self.queue, self.loop.time()):
             return False
         try:
             link.permits.acquire_nowait()
@@ -225,12 +227,12 @@ class Sender:
     def _next_request(self, link: Link) -> bool:
         if self.engine.compressor is not None:
             # Small batches are compressed at once, so that this request has them.
-            self.engine.accumulator.close_ready(self.queue, self.loop.time())
+            self.engine.accumulator.drainer.close_ready(self.queue, self.loop.time())
         return self.engine.effects.event(self._send, link)
 
     def _send(self, link: Link) -> bool:
         now = self.loop.time()
-        batches = self.engine.accumulator.drain(self.queue, now)
+        batches = self.engine.accumulator.drainer.drain(self.queue, now)
         if not batches:
             return False
         self.engine.tally.sent(batches)

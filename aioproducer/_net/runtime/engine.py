@@ -363,7 +363,7 @@ class Engine:
 
     async def connect_early(self, node_id: int) -> bool:
         """Connect to a broker before there is anything to send to it; False while its sender is connecting."""
-        sender = self._sender_of(self.accumulator.node(node_id))
+        sender = self._sender_of(self.accumulator.cluster.node(node_id))
         if sender is None:
             return False
         if sender.link is None and sender.history.state != CONNECTING:
@@ -388,22 +388,22 @@ class Engine:
 
     def forget_unused(self, now: float) -> None:
         """Drop the data of brokers that have left the cluster, and of addresses that are no longer dialed."""
-        for node_id in self.accumulator.unused_nodes({node.id for node in self.view.nodes}):
+        for node_id in self.accumulator.cluster.unused_nodes({node.id for node in self.view.nodes}):
             sender = self.senders.get(node_id)
             if sender is None or sender.end_if_idle():
                 self.senders.pop(node_id, None)
-                self.accumulator.drop_node(node_id)
+                self.accumulator.cluster.drop_node(node_id)
         self.addresses.forget_unused(now)
 
     def reachable(self, node_id: int) -> None:
         """A connection to the broker is open."""
-        dead = self.accumulator.dead
+        dead = self.accumulator.cluster.dead
         if node_id in dead:
             self.share_memory(dead - {node_id})
 
     def unreachable(self, node_id: int, error: KafkaError) -> None:
         """The broker cannot be connected to, or does not answer."""
-        dead = self.accumulator.dead
+        dead = self.accumulator.cluster.dead
         if node_id not in dead:
             self.share_memory(dead | {node_id})
         self.last_error = error

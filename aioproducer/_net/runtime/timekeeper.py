@@ -62,7 +62,7 @@ class Timekeeper:
             self.next_idle_look,
             # While records are in flight, to notice a blocked loop.
             self.loop.time() + PULSE if self.engine.accumulator.live else None,
-            self.engine.accumulator.next_deadline(),
+            self.engine.accumulator.deadlines.next_deadline(),
             self.engine.admission.deadlines.earliest(),
             self.engine.unseen.due(),
         ]
@@ -73,10 +73,10 @@ class Timekeeper:
     def _is_overdue(self, now: float) -> bool:
         """True when a record or a call may be about to be given up."""
         accumulator = self.engine.accumulator
-        oldest = next(iter(accumulator.aging), None)
+        oldest = next(iter(accumulator.deadlines.aging), None)
         if oldest is not None and oldest.opened_at + oldest.delivery_timeout <= now:
             return True
-        alarm = accumulator.deadlines.earliest()
+        alarm = accumulator.deadlines.heap.earliest()
         call = self.engine.admission.deadlines.earliest()
         # Most timers are expired lingers: those only count when the loop was blocked.
         return (call is not None and call <= now) or (alarm is not None and alarm <= now - HELD_UP)

@@ -263,10 +263,10 @@ class BulkWaiting(Waiting):
             )
             if self.record_deadline:
                 for batch in batches_from(self.delivery, max(known - 1, 0)):
-                    queues.accumulator.watch(batch, self.record_deadline)  # type: ignore[arg-type]  # QueuedBatch
+                    queues.accumulator.deadlines.watch(batch, self.record_deadline)  # type: ignore[arg-type]  # QueuedBatch
         except OUT_OF_MEMORY:
             # Some records may have their places.
-            queues.accumulator.unwatched = True
+            queues.accumulator.deadlines.unwatched = True
             raise
         finally:
             self.placing = False
@@ -317,8 +317,8 @@ class BulkWaiting(Waiting):
         )
         if status == APPENDED:
             if self.record_deadline:
-                queues.accumulator.watch(queue.open, self.record_deadline)
-            place = queues.accumulator.newest(queue)
+                queues.accumulator.deadlines.watch(queue.open, self.record_deadline)
+            place = queue.newest()
             self._adopt(delivery)
             if self.asked_at < queue.lost_at:
                 admission.settlement.fail_late_comer(*place)

@@ -200,7 +200,7 @@ class Admission:
         # Memory that queued records of `send_nowait` hold before they have a partition.
         self.unrouted_memory = MemoryShare(accumulator.budget)
         self._own_unrouted_memory = {
-            name: MemoryShare(own) for name, own in accumulator.topic_budgets.items()
+            name: MemoryShare(own) for name, own in accumulator.cluster.topic_budgets.items()
         }
 
     # -- joining
@@ -278,7 +278,7 @@ class Admission:
 
     def knows(self, topic: str) -> bool:
         """True when the topic has partitions."""
-        queues = self.accumulator.topics.get(topic)
+        queues = self.accumulator.cluster.topics.get(topic)
         return queues is not None and bool(queues.partitions)
 
     def topics(self) -> set[str]:
@@ -316,7 +316,7 @@ class Admission:
                     del self.topic_lines[topic]
                     self._uncount(topic)
                 return
-            queues = self.accumulator.topics.get(topic)
+            queues = self.accumulator.cluster.topics.get(topic)
             if not call.prepared:
                 return
             if queues is None or not queues.partitions:
@@ -415,7 +415,7 @@ class Admission:
             self._unrouted_memory_of(call.topic).charge(held)
             call.held = held
         elif call.record_deadline:
-            self.accumulator.watch(answer[2].open, call.record_deadline)
+            self.accumulator.deadlines.watch(answer[2].open, call.record_deadline)
         return answer
 
     def let_go(self, call: Waiting) -> None:
@@ -545,7 +545,7 @@ class Admission:
         self._end(call)
         tell(delivery)
         if call.flushes:
-            batch, index = self.accumulator.newest(queue)
+            batch, index = queue.newest()
             try:
                 placed(call, batch, index)
             except OUT_OF_MEMORY as error:
@@ -554,7 +554,7 @@ class Admission:
                 self.effects.flush_without_memory = True
             self.accumulator.send_now(batch)
         if call.asked_at < queue.lost_at:
-            self.settlement.fail_late_comer(*self.accumulator.newest(queue))
+            self.settlement.fail_late_comer(*queue.newest())
 
     @event
     def done(self, call: BulkWaiting) -> None:
@@ -626,12 +626,12 @@ class Admission:
         self._count(call.topic, -1)
 
     def _count(self, name: str, change: int) -> None:
-        topic = self.accumulator.topics.get(name)
+        topic = self.accumulator.cluster.topics.get(name)
         if topic is not None:
             topic.waiting += change
 
     def _uncount(self, name: str) -> None:
-        topic = self.accumulator.topics.get(name)
+        topic = self.accumulator.cluster.topics.get(name)
         if topic is not None:
             topic.waiting = 0
 
@@ -639,7 +639,7 @@ class Admission:
     def learned(self, name: str, now: float) -> None:
         """The topic is known now: its line advances."""
         line = self.topic_lines.get(name)
-        topic = self.accumulator.topics.get(name)
+        topic = self.accumulator.cluster.topics.get(name)
         if line is not None and topic is not None:
             topic.waiting = sum(not call.ended for call in line.calls)
         self.advance(name, now)
@@ -691,7 +691,7 @@ class Admission:
         """The reason why a topic is not known: no broker answers, or the error in their answers; None without such a
         reason.
         """
-        reach = self.accumulator.reach
+        reach = self.accumulator.cluster.reach
         if self.view.failing:
             return reach.last_error
         code = self.view.error_of(topic)
@@ -705,12 +705,12 @@ class Admission:
         if call.share is not None:
             queue = call.queue
             assert queue is not None  # noqa: S101  # set on joining the line
-            trouble = self.accumulator.trouble_at(queue.node.node_id)
+            trouble = self.accumulator.cluster.trouble_at(queue.node.node_id)
             return BufferFullError(topic=call.topic, partition=queue.index, waited=waited, cause=trouble)
         if not call.prepared:
             return BufferFullError("the serializer did not finish in time", topic=call.topic, waited=waited)
         partition, trouble = call.wanted_partition, self.trouble_with(call.topic)
-        queues = self.accumulator.topics.get(call.topic)
+        queues = self.accumulator.cluster.topics.get(call.topic)
         count = 0 if queues is None else len(queues.partitions)
         if trouble is None and partition is not None and 0 < count <= partition:
             confirmed = self.view.confirmed_at(call.topic) >= call.asked_at
@@ -755,8 +755,8 @@ def largest(accumulator: Accumulator, topic: str) -> tuple[int, str]:
         (accumulator.limits.max_request_size, "max_request_size"),
         (accumulator.budget.capacity, "buffer_memory"),
     ]
-    if topic in accumulator.topic_budgets:
-        limits.append((accumulator.topic_budgets[topic].capacity, "topic_buffer_limits"))
+    if topic in accumulator.cluster.topic_budgets:
+        limits.append((accumulator.cluster.topic_budgets[topic].capacity, "topic_buffer_limits"))
     return min(limits)
 
 

@@ -87,7 +87,7 @@ class PartitionQueue(Partition):
     )
 
     def __init__(self, topic: TopicQueues, index: int, node: NodeQueue, accumulator: Accumulator) -> None:
-        super().__init__(topic, index, accumulator.share_of(topic.name, node))
+        super().__init__(topic, index, accumulator.cluster.share_of(topic.name, node))
         self.accumulator = accumulator
         self.node = node
         self.queue: deque[QueuedBatch] = deque()
@@ -129,6 +129,11 @@ class PartitionQueue(Partition):
     def withdraw(self, batch: QueuedBatch, index: int) -> bool:
         """Take one record out of a batch that was not drained; called by `Delivery.try_cancel`."""
         return self.accumulator.withdraw(batch, index)
+
+    def newest(self) -> tuple[QueuedBatch, int]:
+        """The batch and the index of the record that was appended last."""
+        batch: QueuedBatch = self.open  # type: ignore[assignment]  # opened by the accumulator as QueuedBatch
+        return batch, batch.record_count - 1
 
     def put_back(self, batch: QueuedBatch) -> None:
         """Return a batch to the head of the deque, in order among those that were put back before it."""
@@ -187,7 +192,7 @@ class TopicQueues(Topic):
 
     def switch(self, now: float) -> None:
         """Choose the next sticky partition; called by the fast path."""
-        self.accumulator.switch_sticky(self, now)
+        self.accumulator.sticky.switch(self, now)
 
     def queues(self) -> list[PartitionQueue]:
         """The partitions, in order of their index."""

@@ -383,7 +383,7 @@ class Settlement:
         batch.retry_at = now + (backoff or self.backoff).after(batch.attempts - 1, self.rng)
         batch.queue.put_back(batch)
         self.effects.wake_by(batch.retry_at)
-        self.accumulator.deadlines.add(batch.retry_at, batch.queue)
+        self.accumulator.deadlines.heap.add(batch.retry_at, batch.queue)
 
     def _is_given_up(self, batch: QueuedBatch, now: float) -> bool:
         """Whether the transaction of the batch is given up: then the batch ends in place of another attempt."""
@@ -417,12 +417,12 @@ class Settlement:
             limit = max(rewriting.largest_record(batch), rewriting.half_of(batch))
         self.tally.batches_split += 1
         self.accumulator.ratios.split(batch.topic, self.accumulator.limits.codec)
-        children = rewriting.split(batch, self.accumulator.replacement, limit)
+        children = rewriting.split(batch, self.accumulator.maker.replacement, limit)
         queue = batch.queue
         for child in children:
             child.sealed = True
             child.plain_size = child.size
-            self.accumulator.watch_rest(child)
+            self.accumulator.deadlines.watch_rest(child)
         self.sequences.replace(queue, batch, children)
         self.accumulator.retire(batch, to=children)
         self.effects.room(batch.share)
@@ -457,15 +457,15 @@ class Settlement:
     @event
     def expire(self, now: float) -> None:
         """Process all that is due: lingers, ends of backoffs, deadlines of records."""
-        self.accumulator.watch_again()
-        for due in self.accumulator.deadlines.pop_due(now):
+        self.accumulator.deadlines.watch_again()
+        for due in self.accumulator.deadlines.heap.pop_due(now):
             if isinstance(due, PartitionQueue):
                 self.accumulator.on_timer(due, now)
                 continue
             due.alarms -= 1
             if due.watched_until <= now and not due.settled:
                 self._expire(due, now)
-        for batch in self.accumulator.old(now):
+        for batch in self.accumulator.deadlines.old(now):
             # In gapless mode an earlier loss in this loop may have ended it.
             if not batch.settled:
                 self._expire(batch, now)
@@ -480,10 +480,10 @@ class Settlement:
         if indexes or spent:
             self._end_overdue(batch, indexes, now)
         if not batch.settled:
-            self.accumulator.watch_rest(batch)
+            self.accumulator.deadlines.watch_rest(batch)
             if batch.queue.open is batch:
                 # A record that is accepted later may be due before all remaining ones.
-                self.accumulator.watch(batch, now + batch.delivery_timeout)
+                self.accumulator.deadlines.watch(batch, now + batch.delivery_timeout)
 
     def _end_overdue(self, batch: QueuedBatch, indexes: list[int], now: float) -> None:
         whole = len(indexes) == batch.pending
@@ -509,7 +509,7 @@ class Settlement:
 
     def _hindrance(self, batch: QueuedBatch) -> BaseException | None:
         """The known reason why the batch was not written, if any."""
-        return batch.last_error or self.accumulator.trouble_with(batch.queue.node.node_id)
+        return batch.last_error or self.accumulator.cluster.trouble_with(batch.queue.node.node_id)
 
     def _end_some(self, batch: QueuedBatch, indexes: list[int], error: KafkaError, now: float) -> int:
         """End these records of the batch; the batch ends with its last record."""
@@ -527,7 +527,7 @@ class Settlement:
     @event
     def withdraw(self, batch: QueuedBatch, indexes: list[int], text: str, now: float) -> int:
         """Take records out of a batch that was never drained; returns how many."""
-        if self.accumulator.is_draining or not indexes or batch.attempts or batch.settled:
+        if self.accumulator.drainer.is_draining or not indexes or batch.attempts or batch.settled:
             return 0
         error = DeliveryError(text, topic=batch.topic, partition=batch.partition)
         return self._end_some(batch, indexes, error, now)

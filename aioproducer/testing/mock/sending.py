@@ -25,7 +25,7 @@ class SendingAtOnce:
 
     def start(self) -> None:
         """Take the place of the sender's wakeup, and send what other tasks have sent meanwhile."""
-        self._engine.accumulator.node(NODE_ID).wakeup = self
+        self._engine.accumulator.cluster.node(NODE_ID).wakeup = self
         self.ring()
 
     def ring(self) -> None:
@@ -44,7 +44,7 @@ class SendingAtOnce:
     def learn(self, name: object) -> None:
         """Make a topic known before the metadata task asks for it."""
         engine = self._engine
-        if type(name) is not str or name in engine.accumulator.topics or not engine.cluster.known:
+        if type(name) is not str or name in engine.accumulator.cluster.topics or not engine.cluster.known:
             return
         topic = self._cluster.find(name, b"", by_id=False)
         if topic is not None:

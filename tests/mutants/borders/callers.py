@@ -158,7 +158,7 @@ CALLERS: Final = (
     _mutant(
         "ended-batches-kept-until-their-deadlines",
         "_state/batching/accumulator.py",
-        "            self.deadlines.over(_has_ended, batch.alarms)\n",
+        "            deadlines.heap.over(has_ended, batch.alarms)\n",
         "",
         "Each batch with a record of an own timeout stays in memory until that time, acknowledged or not.",
         f"{_BOUNDS}::test_records_with_a_timeout_leave_nothing",
@@ -166,8 +166,8 @@ CALLERS: Final = (
     _mutant(
         "one-alarm-of-each-batch-counted",
         "_state/batching/accumulator.py",
-        "            self.deadlines.over(_has_ended, batch.alarms)\n",
-        "            self.deadlines.over(_has_ended)\n",
+        "            deadlines.heap.over(has_ended, batch.alarms)\n",
+        "            deadlines.heap.over(has_ended)\n",
         "Of batches whose records have ever shorter timeouts most entries are taken for wanted.",
         f"{_BOUNDS}::test_records_with_a_timeout_leave_nothing",
     ),
@@ -181,7 +181,7 @@ CALLERS: Final = (
     ),
     _mutant(
         "idle-while-calls-wait-for-its-memory",
-        "_state/batching/accumulator.py",
+        "_state/batching/cluster_queues.py",
         "        if not any(queue.queue or queue.sent or queue.waiting for queue in queues):\n",
         "        if not any(queue.queue or queue.sent for queue in queues):\n",
         "A topic is dropped as idle while a call waits for memory for it, which later appends to a queue of its own.",
@@ -335,7 +335,7 @@ CALLERS: Final = (
     _mutant(
         "withdrawn-while-it-leaves",
         "_state/delivery/settlement.py",
-        "        if self.accumulator.is_draining or not indexes",
+        "        if self.accumulator.drainer.is_draining or not indexes",
         "        if not indexes",
         "A finalizer withdraws a record that is about to be sent: it is told NOT_WRITTEN, and is in the log.",
         f"{_FINALIZERS}::test_nothing_is_withdrawn_while_it_is_chosen_for_a_request",

@@ -13,8 +13,8 @@ _mutant = Kind("memory")
 ENDS: Final = (
     _mutant(
         "compression-ratios-kept-for-ever",
-        "_state/batching/accumulator.py",
-        "            self.ratios.forget(name)\n",
+        "_state/batching/cluster_queues.py",
+        "            self.accumulator.ratios.forget(name)\n",
         "",
         "What is known of the compression of a topic is kept when the topic is not used any more.",
         _EVERYTHING_ENDS,
@@ -53,7 +53,7 @@ ENDS: Final = (
     ),
     _mutant(
         "former-brokers-count-as-alive",
-        "_state/batching/accumulator.py",
+        "_state/batching/cluster_queues.py",
         "        del self.nodes[node_id]\n        self.share_memory(self.dead - {node_id})",
         "        del self.nodes[node_id]",
         "A broker that has left the cluster counts as one that answers: those that do not may only hold half of the memory.",

@@ -54,7 +54,7 @@ MEMORY: Final = (
     ),
     _mutant(
         "deadline-forgotten-without-memory",
-        "_state/batching/accumulator.py",
+        "_state/batching/batch_deadlines.py",
         "            except OUT_OF_MEMORY:\n                self.unwatched = True\n",
         "            except OUT_OF_MEMORY:\n                self.unwatched = False\n",
         "A record whose own deadline found no memory is waited for until the common one.",

@@ -84,7 +84,7 @@ QUIET: Final = (
     ),
     _identity(
         "two-queues-for-a-partition-that-comes-back",
-        "_state/batching/accumulator.py",
+        "_state/batching/cluster_queues.py",
         "topic.gone.get(index) or PartitionQueue(",
         "PartitionQueue(",
         "A partition goes and comes back, and its count begins at 0 while the former queue still holds records.",

@@ -32,7 +32,7 @@ ROOM: Final = (
     ),
     _mutant(
         "moved-batch-is-charged-to-nobody",
-        "_state/batching/accumulator.py",
+        "_state/batching/cluster_queues.py",
         "        share.charge(batch.charged)",
         "        pass",
         "A partition moves to another broker, and what it holds is no longer counted.",
@@ -72,7 +72,7 @@ ROOM: Final = (
     ),
     _mutant(
         "topic-limit-not-charged",
-        "_state/batching/accumulator.py",
+        "_state/batching/cluster_queues.py",
         "if topic not in self.topic_budgets:",
         "if True:",
         "topic_buffer_limits is read and never charged.",
@@ -88,7 +88,7 @@ ROOM: Final = (
     ),
     _mutant(
         "dead-broker-may-take-all-memory",
-        "_state/batching/accumulator.py",
+        "_state/batching/cluster_queues.py",
         "budget.stuck_limit = budget.capacity if all_slow else budget.capacity // 2",
         "budget.stuck_limit = budget.capacity",
         "Records for one broker that is down fill the memory, and all topics stand still.",
@@ -96,7 +96,7 @@ ROOM: Final = (
     ),
     _mutant(
         "a-frozen-broker-takes-all-memory",
-        "_state/batching/accumulator.py",
+        "_state/batching/cluster_queues.py",
         "budget.kept = budget.capacity // 8 if brokers > 1 else 0",
         "budget.kept = 0",
         "A broker that froze a moment ago takes all of the memory before its silence is noticed, and the others starve until its records expire.",
@@ -128,7 +128,7 @@ ROOM: Final = (
     ),
     _mutant(
         "too-large-a-request",
-        "_state/batching/accumulator.py",
+        "_state/batching/draining.py",
         "if batch is not None and taken and size + batch.size > self.limits.max_request_size:",
         "if batch is not None and taken and size < 0:",
         "One request takes all ready batches, however large that makes it, and the broker closes the connection.",
@@ -136,7 +136,7 @@ ROOM: Final = (
     ),
     _mutant(
         "too-large-a-batch-never-leaves",
-        "_state/batching/accumulator.py",
+        "_state/batching/draining.py",
         "if batch is not None and taken and size + batch.size > self.limits.max_request_size:",
         "if batch is not None and size + batch.size > self.limits.max_request_size:",
         "A batch above max_request_size is not even sent alone, and holds up its broker for ever.",
@@ -152,8 +152,8 @@ ROOM: Final = (
     ),
     _mutant(
         "room-of-a-limited-topic-is-not-noticed",
-        "_state/batching/accumulator.py",
-        "        used = self.budget.used\n        self.is_draining = True\n",
+        "_state/batching/draining.py",
+        "        used = self._budget.used\n        self.is_draining = True\n",
         "        used = 0\n        self.is_draining = True\n",
         "What is withdrawn from a batch makes room when that leaves, and nobody who waits is served before the answer.",
         "tests/state/admission/test_topic_limits.py",

@@ -56,7 +56,7 @@ WAKING: Final = (
     _mutant(
         "no-alarm-for-the-end-of-a-backoff",
         "_state/delivery/settlement.py",
-        "self.accumulator.deadlines.add(batch.retry_at, batch.queue)",
+        "self.accumulator.deadlines.heap.add(batch.retry_at, batch.queue)",
         "pass",
         "A batch that waits for its retry is sent only when something else happens to its partition.",
         "tests/state/delivery/test_backoff_alarms.py",
@@ -64,7 +64,7 @@ WAKING: Final = (
     _mutant(
         "no-alarm-for-the-end-of-a-linger",
         "_state/batching/accumulator.py",
-        "self.deadlines.add(batch.linger_at, queue)",
+        "self.deadlines.heap.add(batch.linger_at, queue)",
         "pass",
         "A half-full batch is sent only when something else happens to its partition.",
         _ACCUMULATOR,
@@ -87,8 +87,8 @@ WAKING: Final = (
     ),
     _mutant(
         "new-leader-not-told-of-its-batches",
-        "_state/batching/accumulator.py",
-        "queue.node))\n        self.update_readiness(queue, now)",
+        "_state/batching/cluster_queues.py",
+        "queue.node))\n        self.accumulator.update_readiness(queue, now)",
         "queue.node))",
         "What waits for a partition whose leader has changed is not offered to the new one.",
         _ACCUMULATOR,

@@ -153,14 +153,14 @@ FLUSHING: Final = (
     _mutant(
         "looking-from-another-thread",
         "_net/observing/snapshot.py",
-        "    placed = retried(engine.accumulator.oldest_unacked)",
-        "    placed = engine.accumulator.oldest_unacked()",
+        "    placed = retried(engine.accumulator.deadlines.oldest_unacked)",
+        "    placed = engine.accumulator.deadlines.oldest_unacked()",
         "stats() from another thread raises RuntimeError: dictionary changed size during iteration.",
         "tests/api/lifecycle/test_any_thread.py",
     ),
     _mutant(
         "no-room-without-a-cause",
-        "_state/batching/accumulator.py",
+        "_state/batching/cluster_queues.py",
         "        return next((trouble for trouble in found if trouble is not None), None)",
         "        return None",
         "Brokers are down, and the error says that records come too fast.",

@@ -77,7 +77,7 @@ GAPLESS: Final = (
     ),
     _mutant(
         "left-out-of-the-second-attempt",
-        "_state/batching/accumulator.py",
+        "_state/batching/draining.py",
         "        if batch.has_individual and not batch.attempts:\n",
         "        if batch.has_individual and batch.sequence < 0:\n",
         "Without numbers, a record that expires between two attempts is left out of the second, and those behind it are written.",

@@ -118,7 +118,7 @@ IDENTITY: Final = (
     ),
     _mutant(
         "part-of-a-split-forgets-it-is-dirty",
-        "_state/batching/accumulator.py",
+        "_state/batching/making.py",
         "= batch.attempts, batch.dirty",
         "= batch.attempts, False",
         "A batch that may be in the log is split, and its parts are taken for never written.",

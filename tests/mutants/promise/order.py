@@ -39,7 +39,7 @@ ORDER: Final = (
     ),
     _mutant(
         "asked-ahead-of-another-leader",
-        "_state/batching/accumulator.py",
+        "_state/batching/cluster_queues.py",
         "        queue.in_order_again()",
         "        pass",
         "What one leader has shown is taken for true of the next: a batch is repeated before those that were sent before it, at a leader that may never have heard of the producer.",

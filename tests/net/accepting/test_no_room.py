@@ -27,7 +27,7 @@ async def test_no_room_while_brokers_are_down(make: Make, kafka: EmbeddedKafka, 
     await producer.send_and_wait("one", b"v")
     await kafka.faults.stop_broker(1)
     await producer.send("one", bytes(1800))
-    await until(lambda: engine(producer).accumulator.dead)
+    await until(lambda: engine(producer).accumulator.cluster.dead)
     with pytest.raises(BufferFullError) as caught:
         if how == "send":
             await producer.send("one", bytes(500), max_block=SOON)

@@ -58,7 +58,7 @@ async def test_new_batches_do_not_pass_those_at_the_old_leader(make: Make, pair:
     await hold.reached()
     pair.faults.move_leader("one", 0, other(pair))
     engine(producer).cluster.stale("one")
-    await until(lambda: engine(producer).accumulator.topics["one"].leaders[0] != old)
+    await until(lambda: engine(producer).accumulator.cluster.topics["one"].leaders[0] != old)
     second = await send_all(producer, range(5, 10))
     pair.faults.drop_connections(old)
     assert await all_acked([*first, *second])
@@ -261,7 +261,7 @@ async def test_dead_brokers_records_do_not_hold_up_others(make: Make, pair: Embe
     dead = pair.leader_of("two", 0)
     await pair.faults.stop_broker(dead)
     probe = await producer.send("two", b"0", partition=0)
-    await until(lambda: dead in engine(producer).accumulator.dead)
+    await until(lambda: dead in engine(producer).accumulator.cluster.dead)
     waiting = [asyncio.ensure_future(producer.send("two", b"%0100d" % n, partition=0)) for n in range(50)]
     for turn in range(10):
         assert await all_acked(await send_all(producer, range(turn, turn + 20), "two", partition=1))

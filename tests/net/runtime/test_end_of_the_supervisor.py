@@ -114,7 +114,7 @@ async def test_bug_in_a_sender(make: Make, kafka: EmbeddedKafka, monkeypatch: py
     def broken(*_: object) -> None:
         raise UnforeseenError("in the sender")
 
-    monkeypatch.setattr(engine(producer).accumulator, "drain", broken)
+    monkeypatch.setattr(engine(producer).accumulator.drainer, "drain", broken)
     delivery = await producer.send("one", b"0")
     assert await delivery.wait(LIMIT) is Outcome.NOT_WRITTEN
     error = delivery.exception()

@@ -36,7 +36,7 @@ BY_CONTRACT: Final = {
     # Kept for reports that are still to be asked for.
     "Tally._kept": 100,
     # Which brokers of the present cluster did not answer when they were last called.
-    "Accumulator.dead": BROKERS,
+    "ClusterQueues.dead": BROKERS,
 }
 
 

@@ -87,7 +87,9 @@ async def test_partitions_without_a_leader_are_named(world: World) -> None:
     world.kafka.faults.silence(api="Metadata", times=None)
     engine = producer._engine
     assert engine is not None
-    engine.accumulator.learn(TOPIC, world.kafka._cluster.topics[TOPIC].id, (NO_LEADER,) * 5, world.now)
+    engine.accumulator.cluster.learn(
+        TOPIC, world.kafka._cluster.topics[TOPIC].id, (NO_LEADER,) * 5, world.now
+    )
     for index in range(5):
         await send(world, producer, partition=index)
     closing = asyncio.ensure_future(producer.close(timeout=1.8))

@@ -91,10 +91,10 @@ def test_the_fast_path_is_closed_while_a_call_waits() -> None:
     """The compiled path sees that a call waits for the topic, and may be used again afterwards."""
     m = Machines().introduced(1)
     slow = m.call(None, partition=0)
-    assert m.accumulator.topics["t"].waiting == 1
+    assert m.accumulator.cluster.topics["t"].waiting == 1
     m.admission.refuse(slow.waiting, RecordError("bad"))  # type: ignore[arg-type]
     m.admission.advance("t", m.now)
-    assert m.accumulator.topics["t"].waiting == 0
+    assert m.accumulator.cluster.topics["t"].waiting == 0
     assert not m.admission.has_line("t")
 
 
@@ -200,7 +200,7 @@ def test_other_shares_are_not_held_up() -> None:
 def test_the_share_of_dead_brokers_is_not_all_memory() -> None:
     """Half of the memory stays free for brokers that answer."""
     m = Machines(ROOMY, memory=1100).introduced(1, 2)
-    m.accumulator.share_memory({1})
+    m.accumulator.cluster.share_memory({1})
     dead = [m.call(bytes(150), partition=0) for _ in range(5)]
     alive = [m.call(bytes(150), partition=1) for _ in range(2)]
     assert [call.ended for call in dead] == [True, True, False, False, False]
@@ -231,7 +231,7 @@ def test_alone_a_broker_may_take_all_memory() -> None:
 def test_losing_the_leader_frees_no_memory_for_more() -> None:
     """A dead broker's records that wait may not take the other half when its partition has no leader any more."""
     m = Machines(ROOMY, memory=1100).introduced(1, 2)
-    m.accumulator.share_memory({1})
+    m.accumulator.cluster.share_memory({1})
     dead = [m.call(bytes(150), partition=0) for _ in range(5)]
     m.learn(-1, 2)
     assert [call.ended for call in dead] == [True, True, False, False, False]
@@ -436,9 +436,9 @@ def test_arriving_calls_make_their_new_share_sendable() -> None:
     for partition in (0, 1):
         m.append(bytes(200), partition=partition)
     m.call(bytes(200), partition=0)
-    assert not m.accumulator.has_ready(m.node(2), m.now)
+    assert not m.accumulator.drainer.has_ready(m.node(2), m.now)
     m.lead(m.queue(0), 2)
-    assert m.accumulator.has_ready(m.node(2), m.now)
+    assert m.accumulator.drainer.has_ready(m.node(2), m.now)
 
 
 # -- callbacks that come back

@@ -21,7 +21,7 @@ def m() -> Machines:
 
 
 def own(m: Machines) -> int:
-    return m.accumulator.topic_budgets["metrics"].used
+    return m.accumulator.cluster.topic_budgets["metrics"].used
 
 
 def test_a_topic_holds_no_more_than_its_limit(m: Machines) -> None:
@@ -51,9 +51,9 @@ def test_who_waits_gets_what_comes_back(m: Machines) -> None:
 def test_what_the_topic_holds_on_its_way_elsewhere_becomes_sendable(m: Machines) -> None:
     """It lingers on the way to broker 1, and is what a record for broker 2 waits for."""
     m.call(bytes(300), partition=0, topic="metrics")
-    assert not m.accumulator.has_ready(m.node(1), m.now)
+    assert not m.accumulator.drainer.has_ready(m.node(1), m.now)
     m.call(bytes(300), partition=1, topic="metrics")
-    assert m.accumulator.has_ready(m.node(1), m.now)
+    assert m.accumulator.drainer.has_ready(m.node(1), m.now)
 
 
 def test_others_go_on_lingering(m: Machines) -> None:
@@ -93,7 +93,7 @@ def test_a_record_that_can_never_fit_says_which_limit_it_is() -> None:
 
 def test_a_dead_broker_may_hold_half_of_the_limit(m: Machines) -> None:
     """So the topic's records for the others get through."""
-    m.accumulator.share_memory({1})
+    m.accumulator.cluster.share_memory({1})
     assert not m.call(bytes(300), partition=0, topic="metrics").ended
     assert m.call(bytes(300), partition=1, topic="metrics").delivery is not None
 

@@ -36,7 +36,7 @@ def m() -> Machines:
 
 
 def ready(m: Machines, node_id: int = 1) -> bool:
-    return m.accumulator.has_ready(m.node(node_id), m.now)
+    return m.accumulator.drainer.has_ready(m.node(node_id), m.now)
 
 
 # -- ready
@@ -54,7 +54,7 @@ def test_a_fresh_record_lingers(m: Machines) -> None:
 def test_the_alarm_is_set_for_the_end_of_the_linger(m: Machines) -> None:
     """The end of the linger sets the timer."""
     m.append()
-    assert m.accumulator.next_deadline() == m.now + LINGER
+    assert m.accumulator.deadlines.next_deadline() == m.now + LINGER
     assert min(m.alarms) == m.now + LINGER
 
 
@@ -241,7 +241,7 @@ def test_an_oversize_batch_goes_alone(m: Machines) -> None:
     """A batch larger than max_request_size, as compression that did not help makes them, does not block its broker."""
     m.fill(bytes(500), partition=0)
     m.fill(bytes(500), partition=1)
-    m.accumulator.limits = limits(max_request_size=300)
+    m.accumulator.drainer.limits = limits(max_request_size=300)
     assert [batch.partition for batch in m.drain()] == [0]
     assert [batch.partition for batch in m.drain()] == [1]
 
@@ -344,43 +344,43 @@ def test_new_partitions_are_added_to_a_topic(m: Machines) -> None:
 def test_only_an_unused_topic_is_forgotten(m: Machines) -> None:
     """A topic with buffered records stays, whatever the metadata does."""
     m.append()
-    m.accumulator.forget("t")
-    assert "t" in m.accumulator.topics
+    m.accumulator.cluster.forget("t")
+    assert "t" in m.accumulator.cluster.topics
     m.settlement.purge(None, m.now)
-    m.accumulator.forget("t")
-    assert "t" not in m.accumulator.topics
+    m.accumulator.cluster.forget("t")
+    assert "t" not in m.accumulator.cluster.topics
 
 
 def test_dead_brokers_may_hold_half_of_the_memory(m: Machines) -> None:
     """While another broker is alive, the shares of those that do not answer are limited; otherwise they are not."""
     m.learn(1, 2)
     half = m.memory // 2
-    m.accumulator.share_memory({1})
+    m.accumulator.cluster.share_memory({1})
     assert (m.node(1).share.room_for(half), m.node(1).share.room_for(half + 1)) == (True, False)
     assert m.node(2).share.room_for(m.memory)
-    m.accumulator.share_memory({1, 2})
+    m.accumulator.cluster.share_memory({1, 2})
     assert m.node(1).share.room_for(m.memory)
 
 
 def test_a_broker_that_has_left_is_none_that_is_alive(m: Machines) -> None:
     """When the last one is forgotten that did answer, those that do not may hold all of the memory."""
     m.learn(1, 2)
-    m.accumulator.share_memory({1})
+    m.accumulator.cluster.share_memory({1})
     m.learn(1, 1)
     assert not m.node(1).share.room_for(m.memory)
-    assert m.accumulator.unused_nodes({1}) == [2]
-    m.accumulator.drop_node(2)
+    assert m.accumulator.cluster.unused_nodes({1}) == [2]
+    m.accumulator.cluster.drop_node(2)
     assert m.node(1).share.room_for(m.memory)
 
 
 def test_dead_brokers_share_their_half(m: Machines) -> None:
     """Two that do not answer, and what has no leader, hold no more together than one alone."""
     m.learn(1, 2, 3, -1)
-    m.accumulator.share_memory({1, 2})
+    m.accumulator.cluster.share_memory({1, 2})
     half = m.memory // 2
     m.node(1).share.charge(half)
     assert [m.node(other).share.room_for(1) for other in (1, 2, -1, 3)] == [False, False, False, True]
-    m.accumulator.share_memory({2})
+    m.accumulator.cluster.share_memory({2})
     assert all(m.node(other).share.room_for(m.memory // 4) for other in (1, 2, -1, 3))
     assert m.accumulator.budget.stuck == 0
 
@@ -422,16 +422,16 @@ def test_the_shorter_queue_is_preferred() -> None:
 def test_a_large_topic_is_not_looked_through_for_every_batch() -> None:
     """The loads of thousands of partitions are kept for a while, and looked at again after it or with new leaders."""
     m = Machines().introduced(*[1] * 2000)
-    topic = m.accumulator.topics["t"]
-    m.accumulator.switch_sticky(topic, m.now)
+    topic = m.accumulator.cluster.topics["t"]
+    m.accumulator.sticky.switch(topic, m.now)
     first = topic.load
-    m.accumulator.switch_sticky(topic, m.now + 0.01)
+    m.accumulator.sticky.switch(topic, m.now + 0.01)
     assert topic.load is first
-    m.accumulator.switch_sticky(topic, m.now + 0.03)
+    m.accumulator.sticky.switch(topic, m.now + 0.03)
     second = topic.load
     assert second is not first
     m.learn(*[2] * 2000)
-    m.accumulator.switch_sticky(topic, m.now)
+    m.accumulator.sticky.switch(topic, m.now)
     assert topic.load is not second
 
 
@@ -489,13 +489,13 @@ def test_finding_work_does_not_scan_partitions(monkeypatch: pytest.MonkeyPatch) 
     m = Machines()
     m.learn(*[1] * 3000)
     looked: list[int] = []
-    sendable = m.accumulator._sendable
+    sendable = m.accumulator.is_sendable
 
     def counted(queue: PartitionQueue, now: float) -> bool:
         looked.append(queue.index)
         return sendable(queue, now)
 
-    monkeypatch.setattr(m.accumulator, "_sendable", counted)
+    monkeypatch.setattr(m.accumulator, "is_sendable", counted)
     m.append(partition=1234)
     m.later(LINGER)
     m.acknowledge(m.only())

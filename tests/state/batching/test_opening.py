@@ -12,7 +12,7 @@ from tests.state.machines import Machines
 def test_batch_without_a_record_was_never_there(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nothing is sent, a flush has nothing to wait for, and the next record opens a batch of its own."""
     m = Machines().introduced(1)
-    make = m.accumulator._new
+    make = m.accumulator.maker.new
     lent = []
 
     def in_use(*args: Any, **settings: Any) -> Any:
@@ -22,7 +22,7 @@ def test_batch_without_a_record_was_never_there(monkeypatch: pytest.MonkeyPatch)
         return batch
 
     with monkeypatch.context() as patch:
-        patch.setattr(m.accumulator, "_new", in_use)
+        patch.setattr(m.accumulator.maker, "new", in_use)
         with pytest.raises(BufferError, match="in use"):
             m.append(bytes(1_000))
     assert len(lent) == 1

@@ -28,7 +28,7 @@ RECORDS: list[StoredRecord] = [
 
 def batch_of(m: Machines, records: list[StoredRecord]) -> QueuedBatch:
     for timestamp, key, value, headers in records:
-        topic = m.accumulator.topics["t"]
+        topic = m.accumulator.cluster.topics["t"]
         m.path._append_checked(topic, key, value, headers, timestamp, 0, 0.0, False)
     return m.close()
 
@@ -48,7 +48,7 @@ def test_a_split_keeps_every_field(m: Machines, codec: int) -> None:
     batch = batch_of(m, RECORDS)
     if codec:
         batch.replace_records(compress(batch.plain_records(), codec), codec)
-    parts = rewriting.split(batch, m.accumulator.replacement, 150)
+    parts = rewriting.split(batch, m.accumulator.maker.replacement, 150)
     assert len(parts) > 1
     assert [record for part in parts for record in stored(part)] == RECORDS
 
@@ -56,14 +56,14 @@ def test_a_split_keeps_every_field(m: Machines, codec: int) -> None:
 def test_parts_keep_to_the_limit(m: Machines) -> None:
     """A part has at most `limit` bytes, or one record."""
     batch = batch_of(m, RECORDS * 3)
-    parts = rewriting.split(batch, m.accumulator.replacement, 140)
+    parts = rewriting.split(batch, m.accumulator.maker.replacement, 140)
     assert all(part.size <= 140 or part.record_count == 1 for part in parts)
 
 
 def test_the_first_timestamp_of_a_part_is_its_base(m: Machines) -> None:
     """Timestamps are stored as distances from the first one: each part has its own."""
     batch = batch_of(m, RECORDS)
-    parts = rewriting.split(batch, m.accumulator.replacement, 1)
+    parts = rewriting.split(batch, m.accumulator.maker.replacement, 1)
     m.sequences.give(m.queue(), parts[1])
     base, latest = struct.unpack_from(">qq", bytes(parts[1]), 27)
     assert base == latest == RECORDS[1][0]
@@ -75,13 +75,13 @@ def test_halving_always_gets_on(sizes: list[int]) -> None:
     m = Machines(attrs.evolve(LIMITS, batch_size=1 << 20)).introduced(1)
     batch = m.fill(*(bytes(size) for size in sizes))
     limit = max(rewriting.largest_record(batch), rewriting.half_of(batch))
-    assert len(rewriting.split(batch, m.accumulator.replacement, limit)) >= 2
+    assert len(rewriting.split(batch, m.accumulator.maker.replacement, limit)) >= 2
 
 
 def test_two_equal_halves(m: Machines) -> None:
     """Four records of one size are halved into two and two."""
     batch = m.fill(*(bytes(200),) * 4)
-    parts = rewriting.split(batch, m.accumulator.replacement, rewriting.half_of(batch))
+    parts = rewriting.split(batch, m.accumulator.maker.replacement, rewriting.half_of(batch))
     assert [part.record_count for part in parts] == [2, 2]
 
 
@@ -90,7 +90,7 @@ def test_settled_records_stay_behind(m: Machines) -> None:
     deliveries = [m.append(b"%d" % number) for number in range(3)]
     batch = m.close()
     batch.fail_some([1], LOST)
-    replacement = rewriting.without_settled(batch, m.accumulator.replacement)
+    replacement = rewriting.without_settled(batch, m.accumulator.maker.replacement)
     assert [value for _, _, value, _ in stored(replacement)] == [b"0", b"2"]
     assert batch.forwarded
     assert str(deliveries[1].exception()) == str(LOST)
@@ -103,7 +103,7 @@ def test_a_split_takes_settled_records_along(m: Machines) -> None:
     m.later(LINGER)
     batch = m.only()
     batch.fail_some([1], LOST)
-    parts = rewriting.split(batch, m.accumulator.replacement, 1)
+    parts = rewriting.split(batch, m.accumulator.maker.replacement, 1)
     assert [part.record_count for part in parts] == [1, 1, 1]
     assert [part.pending for part in parts] == [1, 0, 1]
     assert str(deliveries[1].exception()) == str(LOST)
@@ -118,7 +118,7 @@ def test_without_numbers_settled_records_stay_behind_in_a_split() -> None:
     m.later(LINGER)
     batch = m.only()
     batch.fail_some([1], LOST)
-    parts = rewriting.split(batch, m.accumulator.replacement, 1)
+    parts = rewriting.split(batch, m.accumulator.maker.replacement, 1)
     assert [value for part in parts for _, _, value, _ in stored(part)] == [b"0", b"2"]
 
 
@@ -133,7 +133,7 @@ def test_heirs_are_older_than_what_follows(m: Machines) -> None:
     """Their place in the queue is that of the batch they come from, in order."""
     batch = m.fill(*(bytes(200),) * 4)
     following = m.fill()
-    parts = rewriting.split(batch, m.accumulator.replacement, 300)
+    parts = rewriting.split(batch, m.accumulator.maker.replacement, 300)
     assert batch.order < parts[0].order < parts[1].order < following.order
 
 

@@ -535,7 +535,7 @@ def test_a_topic_that_comes_back_does_not_begin_at_0_under_the_same_epoch() -> N
     m = Machines()
     m.learn(1)
     assert alone(m, b"first") == (PRODUCER_ID, EPOCH, 0)
-    m.accumulator.forget("t")
+    m.accumulator.cluster.forget("t")
     m.learn(1)
     assert alone(m, b"second") == (PRODUCER_ID, EPOCH + 1, 0)
 
@@ -544,7 +544,7 @@ def test_a_topic_that_was_only_looked_at_costs_no_epoch() -> None:
     """Nothing was counted in it: a partition that is new elsewhere begins under the present epoch."""
     m = Machines()
     m.learn(1, topic="looked at")
-    m.accumulator.forget("looked at")
+    m.accumulator.cluster.forget("looked at")
     m.learn(1)
     assert alone(m, b"first") == (PRODUCER_ID, EPOCH, 0)
 
@@ -566,7 +566,7 @@ def test_partitions_that_were_not_forgotten_go_on_counting() -> None:
     assert alone(m, b"first") == (PRODUCER_ID, EPOCH, 0)
     m.learn(1, topic="other")
     alone(m, b"other", topic="other")
-    m.accumulator.forget("other")
+    m.accumulator.cluster.forget("other")
     assert alone(m, b"second") == (PRODUCER_ID, EPOCH, 1)
     assert alone(m, b"third", partition=1) == (PRODUCER_ID, EPOCH + 1, 0)
     assert alone(m, b"fourth") == (PRODUCER_ID, EPOCH + 1, 0)
@@ -578,7 +578,7 @@ def test_after_the_last_epoch_a_topic_that_comes_back_waits_for_a_new_id() -> No
     m.own.exhausted = True
     m.learn(1)
     alone(m, b"first")
-    m.accumulator.forget("t")
+    m.accumulator.cluster.forget("t")
     m.learn(1)
     m.append(b"second")
     m.later(LINGER)

@@ -337,7 +337,7 @@ def test_deadlines_of_records_do_not_pile_up(m: Machines) -> None:
     """A thousand records with a timeout in one batch need one entry in the heap."""
     for _ in range(40):
         m.append(timeout=30.0)
-    assert len(m.accumulator.deadlines) == 2
+    assert len(m.accumulator.deadlines.heap) == 2
 
 
 def test_a_scan_for_old_batches_stops_at_the_first_young_one(m: Machines) -> None:
@@ -347,8 +347,8 @@ def test_a_scan_for_old_batches_stops_at_the_first_young_one(m: Machines) -> Non
         m.fill(b"%d" % number)
     oldest = m.queue().queue[0]
     m.later(LINGER)
-    assert m.accumulator.next_deadline() == oldest.opened_at + DELIVERY_TIMEOUT
-    assert m.accumulator.old(m.now) == []
+    assert m.accumulator.deadlines.next_deadline() == oldest.opened_at + DELIVERY_TIMEOUT
+    assert m.accumulator.deadlines.old(m.now) == []
 
 
 # -- splitting

@@ -196,10 +196,10 @@ def test_no_event_but_the_coordinator_changes_the_identity(m: Machines, lost: li
     identity = m.sequences.identity
     given: set[tuple[int, int]] = set()
     for leaders, topic_id in ([1, 1], FORMER_ID), ([1], NEW_ID), ([1, 1, 1], NEW_ID), ([1, 1], FORMER_ID):
-        m.accumulator.forget("t")
+        m.accumulator.cluster.forget("t")
         m.learn(*leaders, topic_id=topic_id)
         m.learn(1, topic="looked at")
-        m.accumulator.forget("looked at")
+        m.accumulator.cluster.forget("looked at")
         for partition in range(len(leaders)):
             m.fill(b"a", b"b", partition=partition)
             batch = m.only()
@@ -214,9 +214,9 @@ def test_no_event_but_the_coordinator_changes_the_identity(m: Machines, lost: li
 
 def test_topics_that_were_counted_on_are_kept(m: Machines) -> None:
     """As long as the epoch is the same: forgotten, they would begin at 0 again."""
-    assert m.accumulator.counted_topics() == {"t"}
+    assert m.accumulator.cluster.counted_topics() == {"t"}
     m.sequences.obtained(7000, 9)
-    assert m.accumulator.counted_topics() == set()
+    assert m.accumulator.cluster.counted_topics() == set()
 
 
 def test_a_gap_is_not_closed_under_the_same_epoch(m: Machines, lost: list[KafkaError]) -> None:

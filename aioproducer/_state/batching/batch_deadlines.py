@@ -1,0 +1,111 @@
+"""The deadlines of batches: the common delivery time, the deadlines of single records, and the alarms of partitions."""
+
+from __future__ import annotations
+
+import math
+from collections import OrderedDict
+from itertools import chain
+from typing import TYPE_CHECKING
+
+from aioproducer._state.batching.queues import PartitionQueue
+from aioproducer._state.cluster.facts import OUT_OF_MEMORY
+from aioproducer._state.deadlines import Deadlines
+from aioproducer._state.effects import event
+
+if TYPE_CHECKING:
+    from aioproducer._state.batching.batches import QueuedBatch
+    from aioproducer._state.effects import Effects
+
+
+def has_ended(thing: PartitionQueue | QueuedBatch) -> bool:
+    """Whether an entry of the heap has no meaning any more."""
+    return not isinstance(thing, PartitionQueue) and thing.settled
+
+
+class BatchDeadlines:
+    """The times at which a batch of `live` or a partition becomes due. `live`: all batches that have no outcome."""
+
+    def __init__(self, effects: Effects, live: dict[QueuedBatch, None]) -> None:
+        self.effects = effects
+        self.live = live
+        # Replacements of batches: they joined `live` later than batches that were opened after them.
+        self.replacements: dict[QueuedBatch, None] = {}
+        # The batches whose records have the common delivery time, oldest first. The deadlines of the others are in `heap`.
+        self.aging: OrderedDict[QueuedBatch, None] = OrderedDict()
+        self.heap: Deadlines[PartitionQueue | QueuedBatch] = Deadlines()
+        # A deadline could not be added to the heap for want of memory.
+        self.unwatched = False
+
+    def watch(self, batch: QueuedBatch, deadline: float) -> None:
+        """A record in this batch has a deadline of its own.
+
+        The record has its place: without memory for the alarm, `watch_again()` sets it.
+        """
+        if batch in self.aging or deadline < batch.watched_until:
+            try:
+                self._watch(batch, deadline)
+            except OUT_OF_MEMORY:
+                self.unwatched = True
+
+    @event
+    def _watch(self, batch: QueuedBatch, deadline: float) -> None:
+        if batch in self.aging:
+            # From now on the heap has the earliest deadline of all records of the batch.
+            del self.aging[batch]
+            deadline = min(deadline, batch.opened_at + batch.delivery_timeout)
+        if deadline < batch.watched_until:
+            self.set_alarm(batch, deadline)
+
+    def watch_again(self) -> None:
+        """Watch for the deadlines that there was no memory to watch for. The timekeeper asks at each pulse."""
+        if self.unwatched:
+            self.unwatched = False
+            for batch in list(self.live):
+                self.watch_rest(batch)
+                # A record that is accepted from now on may be due before all that are left.
+                self.watch(batch, batch.opened_at + batch.delivery_timeout)
+
+    def set_alarm(self, batch: QueuedBatch, due: float) -> None:
+        """Something of this batch becomes due."""
+        self.effects.wake_by(due)
+        self.heap.add(due, batch)
+        batch.watched_until = due
+        batch.alarms += 1
+
+    def watch_rest(self, batch: QueuedBatch) -> None:
+        """What is left of this batch, or was moved to it, has deadlines of its own; watch for the next one."""
+        self.aging.pop(batch, None)
+        batch.watched_until = math.inf
+        deadline = batch.next_deadline()
+        # Without a record that waits, what is left is a place in the sequence.
+        self.watch(batch, batch.opened_at + batch.delivery_timeout if deadline is None else deadline)
+
+    def old(self, now: float) -> list[QueuedBatch]:
+        """The batches whose first record has had the common delivery time."""
+        found = []
+        for batch in self.aging:
+            if batch.opened_at + batch.delivery_timeout > now:
+                break
+            found.append(batch)
+        return found
+
+    def oldest_unacked(self) -> float | None:
+        """When the oldest record without an outcome was accepted. May raise RuntimeError in other threads."""
+        oldest: float | None = None
+        for batch in chain(self.replacements, self.live):
+            if oldest is not None and batch.opened_at >= oldest and len(batch.order) == 1:
+                # The batches behind this one are younger still.
+                break
+            since = batch.waiting_since()
+            if since is not None and (oldest is None or since < oldest):
+                oldest = since
+        return oldest
+
+    def next_deadline(self) -> float | None:
+        """When something becomes due that no event announces: a linger, the end of a backoff, a record's end."""
+        earliest = self.heap.earliest()
+        oldest = next(iter(self.aging), None)
+        if oldest is None:
+            return earliest
+        deadline = oldest.opened_at + oldest.delivery_timeout
+        return deadline if earliest is None else min(earliest, deadline)

@@ -1,0 +1,230 @@
+"""The queues of all topics and brokers: they follow the metadata of the cluster, and share the memory among brokers."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import attrs
+
+from aioproducer._core import Budget, MemoryShare
+from aioproducer._state.batching.queues import NO_LEADER, NodeQueue, PartitionQueue, TopicQueues
+from aioproducer._state.cluster.facts import NO_TOPIC_ID
+from aioproducer._state.effects import event
+
+if TYPE_CHECKING:
+    from collections.abc import Container, Iterator
+
+    from aioproducer._state.batching.accumulator import Accumulator
+    from aioproducer._state.cluster.reach import Reach
+
+# So many queues are made in about a millisecond.
+SLICE = 500
+
+
+@attrs.frozen
+class Learned:
+    """The changes of one topic by a metadata answer, for admission and settlement.
+
+    `moved`: partitions that were known and have another leader. `gone`: partitions that the topic no longer has.
+    `remade`: it was deleted and created again.
+    """
+
+    topic: TopicQueues
+    moved: list[PartitionQueue]
+    gone: list[PartitionQueue]
+    remade: bool
+
+
+def _move(queue: PartitionQueue, share: MemoryShare) -> None:
+    """The memory of a partition counts as held for its new leader from now on."""
+    queue.share = share
+    for batch in dict.fromkeys((*queue.queue, *queue.sent)):
+        batch.share.release(batch.charged)
+        share.charge(batch.charged)
+        batch.share = share
+
+
+class ClusterQueues:
+    """The topics and brokers that are known, each with its queues."""
+
+    def __init__(self, accumulator: Accumulator, budget: Budget, reach: Reach) -> None:
+        self.accumulator = accumulator
+        self.effects = accumulator.effects
+        self.limits = accumulator.limits
+        self.sequences = accumulator.sequences
+        self.reach = reach
+        self.budget = budget
+        self.topic_budgets = {
+            name: Budget(min(limit, budget.capacity), budget)
+            for name, limit in self.limits.topic_buffers.items()
+        }
+        self.topics: dict[str, TopicQueues] = {}
+        # Topics that are about to be learned.
+        self.prepared: dict[str, TopicQueues] = {}
+        self.nodes: dict[int, NodeQueue] = {}
+        # Brokers that do not answer.
+        self.dead: set[int] = set()
+
+    def node(self, node_id: int) -> NodeQueue:
+        """The queue of a broker; -1 stands for 'no leader'."""
+        found = self.nodes.get(node_id)
+        if found is None:
+            found = self.nodes[node_id] = NodeQueue(node_id, MemoryShare(self.budget))
+            # Before anything moves to it: what has lost its leader must not take all of the memory meanwhile.
+            self.share_memory(self.dead)
+        return found
+
+    def trouble_with(self, node_id: int) -> BaseException | None:
+        """Why nothing can be sent to this broker, as far as that is known."""
+        node = self.nodes.get(node_id)
+        return self.reach.present_error if node is None or node.wakeup is None else node.trouble
+
+    def trouble_at(self, node_id: int) -> BaseException | None:
+        """Why no room comes for records of this broker: it cannot be reached, or others that hold the memory cannot."""
+        found = (self.trouble_with(each) for each in (node_id, *sorted(self.dead)))
+        return next((trouble for trouble in found if trouble is not None), None)
+
+    def unused_nodes(self, known: Container[int]) -> list[int]:
+        """The brokers that are not `known` any more, lead nothing and hold nothing."""
+        if self.prepared:
+            # Queues of a topic that is about to be learned may be theirs.
+            return []
+        leading = {leader for topic in self.topics.values() for leader in topic.leaders} | {NO_LEADER}
+        return [
+            node_id
+            for node_id, node in self.nodes.items()
+            if node_id not in leading and node_id not in known and node.is_idle
+        ]
+
+    def drop_node(self, node_id: int) -> None:
+        """Forget an unused broker, which has no share of the memory any more."""
+        del self.nodes[node_id]
+        self.share_memory(self.dead - {node_id})
+
+    def share_of(self, topic: str, node: NodeQueue) -> MemoryShare:
+        """The share of a topic to a broker. Where the topic is limited, who waits for it holds up nobody else."""
+        if topic not in self.topic_budgets:
+            return node.share
+        share = node.own_shares.get(topic)
+        if share is None:
+            share = node.own_shares[topic] = MemoryShare(self.topic_budgets[topic])
+            share.stuck = node.share.stuck
+        return share
+
+    @event
+    def learn(self, name: str, topic_id: bytes, leaders: tuple[int, ...], now: float) -> Learned:
+        """A topic and the leader of each of its partitions became known."""
+        topic = self.topics[name] = self._topic(name)
+        self.prepared.pop(name, None)
+        remade = topic.topic_id not in (topic_id, NO_TOPIC_ID)
+        if remade:
+            for queue in topic.all_queues():
+                self.sequences.remade(queue)
+                queue.end_offset = 0
+        topic.topic_id = topic_id
+        topic.load = None
+        gone = self._drop_partitions(topic, len(leaders), now)
+        for _ in self._growing(topic, leaders):
+            pass
+        # All at once: with a part of them, keys would get other partitions.
+        for queue in topic.more[: len(leaders) - len(topic.partitions)]:
+            topic.gone.pop(queue.index, None)
+            topic.queues().append(queue)
+        topic.more.clear()
+        moved = [
+            queue
+            for queue, leader in zip(topic.queues(), leaders, strict=True)
+            if queue.node.node_id != leader
+        ]
+        for queue in moved:
+            self.lead(queue, leaders[queue.index], now)
+        topic.leaders = leaders
+        return Learned(topic, moved, gone, remade)
+
+    def _topic(self, name: str) -> TopicQueues:
+        topic = self.topics.get(name) or self.prepared.get(name)
+        if topic is None:
+            topic = TopicQueues(name, self.accumulator)
+            topic.ignore_keys = self.limits.ignore_keys
+            topic.custom = self.limits.custom_partitioner
+            topic.sticky_limit = self.limits.batch_size
+        return topic
+
+    def preparing(self, name: str, leaders: tuple[int, ...]) -> Iterator[None]:
+        """Make the queues that `learn()` will need, in slices: 200,000 of them hold the loop for a second."""
+        topic = self.prepared[name] = self._topic(name)
+        return self._growing(topic, leaders)
+
+    def _growing(self, topic: TopicQueues, leaders: tuple[int, ...]) -> Iterator[None]:
+        known, more = len(topic.partitions), topic.more
+        if more and more[0].index != known:
+            # Prepared when the topic had another number of partitions.
+            more.clear()
+        for index in range(known + len(more), len(leaders)):
+            if index % SLICE == SLICE - 1:
+                yield
+            node = self.node(leaders[index])
+            more.append(topic.gone.get(index) or PartitionQueue(topic, index, node, self.accumulator))
+
+    def _drop_partitions(self, topic: TopicQueues, count: int, now: float) -> list[PartitionQueue]:
+        """A topic that was made anew has fewer partitions: what is bound for the others waits for its deadline."""
+        gone = topic.queues()[count:]
+        for queue in gone:
+            self.lead(queue, NO_LEADER, now)
+            topic.gone[queue.index] = queue
+        if topic.sticky in gone:
+            topic.sticky = None
+        del topic.partitions[count:]
+        return gone
+
+    def lead(self, queue: PartitionQueue, leader: int, now: float) -> None:
+        """The leader of one partition is now this broker (-1: none)."""
+        if queue.node.node_id == leader:
+            return
+        if queue.is_ready:
+            queue.node.ready.remove(queue)
+            queue.is_ready = False
+        # What one leader has shown says nothing about another.
+        queue.in_order_again()
+        queue.node = self.node(leader)
+        _move(queue, self.share_of(queue.topic.name, queue.node))
+        self.accumulator.update_readiness(queue, now)
+
+    def counted_topics(self) -> set[str]:
+        """Topics with counts that must not be forgotten."""
+        if not self.sequences.transactional:
+            return set()
+        return {name for name, topic in self.topics.items() if self._must_keep(topic)}
+
+    def _must_keep(self, topic: TopicQueues) -> bool:
+        return any(self.sequences.must_keep(queue) for queue in topic.all_queues())
+
+    def forget(self, name: str) -> None:
+        """Drop a topic that nobody has used for long, if it has nothing buffered and its counts can be replaced."""
+        topic = self.topics.get(name)
+        if topic is None or self._must_keep(topic):
+            return
+        queues = topic.all_queues()
+        if not any(queue.queue or queue.sent or queue.waiting for queue in queues):
+            del self.topics[name]
+            topic.forgotten = True
+            self.accumulator.ratios.forget(name)
+            self.sequences.forgotten(queues)
+
+    def share_memory(self, dead: set[int]) -> None:
+        """Brokers that do not answer may hold half of the memory together, while others are alive.
+
+        With them counts what waits for a leader: most often that is what a broker led that just went down. Until a broker's
+        silence is noticed it may take much more: an eighth is kept back, in equal parts, for brokers that hold little.
+        """
+        self.dead = dead
+        slow = {*dead, NO_LEADER}
+        all_slow = slow.issuperset(self.nodes)
+        brokers = len(self.nodes.keys() - {NO_LEADER})
+        for budget in (self.budget, *self.topic_budgets.values()):
+            budget.stuck_limit = budget.capacity if all_slow else budget.capacity // 2
+            budget.kept = budget.capacity // 8 if brokers > 1 else 0
+            budget.part = budget.kept // max(1, brokers)
+        for node_id, node in self.nodes.items():
+            for share in node.shares():
+                share.stuck = node_id in slow

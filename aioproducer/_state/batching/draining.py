@@ -1,0 +1,127 @@
+"""Draining: the batches of the next request to a broker."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from aioproducer._state.batching.rewriting import without_settled
+from aioproducer._state.effects import event
+
+if TYPE_CHECKING:
+    from aioproducer._state.batching.accumulator import Accumulator
+    from aioproducer._state.batching.batches import QueuedBatch
+    from aioproducer._state.batching.queues import NodeQueue, PartitionQueue
+
+
+class Drainer:
+    """Takes batches out of the ready queue of a broker."""
+
+    def __init__(self, accumulator: Accumulator) -> None:
+        self.accumulator = accumulator
+        self.effects = accumulator.effects
+        self.sequences = accumulator.sequences
+        self._budget = accumulator.cluster.budget
+        self.limits = accumulator.limits
+        # True while the batches of a request are chosen: no record can be withdrawn, not by a finalizer or a signal handler either.
+        self.is_draining = False
+
+    def has_ready(self, node: NodeQueue, now: float) -> bool:
+        """True when the broker has something to send; what is no longer so leaves the ready queue."""
+        return bool(node.ready) and (
+            self.accumulator.is_sendable(node.ready[0], now) or self._has_other_ready(node, now)
+        )
+
+    @event
+    def _has_other_ready(self, node: NodeQueue, now: float) -> bool:
+        while node.ready:
+            queue = node.ready[0]
+            if self.accumulator.is_sendable(queue, now):
+                return True
+            self._unready(queue, now)
+        return False
+
+    def _unready(self, queue: PartitionQueue, now: float) -> None:
+        # What made the queue ready may be gone (withdrawn, expired) and a batch that has to linger in its place.
+        queue.node.ready.popleft()
+        queue.is_ready = False
+        self.accumulator.update_readiness(queue, now)
+
+    @event
+    def close_ready(self, node: NodeQueue, now: float) -> None:
+        """Have the open batches compressed that the next request takes."""
+        size = 0
+        for queue in node.ready:
+            if size > self.limits.max_request_size:
+                return
+            if self.accumulator.is_sendable(queue, now):
+                batch = queue.queue[0]
+                size += batch.size
+                if not batch.sealed:
+                    self.accumulator.detach(queue, batch)
+                    self.accumulator.close(batch)
+
+    @event
+    def drain(self, node: NodeQueue, now: float) -> list[QueuedBatch]:
+        """The batches of one request: one per ready partition, in turn, up to `max_request_size`."""
+        used = self._budget.used
+        self.is_draining = True
+        try:
+            taken = self._drained(node, now)
+        finally:
+            self.is_draining = False
+        node.waiting_since = now
+        if self._budget.used < used:
+            # Records that were withdrawn are left out only now.
+            self.effects.room(node.share)
+        return taken
+
+    def _drained(self, node: NodeQueue, now: float) -> list[QueuedBatch]:
+        taken: list[QueuedBatch] = []
+        size = 0
+        for _ in range(len(node.ready)):
+            queue = node.ready[0]
+            batch = self._head_to_send(queue, now)
+            if batch is not None and taken and size + batch.size > self.limits.max_request_size:
+                break
+            if batch is not None:
+                self._take(queue, batch, now)
+                taken.append(batch)
+                size += batch.size
+            self._unready(queue, now)
+        return taken
+
+    def _head_to_send(self, queue: PartitionQueue, now: float) -> QueuedBatch | None:
+        if not self.accumulator.is_sendable(queue, now):
+            return None
+        batch = queue.queue[0]
+        if not batch.sealed:
+            self.accumulator.detach(queue, batch)
+            self.accumulator.close(batch)
+            if batch.sealing:
+                return None
+        if batch.has_individual and not batch.attempts:
+            batch = self._rewritten(queue, batch)
+        return batch
+
+    def _rewritten(self, queue: PartitionQueue, batch: QueuedBatch) -> QueuedBatch:
+        replacement = without_settled(batch, self.accumulator.maker.replacement)
+        replacement.sealed = True
+        replacement.plain_size = replacement.size
+        queue.queue[0] = replacement
+        self.accumulator.deadlines.watch_rest(replacement)
+        self.accumulator.retire(batch, to=[replacement])
+        return replacement
+
+    def _take(self, queue: PartitionQueue, batch: QueuedBatch, now: float) -> None:
+        queue.queue.popleft()
+        self.accumulator.detach(queue, batch)
+        self.sequences.give(queue, batch)
+        batch.attempts += 1
+        batch.in_flight = True
+        self.accumulator.records_in_flight += batch.pending
+        self.accumulator.bytes_in_flight += batch.charged
+        # Here and not when it fails: the answer may name the next leader, and that is worth an attempt at once.
+        batch.retry_leader = queue.node.node_id
+        queue.in_flight += 1
+        if batch.drained_at != batch.drained_at:  # NaN: drained for the first time
+            batch.drained_at = now
