@@ -26,14 +26,13 @@ if TYPE_CHECKING:
     from aioproducer._net.connecting.connection import Connection
 
 KEYS_IN_A_LIST_FROM = 4
-# The previous transaction is being ended: that takes a few milliseconds, and no message reports its end. The first wait
-# is short and doubles, which hardly costs requests: measured, 0.4 more for a transaction of level 1, whether the first
-# is 1 ms or 20 ms.
+# The former transaction is being ended, which takes a few milliseconds; no message says when it has ended. Doubled each time,
+# short waits hardly cost requests: measured, 0.4 more for a transaction of level 1, whether the first is 1 ms or 20 ms.
 BUSY = Backoff(0.001, 1.0)
 
 
 class Key(enum.Enum):
-    """What a coordinator is found by."""
+    """The kind of name that a coordinator is found by."""
 
     GROUP = 0
     TRANSACTION = 1
@@ -54,13 +53,13 @@ class Coordinator:
         self.name = name
         self.connection: Connection | None = None
         self.contact = contact or Contact(log_of(session.config.client_id), logging.DEBUG)
-        # What went wrong with the newest question, while it has no answer.
+        # The error of the newest request while it has no answer.
         self.trouble: KafkaError | None = None
 
     async def settle(self, request: Request, attempt: Callable[[Connection], Awaitable[int]]) -> Reply:
-        """Ask until there is an answer that ends the matter; `attempt` gives the code of one.
+        """Repeat the request until an answer is final. `attempt` makes one attempt, and returns its code.
 
-        Raises ProtocolError where the coordinator lacks a needed API version.
+        Raises ProtocolError if the coordinator lacks the API version.
         """
         failures = busy = lost = undecided = 0
         confirmed = False
@@ -76,11 +75,11 @@ class Coordinator:
             except _NotFound as found:
                 asked, code = Request.FIND_COORDINATOR, found.code
             except KafkaError as error:
-                # Not nonsense, which ends a connection: the broker does not speak the version that is needed, and was not asked.
+                # The broker lacks the API version, and no request was made. (After an unreadable answer the connection is closed.)
                 unspoken = isinstance(error, ProtocolError) and self._is_connected()
                 if unspoken and confirmed:
                     raise
-                # It is believed when it says so twice: a list of versions may have been incomplete once.
+                # Two connections have to report it: one list of versions may be incomplete.
                 confirmed = unspoken
                 lost, undecided = lost - unspoken, undecided - unspoken
                 self.trouble = self.session.last_error = error
@@ -113,7 +112,7 @@ class Coordinator:
 
     @property
     def of(self) -> str:
-        """What it coordinates, in words."""
+        """The id or group in words."""
         return f"{'group' if self.kind is Key.GROUP else 'transactional id'} {self.name!r}"
 
     def _backoff(self) -> Backoff:
@@ -159,14 +158,14 @@ class Coordinator:
         return self.session.config.request_timeout_ms / 1000
 
     def forget(self) -> None:
-        """It is somewhere else now, or does not answer."""
+        """Close the connection: another broker may be the coordinator now, or this one does not answer."""
         connection, self.connection = self.connection, None
         if connection is not None:
             connection.close()
 
 
 def leaves_out(connection: Connection, api: str) -> ProtocolError:
-    """The error of an answer that lacks requested entries; as after any other invalid answer, its connection ends."""
+    """The error of an answer that lacks requested entries. Its connection ends, as after an unreadable answer."""
     error = ProtocolError(f"the broker's {api} answer lacks entries of the request", broker=connection.broker)
     connection.close(copy.copy(error))
     return error

@@ -1,4 +1,4 @@
-"""Transactions of others: ended through a handle, fenced because their owners are gone, listed."""
+"""Transactions of other producers: ended through a handle, fenced, listed."""
 
 from __future__ import annotations
 
@@ -38,11 +38,11 @@ if TYPE_CHECKING:
     from aioproducer._state.transactions.dialogues.steps import Step
 
 T = TypeVar("T")
-# The number of coordinators that are asked at once.
+# The number of coordinators that one call of fence() asks at once.
 AT_ONCE = 20
 PATTERNS_FROM = 2
-# Before that version a broker tells of all that it coordinates, in one answer, without a limit of its own. Two million ids are
-# about as long; the answer is read in place and kept as long as it is read.
+# Before that version the answer has all ids that the broker coordinates, without a limit. Two million ids are about this long; the
+# answer is read in place and kept only while it is read.
 LONGEST_LISTING = 128 * 1024 * 1024
 SLICE = 5000
 
@@ -83,7 +83,7 @@ async def fence_all(session: Session, names: Iterable[str], timeout: float) -> N
             await _fence(session, coordinator)
 
     async def fence() -> None:
-        # Whatever becomes of one, the others are fenced.
+        # A failure of one does not stop the others.
         outcomes = await asyncio.gather(*map(fence_one, coordinators), return_exceptions=True)
         for outcome in outcomes:
             if isinstance(outcome, BaseException):
@@ -110,7 +110,7 @@ async def _fence(session: Session, coordinator: Coordinator) -> None:
 
 
 async def list_all(session: Session, prefix: str, timeout: float) -> list[TransactionListing]:
-    """Ask every broker: each knows of the transactional ids that it coordinates."""
+    """Ask every broker for the transactional ids that it coordinates."""
     prefix = checked_prefix(prefix)
     trouble: KafkaError | None = None
 
@@ -135,7 +135,7 @@ async def _listed_by_all(session: Session, prefix: str) -> list[TransactionListi
         # An empty list would say that there are no orphans.
         session.control.close()
         raise BrokerUnavailableError(f"the broker's metadata is unusable: {why}")
-    # All of them end before an error is raised, or some would go on behind it.
+    # All of them end before an error is raised; otherwise some would go on after it.
     answers = await asyncio.gather(
         *(
             _listed(session, BrokerEndpoint.advertised(each.host, each.port, each.node_id), prefix)
@@ -179,7 +179,7 @@ async def _listed(session: Session, endpoint: BrokerEndpoint, prefix: str) -> li
 
 
 async def _with_prefix(answer: ListTransactionsResponse, prefix: str) -> list[TransactionListing]:
-    """Of all that a broker has told, which may be a million ids, in slices that leave the loop free."""
+    """The matching entries of an answer. It may have a million ids, so slices leave the loop free."""
     found = []
     for number, state in enumerate(answer.transaction_states):
         if number % SLICE == SLICE - 1:

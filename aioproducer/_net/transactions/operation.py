@@ -1,4 +1,4 @@
-"""Work that a producer's own tasks do for callers, who may leave while it goes on, and join it again."""
+"""Work of the producer's own tasks for callers, which may leave while it goes on, and join it again."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ class Operation:
         self.ended = False
         self._loop = loop
         self._on_end = on_end
-        # What it failed with.
+        # Its error, if it failed.
         self.error: KafkaError | None = None
         self.began_at = loop.time()
-        # Woken in this order: what the first of them does then, the others find done.
+        # Woken in this order: the first one advances the table, and the others find it advanced.
         self._waiters: list[asyncio.Future[None]] = []
         self._scope = anyio.CancelScope()
 
@@ -40,20 +40,20 @@ class Operation:
         return bool(self._waiters)
 
     async def run(self, work: Callable[[], Awaitable[None]]) -> None:
-        """Do it; a `KafkaError` is its result, whatever else goes wrong ends the producer."""
+        """Do the work. A `KafkaError` is its result; any other error ends the producer."""
         try:
             with self._scope:
                 await work()
                 self.end(None)
         except KafkaError as error:
-            # The traceback is removed: its frames would live as long as the error, which the caller may keep.
+            # A kept error would keep everything that its traceback refers to.
             self.end(error.with_traceback(None))
         finally:
             if not self.ended:
                 self.end(StateError(f"the producer ended before {self.event.value} did"))
 
     def end(self, error: KafkaError | None) -> None:
-        """It has its result; only the first counts."""
+        """Set the result; only the first one counts."""
         if self.ended:
             return
         self.ended, self.error = True, error
@@ -62,12 +62,12 @@ class Operation:
         self._on_end(self)
 
     def replace(self, error: KafkaError) -> None:
-        """Stop the work, and raise this error in the waiting callers."""
+        """Stop the work. Its callers get this error."""
         self.end(error)
         self._scope.cancel()
 
     async def joined(self, timeout: float) -> bool:
-        """Wait for it; False when there was no result in time. Raises what it failed with."""
+        """Wait for it. Returns False if there was no result in time. Raises its error."""
         if not self.ended:
             await self._watch(timeout)
         if not self.ended:

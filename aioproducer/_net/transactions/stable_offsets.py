@@ -27,7 +27,7 @@ BEFORE_TOPIC_IDS = 9
 async def fetch_committed(
     session: Session, group: str, partitions: Iterable[Any], timeout: float
 ) -> dict[TopicPartition, OffsetAndMetadata]:
-    """Ask the group's coordinator, again as long as a transaction holds an offset back or an answer leaves something out."""
+    """Ask the group's coordinator, and again while a transaction holds an offset back or an answer lacks an entry."""
     places = list(dict.fromkeys(partitions_of(partitions)))
     group = group_of(group).group_id
     coordinator = Coordinator(session, Key.GROUP, group)

@@ -115,7 +115,7 @@ class Accumulator:
         try:
             self._open(queue, batch, now)
         except BaseException:
-            # Without memory for its places: it was never there.
+            # There was no memory for its entries: it is removed from all of them.
             self._take_back(queue, batch, closed)
             raise
 
@@ -137,7 +137,7 @@ class Accumulator:
             self.deadlines.set_alarm(batch, now)
 
     def unroll(self, queue: PartitionQueue) -> None:
-        """Take back the open batch of a partition: its first record could not be appended."""
+        """Remove the open batch of a partition: its first record could not be appended."""
         self._take_back(queue, queue.open, None)  # type: ignore[arg-type]  # opened here as QueuedBatch
 
     def _take_back(self, queue: PartitionQueue, batch: QueuedBatch, before: Batch | None) -> None:
@@ -147,19 +147,19 @@ class Accumulator:
         self.live.pop(batch, None)
         self.deadlines.aging.pop(batch, None)
         self.lingering.pop(queue, None)
-        # References to the batch that remain have no effect.
+        # Any remaining reference to it finds an ended batch.
         batch.forward([])
 
     def _linger(self, queue: PartitionQueue, batch: QueuedBatch) -> None:
         if not queue.has_alarm:
-            # One alarm per partition: if it comes too early for the batch that lingers by then, it is set anew.
+            # One alarm per partition: if it is too early for the batch that lingers then, it is set again.
             self.effects.wake_by(batch.linger_at)
             self.deadlines.heap.add(batch.linger_at, queue)
             queue.has_alarm = True
         self.lingering[queue] = None
 
     def on_timer(self, queue: PartitionQueue, now: float) -> None:
-        """A time that was set for this partition has come: the end of a linger or of a backoff."""
+        """An alarm of this partition is due: the end of a linger or of a backoff."""
         queue.has_alarm = False
         self.lingering.pop(queue, None)
         self.update_readiness(queue, now)
@@ -216,7 +216,7 @@ class Accumulator:
         batch = queue.queue[0]
         if batch.gap is not None and not batch.attempts:
             return False
-        # KIP-951: a new leader is worth an attempt at once, whatever the backoff.
+        # KIP-951: a new leader is tried at once, without the backoff.
         if batch.sealing or (now < batch.retry_at and batch.retry_leader == queue.node.node_id):
             return False
         return self._due(queue, batch, now) and self.sequences.may_send(queue, batch, now)
@@ -239,11 +239,11 @@ class Accumulator:
             self.update_readiness(batch.queue, batch.opened_at)
 
     def free_memory_for(self, share: MemoryShare, size: int, now: float) -> None:
-        """A record of this size waits for memory of this share: what holds that memory becomes sendable."""
+        """A record of this size waits for memory of this share: the batches that hold this memory become sendable."""
         own = share.budget
-        # Where its topic has a limit of its own that is not reached, it waits for what all topics share.
+        # If its topic has a limit that is not reached, the record waits for the memory of all topics.
         short = own if own.whole is None or own.used + size > own.capacity - own.kept else own.whole
-        # Bytes in flight to the same broker may be enough; otherwise bytes in flight to other brokers.
+        # The memory of this broker may be enough; otherwise batches for other brokers become sendable too.
         is_enough = short.used - share.used + size <= short.capacity - short.kept
         for queue in list(self.lingering):
             if queue.share is share:
@@ -260,13 +260,13 @@ class Accumulator:
 
     @event
     def update_readiness_of(self, queues: Iterable[PartitionQueue], now: float) -> None:
-        """Look again at these partitions: they may be sent to from now on."""
+        """Records may be sent to these partitions from now on."""
         for queue in queues:
             self.update_readiness(queue, now)
 
     @event
     def update_all_readiness(self, now: float) -> None:
-        """Look again at every partition that has something buffered: the identity arrived, or all is urgent."""
+        """Check every partition with buffered records: the identity arrived, or all of it is urgent."""
         for queue in dict.fromkeys(batch.queue for batch in self.live):
             self.update_readiness(queue, now)
 
@@ -288,7 +288,7 @@ class Accumulator:
     # -- leaving
 
     def retire(self, batch: QueuedBatch, to: Sequence[QueuedBatch] = ()) -> None:
-        """Forget a batch whose records all have their outcome, or live on in `to`."""
+        """Drop a batch whose records all have their outcome, or are in the batches `to`."""
         deadlines = self.deadlines
         self.live.pop(batch, None)
         deadlines.aging.pop(batch, None)
@@ -323,7 +323,7 @@ class Accumulator:
 
     @event
     def flush(self, now: float) -> Flush:
-        """Make everything that is buffered sendable at once, and watch it."""
+        """Make everything that is buffered sendable at once. The flush follows these records."""
         flush = Flush()
         cover(flush, self.live)
         self.send_all_now(now)

@@ -50,19 +50,19 @@ class BatchDeadlines:
     @event
     def _watch(self, batch: QueuedBatch, deadline: float) -> None:
         if batch in self.aging:
-            # From now on the heap has the earliest deadline of all records of the batch.
+            # From now on the heap has the earliest deadline of the batch.
             del self.aging[batch]
             deadline = min(deadline, batch.opened_at + batch.delivery_timeout)
         if deadline < batch.watched_until:
             self.set_alarm(batch, deadline)
 
     def watch_again(self) -> None:
-        """Watch for the deadlines that there was no memory to watch for. The timekeeper asks at each pulse."""
+        """Watch the deadlines that could not be watched for want of memory. The timekeeper calls this at each pulse."""
         if self.unwatched:
             self.unwatched = False
             for batch in list(self.live):
                 self.watch_rest(batch)
-                # A record that is accepted from now on may be due before all that are left.
+                # A record that is accepted later may be due before all remaining ones.
                 self.watch(batch, batch.opened_at + batch.delivery_timeout)
 
     def set_alarm(self, batch: QueuedBatch, due: float) -> None:
@@ -73,11 +73,11 @@ class BatchDeadlines:
         batch.alarms += 1
 
     def watch_rest(self, batch: QueuedBatch) -> None:
-        """What is left of this batch, or was moved to it, has deadlines of its own; watch for the next one."""
+        """The remaining records of this batch have deadlines of their own; watch the next one."""
         self.aging.pop(batch, None)
         batch.watched_until = math.inf
         deadline = batch.next_deadline()
-        # Without a record that waits, what is left is a place in the sequence.
+        # Without a pending record, the batch only keeps a place in the sequence.
         self.watch(batch, batch.opened_at + batch.delivery_timeout if deadline is None else deadline)
 
     def old(self, now: float) -> list[QueuedBatch]:
@@ -90,7 +90,7 @@ class BatchDeadlines:
         return found
 
     def oldest_unacked(self) -> float | None:
-        """When the oldest record without an outcome was accepted. May raise RuntimeError in other threads."""
+        """The time at which the oldest record without an outcome was accepted. May raise RuntimeError in other threads."""
         oldest: float | None = None
         for batch in chain(self.replacements, self.live):
             if oldest is not None and batch.opened_at >= oldest and len(batch.order) == 1:
@@ -102,7 +102,7 @@ class BatchDeadlines:
         return oldest
 
     def next_deadline(self) -> float | None:
-        """When something becomes due that no event announces: a linger, the end of a backoff, a record's end."""
+        """The time of the next linger, end of a backoff, or deadline of a record."""
         earliest = self.heap.earliest()
         oldest = next(iter(self.aging), None)
         if oldest is None:

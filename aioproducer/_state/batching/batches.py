@@ -1,4 +1,4 @@
-"""One batch with the facts of its attempts, which decide the next step."""
+"""One batch, with the facts about its attempts that decide its next step."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ SEQUENCE_MODULUS = 1 << 31
 
 
 class BatchFacts(TypedDict):
-    """What the error of a record tells of its batch."""
+    """The facts of a batch in the error of its record."""
 
     topic: str
     partition: int
@@ -34,7 +34,7 @@ class QueuedBatch(Batch):
     sequence numbers are never given to other records.
     """
 
-    # The queue that it belongs to: what the core calls its owner, under a name of ours and without a call.
+    # The queue of the batch: the `owner` of the core under another name, without a call.
     queue: PartitionQueue = Batch.owner
 
     __slots__ = (
@@ -75,7 +75,7 @@ class QueuedBatch(Batch):
         self.attempts = 0
         self.dirty = False
         self.in_flight = False
-        # False while what came back from an attempt is being dealt with: an exception there leaves its fate open.
+        # False while the result of an attempt is processed: an exception there leaves the outcome unknown.
         self.judged = True
         self.retry_at = 0.0
         self.retry_leader = -1
@@ -100,7 +100,7 @@ class QueuedBatch(Batch):
         return self.outcome != 0 or self.forwarded
 
     def facts(self, now: float) -> BatchFacts:
-        """What the error of one of its records tells, at this moment."""
+        """The facts for the error of one of its records, now."""
         return {
             "topic": self.topic,
             "partition": self.partition,

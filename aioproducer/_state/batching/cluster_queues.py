@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from aioproducer._state.batching.accumulator import Accumulator
     from aioproducer._state.cluster.reach import Reach
 
-# So many queues are made in about a millisecond.
+# The number of queues that are created in about a millisecond.
 SLICE = 500
 
 
@@ -70,22 +70,22 @@ class ClusterQueues:
         found = self.nodes.get(node_id)
         if found is None:
             found = self.nodes[node_id] = NodeQueue(node_id, MemoryShare(self.budget))
-            # Before anything moves to it: what has lost its leader must not take all of the memory meanwhile.
+            # At once: partitions without a leader must not take all of the memory.
             self.share_memory(self.dead)
         return found
 
     def trouble_with(self, node_id: int) -> BaseException | None:
-        """Why nothing can be sent to this broker, as far as that is known."""
+        """The known reason why no request can be sent to this broker, if any."""
         node = self.nodes.get(node_id)
         return self.reach.present_error if node is None or node.wakeup is None else node.trouble
 
     def trouble_at(self, node_id: int) -> BaseException | None:
-        """Why no room comes for records of this broker: it cannot be reached, or others that hold the memory cannot."""
+        """The reason why records of this broker get no memory: it cannot be reached, or other brokers that hold the memory cannot."""
         found = (self.trouble_with(each) for each in (node_id, *sorted(self.dead)))
         return next((trouble for trouble in found if trouble is not None), None)
 
     def unused_nodes(self, known: Container[int]) -> list[int]:
-        """The brokers that are not `known` any more, lead nothing and hold nothing."""
+        """The brokers that are not `known` any more, lead no partition and hold no memory."""
         if self.prepared:
             # Queues of a topic that is about to be learned may be theirs.
             return []
@@ -102,7 +102,7 @@ class ClusterQueues:
         self.share_memory(self.dead - {node_id})
 
     def share_of(self, topic: str, node: NodeQueue) -> MemoryShare:
-        """The share of a topic to a broker. Where the topic is limited, who waits for it holds up nobody else."""
+        """The share of a topic and a broker. Calls that wait for a limited topic do not block other topics."""
         if topic not in self.topic_budgets:
             return node.share
         share = node.own_shares.get(topic)
@@ -126,7 +126,7 @@ class ClusterQueues:
         gone = self._drop_partitions(topic, len(leaders), now)
         for _ in self._growing(topic, leaders):
             pass
-        # All at once: with a part of them, keys would get other partitions.
+        # All at once: with only some of them, keys would get other partitions.
         for queue in topic.more[: len(leaders) - len(topic.partitions)]:
             topic.gone.pop(queue.index, None)
             topic.queues().append(queue)
@@ -167,7 +167,7 @@ class ClusterQueues:
             more.append(topic.gone.get(index) or PartitionQueue(topic, index, node, self.accumulator))
 
     def _drop_partitions(self, topic: TopicQueues, count: int, now: float) -> list[PartitionQueue]:
-        """A topic that was made anew has fewer partitions: what is bound for the others waits for its deadline."""
+        """The topic was recreated with fewer partitions: records for the others wait for their deadlines."""
         gone = topic.queues()[count:]
         for queue in gone:
             self.lead(queue, NO_LEADER, now)
@@ -184,7 +184,7 @@ class ClusterQueues:
         if queue.is_ready:
             queue.node.ready.remove(queue)
             queue.is_ready = False
-        # What one leader has shown says nothing about another.
+        # Conclusions about one leader do not hold for another.
         queue.in_order_again()
         queue.node = self.node(leader)
         _move(queue, self.share_of(queue.topic.name, queue.node))
@@ -200,7 +200,7 @@ class ClusterQueues:
         return any(self.sequences.must_keep(queue) for queue in topic.all_queues())
 
     def forget(self, name: str) -> None:
-        """Drop a topic that nobody has used for long, if it has nothing buffered and its counts can be replaced."""
+        """Drop an idle topic, if it has nothing buffered and its counts can be replaced."""
         topic = self.topics.get(name)
         if topic is None or self._must_keep(topic):
             return
@@ -214,8 +214,8 @@ class ClusterQueues:
     def share_memory(self, dead: set[int]) -> None:
         """Brokers that do not answer may hold half of the memory together, while others are alive.
 
-        With them counts what waits for a leader: most often that is what a broker led that just went down. Until a broker's
-        silence is noticed it may take much more: an eighth is kept back, in equal parts, for brokers that hold little.
+        Partitions without a leader count with them: most often a broker that has just stopped was their leader. A broker may take
+        much more until its silence is detected: an eighth is reserved, in equal parts, for brokers that hold little.
         """
         self.dead = dead
         slow = {*dead, NO_LEADER}

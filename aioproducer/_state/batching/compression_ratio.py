@@ -24,7 +24,7 @@ class CompressionRatios:
         self._ratios: dict[tuple[str, int], float] = {}
 
     def of(self, topic: str, codec: int) -> float:
-        """What the next batch is believed to shrink to."""
+        """The expected ratio of the next batch."""
         return self._ratios.get((topic, codec), INITIAL_RATIO)
 
     def observe(self, topic: str, codec: int, ratio: float) -> None:

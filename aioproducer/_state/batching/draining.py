@@ -26,7 +26,7 @@ class Drainer:
         self.is_draining = False
 
     def has_ready(self, node: NodeQueue, now: float) -> bool:
-        """True when the broker has something to send; what is no longer so leaves the ready queue."""
+        """True when the broker has a batch to send. Partitions that are not ready any more leave the ready queue."""
         return bool(node.ready) and (
             self.accumulator.is_sendable(node.ready[0], now) or self._has_other_ready(node, now)
         )
@@ -41,7 +41,7 @@ class Drainer:
         return False
 
     def _unready(self, queue: PartitionQueue, now: float) -> None:
-        # What made the queue ready may be gone (withdrawn, expired) and a batch that has to linger in its place.
+        # The batch that made the queue ready may have ended, and the batch behind it may have to linger.
         queue.node.ready.popleft()
         queue.is_ready = False
         self.accumulator.update_readiness(queue, now)
@@ -71,7 +71,7 @@ class Drainer:
             self.is_draining = False
         node.waiting_since = now
         if self._budget.used < used:
-            # Records that were withdrawn are left out only now.
+            # Withdrawn records were left out only now.
             self.effects.room(node.share)
         return taken
 
@@ -120,7 +120,7 @@ class Drainer:
         batch.in_flight = True
         self.accumulator.records_in_flight += batch.pending
         self.accumulator.bytes_in_flight += batch.charged
-        # Here and not when it fails: the answer may name the next leader, and that is worth an attempt at once.
+        # Set here and not when it fails: the answer may name the next leader, which is tried at once.
         batch.retry_leader = queue.node.node_id
         queue.in_flight += 1
         if batch.drained_at != batch.drained_at:  # NaN: drained for the first time

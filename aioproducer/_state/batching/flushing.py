@@ -1,4 +1,4 @@
-"""What a flush waits for: the records that were accepted before it, those of each batch up to some index."""
+"""The records of a flush: those that were accepted before it, in each batch up to some index."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ class Flush:
             self.errors.append(failure.error)
 
     def knows_of(self, failure: int) -> bool:
-        """Whether its report tells of the failure with this number."""
+        """Whether its report has the failure with this number."""
         return failure <= self.began.failures or failure in self.failures
 
 
@@ -93,7 +93,7 @@ def cover_call(flush: Flush, call: Waiting) -> None:
 
 
 def uncover(flush: Flush, batches: Iterable[QueuedBatch], calls: Iterable[Waiting]) -> None:
-    """The flush has no waiting task any more: remove it from these batches and calls."""
+    """The flush has no caller any more: none of these batches refers to it."""
     for batch in batches:
         batch.flushes = [covered for covered in batch.flushes if covered.flush is not flush]
     for call in calls:

@@ -1,8 +1,9 @@
-"""Gapless mode: after a loss, later records of the partition are not written until a caller has seen the loss.
+"""Gapless mode: after the loss of a record, later records of its partition are not written until the loss is noticed.
 
-A relay of an ordered history (an outbox, a change log) must rather write nothing than omit a record. So a loss opens a
-*gap* in its partition: all records that were buffered behind it fail, and so do all that are sent before a caller has
-read one of the failures. Batches in flight go on: a broker accepts them only if the earlier ones are in its log.
+A program that relays an ordered history (an outbox, a change log) prefers to write nothing rather than leave one record out. A
+loss therefore opens a *gap* in its partition: the records that are buffered behind it fail, and so do all records that are sent
+before the program has read one of these failures. Batches in flight are not stopped: a broker accepts them only if their
+predecessors are in the log.
 """
 
 from __future__ import annotations
@@ -32,11 +33,11 @@ class Gap:
 
     @property
     def open(self) -> bool:
-        """True until a caller has seen the loss."""
+        """True until the program has read one of the failures."""
         return not (self.seen or any(batch.noticed for batch in self.batches))
 
     def error(self, batch: QueuedBatch, now: float) -> DeliveryError:
-        """The error of the records behind it."""
+        """The error of records behind it."""
         return DeliveryError(
             "not written, because an earlier record was lost (gapless=True): read the failed deliveries or call flush(), "
             "then send again from the first failed record on",
@@ -47,7 +48,7 @@ class Gap:
 
 
 def gap_of(queue: PartitionQueue) -> Gap | None:
-    """The gap that is open in this partition; a gap that was seen is closed by this call."""
+    """The open gap of this partition. A gap that was noticed is closed by this call."""
     gap = queue.gap
     if gap is None or gap.open:
         return gap

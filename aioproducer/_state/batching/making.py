@@ -50,7 +50,7 @@ class BatchMaker:
         limit = self.ratios.plain_limit(
             queue.topic.name, self.limits.codec, self.limits.batch_size, BATCH_OVERHEAD
         )
-        # Behind a gap each record has a batch of its own: the next one may be sent by somebody who has seen the loss.
+        # Behind a gap each record has a batch of its own: the loss may be noticed before the next record is sent.
         batch = self._make(queue, 1 if gap else limit, now, expected=0 if gap else expected, awaited=awaited)
         batch.gap = gap
         self.opened += 1

@@ -27,7 +27,7 @@ class Wakes(Protocol):
 
 
 class NodeQueue:
-    """The ready partitions of one broker, and that broker's share of the memory."""
+    """The ready partitions of one broker, and its share of the memory."""
 
     __slots__ = ("node_id", "own_shares", "ready", "share", "trouble", "waiting_since", "wakeup")
 
@@ -37,11 +37,11 @@ class NodeQueue:
         # Its shares of the budgets that topics of their own limit have.
         self.own_shares: dict[str, MemoryShare] = {}
         self.ready: deque[PartitionQueue] = deque()
-        # Since when something is ready without a request leaving.
+        # The time since which partitions are ready and no request was sent.
         self.waiting_since = 0.0
-        # What wakes the broker's sender, once there is one.
+        # Wakes the sender of the broker; None before the sender exists.
         self.wakeup: Wakes | None = None
-        # Why that sender has no connection, if something is wrong.
+        # The reason why the sender has no connection, if there is one.
         self.trouble: KafkaError | None = None
 
     def shares(self) -> list[MemoryShare]:
@@ -97,9 +97,9 @@ class PartitionQueue(Partition):
         self.has_alarm = False
         self.identity: tuple[int, int] | None = None
         self.next_sequence = 0
-        # How many batches were ever given numbers.
+        # The number of batches that were given sequence numbers.
         self.numbered = 0
-        # ... and how many of those when the topic was made anew.
+        # The same number when the topic was recreated.
         self.numbered_before = 0
         # When a batch of this producer id was last acknowledged: the leader knew then which number comes next.
         self.confirmed_at = NEVER
@@ -108,9 +108,9 @@ class PartitionQueue(Partition):
         # The offset after the last record that was acknowledged.
         self.end_offset = 0
         self.newest_acked: tuple[int, ...] = ()
-        # Asked for before those that were sent before it, see Sequences.newer_in_doubt().
+        # Repeated before the batches that were sent before it, see Sequences.newer_in_doubt().
         self.ahead: QueuedBatch | None = None
-        # In gapless mode: the loss that no caller has seen yet, and when a record was last lost.
+        # In gapless mode: the loss that was not noticed yet, and the time of the last loss.
         self.gap: Gap | None = None
         self.lost_at = NO_LOSS
 
@@ -123,7 +123,7 @@ class PartitionQueue(Partition):
         self.accumulator.unroll(self)
 
     def on_awaited(self, batch: QueuedBatch) -> None:
-        """A caller waits for a record of this batch; called once by the core."""
+        """A caller waits for a record of this batch. The core calls this once."""
         self.accumulator.send_now(batch)
 
     def withdraw(self, batch: QueuedBatch, index: int) -> bool:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     StoredRecord = tuple[int, bytes | None, bytes | None, tuple[tuple[str, bytes | None], ...] | None]
 
 
-# A record behind the first of its batch needs up to so many bytes more, for its distance in time and place.
+# A record behind the first one needs up to this many bytes more, for its deltas of time and offset.
 SLACK = 10
 
 
@@ -79,6 +79,6 @@ def _already_settled(batch: QueuedBatch, index: int, place: tuple[Batch, int]) -
     _, error = batch.fate(index)
     if error is None:
         return place
-    # It travels on for the sake of the numbers, but its outcome was told.
+    # It is sent for the sequence numbers only: its outcome was reported.
     place[0].fail_some([place[1]], error)
     return None

@@ -77,7 +77,7 @@ class Sequences(ABC):
         queue.confirmed_at = NEVER
         queue.numbered_before = queue.numbered
 
-    # -- what differs between producers
+    # -- differences between producers
 
     @property
     @abstractmethod
@@ -108,7 +108,7 @@ class Sequences(ABC):
         """A batch is about to get the first number that is given in this partition."""
         del queue
 
-    # -- who may be sent
+    # -- permission to send
 
     def may_send(self, queue: PartitionQueue, batch: QueuedBatch, now: float) -> bool:
         """Whether the head of the queue may leave now without breaking order or identity."""
@@ -199,7 +199,7 @@ class Sequences(ABC):
         queue.identity = self._identity
         queue.next_sequence = 0
 
-    # -- what became of batches
+    # -- outcomes of batches
 
     def acknowledged(self, queue: PartitionQueue, batch: QueuedBatch, now: float) -> None:
         """The batch is in the log: in that of the former topic perhaps, which says nothing about the present one."""
@@ -228,7 +228,7 @@ class Sequences(ABC):
             queue.broken = True
 
     def unknown(self, queue: PartitionQueue, batch: QueuedBatch) -> None:
-        """The batch ended without proof of whether it was appended: the next number is unknown."""
+        """The batch ended with an unknown outcome, so the next number is unknown too."""
         if self._forget(queue, batch):
             queue.broken = True
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 if TYPE_CHECKING:
     from aioproducer._state.batching.batches import QueuedBatch
 
-# Seconds from acceptance to acknowledgement after which a delivery is logged as slow.
+# Seconds from acceptance to acknowledgement after which the log gives the reason.
 SLOW = 2.0
 WORTH_MENTIONING = 0.01
 # While records are on their way the loop's pulse is felt so often, to know whether it was held up.

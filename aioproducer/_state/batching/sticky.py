@@ -22,7 +22,7 @@ LOAD_KEEPS = 1e-5
 
 
 class Random(Protocol):
-    """What the machines of this layer need of `random.Random`."""
+    """The methods of `random.Random` that the machines use."""
 
     def random(self) -> float:
         """A number of [0, 1)."""

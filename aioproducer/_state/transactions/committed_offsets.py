@@ -1,4 +1,4 @@
-"""The committed offsets of a group: the question for certain partitions, and the proof in an answer.
+"""The committed offsets of a group: the request, and the conclusions from its answer.
 
 An answer without a partition does not say that no offset is committed there: only offset -1 says so. To confuse the two
 would repeat finished work.

@@ -1,4 +1,4 @@
-"""What a coordinator's error code means for a transaction, as a table for each request."""
+"""The meaning of a coordinator's error code for a transaction, as a table for each request."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from aioproducer._wire.error_codes import ERRORS, ErrorCode
 
 
 class Request(enum.Enum):
-    """A request, by the name of its API and its circumstances."""
+    """A request, by the name of its API and its purpose."""
 
     FIND_COORDINATOR = "FindCoordinator"
     INIT_PRODUCER_ID = "InitProducerId"
@@ -26,7 +26,7 @@ class Request(enum.Enum):
 
 
 class Answer(enum.Enum):
-    """What to do after it."""
+    """The next step after an answer."""
 
     DONE = "it is done"
     RETRY = "ask the same again, after the backoff"
@@ -44,8 +44,8 @@ _ALL = frozenset(_R)
 _IN_TRANSACTION = frozenset({_R.ADD_PARTITIONS, _R.ADD_OFFSETS, _R.COMMIT_OFFSETS, _R.COMMIT, _R.ABORT})
 
 
-# UNKNOWN_SERVER_ERROR, and the codes of a later Kafka. They have no known meaning: requests that are safe to repeat are
-# repeated, a part of a transaction can be aborted with it, and the end of one stays in doubt.
+# UNKNOWN_SERVER_ERROR, and the codes of a later Kafka. They prove nothing: a harmless request is repeated, a part of a transaction
+# aborts the transaction, and an end stays in doubt.
 _OF_NO_MEANING: Mapping[Request, Answer] = MappingProxyType(
     {
         _R.FIND_COORDINATOR: _A.RETRY,
@@ -95,7 +95,7 @@ def _cells() -> Mapping[tuple[Request, int], Answer]:
 
     for request, answer in _OF_NO_MEANING.items():
         say(answer, {ErrorCode.UNKNOWN_SERVER_ERROR}, frozenset({request}))
-    # A partition that cannot be added: whatever is not retriable, as it may be because of another one.
+    # A partition that cannot be added: each code that is not retriable, as another partition may be the cause.
     say(_A.ABORTABLE, set(ERRORS), frozenset({_R.ADD_PARTITIONS}))
     say(_A.DONE, {ErrorCode.NONE})
     say(_A.RETRY, {code for code, known in ERRORS.items() if known.retriable})
@@ -105,7 +105,7 @@ def _cells() -> Mapping[tuple[Request, int], Answer]:
     say(_A.ABORTABLE, {ErrorCode.TRANSACTION_ABORTABLE})
     say(_A.FATAL, {ErrorCode.TRANSACTION_ABORTABLE}, frozenset({_R.ABORT}))
     say(_A.SUPERSEDED, FENCING)
-    # Who may not write under this transactional id, or not at all, may be allowed to later.
+    # The principal may get the permission later.
     say(
         _A.REFUSED,
         {ErrorCode.CLUSTER_AUTHORIZATION_FAILED, ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED},
@@ -125,7 +125,7 @@ def _cells() -> Mapping[tuple[Request, int], Answer]:
         {ErrorCode.INVALID_PRODUCER_ID_MAPPING},
         frozenset({_R.ADD_PARTITIONS, _R.ADD_OFFSETS, _R.COMMIT_OFFSETS, _R.ABORT}),
     )
-    # The group has a new generation, or does not know this member: its records belong to another member now.
+    # The group has a new generation, or does not know this member: the consumed records belong to another member.
     say(
         _A.ABORTABLE,
         {
@@ -138,7 +138,7 @@ def _cells() -> Mapping[tuple[Request, int], Answer]:
         frozenset({_R.COMMIT_OFFSETS}),
     )
     say(_A.LOOK_UP, {ErrorCode.REQUEST_TIMED_OUT}, frozenset({_R.COMMIT_OFFSETS}))
-    # The coordinator has ended the transaction itself, because its time was over.
+    # The answer for a transaction that the coordinator has aborted after its time limit.
     say(_A.SUPERSEDED, {ErrorCode.INVALID_TXN_STATE}, _IN_TRANSACTION)
     return MappingProxyType(cells)
 
@@ -167,17 +167,17 @@ _ADVICE: Mapping[int, str] = {
 
 
 def advice(code: int) -> str:
-    """What a coordinator says by this code, and what to do about it."""
+    """The meaning of the code in words, and the remedy."""
     known = ERRORS.get(code)
     unknown = "an error code that this version of the library does not know"
     return _ADVICE.get(code) or (known.message if known else unknown)
 
 
-# Questions change nothing, and are done or not done without a consequence.
+# Requests that change nothing.
 _QUESTIONS = frozenset({_R.FIND_COORDINATOR, _R.FETCH_OFFSETS, _R.DESCRIBE, _R.LIST})
-# The coordinator returns these before it stores anything. Not among them on purpose: 14, 15 and 16, which are also
-# returned after a write to the coordinator's log that was not replicated, or that lost its leader meanwhile
-# (TransactionStateManager.appendTransactionToLog); 7, 13 and -1 (anything); and codes of a later Kafka.
+# The coordinator answers with these before it writes to its log. Not in the set on purpose: 14, 15 and 16, which it also gives
+# after a write that was not replicated, or when it lost its role meanwhile (TransactionStateManager.appendTransactionToLog); 7, 13
+# and -1 (any reason); and codes of a later Kafka.
 _PROVES_NOT_DONE = frozenset(
     {
         ErrorCode.NONE,
@@ -213,12 +213,12 @@ _PROVES_NOT_DONE = frozenset(
 
 
 def may_be_done(request: Request, code: int) -> bool:
-    """Whether the request may have been carried out although it was answered with this error."""
+    """Whether the request may have been executed although its answer has this error."""
     return request not in _QUESTIONS and code not in _PROVES_NOT_DONE
 
 
 def judge(request: Request, code: int) -> Answer:
-    """A code that is not known to be temporary is fatal, as in Java, except for codes without a meaning."""
+    """The next step. A code that is not in the table is fatal, as in Java, except for codes without a meaning."""
     otherwise = Answer.FATAL if code in ERRORS else _OF_NO_MEANING.get(request, Answer.FATAL)
     return CELLS.get((request, code), otherwise)
 

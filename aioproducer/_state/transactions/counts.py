@@ -36,7 +36,7 @@ class TransactionCounts:
         self.aborted += error is None
 
     def in_doubt(self, number: int) -> None:
-        """A caller was told that the outcome of the commit is unknown."""
+        """A caller learned that the outcome of the commit is unknown."""
         if number != self._in_doubt:
             self._in_doubt = number
             self.unknown += 1

@@ -1,15 +1,15 @@
-"""How long the first records of a transaction are kept here, so that a broker does not keep them for longer.
+"""The delay of the first records of a transaction, which keeps a broker from delaying them for longer.
 
 Kafka answers EndTxn before it has written the markers of the transaction. On level 2 a leader that gets the next
-transaction's records before that keeps them for 20 ms and checks again (`add.partitions.to.txn.retry.backoff.ms`). No
-message reports the markers: the delay is learned from measured times.
+transaction's records before that is done keeps them for 20 ms and looks again
+(`add.partitions.to.txn.retry.backoff.ms`). No answer says when the markers are written: the delay is learned from latencies.
 """
 
 from __future__ import annotations
 
 from math import inf
 
-# A broker that took so much longer than it usually does has looked twice; what took longer still was something else.
+# An answer that took this much longer than usual was delayed by the broker; an even longer time has another reason.
 KEPT, SOMETHING_ELSE = 0.018, 0.030
 # Somewhat longer after each time that it did, and slowly shorter while it does not: as being kept costs 20 ms, it may come
 # to that once in many hundred transactions. Measured: larger steps cost more than they find.
@@ -17,7 +17,7 @@ LONGER, STEP, SHORTER = 1.1, 0.00003, 0.0004
 # SHORTER is the part that a step takes off at first: twice that after so many in a row that were not kept, and so on, up to
 # the largest.
 SURE, LARGEST = 500, 0.01
-# What does not help at this length does not help at all.
+# A delay of this length that does not help is given up.
 MOST = 0.008
 # The first records of a transaction that came no later than this after the marker delay show that it is long enough.
 NEAR = 0.001

@@ -1,4 +1,4 @@
-"""The parts of one transaction, and their state at its coordinator."""
+"""The parts of one transaction, and the facts about it at its coordinator."""
 
 from __future__ import annotations
 
@@ -22,26 +22,26 @@ class TransactionParts:
 
     level: int
     partitions: set[Place] = attrs.Factory(set)
-    """On level 1: those that the coordinator knows to be part of it; to others nothing may be sent."""
+    """On level 1: the partitions that the coordinator has added; records may be sent only to these."""
     wanted: dict[Place, PartitionQueue] = attrs.Factory(dict)
-    """On level 1: those that records wait for."""
+    """On level 1: the partitions that records wait for."""
     groups: set[str] = attrs.Factory(set)
     """Groups whose offsets are part of it."""
     recorded: dict[str, tuple[GroupMetadata, dict[TopicPartition, OffsetAndMetadata]]] = attrs.Factory(dict)
     """Offsets that were not sent yet, by group."""
     records_sent: bool = False
     opened: bool = False
-    """The coordinator is known to have it open: it said so, or a record of it was written."""
+    """The coordinator has it open: an answer said so, or a record of it was written."""
     in_doubt: bool = False
-    """Something was asked of the coordinator, and there was no answer."""
+    """A request to the coordinator has no answer."""
     forgotten: bool = False
     """The coordinator does not know the producer under its transactional id: the next transaction needs a new identity."""
     failed: bool = False
-    """Something that was sent failed, or its fate is unknown."""
+    """A batch that was sent failed, or its outcome is unknown."""
     asked_to_commit: bool = False
     """The coordinator may have committed it."""
     doubtful_ends: int = 0
-    """Calls for its end that were answered without a meaning: it may have ended."""
+    """The number of calls for its end whose answer had no meaning: it may have ended."""
     ended: bool = False
     """The coordinator has ended it already."""
 
@@ -49,7 +49,7 @@ class TransactionParts:
     def was_opened(self) -> bool:
         """Whether the coordinator had it open, or may have had: on level 2 a leader opens it before it takes the first records.
 
-        The answer to those may be lost, and the transaction may outlive its time meanwhile.
+        Their answer may be lost, and the transaction may exceed its time limit meanwhile.
         """
         return self.opened or (self.level == 2 and self.records_sent)
 
@@ -62,7 +62,7 @@ class TransactionParts:
 
     @property
     def is_clean(self) -> bool:
-        """Nothing of it can arrive later than its end."""
+        """Whether no request of it can arrive after its end."""
         return not (self.failed or self.in_doubt or self.forgotten)
 
     def record(self, group: GroupMetadata, offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> None:

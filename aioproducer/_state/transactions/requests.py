@@ -1,4 +1,4 @@
-"""The requests of a transaction that name many partitions, and the one code that their answers come to."""
+"""The requests of a transaction that name many partitions, and the code that counts in their answers."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from aioproducer._wire.messages.txn_offset_commit import (
 )
 from aioproducer.records import GroupMetadata, OffsetAndMetadata, TopicPartition
 
-# From the answer that ends most to the one that ends least.
+# From the most severe answer to the least severe one.
 _ORDER = (
     Answer.FATAL,
     Answer.SUPERSEDED,
@@ -52,7 +52,7 @@ def to_add_partitions(
 
 
 def worst_of_partitions(answer: AddPartitionsToTxnResponse, places: Collection[Place]) -> int | None:
-    """What the answer comes to; None if it has no error and leaves a partition out."""
+    """The code that counts; None if the answer has no error and leaves a partition out."""
     codes = {
         (topic.name, partition.partition_index): partition.partition_error_code
         for topic in answer.results_by_topic_v3_and_below
@@ -72,7 +72,7 @@ def to_commit_offsets(
     group: GroupMetadata,
     offsets: Mapping[TopicPartition, OffsetAndMetadata],
 ) -> TxnOffsetCommitRequest:
-    """Make these offsets a part of the transaction, with all that tells a member of the group from a zombie (KIP-447)."""
+    """Make these offsets a part of the transaction, with all facts that distinguish a member of the group from a zombie (KIP-447)."""
     by_topic: dict[str, list[TxnOffsetCommitRequestPartition]] = defaultdict(list)
     for place, offset in offsets.items():
         by_topic[place.topic].append(
@@ -95,7 +95,7 @@ def to_commit_offsets(
 def taken_offsets(
     answer: TxnOffsetCommitResponse, offsets: Mapping[TopicPartition, OffsetAndMetadata]
 ) -> tuple[int | None, list[TopicPartition]]:
-    """What the answer comes to (None if it has no error and leaves a partition out), and which offsets were taken."""
+    """The code that counts (None if the answer has no error and leaves a partition out), and the accepted offsets."""
     codes = {
         TopicPartition(topic.name, partition.partition_index): partition.error_code
         for topic in answer.topics

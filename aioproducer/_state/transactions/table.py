@@ -1,7 +1,7 @@
-"""A transaction as a table: which call is allowed in which state, and what follows from what happened.
+"""A transaction as a table: the calls that each state allows, and the next state after each event.
 
-Calls and facts come in as events. A call that is not in the table is refused with an error that names state and event;
-the network side (`_net/transactions/transactions.py`) carries out what the states ask for, and tells what came of it.
+Calls and facts are events. A call that is not in the table is refused with an error that names the state and the event.
+`dialogues/` has the steps of each call.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from aioproducer.errors import BrokerError, KafkaError, StateError, TransactionA
 
 
 class State(enum.Enum):
-    """Where a transactional producer stands. The value goes on from "the producer ..." and says what to do."""
+    """The state of a transactional producer. The value continues "the producer ...", and says what to do."""
 
     UNINITIALIZED = "has no producer id yet: await producer.init_transactions()"
     INITIALIZING = "is asking for its producer id: await producer.init_transactions() again to join that"
@@ -38,7 +38,7 @@ class State(enum.Enum):
 
 
 class Event(enum.Enum):
-    """A call or an event of a transaction. The value is its name in errors."""
+    """A call or a fact. The value is its name in an error."""
 
     INIT = "init_transactions()"
     BEGIN = "begin_transaction()"
@@ -61,7 +61,7 @@ CALLS: Final = frozenset(
     {Event.INIT, Event.BEGIN, Event.SEND, Event.SEND_OFFSETS, Event.COMMIT, Event.ABORT, Event.DETACH}
 )
 
-# The producer, its sequence or its transaction were not what the broker expects.
+# The producer, its sequence or its transaction differ from what the broker expects.
 _OVER_WITH_THE_EPOCH: Final = frozenset(
     {
         ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
@@ -73,7 +73,7 @@ _OVER_WITH_THE_EPOCH: Final = frozenset(
     }
 )
 _S, _E = State, Event
-# While a transaction is open or ends, no other can begin: another task must not join it.
+# No other transaction begins while one is open or ending: a task that tries has nothing to join.
 UNDER_WAY = frozenset({_S.IN_TRANSACTION, _S.COMMITTING, _S.ABORTING, _S.DETACHING})
 ONE_AT_A_TIME = (
     "has one transaction at a time, and another one is open or ending: begin after its end (an asyncio.Lock around "
@@ -85,7 +85,7 @@ MOVES: Mapping[tuple[State, Event], State] = MappingProxyType(
         (_S.READY, _E.INIT): _S.INITIALIZING,
         (_S.DETACHED, _E.INIT): _S.INITIALIZING,
         (_S.INITIALIZING, _E.INIT): _S.INITIALIZING,
-        # The coordinator ends an open transaction before it gives the id again, which settles an uncertain outcome.
+        # The coordinator ends the open transaction before it gives the id again, which settles an unknown outcome.
         (_S.UNCERTAIN, _E.INIT): _S.INITIALIZING,
         (_S.ABORTABLE, _E.INIT): _S.INITIALIZING,
         (_S.ABORTING, _E.INIT): _S.INITIALIZING,
@@ -120,11 +120,11 @@ MOVES: Mapping[tuple[State, Event], State] = MappingProxyType(
 
 @attrs.define(eq=False)
 class TransactionTable:
-    """Where one producer stands, and why, when it cannot go on."""
+    """The state of one producer, and the reason if it cannot go on."""
 
     state: State = State.UNINITIALIZED
     cause: KafkaError | None = None
-    """What failed first in the transaction that can only be aborted; what ended the producer."""
+    """The first failure in a transaction that can only be aborted, or the error that ended the producer."""
 
     @property
     def is_open(self) -> bool:
@@ -136,7 +136,7 @@ class TransactionTable:
         if (self.state, event) in MOVES:
             return
         if self.state is State.FATAL and self.cause is not None:
-            # A copy: a raised error collects a traceback.
+            # A copy, because an error that is raised collects a traceback.
             raise copy.copy(self.cause)
         if self.state is State.ABORTABLE and event in (_E.SEND, _E.SEND_OFFSETS, _E.COMMIT, _E.DETACH):
             raise self.aborted(f"{event.value} is not possible")
@@ -144,7 +144,7 @@ class TransactionTable:
         raise StateError(f"{event.value} is not possible now ({self.state.name}): the producer {what}")
 
     def move(self, event: Event) -> State:
-        """What follows; a call that is not possible raises, and so does a fact that cannot be."""
+        """Go to the next state. A call or a fact that the table does not have raises."""
         self.check(event)
         self.state = MOVES[self.state, event]
         if self.state is State.IN_TRANSACTION and event is Event.BEGIN:
@@ -168,15 +168,15 @@ class TransactionTable:
             self.move(Event.REFUSED)
 
     def failure(self) -> TransactionAbortedError | None:
-        """Why the transaction can only be aborted, if that is so."""
+        """The error of a transaction that can only be aborted; None otherwise."""
         return self.aborted("it cannot be committed") if self.state is State.ABORTABLE else None
 
     def passes(self) -> bool:
-        """Whether what failed may succeed in another transaction."""
+        """Whether the failed part may succeed in another transaction."""
         return self.cause is None or _may_pass(self.cause)
 
     def aborted(self, text: str) -> TransactionAbortedError:
-        """The error of everything that the failed transaction makes impossible."""
+        """The error of a call that the failed transaction makes impossible."""
         return TransactionAbortedError(
             f"{text}: a part of the transaction failed, so it can only be aborted",
             cause=self.cause,
@@ -185,5 +185,5 @@ class TransactionTable:
 
 
 def _may_pass(error: KafkaError) -> bool:
-    """Whether what failed may succeed in another transaction, which has an epoch of its own."""
+    """Whether the failed part may succeed in another transaction, which has an epoch of its own."""
     return error.retriable or (isinstance(error, BrokerError) and error.code in _OVER_WITH_THE_EPOCH)

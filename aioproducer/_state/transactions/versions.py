@@ -1,4 +1,4 @@
-"""Which version of a request belongs to which of the two protocols of transactions.
+"""The versions of requests in the two protocol levels of transactions.
 
 Level 1 names the partitions of a transaction beforehand. On level 2 (KIP-890) a request itself adds the partitions that
 it names, and each transaction has an epoch of its own. They must not be mixed within one transaction: after records of

@@ -95,8 +95,8 @@ IDENTITY: Final = (
     _mutant(
         "new-epoch-goes-on-counting",
         "_state/batching/sequences.py",
-        "        queue.next_sequence = 0\n\n    # -- what",
-        "        pass\n\n    # -- what",
+        "        queue.next_sequence = 0\n\n    # -- outcomes",
+        "        pass\n\n    # -- outcomes",
         "Under a new epoch the count goes on instead of beginning at 0.",
         _SEQUENCES,
     ),
