@@ -125,10 +125,12 @@ class Controls:
         raise StateError(f"no record is pending; {advice}", topic=topic)
 
     def _end(self, entry: Entry, error: Exception | None) -> MockRecord:
-        if error is None:
-            self._sending.complete(entry.batch)
-        else:
-            self._sending.fail(entry.batch, error)
+        # In gapless mode, the failure of a record before it has ended it.
+        if not entry.batch.settled:
+            if error is None:
+                self._sending.complete(entry.batch)
+            else:
+                self._sending.fail(entry.batch, error)
         self._history.update()
         return entry.record
 

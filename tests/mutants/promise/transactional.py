@@ -32,6 +32,14 @@ TRANSACTIONAL: Final = (
         f"{_LIFE}::test_a_refused_send_refuses_the_commit",
     ),
     _mutant(
+        "loss-forgotten-without-memory",
+        "_net/runtime/dispatch.py",
+        "            transactions.on_lost(effects.losses[0])\n            effects.losses.popleft()\n",
+        "            transactions.on_lost(effects.losses.popleft())\n",
+        "There was no memory to fail the transaction of a lost record, and the commit that waited for the record succeeds.",
+        "tests/net/runtime/test_effects_without_memory.py",
+    ),
+    _mutant(
         "unknown-error-taken-for-committed",
         "_state/transactions/coordinator_verdicts.py",
         "    say(_A.DONE, {ErrorCode.NONE})",

@@ -229,6 +229,18 @@ async def test_a_loop_of_sends_lets_others_run(mock: MockProducer) -> None:
     assert mock.history
 
 
+async def test_all_that_is_pending_fails_in_gapless_mode() -> None:
+    """The first failure ends what is behind it in its partition, which is not failed twice."""
+    async with MockProducer(auto_complete=False, gapless=True) as mock:
+        deliveries = [mock.send_nowait("orders", b"%d" % number) for number in range(3)]
+        assert mock.fail_all(DeliveryTimeoutError()) == 3
+        errors = [delivery.exception() for delivery in deliveries]
+        assert isinstance(errors[0], DeliveryTimeoutError)
+        assert all(isinstance(error, DeliveryError) for error in errors)
+        assert mock.pending == ()
+        assert mock.stats().records_failed == 3
+
+
 def test_in_virtual_time() -> None:
     """Its times are those of the loop: nothing else agrees with a clock that a test moves."""
 
