@@ -72,6 +72,14 @@ SECURITY: Final = (
         f"{_STORES}::test_wrong_passwords_of_java_key_stores",
     ),
     _mutant(
+        "second-login-module-ignored",
+        "config/jaas.py",
+        "    if not tokens.is_at_end:\n",
+        "    if False:\n",
+        "A JAAS string of two login modules is taken for the first, which Kafka refuses.",
+        "tests/vocabulary/test_jaas.py::test_what_is_refused",
+    ),
+    _mutant(
         "scram-signature-unchecked",
         "security/scram.py",
         "        if not keys.is_signature(self._signature_in(server_final), signed):\n",
