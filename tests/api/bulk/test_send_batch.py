@@ -261,3 +261,17 @@ async def test_done_and_accepted(producer: Producer, kafka: EmbeddedKafka) -> No
     hold.heal()
     await delivery
     assert (before, delivery.done()) == ((3, False), True)
+
+
+async def test_a_refused_record_stays_refused_in_gapless_mode(kafka: EmbeddedKafka, make: Make) -> None:
+    """Another record is lost while the call waits for its topic: its records are appended one by one, without that one."""
+    missing = unknown_topic(kafka)
+    producer = await warm(make(gapless=True, retry_backoff_ms=5))
+    sending = started(producer.send_batch("new", [b"1", "text", b"3"]))
+    await missing.reached()
+    kafka.faults.error("INVALID_RECORD", topic="one")
+    assert await (await producer.send("one", b"lost")).wait() is Outcome.NOT_WRITTEN
+    missing.heal()
+    result = await (await sending)
+    assert (list(result.errors), result.acked) == ([1], 2)
+    assert values(kafka, "new") == [b"1", b"3"]

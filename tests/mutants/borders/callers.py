@@ -36,12 +36,12 @@ CALLERS: Final = (
         f"{_COLUMNS}::test_headers_that_can_be_read_once_are_those_of_each_record",
     ),
     _mutant(
-        "refused-records-of-a-mock",
+        "refused-records-one-by-one",
         "_net/accepting/bulk_intake.py",
         "            refused=frozenset(refused),\n",
         "",
         "A record of a bulk send that was refused is appended without its value, where records are appended one by one.",
-        "tests/testing/mock/test_mock_pieces.py::test_send_batch_takes_columns",
+        "tests/api/bulk/test_send_batch.py::test_a_refused_record_stays_refused_in_gapless_mode",
     ),
     _mutant(
         "held-records-leave",
