@@ -60,8 +60,9 @@ class Listeners:
 
     def _put(self, report: Report) -> None:
         # The machines are in the middle of an event: user code runs after it.
-        self._reports.append(report)
+        # Scheduled first: without memory for it, the report is not there yet when it is repeated.
         self.schedule()
+        self._reports.append(report)
 
     def schedule(self) -> None:
         """Deliver all pending reports in the next turn of the loop."""

@@ -133,7 +133,7 @@ class Dispatcher:
     def _report(self) -> None:
         reports, log = self.effects.reports, self.engine.fault_log
         while reports:
-            report = reports.popleft()
+            report = reports[0]
             if isinstance(report, Retried):
                 log.retried(*report)
             elif isinstance(report, Ended):
@@ -142,6 +142,8 @@ class Dispatcher:
                 self.engine.report_outcome(report)
             else:
                 log.offset_went_back(*report)
+            # Without memory for a report it is repeated, and not lost.
+            reports.popleft()
 
 
 def _nothing() -> None:

@@ -9,10 +9,11 @@ from typing import Any
 import pytest
 
 from aioproducer import BatchReport, DeliveryTimeoutError, TransactionAbortedError
+from aioproducer._net.observing.listeners import Listeners
 from aioproducer._net.transactions.operation import Operation
 from aioproducer._net.transactions.transactions import Transactions
 from aioproducer.testing import MockProducer
-from tests.net.support import engine, until
+from tests.net.support import engine, turns, until
 
 
 def without_memory_once(call: Callable[..., Any]) -> Callable[..., Any]:
@@ -68,3 +69,21 @@ async def test_reports_come_after_one_that_could_not_be_scheduled(monkeypatch: p
                 engine(producer).listeners.schedule()
         producer.complete_all()
         await until(lambda: len(reports) == 2)
+
+
+@pytest.mark.parametrize("name", ["_put", "schedule"])
+async def test_a_report_is_delivered_once(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without memory for it, it is repeated: each batch has one report."""
+    reports: list[BatchReport] = []
+
+    class Listener:
+        def on_batch(self, report: BatchReport) -> None:
+            reports.append(report)
+
+    monkeypatch.setattr(Listeners, name, without_memory_once(getattr(Listeners, name)))
+    async with MockProducer(listeners=[Listener()]) as producer:
+        await producer.send("orders", b"a")
+        await producer.send("orders", b"b")
+        await until(lambda: len(reports) >= 2)
+        await turns(5)
+        assert [report.base_offset for report in reports] == [0, 1]
