@@ -165,8 +165,8 @@ def test_a_close_that_hangs_behind_a_task_that_goes_on(timeout: float) -> None:
     class Deaf(Warming):
         async def prepare(self, topic: str, headers: Any, data: str) -> None:
             with contextlib.suppress(asyncio.CancelledError):
-                await asyncio.sleep(LIMIT)
-            await asyncio.sleep(LIMIT)
+                await asyncio.sleep(LIMIT)  # virtual time
+            await asyncio.sleep(LIMIT)  # virtual time
 
         async def close(self) -> None:
             await asyncio.Event().wait()
@@ -175,13 +175,13 @@ def test_a_close_that_hangs_behind_a_task_that_goes_on(timeout: float) -> None:
         producer = MockProducer(value_serializer=Deaf())
         await producer.start()
         send = asyncio.ensure_future(producer.send("one", "a"))
-        await asyncio.sleep(0.01)
+        await asyncio.sleep(0.01)  # virtual time
         began = asyncio.get_running_loop().time()
         await producer.close(timeout)
         assert asyncio.get_running_loop().time() == pytest.approx(began + max(timeout, SHORTLY), abs=0.01)
         with pytest.raises(StateError):
             await send
-        await asyncio.sleep(3 * LIMIT)
+        await asyncio.sleep(3 * LIMIT)  # virtual time
 
     loop = SimulatedLoop(random.Random(7))
     loop.run_until_complete(life())
