@@ -96,7 +96,7 @@ async def test_a_column_of_another_length_than_it_says(
 async def test_a_caller_that_changes_its_lists_after_the_call(
     producer: Producer[Any, Any], kafka: EmbeddedKafka
 ) -> None:
-    """What is written is what the columns held at the time of the call: emptied, filled and reordered, they change nothing."""
+    """The written records are those at the time of the call: later changes of the columns have no effect."""
     kafka.faults.delay(0.01, api="Metadata", topic="new", times=None)
     for topic in ("one", "new"):
         values, keys = [b"a", b"b", b"c"], [b"1", None, b"3"]
@@ -206,7 +206,7 @@ async def test_an_arrow_array_whose_offsets_lead_elsewhere(
 
 
 def test_compiled_columns_know_their_ends() -> None:
-    """No index and no type that is wrong is read, whoever asks."""
+    """No wrong index and no wrong type is read, for any caller."""
     for column in (
         Column.of_items([b"a", b"b"]),
         Column.of_binary(2, 0, 4, None, offsets_of(0, 1, 2), b"ab"),

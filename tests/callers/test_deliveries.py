@@ -1,4 +1,4 @@
-"""What is done to deliveries and to the calls that give them: callbacks that lie, and calls that are given up and asked again."""
+"""Misuse of deliveries and of the calls that return them: callbacks that lie, and calls that are given up and repeated."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Compared:
 
 
 async def test_a_callback_that_raises_when_it_is_compared(producer: Producer[Any, Any]) -> None:
-    """remove_done_callback() raises that; nobody who waits for the record is forgotten."""
+    """remove_done_callback() raises that error; every waiter of the record stays registered."""
 
     def raising() -> bool:
         raise Own
@@ -152,7 +152,7 @@ async def test_callbacks_that_use_the_producer(producer: Producer[Any, Any]) -> 
 
 
 async def test_lengths_of_time_to_wait(producer: Producer[Any, Any]) -> None:
-    """A budget that is used up is no time at all, one without an end is no limit; nothing is left of what is refused."""
+    """A negative time counts as 0, an infinite one is no limit; a refused value leaves nothing behind."""
     delivery = await producer.send("one", b"v")
     wrong_times: list[Any] = ["1", float("nan"), True, [], Raising(Own)]
     for wrong in wrong_times:

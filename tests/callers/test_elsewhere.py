@@ -1,4 +1,4 @@
-"""`send_threadsafe()` whose event loop ends: nobody waits for ever in another thread."""
+"""`send_threadsafe()` whose event loop ends: no thread waits without end."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def test_a_loop_that_runs() -> None:
 
 
 def test_a_loop_that_is_closed() -> None:
-    """The call says so, and leaves no coroutine that nobody awaits."""
+    """The call raises the reason, and leaves no coroutine without an await."""
     loop = asyncio.new_event_loop()
     loop.close()
     with pytest.raises(StateError, match="the event loop of the producer is closed"):
@@ -77,7 +77,7 @@ def test_a_loop_that_is_closed_before_it_looks() -> None:
 
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 def test_a_loop_that_is_closed_meanwhile() -> None:
-    """Nobody cancels its tasks: the future says that nobody knows."""
+    """Its tasks are not cancelled: the future says that the outcome is unknown."""
     loop = asyncio.new_event_loop()
     loop.set_exception_handler(lambda *_: None)
     future = handed_over(loop, never)
@@ -112,7 +112,7 @@ def test_cancelling() -> None:
 
 @pytest.mark.parametrize("kind", ["producer", "mock"])
 async def test_arguments_that_raise(kind: str, make: Make, kafka: EmbeddedKafka) -> None:
-    """What is raised within the loop comes out of the future, and is nothing to the loop."""
+    """An exception in the loop is raised by the future, and has no effect on the loop."""
 
     class Raising:
         def __iter__(self) -> Any:

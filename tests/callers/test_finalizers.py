@@ -32,7 +32,7 @@ TOPICS = ("one", "two")
 
 @attrs.define
 class Ledger:
-    """What was sent, and what each call gave."""
+    """The sent records, and the result of each call."""
 
     told: list[tuple[str, bytes, Delivery]] = attrs.Factory(list)
 
@@ -192,7 +192,7 @@ async def test_a_send_is_not_withdrawn_while_it_is_placed(make: Make, kafka: Emb
 async def test_a_bulk_send_that_is_withdrawn_while_it_is_placed(
     singly: bool, placed: int, make: Make, kafka: EmbeddedKafka
 ) -> None:
-    """What is being placed has its place, those behind it have none, and each is told of once."""
+    """The record in placement has its place, those behind it have none, and each is reported once."""
     settings: dict[str, Any] = {"partitioner": lambda *_: 0} if singly else {}
     producer = await warm(make(kafka, linger_ms=5, batch_size=200, **settings))
     values = [b"%d" % number + bytes(90) for number in range(6)]
@@ -253,7 +253,7 @@ async def test_a_batch_that_ends_while_it_is_opened(make: Make, kafka: EmbeddedK
 async def test_nothing_is_withdrawn_while_it_is_chosen_for_a_request(
     make: Make, kafka: EmbeddedKafka, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """try_cancel() and purge() come too late for what is about to leave, and say so."""
+    """try_cancel() and purge() come too late for records that are about to leave, and return that."""
     producer = await warm(make(kafka, linger_ms=5), "one")
     drainer = engine(producer).accumulator.drainer
     delivery = producer.send_nowait("one", b"v")
@@ -338,7 +338,7 @@ async def test_an_earlier_time_that_is_asked_for_as_a_timer_is_set() -> None:
 async def test_a_record_sent_as_the_sender_goes_to_sleep(
     make: Make, kafka: EmbeddedKafka, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It leaves: an asyncio.Event would be set by it without waking anybody, then or later."""
+    """It leaves: it would set an asyncio.Event without waking a task, then or later."""
     producer = await warm(make(kafka), "one")
     loop = asyncio.get_running_loop()
     create_future = loop.create_future
@@ -420,7 +420,7 @@ class Finalizers:
 
 @pytest.mark.parametrize("seed", seeds(20))
 async def test_finalizers_that_use_the_producer(seed: int, make: Make, kafka: EmbeddedKafka) -> None:
-    """Whatever they do, at whatever moment: what was told of each record is so."""
+    """For any action at any moment: the reported outcome of each record is true."""
     rng = random.Random(seed)
     producer = make(
         kafka,

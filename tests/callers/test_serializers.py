@@ -186,7 +186,7 @@ async def test_a_caller_that_changes_what_it_gave(producer: Producer[Any, Any], 
 
 @attrs.define
 class Hanging:
-    """A coroutine serializer that waits for ever on values that are not bytes, and counts how many do."""
+    """A coroutine serializer that waits without end for values that are not bytes, and counts these waits."""
 
     deaf: bool = False
     running: int = 0
@@ -247,7 +247,7 @@ async def test_max_block_ends_the_serializer_too(topic: str, make: Make, kafka: 
 
 
 async def test_a_call_that_is_cancelled_ends_its_serializer(make: Make, kafka: EmbeddedKafka) -> None:
-    """So does one whose caller goes away, and what is left when the producer is closed."""
+    """So does one whose caller goes away, and one that remains when the producer is closed."""
     hanging = Hanging()
     producer = await warm(make(kafka, value_serializer=hanging), "one")
     sending = asyncio.ensure_future(producer.send("one", Held()))
@@ -396,7 +396,7 @@ async def test_a_partitioner_that_sends(make: Make, kafka: EmbeddedKafka) -> Non
 
 
 async def test_a_partitioner_that_withdraws_its_own_record(make: Make, kafka: EmbeddedKafka) -> None:
-    """What is withdrawn while its partition is chosen is not written: single records, queued ones, and many."""
+    """A record that is withdrawn while its partition is chosen is not written: single records, queued ones, and many."""
     deeds: dict[bytes, Callable[[], object]] = {}
 
     def partitioner(topic: str, key: bytes | None, value: bytes | None, *_: Any) -> int:
@@ -426,7 +426,7 @@ async def test_a_partitioner_that_withdraws_its_own_record(make: Make, kafka: Em
 
 
 async def test_a_serializer_that_closes_the_producer(make: Make, kafka: EmbeddedKafka) -> None:
-    """A record whose reading ended the producer is refused: it would wait for ever."""
+    """A record whose reading ended the producer is refused: it would wait without end."""
 
     def closes(value: bytes) -> bytes:
         closing = running.close(timeout=0)

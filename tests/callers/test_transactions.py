@@ -1,4 +1,4 @@
-"""Transactions with arguments that lie, at random: what was told as committed is what a reader finds, and nothing else."""
+"""Transactions with arguments that lie, at random: a reader finds exactly the records that were reported as committed."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ TRANSACTIONS_OF_A_TEST = 40
 
 
 def inside(tx: Any) -> dict[str, Call]:
-    """What is tried within a transaction: no call ends or leaves it, but by its time."""
+    """Calls within a transaction: none ends or leaves it, except by its time limit."""
     on_it: dict[str, Call] = {
         f"Transaction.{name}": lambda wild, producer, call=call: call(wild, producer, tx)  # type: ignore[misc]
         for name, call in TRANSACTION.items()
@@ -152,14 +152,14 @@ async def test_offsets_that_lie(wrong: str, transactional: Any) -> None:
                     await result
             except RecordError as error:
                 assert error.outcome is Outcome.NOT_WRITTEN  # noqa: PT017  # it may be taken as well
-        # What is still to be sent is not looked at by whoever lied.
+        # Unsent records are not checked for callers that lied.
         tx.send_offsets([], "zoo")
     assert transactional.health().state == "running"
     await transactional.close()
 
 
 async def test_names_that_lie_are_taken_over(make: MakeProducer, kafka: EmbeddedKafka) -> None:
-    """What a subclass of `str` answers later is nobody's concern: the plain text is what is sent."""
+    """Later results of a subclass of `str` have no effect: the plain text is sent."""
     kafka.create_topic("source", 1)
     producer = make(kafka, transactional_id=LyingStr(NAME))
     await producer.start()
@@ -262,7 +262,7 @@ async def test_handles_that_are_given_lies(make: MakeProducer, ledger: EmbeddedK
 
 
 async def test_a_block_that_fails_while_the_producer_closes(transactional: Any) -> None:
-    """The user's own error is what is raised; the transaction is aborted by close()."""
+    """The error of the user is raised; close() aborts the transaction."""
     with pytest.raises(ZeroDivisionError):
         async with transactional.transaction():
             await transactional.send("one", b"aborted", partition=0)

@@ -130,7 +130,7 @@ def pieces_that_lie(  # noqa: C901  # one small function for each piece
 
 
 async def made(name: str, call: Callable[[], Any], *documented: type[BaseException]) -> None:
-    """Make the call, to its end; it may raise what is documented, or what the caller's object raised."""
+    """Make the call, to its end; it may raise its documented errors, or the exception of the caller's object."""
     bound = asyncio.timeout(LIMIT)
     try:
         result = call()

@@ -39,7 +39,7 @@ class Raising:
 
 
 class Shrinking(list[Any]):
-    """A list that loses an item each time that somebody asks for its length or its items."""
+    """A list that loses an item on each access to its length or its items."""
 
     def __len__(self) -> int:
         if super().__len__():
@@ -107,7 +107,7 @@ class LyingMapping(Mapping[str, bytes]):
 
 
 class Zone(datetime.tzinfo):
-    """A time zone that nobody can ask."""
+    """A time zone without usable results."""
 
     def utcoffset(self, _when: Any) -> Any:
         raise Own
@@ -299,7 +299,7 @@ OFFSETS: dict[str, Make] = {
 
 
 class SelfRaisingError(Exception):
-    """Whoever wants to know what it says, gets another of it."""
+    """An exception whose text raises another one of its kind."""
 
     def __str__(self) -> str:
         raise SelfRaisingError

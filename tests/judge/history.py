@@ -1,7 +1,7 @@
-"""What the judge looks at: what was sent and what was told of it, and what the log holds afterwards.
+"""The input of the judge: the sent records, their reported outcomes, and the log afterwards.
 
 Records are known by the number that their value begins with: the order of the calls. A digest stands for the rest of
-what was sent, so that millions of records can be judged.
+the record, so that millions of records can be judged.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ from aioproducer import Delivery, Outcome
 from aioproducer.errors import KafkaError
 
 _NUMBER = struct.Struct(">q")
-NOBODY = -1
+NO_NUMBER = -1
 
 Headers = Sequence[tuple[str, bytes | None]]
 
 
 @attrs.frozen
 class Sent:
-    """One record that was handed to the producer, with what it was told of it in the end."""
+    """One record of the producer's input, with its reported outcome."""
 
     number: int
     digest: bytes
@@ -43,7 +43,7 @@ class Sent:
 
 @attrs.frozen
 class Found:
-    """One record of a log. `number` is `NOBODY` where its value does not begin with one."""
+    """One record of a log. `number` is `NO_NUMBER` where its value does not begin with one."""
 
     topic: str
     partition: int
@@ -59,12 +59,12 @@ def value_of(number: int, filling: bytes = b"") -> bytes:
 
 def number_of(value: bytes | None) -> int:
     """The number that a value begins with."""
-    return _NUMBER.unpack_from(value)[0] if value is not None and len(value) >= _NUMBER.size else NOBODY
+    return _NUMBER.unpack_from(value)[0] if value is not None and len(value) >= _NUMBER.size else NO_NUMBER
 
 
 def digest_of(key: bytes | None, value: bytes | None, headers: Headers, timestamp: int | None) -> bytes:
     """Stands for all that was sent; where the producer chose the timestamp it is None on both sides."""
-    # Version 2 of marshal: equal values give equal bytes, whoever else refers to them.
+    # Version 2 of marshal: equal values give equal bytes, regardless of other references to them.
     content = marshal.dumps((key, value, tuple(headers), timestamp), 2)
     return hashlib.blake2b(content, digest_size=8).digest()
 

@@ -1,4 +1,4 @@
-"""The judge: a pure function over what was sent, what was told of it, and what the log holds.
+"""The judge: a pure function over the sent records, their reported outcomes, and the log.
 
 It knows nothing of the producer, of brokers or of the fault that was injected; every layer of the proof is judged by it.
 """
@@ -13,7 +13,7 @@ from collections.abc import Iterable, Sequence
 import attrs
 
 from aioproducer import Outcome
-from tests.judge.history import NOBODY, Found, Sent
+from tests.judge.history import NO_NUMBER, Found, Sent
 
 
 class Anomaly(enum.Enum):
@@ -47,11 +47,11 @@ class Finding:
 
 @attrs.frozen
 class Rules:
-    """What is promised under the settings that were used.
+    """The promises under the settings of the run.
 
     `duplicates`: without idempotence, or where the broker forgot its producers. `disorder`: without idempotence and
-    several requests in flight. `disorder_of_unknown`: without idempotence and one request in flight, what is acknowledged is
-    in order where it was said to be. `unordered`: topics to which calls are made in no known order. `loss`: with acks below
+    several requests in flight. `disorder_of_unknown`: without idempotence and one request in flight, acknowledged records
+    are in order at their reported places. `unordered`: topics to which calls are made in no known order. `loss`: with acks below
     all, or after an unclean election. `most_copies`: an attempt writes a record at most once. `slack`: seconds that an outcome
     may be late. `whole_log`: the log was read from offset 0 on.
     """
@@ -121,7 +121,7 @@ def _holes(where: str, records: Sequence[Found], rules: Rules) -> Iterable[Findi
 
 
 def _disorder(where: str, records: Sequence[Found], sent: dict[int, Sent]) -> Iterable[Finding]:
-    newest = NOBODY
+    newest = NO_NUMBER
     seen: set[int] = set()
     for record in records:
         if record.number not in sent or record.number in seen:

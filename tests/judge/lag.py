@@ -33,7 +33,7 @@ class LagWatch:
     _asleep_since: float = attrs.field(default=float("inf"), init=False)
 
     async def watch(self) -> None:
-        """For ever."""
+        """Runs until it is cancelled."""
         loop = asyncio.get_running_loop()
         while True:
             self._asleep_since = loop.time()
@@ -49,7 +49,7 @@ class LagWatch:
         return Lag(max(self._slowest), sum(self._slowest))
 
     def take(self) -> Lag:
-        """What is so far, and begin anew."""
+        """The lag so far; begins a new measurement."""
         lag = self.so_far
         self._slowest[:] = [0.0] * _SOME_TURNS
         return lag

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from aioproducer import Outcome
-from tests.judge.history import NOBODY, Found, Sent, digest_of, number_of, value_of
+from tests.judge.history import NO_NUMBER, Found, Sent, digest_of, number_of, value_of
 from tests.judge.judge import Anomaly, Finding, Rules, judge
 
 SAME = b"content"
@@ -31,7 +31,7 @@ def anomalies(history: Sequence[Sent], log: Sequence[Found], rules: Rules | None
 
 
 def test_a_kept_promise_has_no_findings() -> None:
-    """Acked records at their places, what was not written absent, what is unknown there or not: all is well."""
+    """Acked records at their places, unwritten ones absent, unknown ones there or not: no findings."""
     history = [
         sent(0),
         sent(1, Outcome.NOT_WRITTEN),
@@ -118,8 +118,8 @@ def test_a_wrong_partition() -> None:
 
 
 def test_a_stranger() -> None:
-    """A record that nobody sent."""
-    assert anomalies([sent(0)], [copy(0), copy(NOBODY, 1)]) == [Anomaly.STRANGER]
+    """A record that was never sent."""
+    assert anomalies([sent(0)], [copy(0), copy(NO_NUMBER, 1)]) == [Anomaly.STRANGER]
 
 
 def test_a_record_without_an_outcome() -> None:
@@ -157,7 +157,7 @@ def test_an_attempt_writes_a_record_once() -> None:
 
 
 def test_the_order_of_what_is_known() -> None:
-    """With one request in flight and no idempotence, a late copy stands anywhere; what is acknowledged is in order."""
+    """With one request in flight and no idempotence, a late copy may stand anywhere; acknowledged records are in order."""
     rules = Rules(duplicates=True, disorder_of_unknown=True)
     late = [copy(1, 0), copy(0, 1), copy(2, 2), copy(1, 3)]
     assert anomalies([sent(0, Outcome.UNKNOWN), sent(1, offset=0), sent(2, offset=2)], late, rules) == []
@@ -171,7 +171,7 @@ def test_topics_without_an_order() -> None:
 
 
 def test_a_finding_says_which_record_and_where() -> None:
-    """Whoever reads it can go and look."""
+    """A finding names the record and its place."""
     (finding,) = judge([sent(3, Outcome.NOT_WRITTEN)], [copy(3, 0)])
     assert finding == Finding(Anomaly.UNTRUE_NOT_WRITTEN, 3, "t-0 offset 0: ")
     assert str(finding).startswith("record 3: it was said not to be written")
@@ -201,9 +201,9 @@ def test_every_tampering_is_found(data: st.DataObject) -> None:
 
 
 def test_numbers_survive_in_values() -> None:
-    """A record is known again by its value; one without a number is nobody's."""
+    """A record is identified by its value; one without a number has no sender."""
     assert number_of(value_of(12345, b"filling")) == 12345
-    assert number_of(None) == number_of(b"short") == NOBODY
+    assert number_of(None) == number_of(b"short") == NO_NUMBER
 
 
 def test_digests_tell_contents_apart() -> None:

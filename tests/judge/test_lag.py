@@ -1,4 +1,4 @@
-"""The lag of a loop: what is known of it, and what it excuses."""
+"""The lag of a loop: its known part, and the delays that it excuses."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ async def test_lag_watch_sees_a_loop_that_stands_still() -> None:
 
 
 async def test_only_the_lag_between_two_moments_excuses() -> None:
-    """What was over before does not count, of what began before its rest, and what is not over yet does."""
+    """Of a lag that began before, only the rest counts; one that is not over yet counts."""
     lag, loop = LagWatch(tick=0.0), asyncio.get_running_loop()
     watch = asyncio.create_task(lag.watch())
     await asyncio.sleep(0)

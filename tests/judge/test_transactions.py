@@ -24,7 +24,7 @@ def three(*fates: Fate) -> list[Told]:
 
 
 def seen(a: list[int], b: list[int], offset: int | None) -> Seen:
-    """What is there."""
+    """The records that a reader finds."""
     return Seen({A: a, B: b}, offset)
 
 
@@ -39,7 +39,7 @@ def seen(a: list[int], b: list[int], offset: int | None) -> Seen:
     ],
 )
 def test_all_is_well(fates: tuple[Fate, ...], there: Seen) -> None:
-    """Committed ones are there, aborted ones are not, and those of which nobody knows are one or the other."""
+    """Committed ones are there, aborted ones are not, and uncertain ones are either."""
     assert judge_transactions(three(*fates), there) == []
 
 

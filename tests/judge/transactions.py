@@ -1,4 +1,4 @@
-"""The judge of transactions: what their owners were told of them, against what a reader of committed records finds (I13)."""
+"""The judge of transactions: the reports to their owners against the records of a reader of committed ones (I13)."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Place = tuple[str, int]
 
 
 class Fate(enum.Enum):
-    """What the owner of a transaction was told of it."""
+    """The reported end of a transaction."""
 
     COMMITTED = "committed"
     ABORTED = "aborted"
@@ -111,7 +111,7 @@ def _of_the_partitions(told: Sequence[Told], seen: Seen) -> Iterable[Finding]:
 
 
 def _of_the_offset(told: Sequence[Told], visible: Counter[int], offset: int | None) -> Iterable[Finding]:
-    """Of a transaction without records nobody knows whether it is there, if its owner does not."""
+    """A transaction without records: it is unknown whether it is there, if its owner does not know."""
     sure = [one.offset for one in told if one.offset is not None and _is_there(one, visible)]
     perhaps = [one.offset for one in told if one.offset is not None and _may_be_there(one)]
     least = max(sure, default=None)

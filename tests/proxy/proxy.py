@@ -45,7 +45,7 @@ class Ending(enum.Enum):
 
 @attrs.frozen
 class Head:
-    """What is known of a frame when its first bytes are there; `size` counts its length field too."""
+    """The facts of a frame in its first bytes; `size` includes its length field."""
 
     side: Side
     api: int
@@ -175,7 +175,7 @@ class _Outlet:
         if every:
             loop.call_later(every, self._next)
         elif self._pieces:
-            # What is called soon runs before what the selector finds in the same turn: the reader needs two.
+            # Scheduled calls run before events of the selector in the same turn: the reader needs two turns.
             loop.call_soon(loop.call_soon, self._next)
         else:
             self._going = False
@@ -190,7 +190,7 @@ class Passage:
         self.broker = _End()
         self.ending: Ending | None = None
         self.apis: set[int] = set()
-        """What was asked for."""
+        """The request."""
         self._unread = {side: bytearray() for side in Side}
         self._decided: dict[Side, tuple[Head, Act] | None] = dict.fromkeys(Side)
         self._asked: dict[int, tuple[int, int]] = {}
@@ -350,7 +350,7 @@ class Proxy:
     async def stop(self) -> None:
         """Listen no more, and end every connection."""
         assert self._server is not None
-        # What was accepted in this turn gets its transport in the next one, but not from a server that is closed by then.
+        # A connection accepted in this turn gets its transport in the next one, but not from a closed server.
         asyncio.get_running_loop().remove_reader(self._server.sockets[0].fileno())
         await asyncio.sleep(0)
         self._server.close()
@@ -391,7 +391,7 @@ class Proxy:
         elif passage.client.transport is not None:
             passage.client.transport.resume_reading()
 
-    # -- what is harmed
+    # -- targets
 
     def plan(self, side: Side, api: int | None, act: Cut | Rewrite, **which: Any) -> Plan:
         """Harm these frames; the plan that was made first is asked first."""

@@ -1,4 +1,4 @@
-"""Very many senders that go on sending to brokers which never answer: memory stays within what was promised."""
+"""Very many senders that go on sending to brokers which never answer: memory stays within its limit."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ SECONDS = 30 if PROOF else 3
 
 @pytest.fixture
 def nothing_blocks() -> None:
-    """What is measured runs elsewhere."""
+    """The measured program runs in another process."""
 
 
 async def test_a04_black_holed_cluster_takes_bounded_memory() -> None:
-    """10,000 senders without a pause: they never take more than twice `buffer_memory` beside what is there before (I6)."""
+    """10,000 senders without a pause: they add at most twice `buffer_memory` to the initial memory (I6)."""
     async with broker("silent_broker") as (process, port):
         peak, accepted, failed, refused = await result(
             "black_hole_victim", port, SENDERS, BUFFER_MEMORY, SECONDS

@@ -1,4 +1,4 @@
-"""Connections that end at each byte of what is said: nothing is lost, doubled or reordered, and the way goes on."""
+"""Connections that end at each byte of a frame: nothing is lost, doubled or reordered, and sending goes on."""
 
 from __future__ import annotations
 
@@ -115,7 +115,7 @@ async def test_a08_late_request_is_no_second_copy(
     before = len(produce_requests(kafka))
     for passage in strays:
         passage.deliver_stray()
-    # Behind what was kept of a frame others may have been on their way.
+    # After the kept part of a frame, other frames may have been in flight.
     await so(lambda: len(produce_requests(kafka)) >= before + len(strays))
     assert len(strays) == 3
     assert await story.findings() == []
@@ -205,7 +205,7 @@ async def one_life(producer: Producer[Any, Any], story: Story) -> set[Outcome]:
 async def test_a06_a09_opening_cut_at_every_byte(
     api: int, skip: int, side: Side, ending: Ending, make: Make, proxy: Proxy, story: Story
 ) -> None:
-    """Cut anywhere in the opening of either connection, the producer dials once more, and all goes well."""
+    """Cut anywhere in the opening of either connection, the producer dials again, and succeeds."""
     assert await one_life(make(), story) == {Outcome.ACKED}
     normal = proxy.accepted
     size = proxy.sizes(side, api)[skip]

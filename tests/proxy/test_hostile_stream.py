@@ -19,12 +19,12 @@ GOOD_ANSWERS = 5
 
 @pytest.fixture
 def nothing_blocks() -> None:
-    """What is measured runs elsewhere."""
+    """The measured program runs in another process."""
 
 
 @pytest.mark.parametrize("kind", list(STREAMS))
 async def test_b03_b04_hostile_stream_takes_no_memory(kind: str) -> None:
-    """Up to 600 MB of what is no answer, was not asked for or is too long make the client grow by 2 MiB at most."""
+    """Up to 600 MB of invalid, unrequested or too long answers make the client grow by 2 MiB at most."""
     streamed = STREAMED[kind]
     async with broker("hostile_broker", kind, streamed, GOOD_ANSWERS) as (process, port):
         grown, connects = await result("stream_victim", port, GOOD_ANSWERS)

@@ -112,7 +112,7 @@ async def test_a04_accept_then_silence(make: Make, proxy: Proxy, story: Story) -
 
 
 async def test_a04_silent_until_the_deadline(make: Make, proxy: Proxy, story: Story) -> None:
-    """With every connection silent, what was written is UNKNOWN and what was not is NOT_WRITTEN, at the deadline."""
+    """With every connection silent, written records are UNKNOWN and others NOT_WRITTEN, at the deadline."""
     producer = await warm(make(**IMPATIENT, delivery_timeout_ms=200, batch_size=1), "one")
     await story.send(producer)
     await story.end()
@@ -170,7 +170,7 @@ async def test_a04_errors_do_not_refer_to_each_other(make: Make, proxy: Proxy, s
 async def test_a10_half_open_connection_is_found_at_the_request_timeout(
     make: Make, proxy: Proxy, story: Story
 ) -> None:
-    """The peer is gone without a word and the kernel still takes what is written: found out at RT, all written once."""
+    """The peer is gone without a packet and the kernel still accepts bytes: found at RT, all written once."""
     producer = await warm(make(**IMPATIENT, batch_size=1), "one")
     await story.send(producer)
     await story.end()
@@ -319,7 +319,7 @@ async def test_a15_idle_close_exactly_as_a_request_is_written(
 async def test_a15_idle_close_by_the_broker_is_not_noticed(
     make: Make, proxy: Proxy, story: Story, caplog: pytest.LogCaptureFixture, kafka: EmbeddedKafka
 ) -> None:
-    """A broker that closed what was idle: the next record takes a new connection, without a retry."""
+    """A broker that closed an idle connection: the next record takes a new connection, without a retry."""
     producer = await warm(make(), "one")
     await story.send(producer)
     await story.end()

@@ -109,7 +109,7 @@ async def opens_all_the_same(api: int, remake: Remake, make: Make, proxy: Proxy,
 async def test_b01_wrong_correlation_id(
     added: int, producer: Producer[Any, Any], proxy: Proxy, story: Story, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """The connection ends at once, what was in flight is sent again, and the warning names the broker."""
+    """The connection ends at once, the requests in flight are sent again, and the warning names the broker."""
     for skip in range(3):
         await survives(with_id(added), producer, proxy, story, skip=skip)
     warning = next(record.getMessage() for record in caplog.records if record.levelname == "WARNING")
@@ -129,7 +129,7 @@ async def test_b01_wrong_correlation_id_in_the_opening(
 
 
 async def test_b02_same_answer_twice(producer: Producer[Any, Any], proxy: Proxy, story: Story) -> None:
-    """The first counts, the second ends the connection; nobody gets the offset of another."""
+    """The first counts, the second ends the connection; no record gets the offset of another."""
     for skip in range(5):
         await survives(twice, producer, proxy, story, skip=skip)
     assert await story.findings() == []
@@ -145,7 +145,7 @@ async def test_b02_same_answer_twice_in_the_opening(api: int, make: Make, proxy:
 async def test_b02_answer_that_nobody_asked_for(
     producer: Producer[Any, Any], proxy: Proxy, story: Story, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """With nothing in flight it ends the connection, and nobody but the log hears of it."""
+    """With nothing in flight it ends the connection, with an effect on the log only."""
     for body in (bytes(4), bytes(100), b"\xff" * 64):
         for passage in proxy.open_for(PRODUCE):
             passage.say(framed(body))
@@ -284,7 +284,7 @@ def first(proxy: Proxy, api: int) -> Head:
 
 
 async def test_b04_flipped_bits_of_an_answer(make: Make, proxy: Proxy, story: Story) -> None:
-    """Any bit of a Produce answer may flip, its code and offset aside: what is not understood is asked again."""
+    """Any bit of a Produce answer may flip, except those of code and offset: an unreadable answer leads to a repetition."""
     producer = await warm(make(request_timeout_ms=50), "one")
     await story.send(producer)
     await story.end()

@@ -61,7 +61,7 @@ async def no_task_left() -> None:
 
 @attrs.define
 class History:
-    """What was sent by a test, with what was told of it, for the judge."""
+    """The sent records of a test, with their reported outcomes, for the judge."""
 
     sent: list[Sent] = attrs.Factory(list)
     _next: int = 0

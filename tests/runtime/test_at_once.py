@@ -25,7 +25,7 @@ SLACK = 2.0 * SLOWNESS
 
 @pytest.mark.parametrize("how", ["cancel", "gather", "wait_for", "task"])
 async def test_f04_cancelled_handles(how: str, make: Make, kafka: EmbeddedKafka) -> None:
-    """Whoever cancels the handle of a delivery, the record is written in its place, and nothing is complained of."""
+    """For any cancellation of a delivery's handle, the record is written in its place, and nothing is logged."""
     told: list[Any] = []
     asyncio.get_running_loop().set_exception_handler(lambda _, context: told.append(context))
     producer = await warm(make(kafka, batch_size=200), "one")

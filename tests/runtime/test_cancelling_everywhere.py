@@ -49,7 +49,7 @@ class Scene:
         return self.topics[-1]
 
     async def told_of(self, value: bytes, delivery: Any) -> None:
-        """What was accepted is written, whoever went away."""
+        """Accepted records are written, for any cancelled caller."""
         assert await delivery.wait(LIMIT) is Outcome.ACKED
         self.history.accepted(value, delivery)
 
@@ -88,7 +88,7 @@ async def send_with_full_memory(scene: Scene) -> tuple[Awaitable[Any], Check]:
         for value, sending in zip(values[:2], sendings[:2], strict=True):
             await scene.told_of(value, sending.delivery)
         await judged(scene, "one", values[2], sendings[2])(ended)
-        # Whoever stands behind one that went away moves up.
+        # A call behind one that went away moves up.
         await scene.told_of(values[3], await asyncio.wait_for(behind, LIMIT))
 
     return sendings[2], check
@@ -133,7 +133,7 @@ async def send_batch_of_more_than_fits(scene: Scene) -> tuple[Awaitable[Any], Ch
         assert sending.delivery is not None
         result = await asyncio.wait_for(sending.delivery, LIMIT)
         written = [int((record.value or b"")[:3]) for record in scene.kafka.records("four")[before:]]
-        # In order, each once; what was not accepted when the caller left is not written.
+        # In order, each once; records that were not accepted when the caller left are not written.
         assert written == [index for index in range(20) if index not in result.errors]
         assert result.acked == len(written)
         assert ended.cancelled or result.acked == 20

@@ -139,7 +139,7 @@ async def all_tasks_cancelled(kafka: EmbeddedKafka, producer: Producer[Any, Any]
 
 
 async def closed_under_way(kafka: EmbeddedKafka, producer: Producer[Any, Any]) -> None:
-    """Flushes, sends and two closes at once: all end, and what is accepted is written."""
+    """Flushes, sends and two closes at once: all end, and accepted records are written."""
     kafka.faults.delay(0.002, times=None)
     sends = [producer.send("one", b"%d" % number) for number in range(20)]
     calls = [producer.flush(), producer.close(5), producer.flush(), producer.close()]

@@ -1,4 +1,4 @@
-"""Tasks, loops and scopes that somebody else ends: cancelled from outside, closed first, used from elsewhere."""
+"""Tasks, loops and scopes that other code ends: cancelled from outside, closed first, used from elsewhere."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ async def test_f05_all_tasks_cancelled_by_a_third_party(make: Make, kafka: Embed
 
 
 def broker_tasks() -> set[asyncio.Task[Any]]:
-    """Those of the embedded Kafka, which is no part of what is tested."""
+    """The tasks of the embedded Kafka, which are not under test."""
     return {task for task in asyncio.all_tasks() if "aioproducer.testing" in repr(task.get_coro())} | {
         task for task in asyncio.all_tasks() if "testing/" in repr(task)
     }
@@ -360,7 +360,7 @@ async def test_f07_from_a_thread_without_a_loop(make: Make, kafka: EmbeddedKafka
 
 
 async def test_f07_stopped_from_another_thread(make: Make, kafka: EmbeddedKafka) -> None:
-    """Threads that send while the producer closes get an outcome each: none of their futures waits for ever."""
+    """Threads that send while the producer closes get an outcome each: none of their futures waits without end."""
     producer = await warm(make(kafka), "one")
 
     def flood() -> list[bool]:
@@ -379,5 +379,5 @@ async def test_f07_stopped_from_another_thread(make: Make, kafka: EmbeddedKafka)
     await until(lambda: producer.stats().records_acked > 40)
     await producer.close()
     told = [each for found in await asyncio.wait_for(asyncio.gather(*threads), LIMIT) for each in found]
-    # Those of a window that was not full when the producer closed, nobody asked.
+    # The last ones, of a window that was not full when the producer closed, were not awaited.
     assert 20 < told.count(True) <= len(kafka.records("one")) < told.count(True) + 20

@@ -78,7 +78,7 @@ async def nowait(producer: Producer[Any, Any], topic: str, value: bytes) -> None
 async def test_f13_serializer_that_raises_no_exception(
     kind: type[BaseException], make: Make, kafka: EmbeddedKafka
 ) -> None:
-    """What is no Exception goes through to the caller, and leaves nothing behind."""
+    """An exception outside Exception goes through to the caller, and leaves nothing behind."""
     producer = await warm(make(kafka, value_serializer=Insidious(raise_(kind()))), "one")
     for topic in ("one", "new"):
         with pytest.raises(kind):
@@ -189,7 +189,7 @@ async def test_f13_headers_that_fail(topic: str, headers: Any, make: Make, kafka
 
 @attrs.define
 class Meddling:
-    """An interceptor that does something each time that it is told of a record."""
+    """An interceptor that acts on each report of a record."""
 
     deed: Callable[[], Any]
     told: list[tuple[Any, Any]] = attrs.Factory(list)
@@ -213,7 +213,7 @@ async def test_f14_deeds(what: str, how: str, make: Make, kafka: EmbeddedKafka) 
     begun: list[asyncio.Future[Any]] = []
 
     def send_more() -> None:
-        # What it sends is told of as well: not for ever.
+        # The record that it sends is reported as well: bounded in number.
         if len(tasks) < 40:
             tasks.append(asyncio.ensure_future(producer.send("four", b"more", partition=3)))
 
@@ -241,7 +241,7 @@ async def test_f14_deeds(what: str, how: str, make: Make, kafka: EmbeddedKafka) 
     assert [await one.wait(LIMIT) for one in deliveries] == [Outcome.ACKED] * 60
     await asyncio.gather(*tasks, return_exceptions=True)
     begun[0].cancel()
-    # What it has sent itself, to partition 3, is told of as well.
+    # The record that it has sent itself, to partition 3, is reported as well.
     await until(lambda: sum(told is not None and told.partition != 3 for told, _ in meddling.told) >= 60)
     first = [metadata for metadata, _ in meddling.told if metadata is not None and metadata.partition != 3]
     for partition in range(3):
@@ -258,7 +258,7 @@ async def test_f14_deeds(what: str, how: str, make: Make, kafka: EmbeddedKafka) 
 async def test_f14_interceptor_that_raises_is_logged_once_a_record(
     make: Make, kafka: EmbeddedKafka, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """An interceptor that fails is told of in the log, once for each call, with the traceback."""
+    """A failing interceptor is logged, once for each call, with the traceback."""
     meddling = Meddling(raise_(ZeroDivisionError("inside")))
     producer = await warm(make(kafka, interceptors=[meddling]), "one")
     await producer.send_and_wait("one", b"v")
@@ -284,7 +284,7 @@ class LikeNumpy:
     ids=["negative", "too large", "huge", "bool", "like numpy", "float"],
 )
 async def test_f15_answers_of_a_partitioner(answer: Any, make: Make, kafka: EmbeddedKafka) -> None:
-    """Each is a ValueError with NOT_WRITTEN, from every way to send, and costs nobody else anything."""
+    """Each is a ValueError with NOT_WRITTEN, from every way to send, without an effect on other records."""
     producer = await warm(make(kafka, partitioner=lambda _, key, *__: None if key else answer), "four")
     for topic in ("four", "new"):
         for way in (producer.send, producer.send_and_wait):
@@ -307,7 +307,7 @@ async def test_f15_answers_of_a_partitioner(answer: Any, make: Make, kafka: Embe
 
 
 def mutable(kind: str, content: bytes) -> tuple[bytearray, Any]:
-    """Some bytes, and what is given to the producer of them."""
+    """Some bytes, and the mutable object with them for the producer."""
     own = bytearray(content)
     return own, own if kind == "bytearray" else memoryview(own)
 
@@ -315,7 +315,7 @@ def mutable(kind: str, content: bytes) -> tuple[bytearray, Any]:
 @pytest.mark.parametrize("kind", ["bytearray", "memoryview"])
 @pytest.mark.parametrize("topic", ["one", "new"], ids=["known topic", "unknown topic"])
 async def test_f17_changed_after_the_call(kind: str, topic: str, make: Make, kafka: EmbeddedKafka) -> None:
-    """What is written is what was given at the time of the call, in every part of the record and on every way."""
+    """The written record is the one at the time of the call, in every part and for every way to send."""
     producer = await warm(make(kafka, linger_ms=20), "one")
     kafka.faults.delay(0.01, api="Metadata", topic="new", times=None)
     key, value, header = b"key", b"value" * 100, b"header"

@@ -16,7 +16,7 @@ from aioproducer import (
     StateError,
     TransactionTimeoutError,
 )
-from tests.judge.history import NOBODY, number_of, value_of
+from tests.judge.history import NO_NUMBER, number_of, value_of
 from tests.judge.transactions import Fate, Place, Seen, Told
 from tests.simulation.fault_schedule import FAULTS, TOPIC, Fault, Storm
 from tests.simulation.world import World
@@ -79,7 +79,7 @@ class Books:
             for partition in range(PARTITIONS)
             if kafka.last_stable_offset(TOPIC, partition) != kafka.high_watermark(TOPIC, partition)
         ]
-        assert NOBODY not in {number for numbers in records.values() for number in numbers}
+        assert NO_NUMBER not in {number for numbers in records.values() for number in numbers}
         return Seen(records, kafka.committed_offset(GROUP, SOURCE, 0), hidden)
 
 

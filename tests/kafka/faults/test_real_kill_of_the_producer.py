@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from aioproducer import Outcome
-from tests.judge.history import NOBODY, Sent, digest_of
+from tests.judge.history import NO_NUMBER, Sent, digest_of
 from tests.judge.judge import judge
 from tests.kafka.faults.killed import filled
 from tests.kafka.reading import read_found
@@ -32,7 +32,7 @@ async def test_f12_what_a_killed_producer_knew_is_durable(real_kafka: KafkaClust
     log = await asyncio.to_thread(read_found, real_kafka.bootstrap_servers, topic)
     known = {record.number for record in told}
     # What it did not live to know of is in the log or not; nothing is promised but that it is what was sent, once.
-    last = max((record.number for record in log), default=NOBODY)
+    last = max((record.number for record in log), default=NO_NUMBER)
     unknown = [_sent(topic, n, None, Outcome.UNKNOWN) for n in range(last + 1) if n not in known]
     assert judge([*told, *unknown], log) == []
     assert len(told) > 0

@@ -41,7 +41,7 @@ async def press(port: int, senders: int, buffer_memory: int, seconds: int) -> No
         await producer.partitions_for("four")
         tasks = [asyncio.create_task(send_for_ever(producer, begin, refused)) for _ in range(senders)]
         await asyncio.sleep(0)
-        # The interpreter, what is imported and the senders themselves are no matter of the producer.
+        # The interpreter, imports and the senders themselves are not counted for the producer.
         before = resident()
         begin.set()
         await asyncio.wait(tasks, timeout=seconds)

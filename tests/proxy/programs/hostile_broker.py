@@ -55,7 +55,7 @@ def garbage(correlation_id: int) -> Iterator[bytes]:
 
 
 def unasked(correlation_id: int) -> Iterator[bytes]:
-    """What is asked for never comes: answers to other questions, each as an answer looks."""
+    """The requested answer never comes: valid-looking answers to other requests."""
     while True:
         correlation_id += 1
         yield frame(correlation_id, 60_000) + _CHUNK[: 60_000 - 4]
@@ -105,7 +105,7 @@ class Hostile:
         self.cluster.create_topic("one", 1)
 
     def serve_all(self) -> None:
-        """Take connections for ever."""
+        """Accept connections until it is killed."""
         while True:
             sock, _ = self.listening.accept()
             threading.Thread(target=self.serve, args=(sock,), daemon=True).start()
@@ -145,7 +145,7 @@ class Hostile:
 
 
 def main() -> None:
-    """Serve until nobody holds the other end of our input."""
+    """Serve until the other end of its input is closed."""
     hostile = Hostile(STREAMS[sys.argv[1]], int(sys.argv[2]), int(sys.argv[3]))
     threading.Thread(target=hostile.serve_all, daemon=True).start()
     print(hostile.listening.getsockname()[1], flush=True)

@@ -14,7 +14,7 @@ from aioproducer.testing import EmbeddedKafka
 
 
 async def main() -> None:
-    """Serve until nobody holds the other end of our input."""
+    """Serve until the other end of its input is closed."""
     async with EmbeddedKafka() as kafka:
         kafka.create_topic("four", 4)
         fault = kafka.faults.silence(api="Produce")

@@ -27,8 +27,8 @@ FORBIDDEN_IN_SOURCES = re.compile(
     re.IGNORECASE,
 )
 TESTS = (
-    *("cli", "connection", "contract", "core", "examples", "exhaustive", "properties", "repo", "state"),
-    *("vocabulary", "wire"),
+    *("callers", "cli", "connection", "contract", "core", "examples", "exhaustive", "judge", "properties"),
+    *("proxy", "repo", "runtime", "state", "vocabulary", "wire"),
 )  # The other folders of the tests still name persons.
 FOLDERS = ("aioproducer", "examples", "benchmarks", "tools", *(f"tests/{name}" for name in TESTS))
 SUFFIXES = {".py", ".pyx", ".pxi", ".pxd", ".h"}

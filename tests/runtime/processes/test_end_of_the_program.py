@@ -1,4 +1,4 @@
-"""Producers that nobody closed: dropped, in a cycle, from another thread, or alive when the interpreter ends."""
+"""Producers that were never closed: dropped, in a cycle, from another thread, or alive when the interpreter ends."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def forget(kept: list[Any]) -> None:
 async def test_f10_dropped_in_a_cycle(
     how: str, kafka: EmbeddedKafka, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """A cycle does not keep it: it warns, its records have outcomes and are told of, its sockets are freed."""
+    """A cycle does not keep it: it warns, its records have outcomes and are reported, its sockets are freed."""
     kept = [await holder_of(kafka)]
     deliveries = kept[0][1]
     reference = weakref.ref(kept[0][0].producer)
@@ -78,7 +78,7 @@ async def test_f10_dropped_in_a_cycle(
 
 
 async def test_f10_dropped_while_records_wait_for_their_topic(kafka: EmbeddedKafka) -> None:
-    """What was queued for a topic that nobody knows, and who waits in send(), is told as well."""
+    """Records that wait for an unknown topic, and callers that wait in send(), are reported as well."""
     kafka.faults.delay(api="Metadata", topic="new", times=None)
     kept = [await warm(Producer[Any, Any](kafka.bootstrap_servers, **QUICK), "one")]
     queued = kept[0].send_nowait("new", b"v")

@@ -76,7 +76,7 @@ def test_f08_ctrl_c_flushes(number: signal.Signals) -> None:
 
 
 def test_f08_ctrl_c_is_bounded() -> None:
-    """With a broker that does not answer it ends after the close timeout, and says what is unknown."""
+    """With a broker that does not answer it ends after the close timeout, and names the records with an unknown outcome."""
     with Running(WITH_BLOCK.format(answers=False, sigterm=False, timeout=400)) as child:
         assert child.line() == "ready"
         child.signal(signal.SIGINT)

@@ -72,7 +72,7 @@ def starved(nth: int, call: Callable[[], Any], *, own: bool) -> tuple[Any, bool]
     try:
         answer = call()
     except (MemoryError, KafkaError, SystemError):
-        # The last is what CPython raises without memory for a traceback, in place of what was to be raised.
+        # CPython raises the last without memory for a traceback, in place of the original exception.
         pass
     finally:
         fired = starvation.over()

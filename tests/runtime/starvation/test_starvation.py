@@ -1,4 +1,4 @@
-"""Memory that fails: each allocation of the calls that send fails once, and whoever is told so has no record in the log."""
+"""Memory that fails: each allocation of the sending calls fails once, and a call that raises has no record in the log."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def built(folder: Path) -> Path:
 def test_each_allocation_of_a_send_fails_once(tmp_path: Path) -> None:
     """MemoryError, nothing read or written beyond its memory, no record where one was refused, and the producer goes on.
 
-    Python's debug allocator looks for what was written beyond a block, and fills what was freed.
+    Python's debug allocator finds writes beyond a block, and overwrites freed blocks.
     """
     environment = {
         # Sanitizers see nothing in its blocks: they ask for another allocator.

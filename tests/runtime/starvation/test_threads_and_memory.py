@@ -74,7 +74,7 @@ asyncio.run(main())
 
 
 def test_f19_compressor_that_is_missing() -> None:
-    """Without the codecs' library the batch is not written, the error names what is missing, and the producer lives."""
+    """Without the codecs' library the batch is not written, the error names the package, and the producer goes on."""
     assert run_program(NO_CODECS).stdout == "NOT_WRITTEN True running\n"
 
 
