@@ -155,6 +155,12 @@ class MockProducer(Controls, Producer[K_contra, V_contra], Generic[K_contra, V_c
         self._loop_clock = ManualClock(loop.time())
         return self._loop_clock
 
+    def _pace(self) -> bool:
+        # Calls that are refused take time as well.
+        assert self._engine is not None  # noqa: S101  # it takes calls
+        self._loop_clock.monotonic = self._engine.loop.time()
+        return super()._pace()
+
     def _wall_ms(self) -> int:
         return time.time_ns() // 1_000_000
 
