@@ -135,7 +135,6 @@ class Effects:
         # Set once: listeners want a report of each outcome of a batch.
         self.reports_outcomes = False
 
-    @property
     def is_empty(self) -> bool:
         """True when nothing is left to perform."""
         return not (

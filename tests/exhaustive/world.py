@@ -289,7 +289,7 @@ class World(Wires):
     def _drained(self, node: int, *, written: bool = True) -> list[QueuedBatch]:
         if not self.m.accumulator.drainer.has_ready(self.m.node(node), self.m.now):
             return []
-        batches = self.m.accumulator.drainer.drain(self.m.node(node), self.m.now)
+        batches = self.m.effects.event(self.m.accumulator.drainer.drain, self.m.node(node), self.m.now)
         for batch in batches:
             if written:
                 batch.written_at = self.m.now

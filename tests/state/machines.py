@@ -203,7 +203,7 @@ class Machines:
     def perform(self) -> None:
         """Write the effects down; what concerns the machines themselves is performed."""
         effects = self.effects
-        while not effects.is_empty:
+        while not effects.is_empty():
             self.machines.serve_room()
             while effects.closed:
                 self.compress(effects.closed.popleft())
@@ -391,7 +391,7 @@ class Machines:
         """What the next request to this broker holds."""
         if self.limits.codec:
             self.accumulator.drainer.close_ready(self.node(node_id), self.now)
-        batches = self.accumulator.drainer.drain(self.node(node_id), self.now)
+        batches = self.effects.event(self.accumulator.drainer.drain, self.node(node_id), self.now)
         for batch in batches:
             batch.written_at = self.now
         return batches

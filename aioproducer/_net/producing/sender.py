@@ -63,10 +63,15 @@ class Sender:
         """Send the batches that become ready for this broker."""
         while not self.ended:
             await self.work.wait()
-            while not self._is_early() and self.engine.accumulator.drainer.has_ready(
-                self.queue, self.loop.time()
-            ):
-                await self._send_next()
+            while self._has_ready():
+                # Most requests have nothing to wait for, and need no coroutine.
+                if not self._sends_at_once():
+                    await self._send_next()
+
+    def _has_ready(self) -> bool:
+        if not self.queue.ready or self._is_early():
+            return False
+        return self.engine.accumulator.drainer.has_ready(self.queue, self.loop.time())
 
     def _is_early(self) -> bool:
         """Whether the previous transaction still has to settle; if so, the sender is woken after that."""
@@ -101,10 +106,11 @@ class Sender:
 
     def send_at_once(self) -> bool:
         """Send one request without a turn of the loop; False: there is none, or it has to wait."""
+        return self._has_ready() and self._sends_at_once()
+
+    def _sends_at_once(self) -> bool:
         link = self.link
         if link is None or link.moved or self._pause(link) > 0 or not link.connection.writable():
-            return False
-        if self._is_early() or not self.engine.accumulator.drainer.has_ready(self.queue, self.loop.time()):
             return False
         try:
             link.permits.acquire_nowait()
@@ -146,7 +152,8 @@ class Sender:
 
     def _pause(self, link: Link) -> float:
         # KIP-219: the broker requested a pause; other brokers go on.
-        return link.connection.muted_until - self.loop.time()
+        muted_until = link.connection.muted_until
+        return muted_until - self.loop.time() if muted_until > 0 else 0.0
 
     async def _was_muted(self, link: Link) -> bool:
         """Wait for the end of the pause that the broker requested; a new connection to it would not know of the pause."""
@@ -280,8 +287,10 @@ class Sender:
         connection.write_request(correlation_id, parts, exchange, timeout_ms / 1000, limit, size)
 
     def _version(self, connection: Connection, topics: list[TopicBatches]) -> int:
-        by_name = any(topic.topic_id == NO_ID for topic in topics)
-        newest = BEFORE_TOPIC_IDS if by_name else None
+        newest = None
+        for topic in topics:
+            if topic.topic_id == NO_ID:
+                newest = BEFORE_TOPIC_IDS
         transactions = self.engine.transactions
         if transactions is None:
             return connection.versions.choose(PRODUCE, newest)

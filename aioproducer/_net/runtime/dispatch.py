@@ -22,7 +22,7 @@ class Dispatcher:
 
     def __init__(self, engine: Engine) -> None:
         self.engine = engine
-        self.machines = engine.machines
+        self.admission = engine.machines.admission
         self.effects = engine.effects
         # False when the loop was closed before the producer: no task can be woken, and no timer set.
         self.has_loop = True
@@ -32,16 +32,37 @@ class Dispatcher:
         """Perform all effects, and those that are added meanwhile."""
         effects = self.effects
         try:
-            while not effects.is_empty:
-                if effects.has_room:
-                    self.machines.serve_room()
+            while True:
+                # Each effect is asked for here: these lines run three times for each request.
+                while effects.has_room:
+                    self.admission.serve()
                 if effects.opened or effects.losses or effects.in_doubt:
                     self._tell_transactions()
                 if effects.closed:
                     self._compress()
-                self._wake()
+                while effects.nodes:
+                    node = next(iter(effects.nodes))
+                    if node.wakeup is not None:
+                        node.wakeup.ring()
+                    else:
+                        self.engine.start_sender(node)
+                    effects.nodes.pop(node, None)
+                if effects.flushed or effects.flush_without_memory:
+                    self._end_flushes()
+                if effects.stale or effects.wanted or effects.refused_ids:
+                    self._ask_for_metadata()
+                if effects.identity_exhausted:
+                    self.engine.identity.want()
+                    effects.identity_exhausted = False
+                if effects.call_ended_last:
+                    self.engine.end_idle_wait()
+                    effects.call_ended_last = False
+                if effects.wake_at != math.inf:
+                    self._set_alarm()
                 if effects.reports:
                     self._report()
+                if effects.is_empty():
+                    return
         except OUT_OF_MEMORY:
             # The event took place, and its effects are kept for the next turn. Without memory for that as well, the
             # next event or the timekeeper's next pulse performs them.
@@ -80,31 +101,14 @@ class Dispatcher:
 
     # -- effects that only wake tasks: each is removed when it is performed
 
-    def _wake(self) -> None:
+    def _end_flushes(self) -> None:
         effects = self.effects
-        while effects.nodes:
-            node = next(iter(effects.nodes))
-            if node.wakeup is not None:
-                node.wakeup.ring()
-            else:
-                self.engine.start_sender(node)
-            effects.nodes.pop(node, None)
         while effects.flushed:
             self.engine.end_flush(effects.flushed[0])
             effects.flushed.popleft()
         if effects.flush_without_memory:
             self.engine.give_up_flushes()
             effects.flush_without_memory = False
-        if effects.stale or effects.wanted or effects.refused_ids:
-            self._ask_for_metadata()
-        if effects.identity_exhausted:
-            self.engine.identity.want()
-            effects.identity_exhausted = False
-        if effects.call_ended_last:
-            self.engine.end_idle_wait()
-            effects.call_ended_last = False
-        if effects.wake_at != math.inf:
-            self._set_alarm()
 
     def _ask_for_metadata(self) -> None:
         effects, cluster = self.effects, self.engine.cluster

@@ -446,11 +446,14 @@ class Admission:
     def serve(self) -> None:
         """Memory came back: give it to the first call of the share's line, then to the other lines.
 
-        Called by `Machines.perform()` only, between events: no line is served while one of its calls is placed.
+        Called by the dispatcher and by `Machines.serve_room()`, between events: no line is served while one of its calls
+        is placed.
         """
         effects = self.effects
         share, effects.room_of = effects.room_of, None
         effects.has_room = False
+        if not self.memory_lines:
+            return
         try:
             if share is not None:
                 self._serve(share)

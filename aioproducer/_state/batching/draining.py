@@ -60,7 +60,6 @@ class Drainer:
                     self.accumulator.detach(queue, batch)
                     self.accumulator.close(batch)
 
-    @event
     def drain(self, node: NodeQueue, now: float) -> list[QueuedBatch]:
         """The batches of one request: one per ready partition, in turn, up to `max_request_size`."""
         used = self._budget.used
