@@ -251,8 +251,8 @@ DEFECTS = (
     Defect(
         "nobody looks again after an answer for what has ended",
         "delivery.settlement:Settlement.answered",
-        "self._update_readiness(queue, now)",
-        "batch.settled or self._update_readiness(queue, now)",
+        "self.accumulator.update_readiness(queue, now)",
+        "batch.settled or self.accumulator.update_readiness(queue, now)",
         "one fault",
         "nothing dirty is in its way",
     ),

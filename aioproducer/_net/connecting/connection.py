@@ -77,6 +77,7 @@ class Connection(asyncio.BufferedProtocol):
         "last_used",
         "log",
         "muted_until",
+        "next_correlation_id",
         "reads",
         "session",
         "traffic",
@@ -106,6 +107,8 @@ class Connection(asyncio.BufferedProtocol):
         self._frames = FrameAssembler(broker)
         self._pairing = Pairing(broker)
         self._frames.on_long = self._pairing.check_length
+        # Requests must be written in the order of their ids.
+        self.next_correlation_id: Callable[[], int] = self._pairing.next_correlation_id
         self._remarks: set[str] = set()
         self._alarm = Alarm(loop, self)
         self._close_callbacks: list[Callable[[Connection], None]] = []
@@ -190,10 +193,6 @@ class Connection(asyncio.BufferedProtocol):
             )
 
     # ------------------------------------------------------------------------------------------ out
-
-    def next_correlation_id(self) -> int:
-        """The id for the next request; requests must be written in the order of their ids."""
-        return self._pairing.next_correlation_id()
 
     def writable(self) -> bool:
         """Whether the transport takes more without piling it up, and no dialogue holds the connection."""

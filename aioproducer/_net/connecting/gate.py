@@ -10,17 +10,14 @@ __all__ = ["WriteGate"]
 class WriteGate:
     """Requests of the producer wait for it; the dialogue that holds the connection does not."""
 
-    __slots__ = ("_has_room", "_opened", "is_held")
+    __slots__ = ("_has_room", "_opened", "is_held", "is_open")
 
     def __init__(self) -> None:
         self.is_held = False
+        # Whether a request may be written now.
+        self.is_open = False
         self._has_room = False
         self._opened = asyncio.Event()
-
-    @property
-    def is_open(self) -> bool:
-        """Whether a request may be written now."""
-        return self._opened.is_set()
 
     async def wait(self) -> None:
         """Wait until it is open. It may be shut again when this returns."""
@@ -49,7 +46,8 @@ class WriteGate:
         self.room(has_room=True)
 
     def _update(self) -> None:
-        if self._has_room and not self.is_held:
+        self.is_open = self._has_room and not self.is_held
+        if self.is_open:
             self._opened.set()
         else:
             self._opened.clear()

@@ -62,10 +62,10 @@ class Pairing:
 
     def pair(self, correlation_id: int) -> SentRequest | None:
         """Take the request that this answer belongs to; None for an answer to be ignored."""
-        sent = self.next_for(correlation_id)
-        if sent is not None:
-            self.waiting.popleft()
-        return sent
+        waiting = self.waiting
+        if waiting and waiting[0].correlation_id == correlation_id:
+            return waiting.popleft()
+        return self.next_for(correlation_id)
 
     def next_for(self, correlation_id: int) -> SentRequest | None:
         """The same, without taking it."""

@@ -92,7 +92,7 @@ class Settlement:
                 self._acknowledge_older(queue, batch, answer.base_offset, now)
             self._judge(queue, batch, answer, now)
         batch.judged = True
-        self._update_readiness(queue, now)
+        self.accumulator.update_readiness(queue, now)
 
     def _judge(self, queue: PartitionQueue, batch: QueuedBatch, answer: PartitionAnswer, now: float) -> None:
         decided = verdict(answer.code, answer.base_offset)
@@ -130,7 +130,7 @@ class Settlement:
             self.effects.stale[batch.topic] = None
             self._retry(batch, error, now, proven=not written)
         batch.judged = True
-        self._update_readiness(queue, now)
+        self.accumulator.update_readiness(queue, now)
 
     @event
     def remade(self, topic: TopicQueues, now: float) -> None:
@@ -140,7 +140,7 @@ class Settlement:
             for batch in dict.fromkeys((*queue.sent, *queue.queue)):
                 if not batch.in_flight and _may_be_in_the_former_topic(batch):
                     self.fail(batch, self._lost_with_its_topic(batch, now), now)
-            self._update_readiness(queue, now)
+            self.accumulator.update_readiness(queue, now)
 
     def _lost_with_its_topic(self, batch: QueuedBatch, now: float) -> DeliveryError:
         return DeliveryError(
@@ -160,9 +160,6 @@ class Settlement:
         if queue.ahead is batch:
             queue.ahead = None
         return queue
-
-    def _update_readiness(self, queue: PartitionQueue, now: float) -> None:
-        self.accumulator.update_readiness(queue, now)
 
     # -- decisions
 
@@ -294,7 +291,7 @@ class Settlement:
                 error = self._broker_error(batch, answer, decided, now)
                 error.__cause__ = cause
                 self._refuse_for_good(batch, answer, error, now)
-                self._update_readiness(batch.queue, now)
+                self.accumulator.update_readiness(batch.queue, now)
 
     def _refuse_for_good(
         self, batch: QueuedBatch, answer: PartitionAnswer, error: KafkaError, now: float
@@ -473,7 +470,7 @@ class Settlement:
     def _expire(self, batch: QueuedBatch, now: float) -> None:
         if batch.gap is not None and not batch.attempts:
             self._conclude(batch, batch.gap.error(batch, now), now)
-            self._update_readiness(batch.queue, now)
+            self.accumulator.update_readiness(batch.queue, now)
             return
         indexes = batch.overdue(now)
         spent = not batch.pending and batch.opened_at + batch.delivery_timeout <= now
@@ -491,7 +488,7 @@ class Settlement:
         error = self._too_late(batch, now, written=written)
         if whole:
             self.fail(batch, error, now)
-            self._update_readiness(batch.queue, now)
+            self.accumulator.update_readiness(batch.queue, now)
             return
         self._end_some(batch, indexes, error, now)
         number = self.tally.failures
@@ -519,7 +516,7 @@ class Settlement:
         else:
             count = batch.fail_some(indexes, error)
             self.effects.flushed.extend(self._failed(batch, error, count, now, indexes, size=batch.size))
-        self._update_readiness(batch.queue, now)
+        self.accumulator.update_readiness(batch.queue, now)
         return count
 
     # -- withdrawing
@@ -553,7 +550,7 @@ class Settlement:
         self.explain(None, now)
         for batch in self._in_order():
             if not batch.settled and not batch.in_flight and self._is_given_up(batch, now):
-                self._update_readiness(batch.queue, now)
+                self.accumulator.update_readiness(batch.queue, now)
 
     @event
     def abandon(self, text: str, cause: BaseException | None, now: float) -> None:

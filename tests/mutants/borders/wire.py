@@ -77,8 +77,8 @@ WIRE: Final = (
     _mutant(
         "correlation-id-unchecked",
         "_state/connecting/pairing.py",
-        "        if waiting and waiting[0].correlation_id == correlation_id:",
-        "        if waiting:",
+        "        if waiting and waiting[0].correlation_id == correlation_id:\n            return waiting.popleft()",
+        "        if waiting:\n            return waiting.popleft()",
         "Each answer is taken for that of the oldest request, whatever its id says.",
         "tests/connection/test_pairing.py::test_wrong_correlation_id_ends_the_connection",
     ),

@@ -72,8 +72,11 @@ WAKING: Final = (
     _mutant(
         "nobody-looks-again-after-an-answer",
         "_state/delivery/settlement.py",
+        "            self._judge(queue, batch, answer, now)\n"
+        "        batch.judged = True\n"
         "        self.accumulator.update_readiness(queue, now)",
-        "        pass",
+        "            self._judge(queue, batch, answer, now)\n"
+        "        batch.judged = True",
         "What waited for the answer of the batch before it is not sent until something else happens.",
         _SETTLEMENT,
     ),
