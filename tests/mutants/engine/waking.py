@@ -75,8 +75,7 @@ WAKING: Final = (
         "            self._judge(queue, batch, answer, now)\n"
         "        batch.judged = True\n"
         "        self.accumulator.update_readiness(queue, now)",
-        "            self._judge(queue, batch, answer, now)\n"
-        "        batch.judged = True",
+        "            self._judge(queue, batch, answer, now)\n        batch.judged = True",
         "What waited for the answer of the batch before it is not sent until something else happens.",
         _SETTLEMENT,
     ),
