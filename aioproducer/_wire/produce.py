@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import NamedTuple
 
 from aioproducer._wire.apis import PRODUCE
@@ -15,6 +16,8 @@ from aioproducer._wire.apis import PRODUCE
 FLEXIBLE_FROM = 9
 TOPIC_IDS_FROM = 13
 NO_TAGS = b"\x00"
+# Written forms of names and small numbers that are kept, as nearly every request repeats those of the previous one.
+KEPT = 1024
 
 _HEADER = struct.Struct(">hhi")
 _SETTINGS = struct.Struct(">hi")
@@ -90,11 +93,13 @@ def _flexible(head: ProduceHead, topics: Sequence[TopicBatches]) -> list[bytes |
     return parts
 
 
+@lru_cache(maxsize=KEPT)
 def _string(value: str) -> bytes:
     data = value.encode()
     return _INT16.pack(len(data)) + data
 
 
+@lru_cache(maxsize=KEPT)
 def _compact(value: str | None) -> bytes:
     if value is None:
         return b"\x00"
@@ -102,6 +107,7 @@ def _compact(value: str | None) -> bytes:
     return _uvarint(len(data) + 1) + data
 
 
+@lru_cache(maxsize=KEPT)
 def _uvarint(value: int) -> bytes:
     out = bytearray()
     while value >= 0x80:  # seven bits a byte

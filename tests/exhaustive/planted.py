@@ -267,7 +267,7 @@ DEFECTS = (
     Defect(
         "nobody tells who waits that there is room",
         "delivery.settlement:Settlement._end",
-        "self.effects.room(batch.share)",
+        "self.effects.has_room, self.effects.room_of = True, batch.share",
         "pass",
         "little memory",
         "memory that is free",

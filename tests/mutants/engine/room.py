@@ -41,7 +41,7 @@ ROOM: Final = (
     _mutant(
         "nobody-told-of-free-memory",
         "_state/delivery/settlement.py",
-        "        self.accumulator.retire(batch)\n        self.effects.room(batch.share)",
+        "        self.accumulator.retire(batch)\n        # The same as `room()`, without a call for each batch.\n        self.effects.has_room, self.effects.room_of = True, batch.share",
         "        self.accumulator.retire(batch)",
         "Memory comes back and whoever waits for it is not woken.",
         _SETTLEMENT,
