@@ -15,7 +15,7 @@ from typing import Final, Self
 
 import attrs
 from confluent_kafka.admin import AdminClient
-from confluent_kafka.admin._metadata import ClusterMetadata
+from confluent_kafka.admin._metadata import ClusterMetadata, PartitionMetadata
 from confluent_kafka.cimpl import Consumer, KafkaException, NewTopic, TopicPartition
 
 from tools.kafka_jars import KAFKA_VERSION, KafkaUnavailableError
@@ -138,9 +138,16 @@ class KafkaCluster:
 
     def move_leaders(self, topic: str, leaders: Mapping[int, int]) -> int:
         """Give these partitions these leaders, each of them an in-sync replica; returns the number of moved leaderships."""
-        metadata = self.admin.list_topics(topic, timeout=_ANSWER_LIMIT).topics[topic].partitions
+        known: dict[int, PartitionMetadata] = {}
+
+        def listed() -> bool:
+            # As in leaders(): a broker may not know a new topic yet.
+            known.update(self.admin.list_topics(topic, timeout=_ANSWER_LIMIT).topics[topic].partitions)
+            return known.keys() >= leaders.keys()
+
+        self._wait(listed, _TOPIC_LIMIT, f"no broker knew the partitions of topic {topic}")
         orders = {
-            index: [node, *(other for other in metadata[index].replicas if other != node)]
+            index: [node, *(other for other in known[index].replicas if other != node)]
             for index, node in leaders.items()
         }
         running = next(node for node in self.nodes if node.running and not node.paused)

@@ -36,7 +36,8 @@ async def sound(producer: Producer[Any, Any]) -> None:
     await asyncio.wait_for(producer.flush(), 5 * SLOWNESS)
     await until(lambda: not in_flight(producer))
     stats = producer.stats()
-    assert (stats.records_buffered, stats.bytes_buffered, stats.waiting_calls) == (0, 0, 0)
+    left = (stats.records_buffered, stats.bytes_buffered, stats.waiting_calls)
+    assert left == (0, 0, 0), left
     assert (stats.records_in_flight, stats.bytes_in_flight, memory_in_use(producer)) == (0, 0, 0)
     assert permits_are_all_back(producer)
     supervisor = engine(producer).supervisor

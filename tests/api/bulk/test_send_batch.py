@@ -23,7 +23,7 @@ from aioproducer import (
 )
 from aioproducer.testing import EmbeddedKafka
 from tests.api.conftest import Make
-from tests.api.support import held_requests, started, turns, unknown_topic, values, warm
+from tests.api.support import held_requests, started, turns, unknown_topic, until, values, warm
 
 
 async def test_result(producer: Producer, kafka: EmbeddedKafka) -> None:
@@ -127,9 +127,12 @@ async def test_refused_by_the_broker(producer: Producer, kafka: EmbeddedKafka) -
 
 async def test_unknown_outcomes_are_counted(make: Make, kafka: EmbeddedKafka) -> None:
     """Records whose answer never came are counted as unknown."""
-    producer = await warm(make(linger_ms=0, request_timeout_ms=60, delivery_timeout_ms=60))
+    producer = await warm(make(linger_ms=0))
     kafka.faults.drop_answer(times=None)
-    result = await (await producer.send_batch("one", [b"v"] * 3))
+    delivery = await producer.send_batch("one", [b"v"] * 3)
+    await until(lambda: len(kafka.records("one")) == 3)
+    await producer.close(timeout=0)
+    result = await delivery
     assert (result.acked, result.not_written, result.unknown) == (0, 0, 3)
 
 
