@@ -11,7 +11,7 @@ from typing import Any
 
 from aioproducer._state.batching.batches import QueuedBatch
 from aioproducer._state.batching.queues import PartitionQueue
-from aioproducer._state.batching.sequences import is_confirmed
+from aioproducer._state.identity.sequences import is_confirmed
 from tests.exhaustive.world import Record, World
 from tests.state.wires import Request
 

@@ -71,7 +71,7 @@ DEFECTS = (
     ),
     Defect(
         "a retry does not wait until it is the first",
-        "batching.sequences:Sequences._may_repeat",
+        "identity.sequences:Sequences._may_repeat",
         "if queue.sent[0] is not batch:",
         "if False:",
         "two of three declined",
@@ -79,7 +79,7 @@ DEFECTS = (
     ),
     Defect(
         "the first batch of a producer does not go alone",
-        "batching.sequences:Sequences.may_send",
+        "identity.sequences:Sequences.may_send",
         "(is_confirmed(queue, now) and to_remember(queue) < REMEMBERED_BATCHES)",
         "to_remember(queue) < REMEMBERED_BATCHES",
         "first batches",
@@ -87,7 +87,7 @@ DEFECTS = (
     ),
     Defect(
         "a new producer id is taken for known",
-        "batching.sequences:Sequences._adopt",
+        "identity.sequences:Sequences._adopt",
         "queue.confirmed_at = NEVER",
         "pass",
         "ends of epochs",
@@ -96,7 +96,7 @@ DEFECTS = (
     # -- identity
     Defect(
         "more batches are unresolved than a broker remembers",
-        "batching.sequences:Sequences.may_send",
+        "identity.sequences:Sequences.may_send",
         "(is_confirmed(queue, now) and to_remember(queue) < REMEMBERED_BATCHES)",
         "is_confirmed(queue, now)",
         "many batches",
@@ -104,7 +104,7 @@ DEFECTS = (
     ),
     Defect(
         "a sequence is mended while a batch is dirty",
-        "batching.sequences:Sequences._mendable",
+        "identity.sequences:Sequences._mendable",
         "return not queue.in_flight and not any(batch.dirty for batch in queue.sent)",
         "return not queue.in_flight",
         "cut and refused",
@@ -112,7 +112,7 @@ DEFECTS = (
     ),
     Defect(
         "a sequence is mended while a batch is in flight",
-        "batching.sequences:Sequences._mendable",
+        "identity.sequences:Sequences._mendable",
         "return not queue.in_flight and not any(batch.dirty for batch in queue.sent)",
         "return not any(batch.dirty for batch in queue.sent)",
         "one fault",
@@ -120,7 +120,7 @@ DEFECTS = (
     ),
     Defect(
         "a dirty batch gets new numbers",
-        "batching.sequences:Sequences.give",
+        "identity.sequences:Sequences.give",
         "if queue.broken and self._mendable(queue):",
         "if queue.broken:",
         "cut and refused",
@@ -128,7 +128,7 @@ DEFECTS = (
     ),
     Defect(
         "the numbers of an unknown batch are given again",
-        "batching.sequences:Sequences.unknown",
+        "identity.sequences:Sequences.unknown",
         "queue.broken = True",
         "queue.next_sequence = batch.sequence",
         "one fault",
@@ -136,7 +136,7 @@ DEFECTS = (
     ),
     Defect(
         "the numbers of a refused batch are given again though others follow",
-        "batching.sequences:Sequences.not_appended",
+        "identity.sequences:Sequences.not_appended",
         "if queue.next_sequence == batch.next_sequence and not queue.broken:",
         "if True:",
         "one of three refused",
@@ -144,7 +144,7 @@ DEFECTS = (
     ),
     Defect(
         "a partition moves to a new epoch with batches under way",
-        "batching.sequences:Sequences.give",
+        "identity.sequences:Sequences.give",
         "if queue.identity != self._identity and not queue.sent:",
         "if queue.identity != self._identity:",
         "one more epoch",

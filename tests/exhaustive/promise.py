@@ -5,7 +5,7 @@ from __future__ import annotations
 from aioproducer import Outcome
 from aioproducer._state.batching.batches import QueuedBatch
 from aioproducer._state.batching.queues import PartitionQueue
-from aioproducer._state.batching.sequences import REMEMBERED_BATCHES
+from aioproducer._state.identity.sequences import REMEMBERED_BATCHES
 from tests.exhaustive.world import Record, World, describe
 from tests.judge.history import Found, Sent, found, refused, told
 from tests.judge.judge import Anomaly, judge

@@ -22,6 +22,8 @@ ID: Final = re.compile(r"(_id|_index|_epoch|^index|^name|^key|_key|^host|^port|_
 CODE: Final = re.compile(r"error_code$")
 UNKNOWN: Final = 999
 """An error code that Kafka does not have, a partition and a broker that are not there."""
+SASL: Final = {17: 1, 36: 2}
+"""The answers of authentication, in the versions of its tests: no producer of the simulation authenticates."""
 ARRAYS: Final = ("emptied", "halved", "doubled", "turned")
 
 

@@ -19,7 +19,6 @@ from aioproducer._state.batching.accumulator import Accumulator, Limits
 from aioproducer._state.batching.batches import QueuedBatch
 from aioproducer._state.batching.flushing import Flush
 from aioproducer._state.batching.queues import NodeQueue, PartitionQueue, TopicQueues
-from aioproducer._state.batching.sequences import Sequences
 from aioproducer._state.cluster.facts import NO_TOPIC_ID
 from aioproducer._state.cluster.metadata import MetadataView
 from aioproducer._state.delivery.settlement import PartitionAnswer, Settlement
@@ -27,6 +26,7 @@ from aioproducer._state.delivery.tally import Tally
 from aioproducer._state.effects import Effects
 from aioproducer._state.identity.coordinated import CoordinatedIdentity
 from aioproducer._state.identity.own import OwnIdentity
+from aioproducer._state.identity.sequences import Sequences
 from aioproducer._state.machines import Machines as WiredMachines
 from aioproducer.errors import KafkaError, ProtocolError
 

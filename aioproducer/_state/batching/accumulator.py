@@ -30,10 +30,10 @@ if TYPE_CHECKING:
     from aioproducer._core import Batch, Budget, MemoryShare
     from aioproducer._state.batching.batches import QueuedBatch
     from aioproducer._state.batching.queues import PartitionQueue
-    from aioproducer._state.batching.sequences import Sequences
     from aioproducer._state.batching.sticky import Random
     from aioproducer._state.cluster.reach import Reach
     from aioproducer._state.effects import Effects
+    from aioproducer._state.identity.sequences import Sequences
 
 
 @attrs.frozen

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from aioproducer._state.batching.sequences import Unnumbered
 from aioproducer._state.identity.coordinated import CoordinatedIdentity
 from aioproducer._state.identity.own import OwnIdentity
+from aioproducer._state.identity.sequences import Unnumbered
 
 if TYPE_CHECKING:
-    from aioproducer._state.batching.sequences import Sequences
     from aioproducer._state.effects import Effects
+    from aioproducer._state.identity.sequences import Sequences
 
 
 def sequences_of(

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from aioproducer._state.batching.sequences import Sequences
+from aioproducer._state.identity.sequences import Sequences
 from aioproducer._wire.error_codes import ErrorCode
 
 if TYPE_CHECKING:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from aioproducer._state.batching.sequences import Sequences
+from aioproducer._state.identity.sequences import Sequences
 
 if TYPE_CHECKING:
     from collections.abc import Collection

@@ -20,7 +20,7 @@ _metadata = Kind("metadata")
 QUIET: Final = (
     _order(
         "silent-leader-taken-to-know-the-producer",
-        "_state/batching/sequences.py",
+        "_state/identity/sequences.py",
         "    return now - queue.confirmed_at < CONFIRMED_FOR",
         "    return queue.confirmed_at > NEVER",
         "A leader has forgotten a silent producer, refuses the first of two batches and takes the second.",

@@ -14,7 +14,7 @@ _mutant = Kind("identity")
 IDENTITY: Final = (
     _mutant(
         "stamped-anew-while-a-batch-is-dirty",
-        "_state/batching/sequences.py",
+        "_state/identity/sequences.py",
         "return not queue.in_flight and not any(batch.dirty for batch in queue.sent)",
         "return not queue.in_flight",
         "Sequences are written anew while an earlier batch may yet turn out to be in the log (KAFKA-14034).",
@@ -22,7 +22,7 @@ IDENTITY: Final = (
     ),
     _mutant(
         "epoch-raised-with-a-batch-in-flight",
-        "_state/batching/sequences.py",
+        "_state/identity/sequences.py",
         "return not queue.in_flight and not any(",
         "return not any(",
         "The epoch is raised while a batch of the partition is in flight (KAFKA-14034).",
@@ -30,7 +30,7 @@ IDENTITY: Final = (
     ),
     _mutant(
         "dirty-batch-gets-new-numbers",
-        "_state/batching/sequences.py",
+        "_state/identity/sequences.py",
         "if queue.broken and self._mendable(queue):\n            self._mend(queue)",
         "if queue.broken:\n            self._mend(queue)",
         "A batch whose first attempt may have been written is sent again under other numbers, so that the broker cannot tell the repetition (KAFKA-19012, librdkafka #4736).",
@@ -38,7 +38,7 @@ IDENTITY: Final = (
     ),
     _mutant(
         "numbers-of-an-unknown-batch-given-again",
-        "_state/batching/sequences.py",
+        "_state/identity/sequences.py",
         "        if self._forget(queue, batch):\n            queue.broken = True",
         "        if self._forget(queue, batch):\n            queue.next_sequence = batch.sequence",
         "After a batch has expired in flight its numbers go to other records, which the broker then takes for a repetition: lost, and acknowledged.",
@@ -46,7 +46,7 @@ IDENTITY: Final = (
     ),
     _mutant(
         "numbers-of-a-refused-batch-given-twice",
-        "_state/batching/sequences.py",
+        "_state/identity/sequences.py",
         "if queue.next_sequence == batch.next_sequence and not queue.broken:",
         "if not queue.broken:",
         "The numbers of a refused batch are given again though batches behind it have theirs.",
@@ -54,7 +54,7 @@ IDENTITY: Final = (
     ),
     _mutant(
         "epoch-changes-under-unresolved-batches",
-        "_state/batching/sequences.py",
+        "_state/identity/sequences.py",
         "if queue.identity != self._identity and not queue.sent:",
         "if queue.identity != self._identity:",
         "Another partition's new epoch is taken over while batches are unresolved under the old one.",
@@ -94,7 +94,7 @@ IDENTITY: Final = (
     ),
     _mutant(
         "new-epoch-goes-on-counting",
-        "_state/batching/sequences.py",
+        "_state/identity/sequences.py",
         "        queue.next_sequence = 0\n\n    # -- outcomes",
         "        pass\n\n    # -- outcomes",
         "Under a new epoch the count goes on instead of beginning at 0.",
@@ -102,7 +102,7 @@ IDENTITY: Final = (
     ),
     _mutant(
         "gap-behind-the-first-raises-the-epoch",
-        "_state/batching/sequences.py",
+        "_state/identity/sequences.py",
         "if batch.sequence >= 0 and queue.sent and queue.sent[0] is batch:",
         "if batch.sequence >= 0:",
         "OUT_OF_ORDER_SEQUENCE for a batch behind a failed one is taken for a broken sequence (M06).",
@@ -110,7 +110,7 @@ IDENTITY: Final = (
     ),
     _mutant(
         "parts-of-a-split-share-a-number",
-        "_state/batching/sequences.py",
+        "_state/identity/sequences.py",
         "sequence = child.next_sequence",
         "sequence = batch.sequence",
         "The parts of a split batch get the same sequence number, and the second is taken for a repetition of the first.",
@@ -134,7 +134,7 @@ IDENTITY: Final = (
     ),
     _mutant(
         "gap-taken-for-closed",
-        "_state/batching/sequences.py",
+        "_state/identity/sequences.py",
         "            if following.sequence != expected:\n                return False",
         "            if following.sequence != expected:\n                return True",
         "A sequence with a gap is taken for whole because a batch before the gap was acknowledged.",

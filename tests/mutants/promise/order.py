@@ -31,7 +31,7 @@ ORDER: Final = (
     ),
     _mutant(
         "retry-before-it-is-the-first",
-        "_state/batching/sequences.py",
+        "_state/identity/sequences.py",
         "        if queue.sent[0] is not batch:",
         "        if False:",
         "A retried batch leaves while an older one of its partition has no outcome: what Java's shouldStopDrainBatchesForPartition is for.",
@@ -47,7 +47,7 @@ ORDER: Final = (
     ),
     _mutant(
         "first-batch-not-alone",
-        "_state/batching/sequences.py",
+        "_state/identity/sequences.py",
         "(is_confirmed(queue, now) and to_remember(queue) < REMEMBERED_BATCHES)",
         "to_remember(queue) < REMEMBERED_BATCHES",
         "Several batches leave before the leader knows the producer, which takes any number from a stranger: the second may be taken and the first refused.",
@@ -55,7 +55,7 @@ ORDER: Final = (
     ),
     _mutant(
         "new-producer-id-taken-for-known",
-        "_state/batching/sequences.py",
+        "_state/identity/sequences.py",
         "            queue.confirmed_at = NEVER",
         "            pass",
         "After the producer id has changed, leaders are taken to know the new one.",
@@ -63,7 +63,7 @@ ORDER: Final = (
     ),
     _mutant(
         "topic-made-anew-taken-for-known",
-        "_state/batching/sequences.py",
+        "_state/identity/sequences.py",
         "        queue.confirmed_at = NEVER\n        queue.numbered_before",
         "        queue.numbered_before",
         "A topic was deleted and made again, and its leaders are taken to know the producer.",
@@ -71,7 +71,7 @@ ORDER: Final = (
     ),
     _mutant(
         "former-topic-speaks-for-the-present-one",
-        "_state/batching/sequences.py",
+        "_state/identity/sequences.py",
         "        known = self._forget(queue, batch) and batch.nth > queue.numbered_before",
         "        known = self._forget(queue, batch)",
         "A late answer of a topic that was deleted is taken to show that the leaders of its successor know the producer: of two "
@@ -80,7 +80,7 @@ ORDER: Final = (
     ),
     _mutant(
         "six-batches-unresolved",
-        "_state/batching/sequences.py",
+        "_state/identity/sequences.py",
         "REMEMBERED_BATCHES = 5",
         "REMEMBERED_BATCHES = 6",
         "More batches of a partition are unresolved than a broker remembers, so that a late repetition is appended again.",
@@ -88,7 +88,7 @@ ORDER: Final = (
     ),
     _mutant(
         "only-unresolved-batches-are-remembered",
-        "_state/batching/sequences.py",
+        "_state/identity/sequences.py",
         "return queue.numbered - queue.sent[0].nth + 1",
         "return len(queue.sent)",
         "While a batch is repeated, so many others follow it that its leader does not know it any more should a second repetition be needed: OUT_OF_ORDER until its deadline.",
@@ -96,7 +96,7 @@ ORDER: Final = (
     ),
     _mutant(
         "several-in-flight-without-idempotence",
-        "_state/batching/sequences.py",
+        "_state/identity/sequences.py",
         "return not (self.one_at_a_time and queue.in_flight)",
         "return True",
         "Without idempotence max_in_flight=1 promises order, but a second request leaves all the same.",

@@ -170,7 +170,7 @@ TRANSACTIONAL: Final = (
     ),
     _mutant(
         "batches-without-the-mark",
-        "_state/batching/sequences.py",
+        "_state/identity/sequences.py",
         "        stamp(batch, *queue.identity, batch.sequence, transactional=self.transactional)",
         "        stamp(batch, *queue.identity, batch.sequence)",
         "Batches do not say that they belong to a transaction: readers see them at once.",
@@ -194,7 +194,7 @@ TRANSACTIONAL: Final = (
     ),
     _mutant(
         "asked-for-ahead-while-the-coordinator-is-asked",
-        "_state/batching/sequences.py",
+        "_state/identity/sequences.py",
         "if other.dirty and other in queue.queue), None)",
         "if other.dirty), None)",
         "A batch that waits for the coordinator's word is to be sent ahead of another, is not in its queue, and the producer ends.",

@@ -34,7 +34,7 @@ from tests.effort import PROOF, SEED_VARIABLE, seeds
 from tests.judge.transactions import Fate, judge_transactions
 from tests.simulation.bookkeeping import GROUP, NAME, PARTITIONS, SOURCE, Books, Clerk, Office
 from tests.simulation.fault_schedule import TOPIC
-from tests.simulation.lies import Lie, lies_of, version_at
+from tests.simulation.lies import SASL, Lie, lies_of, version_at
 from tests.simulation.world import World, simulate
 
 PRODUCE, METADATA, OFFSET_FETCH, FIND_COORDINATOR, VERSIONS, INIT = 0, 3, 9, 10, 18, 22
@@ -287,4 +287,4 @@ def test_every_answer_that_is_read_is_lied_about() -> None:
         path.read_text() for folder in ("_net", "_state") for path in (root / folder).rglob("*.py")
     )
     read = {api.key for api in APIS.values() if re.search(rf"\b{api.response.__name__}\b", sources)}
-    assert read == {*TRANSACTIONAL[1], *TRANSACTIONAL[2], *QUESTIONS}
+    assert read == {*TRANSACTIONAL[1], *TRANSACTIONAL[2], *QUESTIONS, *SASL}

@@ -7,8 +7,8 @@ import pytest
 from aioproducer import Outcome
 from aioproducer._core import OUTCOMES
 from aioproducer._state.batching.batches import QueuedBatch
-from aioproducer._state.batching.sequences import CONFIRMED_FOR
 from aioproducer._state.cluster.facts import NO_TOPIC_ID
+from aioproducer._state.identity.sequences import CONFIRMED_FOR
 from tests.state.machines import Machines
 
 NEWER = (77, 0)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from typing import Any
 
 import pytest
@@ -15,6 +16,7 @@ from aioproducer._wire.messages.sasl_authenticate import SaslAuthenticateRequest
 from aioproducer._wire.messages.sasl_handshake import SaslHandshakeRequest, SaslHandshakeResponse
 from aioproducer.errors import AuthenticationError, BrokerUnavailableError, KafkaError, ProtocolError
 from tests.connection.peer import versions_answer
+from tests.simulation.lies import SASL, Lie, lies_of
 from tests.state.connecting.driver import play
 
 BROKER = "kafka1:9092 (id 3)"
@@ -177,3 +179,24 @@ def test_an_authentication_that_is_given_up_closes_its_exchange() -> None:
     next(dialogue)
     dialogue.close()
     assert closed == [True]
+
+
+@pytest.mark.parametrize(
+    "lie", [lie for api, version in SASL.items() for lie in lies_of(api, version)], ids=lambda lie: lie.name
+)
+def test_an_answer_that_lies(lie: Lie) -> None:
+    """An error of the library ends the dialogue, or the mechanism has proved what it proves without the lie."""
+
+    def told(answer: Any, version: int) -> bytes:
+        return encode_response(lie.told(answer, random.Random(1)), version, 0)
+
+    def said(challenge: bytes) -> bytes:
+        return told(SaslAuthenticateResponse(0, None, challenge, 1000), 2)
+
+    handshake = told(SaslHandshakeResponse(0, ("TEST", "OTHER")), 1)
+    results = ("t", handshake, 5.0, said(b"salt"), 6.0, said(b"final"))
+    if lie.field.name == "error_code":
+        assert isinstance(failure(*results), (AuthenticationError, BrokerUnavailableError))
+    else:
+        _, session = authenticated(*results)
+        assert (session.mechanism, session.began_at) == ("TEST", 6.0)

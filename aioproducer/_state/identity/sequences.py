@@ -5,8 +5,8 @@ records. A partition whose sequence has a gap waits until none of its sent batch
 goes on under another identity with all that is left stamped anew. Other partitions move to that identity only once
 they have nothing unresolved.
 
-Where identities come from is not decided here: `own_identity.py` raises the epoch of an idempotent producer,
-`coordinated_identity.py` has the rules of a transactional one, whose coordinator alone gives epochs.
+Where identities come from is not decided here: `own.py` raises the epoch of an idempotent producer,
+`coordinated.py` has the rules of a transactional one, whose coordinator alone gives epochs.
 """
 
 from __future__ import annotations
