@@ -101,6 +101,12 @@ class Operations:
         if operation is not None:
             operation.end(error)
 
+    def replace_present(self, error: KafkaError) -> None:
+        """Stop the present operation. It is not joined any more, also if it has succeeded and no caller knows."""
+        operation, self.present = self.present, None
+        if operation is not None:
+            operation.replace(error)
+
     def end_all(self, error: KafkaError) -> None:
         """All callers get this error."""
         for operation in list(self._going_on):

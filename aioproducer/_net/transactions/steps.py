@@ -6,9 +6,11 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 import anyio
+import anyio.lowlevel
 
 from aioproducer._net.transactions.conversation import ask, converse
 from aioproducer._net.transactions.questions import Questions
+from aioproducer._state.transactions.coordinator_verdicts import Answer
 from aioproducer._state.transactions.dialogues.steps import (
     Adding,
     Ask,
@@ -134,7 +136,10 @@ class Steps:
     async def _ask_for_epoch(self, step: AskForEpoch) -> Reply:
         with anyio.CancelScope(shield=self._may_ask_for_epoch) as self._asking_for_epoch:
             reply = await self._ask(self._transactions.coordinators.of_id, step)
-        return reply  # noqa: RET504  # mypy assumes that a scope may suppress an error
+        if reply.answer is not Answer.DONE:
+            # An operation that was replaced meanwhile ends here: its refusal says nothing about the operation in its place.
+            await anyio.lowlevel.checkpoint_if_cancelled()
+        return reply
 
     def let_go(self) -> None:
         """The producer ends, and needs no new epoch."""

@@ -144,8 +144,8 @@ class Transactions:
         self.table.check(Event.INIT)
         if name != ownership.sought:
             error = change_id(self.current, name)
-            if self.table.state is State.INITIALIZING and self.operation is not None:
-                self.operation.replace(error)
+            if self.table.state is State.INITIALIZING:
+                self.operations.replace_present(error)
         dialogue = initialization(self.current, transactional_id)
         operation = self.operations.begin_or_join(Event.INIT, lambda: dialogue)
         await self.operations.wait(operation, timeout, "the coordinator gave no producer id in time")

@@ -22,12 +22,13 @@ from aioproducer import (
     StateError,
     TopicPartition,
     TransactionAbortedError,
+    TransactionTimeoutError,
     fence,
 )
 from aioproducer._net.transactions.operation import Operation
 from aioproducer._state.transactions.table import State
 from aioproducer.testing import EmbeddedKafka
-from tests.net.support import LIMIT, Make, all_acked, engine, outcomes, until
+from tests.net.support import LIMIT, Make, all_acked, engine, outcomes, turns, until
 from tests.net.transactional import NAME, asked, fates, put, seen, state, written
 
 
@@ -428,6 +429,48 @@ async def test_init_under_another_name_does_not_join_the_first(
     assert seen(ledger) == [b"a"]
     assert ledger.transaction(NAME if is_open else "another") is not None
     assert {one.transactional_id for one in asked(ledger, "Produce")[-1:]} == {NAME if is_open else "another"}
+
+
+async def test_init_under_another_name_does_not_join_a_first_that_has_ended(
+    make: Make, ledger: EmbeddedKafka
+) -> None:
+    """Its caller has left, and its result is that of the former name."""
+    producer = make(ledger, transactional_id=NAME)
+    await producer.start()
+    held = ledger.faults.delay(api="InitProducerId", before=True)
+    with pytest.raises(TransactionTimeoutError):
+        await producer.init_transactions(timeout=0.01)
+    transactions = engine(producer).transactions
+    assert transactions is not None
+    first = transactions.operation
+    assert first is not None
+    held.release()
+    await until(lambda: first.ended)
+    await producer.init_transactions("another")
+    async with producer.transaction():
+        await put(producer, b"a")
+    assert {one.transactional_id for one in asked(ledger, "Produce")[-1:]} == {"another"}
+
+
+async def test_a_refusal_of_the_former_name_leaves_init_under_another_name_alone(
+    make: Make, ledger: EmbeddedKafka
+) -> None:
+    """The answer to the request that was given up comes while the second call waits for its turn."""
+    producer = make(ledger, transactional_id=NAME)
+    await producer.start()
+    ledger.faults.error(53, api="InitProducerId", times=1)
+    held = ledger.faults.delay(api="InitProducerId", before=False)
+    first = asyncio.create_task(producer.init_transactions())
+    await held.reached()
+    second = asyncio.create_task(producer.init_transactions("another"))
+    await turns(3)
+    held.release()
+    with pytest.raises(StateError, match="another"):
+        await first
+    await second
+    async with producer.transaction():
+        await put(producer, b"a")
+    assert {one.transactional_id for one in asked(ledger, "Produce")[-1:]} == {"another"}
 
 
 @pytest.mark.parametrize("doubtful", [True, False])
