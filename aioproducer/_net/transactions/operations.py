@@ -11,6 +11,7 @@ from aioproducer._net.transactions.operation import Operation
 from aioproducer._state.transactions.counts import TransactionCounts
 from aioproducer._state.transactions.table import Event, State
 from aioproducer.errors import (
+    CommitOutcomeUnknownError,
     KafkaError,
     ProtocolError,
     StateError,
@@ -41,11 +42,11 @@ class Operations:
         operation = Operation(event, engine.loop, self._ended)
         self._going_on.add(operation)
         engine.tasks.start_soon(
-            operation.run, partial(self._work, dialogue), name=f"aioproducer {event.value}"
+            operation.run, partial(self._work, operation, dialogue), name=f"aioproducer {event.value}"
         )
         return operation
 
-    async def _work(self, dialogue: Dialogue[None]) -> None:
+    async def _work(self, operation: Operation, dialogue: Dialogue[None]) -> None:
         steps = self._transactions.steps
         try:
             await converse(dialogue, steps.perform)
@@ -54,6 +55,12 @@ class Operations:
             cause = TransactionError(text, cause=error)
             steps.follow(self._current.ends_with(cause))
             raise cause from error
+        except KafkaError:
+            raise
+        except BaseException:
+            text = f"the producer ended before {operation.event.value} did"
+            self._end_with_producer(operation, StateError(text))
+            raise
 
     def begin_or_join(self, event: Event, dialogue: Callable[[], Dialogue[None]]) -> Operation:
         """Join the present operation if it is the same call. Begin the operation otherwise."""
@@ -111,6 +118,17 @@ class Operations:
         """All callers get this error."""
         for operation in list(self._going_on):
             operation.end(error)
+
+    def end_with_producer(self, error: KafkaError) -> None:
+        """The producer ends: all callers get this error, or that of a commit of unknown outcome."""
+        for operation in list(self._going_on):
+            self._end_with_producer(operation, error)
+
+    def _end_with_producer(self, operation: Operation, error: KafkaError) -> None:
+        if operation.event is Event.COMMIT and self._current.parts.asked_to_commit:
+            text = "the producer ended before an answer to the commit came"
+            error = CommitOutcomeUnknownError(text, cause=error)
+        operation.end(error)
 
     def replace_all(self, error_of: Callable[[Operation], KafkaError]) -> None:
         """Stop all operations; their callers get these errors."""

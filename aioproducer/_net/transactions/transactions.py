@@ -260,11 +260,7 @@ class Transactions:
 
     def give_up(self, error: KafkaError) -> None:
         """The producer ends: all callers get this error."""
-        operation = self.operation
-        if operation is not None and operation.event is Event.COMMIT and self.parts.asked_to_commit:
-            text = "the producer ended before an answer to the commit came"
-            operation.end(CommitOutcomeUnknownError(text, cause=error))
-        self.operations.end_all(error)
+        self.operations.end_with_producer(error)
         self.after_marker_delay.close()
         self.coordinators.close()
 

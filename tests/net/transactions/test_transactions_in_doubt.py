@@ -574,3 +574,20 @@ async def test_offsets_that_nobody_takes_do_not_hold_up_the_abort(
     async with clerk.transaction():
         await put(clerk, b"a")
     assert seen(ledger) == [b"a"]
+
+
+@pytest.mark.parametrize("which", ["aioproducer transactions", "aioproducer commit_transaction()"])
+async def test_f05_a_commit_whose_task_is_cancelled_is_of_unknown_outcome(
+    clerk: Producer[Any, Any], ledger: EmbeddedKafka, which: str
+) -> None:
+    """F05: the coordinator has committed it, and the answer finds no producer."""
+    await clerk.begin_transaction()
+    assert await all_acked(await put(clerk, b"a"))
+    held = ledger.faults.delay(api=END_TXN, before=False)
+    commit = asyncio.create_task(clerk.commit_transaction())
+    await held.reached()
+    next(task for task in asyncio.all_tasks() if task.get_name() == which).cancel()
+    with pytest.raises(CommitOutcomeUnknownError):
+        await commit
+    held.release()
+    assert seen(ledger) == [b"a"]
