@@ -49,7 +49,7 @@ class Steps:
         self._current = transactions.current
         self._turn = anyio.Lock(fast_acquire=True)
         self._adding = anyio.CancelScope()
-        # The request for an epoch, which only the end of the producer stops.
+        # The request for an epoch; a caller that gives up does not stop it.
         self._asking_for_epoch = anyio.CancelScope()
         self._may_ask_for_epoch = True
 
@@ -140,6 +140,10 @@ class Steps:
             # An operation that was replaced meanwhile ends here: its refusal says nothing about the operation in its place.
             await anyio.lowlevel.checkpoint_if_cancelled()
         return reply
+
+    def drop_epoch(self) -> None:
+        """The transactional id changes: the epoch that is asked for has no use, and its coordinator may not answer."""
+        self._asking_for_epoch.shield = False
 
     def let_go(self) -> None:
         """The producer ends, and needs no new epoch."""

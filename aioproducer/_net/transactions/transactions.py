@@ -146,6 +146,7 @@ class Transactions:
             error = change_id(self.current, name)
             if self.table.state is State.INITIALIZING:
                 self.operations.replace_present(error)
+                self.steps.drop_epoch()
         dialogue = initialization(self.current, transactional_id)
         operation = self.operations.begin_or_join(Event.INIT, lambda: dialogue)
         await self.operations.wait(operation, timeout, "the coordinator gave no producer id in time")

@@ -431,6 +431,24 @@ async def test_init_under_another_name_does_not_join_the_first(
     assert {one.transactional_id for one in asked(ledger, "Produce")[-1:]} == {NAME if is_open else "another"}
 
 
+async def test_init_under_another_name_does_not_wait_for_the_coordinator_of_the_first(
+    make: Make, ledger: EmbeddedKafka
+) -> None:
+    """It may not answer for hours, and the producer needs no epoch from it any more."""
+    producer = make(ledger, transactional_id=NAME)
+    await producer.start()
+    held = ledger.faults.delay(api="InitProducerId", before=True)
+    first = asyncio.create_task(producer.init_transactions())
+    await held.reached()
+    await producer.init_transactions("another", timeout=LIMIT)
+    with pytest.raises(StateError, match="another"):
+        await first
+    async with producer.transaction():
+        await put(producer, b"a")
+    held.release()
+    assert {one.transactional_id for one in asked(ledger, "Produce")[-1:]} == {"another"}
+
+
 async def test_init_under_another_name_does_not_join_a_first_that_has_ended(
     make: Make, ledger: EmbeddedKafka
 ) -> None:

@@ -157,6 +157,17 @@ def test_a_named_id_is_taken_over() -> None:
     assert (current.identity, current.ownership.identified_as) == ((8000, 0), "others")
 
 
+def test_a_former_id_is_taken_over_again() -> None:
+    """Its epoch may have been raised by a request that was given up."""
+    current = transaction(2, State.READY)
+    change_id(current, "others")
+    change_id(current, NAME)
+    dialogue = initialization(current, None)
+    current.table.state = State.INITIALIZING
+    played = play(dialogue, [IdentityAnswer(0, (8000, 0), BEGAN_AT)])
+    assert played.requests == [INIT]
+
+
 def test_an_id_without_a_name_is_kept_only_by_its_owner() -> None:
     """Another epoch is asked for, not the id."""
     current = transaction(2, State.READY)

@@ -38,6 +38,8 @@ def change_id(current: CurrentTransaction, name: str) -> StateError:
             "await producer.init_transactions() first"
         )
     current.ownership.sought = name
+    # A request for the next epoch of the former id may be given up, and executed all the same.
+    current.ownership.identified_as = None
     return StateError(
         f"init_transactions({name!r}) was called while init_transactions() for {former!r} went on"
     )

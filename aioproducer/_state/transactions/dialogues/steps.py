@@ -98,7 +98,8 @@ class Ask(NamedTuple):
 class AskForEpoch(NamedTuple):
     """The same for a request that raises the epoch.
 
-    Only the end of the producer stops it: an epoch whose answer is not received looks like that of another producer.
+    Only the end of the producer, or of the use of its id, stops it: an epoch whose answer is not received looks like that of another
+    producer.
     """
 
     request: Request
