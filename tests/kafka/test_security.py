@@ -33,6 +33,7 @@ from tests.certificates import Authority, Issued
 from tests.kafka.secured import PLAIN_PASSWORD, SCRAM_PASSWORD, SESSION_SECONDS, USER, SecuredKafka
 
 CONFIG = ProducerConfig("localhost:9092", client_id="orders")
+pytestmark = pytest.mark.kafka
 ALL = pytest.mark.parametrize("mechanism", list(MECHANISMS))
 
 

@@ -168,6 +168,14 @@ def test_frozen_objects_stay_frozen() -> None:
     assert found == []
 
 
+def test_what_starts_a_real_kafka_is_marked() -> None:
+    """`make check` has no Java: a test file that starts nodes belongs to `make test`."""
+    found = python_files_with(ROOT / "tests", {"KafkaCluster(", ": KafkaCluster", "SecuredKafka("})
+    tests = [path for path in found if path.name.startswith("test_")]
+    assert len(tests) > 10
+    assert [str(path) for path in tests if "pytest.mark.kafka" not in path.read_text()] == []
+
+
 def test_a_port_belongs_to_who_listens() -> None:
     """No test looks for a free port, closes it and expects it to be free later."""
     found = {
