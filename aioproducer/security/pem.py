@@ -45,6 +45,8 @@ def _block(part: str) -> Block:
     body, end, _ = rest.partition(f"{_END}{label}{_DASHES}")
     if not end:
         raise ValueError("a PEM block has no end")
+    if not body.isascii():
+        raise ValueError("a PEM block has a character that is not ASCII")
     if ":" in body:  # a key with headers, encrypted in OpenSSL's former format: its lines have a meaning
         return Block(label, f"{_BEGIN}{label}{_DASHES}{body}{_END}{label}{_DASHES}\n")
     encoded = "".join(body.split())

@@ -35,7 +35,7 @@ class Secret:
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Secret):
             return NotImplemented
-        return hmac.compare_digest(self._text.encode(), other._text.encode())
+        return hmac.compare_digest(_bytes(self), _bytes(other))
 
     __hash__ = None  # type: ignore[assignment]  # a hash depends on the text, and so does the order of a set
 
@@ -47,3 +47,8 @@ class Secret:
 
     def __reduce__(self) -> NoReturn:
         raise TypeError("a secret is not pickled; read it from a file or the environment where it is needed")
+
+
+def _bytes(secret: Secret) -> bytes:
+    # An error of the codec would hold the text.
+    return secret.reveal().encode(errors="surrogatepass")

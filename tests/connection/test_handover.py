@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import logging
 import socket
+import traceback
 import warnings
 from collections.abc import Iterable
 
@@ -13,6 +15,7 @@ import pytest
 from aioproducer._net.connecting import handover
 from aioproducer._net.connecting.connection import Connection
 from aioproducer._net.connecting.handover import hand_over
+from aioproducer.errors import BrokerUnavailableError
 from tests.connection.peer import Recorder
 
 
@@ -32,6 +35,54 @@ class Sink(asyncio.Transport):
 
     def abort(self) -> None:
         self.aborted = True
+
+
+class Broken(Sink):
+    """Fails at each write."""
+
+    def is_closing(self) -> bool:
+        return False
+
+    def writelines(self, list_of_data: Iterable[bytes | bytearray | memoryview]) -> None:
+        raise RuntimeError("broken")
+
+    def write(self, data: bytes | bytearray | memoryview) -> None:
+        raise RuntimeError("broken")
+
+
+async def test_failed_write_is_logged_without_the_bytes(caplog: pytest.LogCaptureFixture) -> None:
+    """Some handlers show the variables of each frame: no frame of the error holds the request (S17, S18)."""
+    connection = Connection("b", None, asyncio.get_running_loop())
+    connection.connection_made(Broken())
+    connection.write_request(connection.next_correlation_id(), (b"canary-7",), Recorder(), 30)
+    (record,) = (one for one in caplog.records if one.levelno >= logging.ERROR)
+    assert record.exc_info is not None
+    assert record.exc_info[1] is not None
+    shown = traceback.TracebackException.from_exception(record.exc_info[1], capture_locals=True)
+    assert "".join(shown.format()) == "RuntimeError: broken\n"
+
+
+class Closing(Sink):
+    """Its end was noticed, and comes in the loop's next turn."""
+
+    def is_closing(self) -> bool:
+        return True
+
+
+async def test_connection_whose_end_comes_takes_no_request() -> None:
+    """The first refused one shuts it until the loop has reported the end: a sender that tries again would hold the loop."""
+    connection = Connection("b", None, asyncio.get_running_loop())
+    connection.connection_made(Closing())
+    recorder = Recorder()
+    connection.write_request(connection.next_correlation_id(), (b"?",), recorder, 30)
+    assert [written for _, written in recorder.failures] == [False]
+    assert not connection.writable()
+    waiting = asyncio.ensure_future(connection.drained())
+    await asyncio.sleep(0)
+    assert not waiting.done()
+    connection.connection_lost(ConnectionResetError("reset"))
+    with pytest.raises(BrokerUnavailableError, match="reset"):
+        await waiting
 
 
 @pytest.mark.parametrize("unbounded", [False, True])

@@ -46,6 +46,8 @@ def test_secrets_are_compared() -> None:
     assert Secret("ß") == Secret("ß")
     assert Secret("ß") != Secret("s")
     assert Secret("ß") != "ß"
+    # The error of a codec would hold the text.
+    assert Secret("\udc80") == Secret("\udc80") != Secret("\udc81")
 
 
 @pytest.mark.parametrize("name", ["", "a\0b", "a\x01b", "a\nb", "\x7f", "\x85", "a\udc80"])

@@ -253,10 +253,13 @@ class Connection(asyncio.BufferedProtocol):
         try:
             self.traffic.bytes_sent += hand_over(transport, parts)
         except Exception as error:
-            self.log.exception(
-                "a request to broker %s could not be written; closing the connection", self.broker
+            # Without the frames: some handlers show their variables, and the parts may have a password or a record.
+            self.log.error(  # noqa: TRY400
+                "a request to broker %s could not be written; closing the connection",
+                self.broker,
+                exc_info=error.with_traceback(None),
             )
-            self._end(self._unavailable("a request could not be written", error.with_traceback(None)))
+            self._end(self._unavailable("a request could not be written", error))
             if on_answer is None:
                 raise self._gone() from None
 
@@ -329,6 +332,8 @@ class Connection(asyncio.BufferedProtocol):
             del reply  # its future holds the exception, whose traceback holds this frame
 
     def _refuse(self, on_answer: AnswerHandler | None) -> None:
+        # The loop reports the end of a transport in its next turn: until then the connection takes nothing more.
+        self.gate.room(has_room=self.closed)
         error = self._gone()
         if on_answer is None:
             raise error

@@ -100,9 +100,12 @@ class Sender:
             # it.
             await link.ended.wait()
             return
-        # The answer that returned the permit may have requested a pause.
-        if link.connection.closed or self._pause(link) > 0 or not self._next_request(link):
+        if not self._is_usable(link) or not self._next_request(link):
             link.permits.release()
+
+    def _is_usable(self, link: Link) -> bool:
+        # The answer that returned the permit may have requested a pause; the broker may have moved meanwhile.
+        return not (link.moved or link.connection.closed or self._pause(link) > 0)
 
     def send_at_once(self) -> bool:
         """Send one request without a turn of the loop; False: there is none, or it has to wait."""

@@ -51,10 +51,14 @@ def _trust(context: ssl.SSLContext, settings: TlsSettings) -> None:
         context.load_default_certs()
         return
     with _named(trust):
-        content = _content(trust.path) if isinstance(trust, StoreFile) else trust.text.encode()
-        context.load_verify_locations(
-            cadata=trusted_in(content, trust.password if isinstance(trust, StoreFile) else None)
-        )
+        context.load_verify_locations(cadata=_trusted(trust))
+
+
+def _trusted(source: StoreFile | PemText) -> str:
+    # No local variable holds the content, which may have a private key as well.
+    if isinstance(source, StoreFile):
+        return trusted_in(_content(source.path), source.password)
+    return trusted_in(source.text.encode(), None)
 
 
 def _identify(context: ssl.SSLContext, source: StoreFile | PemIdentity, key_password: Secret | None) -> None:

@@ -87,6 +87,6 @@ def _make_if_changed(settings: TlsSettings, known: Stamp | None) -> tuple[Stamp,
 def _stamp_of(path: str) -> tuple[int, int, int] | None:
     try:
         found = os.stat(path)  # noqa: PTH116  # it follows links, as Kubernetes swaps them
-    except OSError:
+    except (OSError, ValueError):  # ValueError: a null byte in it
         return None
     return found.st_ino, found.st_mtime_ns, found.st_size

@@ -112,8 +112,8 @@ TIMING: Final = (
     _mutant(
         "throttling-seen-too-late",
         "_net/producing/sender.py",
-        "if link.connection.closed or self._pause(link) > 0 or not self._next_request(link):",
-        "if link.connection.closed or not self._next_request(link):",
+        "return not (link.moved or link.connection.closed or self._pause(link) > 0)",
+        "return not (link.moved or link.connection.closed)",
         "A request that waited for a permit leaves although the answer that gave it asked for a pause.",
         "tests/net/producing/test_throttled_permits.py",
     ),

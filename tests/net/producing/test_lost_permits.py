@@ -1,6 +1,8 @@
-"""A request whose connection breaks gives its permit back to whoever waits for one."""
+"""Permits of a connection that breaks, that is about to end, or that leads to a former address."""
 
 from __future__ import annotations
+
+import pytest
 
 from aioproducer.testing import EmbeddedKafka
 from tests.net.support import Make, all_acked, engine, turns, until, warm
@@ -24,3 +26,44 @@ async def test_who_waits_for_a_permit_of_a_broken_connection_goes_on(
     kafka.faults.drop_connections(broker)
     await turns()
     assert await all_acked([first, second])
+
+
+async def test_request_that_waited_for_a_permit_goes_to_the_present_address(
+    make: Make, kafka: EmbeddedKafka
+) -> None:
+    """The broker moves while the only permit is in use: the next request does not go to its former address (D12)."""
+    producer = await warm(make(kafka, max_in_flight_requests_per_connection=1, batch_size=1), "four")
+    for partition in (0, 1):
+        await producer.send_and_wait("four", b"", partition=partition)
+    hold = kafka.faults.delay(before=True)
+    first = await producer.send("four", b"1", partition=0)
+    await hold.reached()
+    second = await producer.send("four", b"2", partition=1)
+    (sender,) = engine(producer).senders.values()
+    link = sender.link
+    assert link is not None
+    await until(lambda: link.permits.statistics().tasks_waiting)
+    link.address = ("elsewhere", 1)
+    sender.look_at_address()
+    written = link.connection.next_correlation_id()
+    hold.release()
+    assert await all_acked([first, second])
+    assert link.connection.closed
+    assert link.connection.next_correlation_id() == written + 1
+
+
+@pytest.mark.parametrize("acks", [0, "all"])
+async def test_connection_whose_end_comes_does_not_hold_the_loop(
+    make: Make, kafka: EmbeddedKafka, acks: int | str
+) -> None:
+    """The transport has ended, and the loop reports it in its next turn: without a backoff the sender waits for that."""
+    settings = {"acks": acks, "enable_idempotence": acks == "all", "retry_backoff_ms": 0}
+    producer = await warm(make(kafka, **settings), "one")
+    await producer.send_and_wait("one", b"")
+    (sender,) = engine(producer).senders.values()
+    delivery = await producer.send("one", b"1")
+    assert sender.link is not None
+    transport = sender.link.connection._transport
+    assert transport is not None
+    transport.abort()
+    assert await all_acked([delivery])

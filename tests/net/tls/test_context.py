@@ -186,3 +186,17 @@ def test_what_cannot_be_used(authority: Authority, broker: Issued, client: Issue
     assert "a certificate cannot be read" in identity(
         client.key.read_text(), "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----"
     )
+
+
+def test_no_frame_of_an_error_holds_a_key_that_is_in_the_trust_store(client: Issued, tmp_path: Path) -> None:
+    """Some use one file for everything: its content is in no variable that an error report shows."""
+    both = tmp_path / "both.pem"
+    both.write_text(client.key.read_text() + "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n")
+    assert f"{TRUST}={both}" in failing(TlsSettings(trust=StoreFile(TRUST, str(both))))
+
+
+def test_a_certificate_with_characters_that_are_not_ascii(tmp_path: Path) -> None:
+    """OpenSSL's function takes no such text: the error names the file, as for any other damage (S48)."""
+    odd = tmp_path / "odd.pem"
+    odd.write_text("-----BEGIN CERTIFICATE-----\nName: \u00e9\n-----END CERTIFICATE-----\n", encoding="utf-8")
+    assert f"{TRUST}={odd}: a PEM block" in failing(TlsSettings(trust=StoreFile(TRUST, str(odd))))

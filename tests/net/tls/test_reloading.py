@@ -99,6 +99,8 @@ async def test_without_a_first_context_there_is_an_error(
     """Each dial tries again at once."""
     path = tmp_path / "store.pem"
 
+    with pytest.raises(ConfigurationError, match="null byte"):
+        await reloaded(Path("a\0b"), clock).current()
     contexts = reloaded(path, clock)
     with pytest.raises(ConfigurationError, match="No such file"):
         await contexts.current()
