@@ -113,7 +113,7 @@ class Sender:
 
     def _sends_at_once(self) -> bool:
         link = self.link
-        if link is None or link.moved or self._pause(link) > 0 or not link.connection.writable():
+        if link is None or not self._is_usable(link) or not link.connection.writable():
             return False
         try:
             link.permits.acquire_nowait()
