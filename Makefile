@@ -21,7 +21,7 @@ demo: ## 200,000 records into an embedded Kafka, read back and verified
 demo-spark: ## DataFrames into an embedded Kafka through Spark, exactly once, audited: a table and a picture
 	@mkdir -p build && $(full) examples/spark_pipeline.py build/spark-report.png
 
-near: ## the tests near FILE="a.py b.py", or near all that differs from the last commit
+near: ## the tests near FILE="a.py b.py", or near all that differs from main (on main: from the last commit)
 	@$(dev) -m tools.near $(FILE)
 
 check: ## before each commit: lint, and the tests of the library

@@ -4,7 +4,7 @@
         delivery = await producer.send("orders", b"2 apples", key=b"alice")  # accepted: it has its place in the order
         metadata = await delivery                                           # written: partition, offset, timestamp
 
-Everything public is here, and in `aioproducer.partitioners`, `serializers`, `interceptors` and `testing`.
+Everything public is here, and in `aioproducer.auth`, `partitioners`, `serializers`, `interceptors` and `testing`.
 """
 
 from __future__ import annotations
@@ -53,6 +53,9 @@ from aioproducer.records import TimestampType as TimestampType
 from aioproducer.records import Timings as Timings
 from aioproducer.records import TopicPartition as TopicPartition
 from aioproducer.records import TransactionListing as TransactionListing
+from aioproducer.secret import Secret as Secret
+from aioproducer.secret import SecretEnv as SecretEnv
+from aioproducer.secret import SecretFile as SecretFile
 from aioproducer.stats import ConnectionStats as ConnectionStats
 from aioproducer.stats import Failure as Failure
 from aioproducer.stats import Health as Health
@@ -103,6 +106,9 @@ __all__ = [
     "RecordMetadata",
     "RecordTooLargeError",
     "Scope",
+    "Secret",
+    "SecretEnv",
+    "SecretFile",
     "SerializationError",
     "StateError",
     "Stats",

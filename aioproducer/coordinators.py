@@ -10,7 +10,7 @@ from aioproducer._net.connecting.dialing import SOCKETS, Network
 from aioproducer._net.transactions.foreign_transactions import end_foreign, fence_all, list_all
 from aioproducer._net.transactions.stable_offsets import fetch_committed
 from aioproducer._state.admission.checking import checked_timeout
-from aioproducer.config import ProducerConfig, require_config, require_connection_settings
+from aioproducer.config import config_of_call, require_config, require_connection_settings
 from aioproducer.errors import StateError
 from aioproducer.records import OffsetAndMetadata, TopicPartition, TransactionListing
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from types import TracebackType
     from typing import Self, Unpack
 
-    from aioproducer.config import BootstrapServers, ConnectionSettings
+    from aioproducer.config import BootstrapServers, ConnectionSettings, ProducerConfig
     from aioproducer.transaction import TransactionHandle
 
 __all__ = ["Coordinators", "committed_offsets", "fence", "list_transactions"]
@@ -37,7 +37,7 @@ class Coordinators:
 
     def __init__(self, bootstrap_servers: BootstrapServers, **settings: Unpack[ConnectionSettings]) -> None:
         require_connection_settings(settings)
-        self.config = ProducerConfig(bootstrap_servers, **settings)
+        self.config = config_of_call(bootstrap_servers, settings)
         self._session: ShortSession | None = None
 
     @classmethod
@@ -117,7 +117,7 @@ async def fence(
     **settings: Unpack[ConnectionSettings],
 ) -> None:
     """`Coordinators.fence()` over connections of its own."""
-    async with Coordinators.from_config(ProducerConfig(bootstrap_servers, **settings)) as coordinators:
+    async with Coordinators.from_config(config_of_call(bootstrap_servers, settings)) as coordinators:
         await coordinators.fence(transactional_ids, timeout=timeout)
 
 
@@ -129,7 +129,7 @@ async def list_transactions(
     **settings: Unpack[ConnectionSettings],
 ) -> list[TransactionListing]:
     """`Coordinators.list_transactions()` over connections of its own."""
-    async with Coordinators.from_config(ProducerConfig(bootstrap_servers, **settings)) as coordinators:
+    async with Coordinators.from_config(config_of_call(bootstrap_servers, settings)) as coordinators:
         return await coordinators.list_transactions(prefix, timeout=timeout)
 
 
@@ -142,5 +142,5 @@ async def committed_offsets(
     **settings: Unpack[ConnectionSettings],
 ) -> dict[TopicPartition, OffsetAndMetadata]:
     """`Coordinators.committed_offsets()` over connections of its own."""
-    async with Coordinators.from_config(ProducerConfig(bootstrap_servers, **settings)) as coordinators:
+    async with Coordinators.from_config(config_of_call(bootstrap_servers, settings)) as coordinators:
         return await coordinators.committed_offsets(group, partitions, timeout=timeout)

@@ -55,7 +55,6 @@ __all__ = [
     "TransactionAbortedError",
     "TransactionError",
     "TransactionTimeoutError",
-    "printable",
 ]
 
 TEXT_LIMIT = 1000

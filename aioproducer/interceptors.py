@@ -13,7 +13,7 @@ from typing import Any, Protocol, TypeAlias, TypeVar
 
 from aioproducer.records import Record, RecordMetadata
 
-__all__ = ["Intercepting", "Interceptor", "run_close", "run_on_acknowledgement", "run_on_send"]
+__all__ = ["Intercepting", "Interceptor"]
 
 # Any other exception of an interceptor could end a task of the producer, in which it may be called.
 _END_OF_THE_PROGRAM = (KeyboardInterrupt, SystemExit)

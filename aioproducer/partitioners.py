@@ -20,13 +20,10 @@ import mmh3
 from aioproducer.errors import RecordError
 
 __all__ = [
-    "BuiltIn",
     "Partitioner",
     "PerProducer",
     "Random",
     "RoundRobin",
-    "bind",
-    "choose",
     "default",
     "murmur3",
     "random",

@@ -9,7 +9,7 @@ import random
 import warnings
 import weakref
 from asyncio.events import _get_running_loop  # asyncio's own low-level form: None where no loop runs
-from typing import TYPE_CHECKING, Any, Generic, Self, overload
+from typing import TYPE_CHECKING, Any, Generic, Self, cast, overload
 
 from aioproducer import _core
 from aioproducer._callers.owners import Owner, Scope, TaskOwners
@@ -112,7 +112,7 @@ class Producer(SendPath[K_contra, V_contra], TransactionCalls, Generic[K_contra,
         metadata = await delivery
     ```
 
-    Settings are Kafka's producer properties with dots turned into underscores; see docs/configuration.md. Constructing
+    Settings are Kafka's producer properties with dots turned into underscores; `ProducerConfig` lists them. Constructing
     touches no event loop, network, file or thread.
     """
 
@@ -169,14 +169,17 @@ class Producer(SendPath[K_contra, V_contra], TransactionCalls, Generic[K_contra,
         value_serializer: Serializer[Any] | None = None,
         **settings: Unpack[Settings],
     ) -> None:
-        self._set_up(
-            ProducerConfig(
+        try:
+            config = ProducerConfig(
                 bootstrap_servers,
                 key_serializer=key_serializer,
                 value_serializer=value_serializer,
                 **settings,
             )
-        )
+        finally:
+            # No frame of a traceback keeps a secret.
+            cast("dict[str, Any]", settings).clear()
+        self._set_up(config)
 
     @classmethod
     def from_config(cls, config: ProducerConfig) -> Self:
@@ -190,7 +193,13 @@ class Producer(SendPath[K_contra, V_contra], TransactionCalls, Generic[K_contra,
         cls, properties: Mapping[str, object] | str | os.PathLike[str], **overrides: Unpack[Settings]
     ) -> Self:
         """Make a producer of Kafka's dotted properties, or of a Java `.properties` file; `overrides` come on top."""
-        return cls.from_config(ProducerConfig.from_properties(properties, **overrides))
+        try:
+            config = ProducerConfig.from_properties(properties, **overrides)
+        finally:
+            # No frame of a traceback keeps a secret.
+            cast("dict[str, Any]", overrides).clear()
+            del properties
+        return cls.from_config(config)
 
     def _set_up(self, config: ProducerConfig) -> None:
         require_config(config)
@@ -424,7 +433,7 @@ class Producer(SendPath[K_contra, V_contra], TransactionCalls, Generic[K_contra,
                     engine.accumulator.drain_all(engine.loop.time())
                     await resolved(engine, self._intake)
                     if not engine.acks:
-                        await engine.handed_over()
+                        await engine.brokers.handed_over()
         except TimeoutError:
             pass
         finally:
@@ -690,6 +699,10 @@ class Producer(SendPath[K_contra, V_contra], TransactionCalls, Generic[K_contra,
         return health_of(engine, self._intake, self._state, self._cause)
 
     def __repr__(self) -> str:
+        if not hasattr(
+            self, "config"
+        ):  # a debugger or a traceback shows an object whose settings were refused
+            return "<Producer, refused>"
         engine = self._engine
         if engine is None:
             return f"<Producer {self._state}>"

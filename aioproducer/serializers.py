@@ -19,21 +19,7 @@ import attrs
 from aioproducer.errors import KafkaError, SerializationError
 from aioproducer.records import BytesLike, Headers
 
-__all__ = [
-    "AsyncBound",
-    "Bound",
-    "Encoded",
-    "Json",
-    "NotPrepared",
-    "Serializer",
-    "String",
-    "SyncBound",
-    "TopicSerializer",
-    "Unserialized",
-    "bind",
-    "json",
-    "string",
-]
+__all__ = ["Encoded", "Json", "NotPrepared", "Serializer", "String", "TopicSerializer", "json", "string"]
 
 T_contra = TypeVar("T_contra", contravariant=True)
 T = TypeVar("T")

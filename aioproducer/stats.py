@@ -13,19 +13,7 @@ import attrs
 from aioproducer.errors import text_of
 from aioproducer.outcome import Outcome
 
-__all__ = [
-    "BYTES_BOUNDS",
-    "RATIO_BOUNDS",
-    "RECORDS_BOUNDS",
-    "SECONDS_BOUNDS",
-    "ConnectionStats",
-    "Failure",
-    "Health",
-    "Histogram",
-    "Stats",
-    "TopicStats",
-    "TransactionStats",
-]
+__all__ = ["ConnectionStats", "Failure", "Health", "Histogram", "Stats", "TopicStats", "TransactionStats"]
 
 
 @attrs.frozen

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from aioproducer._net.cluster.session import ShortSession
 from aioproducer._net.cluster.topic_checks import check_all
 from aioproducer._state.admission.checking import checked_timeout
-from aioproducer.config import ProducerConfig
+from aioproducer.config import config_of_call
 from aioproducer.errors import ConfigurationError
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ async def check_topics(
     """
     if isinstance(topics, str):
         raise ConfigurationError(f"topics={topics!r:.60} is one str; pass a list of topic names")
-    config = ProducerConfig(bootstrap_servers, **settings)
+    config = config_of_call(bootstrap_servers, settings)
     timeout = checked_timeout("timeout", timeout)
     async with ShortSession(config) as session:
         return await check_all(session, topics, config.max_block_ms / 1000 if timeout is None else timeout)

@@ -15,7 +15,7 @@ from aioproducer._callers.transaction_retry import may_run_again
 from aioproducer._net.log import Log, log
 from aioproducer._state.admission.checking import checked_timeout
 from aioproducer._state.transactions.table import State
-from aioproducer.config import ProducerConfig
+from aioproducer.config import config_of_call
 from aioproducer.coordinators import Coordinators
 from aioproducer.errors import KafkaError, StateError, TransactionAbortedError
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from aioproducer._net.transactions.transactions import Transactions
     from aioproducer._state.backoff import Backoff
-    from aioproducer.config import BootstrapServers, ConnectionSettings
+    from aioproducer.config import BootstrapServers, ConnectionSettings, ProducerConfig
 
 __all__ = ["Transaction", "TransactionHandle"]
 
@@ -59,7 +59,7 @@ class TransactionHandle:
         Raises `CommitOutcomeUnknownError` without an answer in time, `ProducerFencedError` when another producer has
         taken over, or `TransactionAbortedError` when its time was over.
         """
-        async with self._coordinators(ProducerConfig(bootstrap_servers, **settings)) as coordinators:
+        async with self._coordinators(config_of_call(bootstrap_servers, settings)) as coordinators:
             await coordinators.commit(self, timeout=timeout)
 
     async def abort(
@@ -70,7 +70,7 @@ class TransactionHandle:
         **settings: Unpack[ConnectionSettings],
     ) -> None:
         """Abort it, within `timeout` seconds (default: `max_block_ms`). Done as well if its time was over."""
-        async with self._coordinators(ProducerConfig(bootstrap_servers, **settings)) as coordinators:
+        async with self._coordinators(config_of_call(bootstrap_servers, settings)) as coordinators:
             await coordinators.abort(self, timeout=timeout)
 
     def _coordinators(self, config: ProducerConfig) -> Coordinators:
@@ -93,7 +93,7 @@ class Transaction:
     async def __aenter__(self) -> Self:
         transactions = self._transactions()
         # Kept, as the producer may be closing when the block ends.
-        self._log = transactions.engine.log
+        self._log = transactions.host.log
         await transactions.join_what_goes_on(self._timeout)
         await transactions.begin(self._timeout)
         self._number = transactions.number

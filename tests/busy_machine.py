@@ -1,7 +1,7 @@
 """A busy machine for tests of the event loop: `pytest -p tests.busy_machine` halts every loop as a scheduler does that has others to serve.
 
 A loop runs for some milliseconds and stands still for some, and sometimes for long. The times follow from a seed (`AIOPRODUCER_RUN_SEED`) and
-the test. Tests that fail here and pass otherwise take a wait for granted that only an idle machine keeps.
+the test. Tests that fail only here rely on a wait that only an idle machine keeps short.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _RUNS: Final = (0.001, 0.02)
 _STANDS: Final = (0.002, 0.06)
 _STANDS_LONG: Final = (0.05, 0.4)
 _LONG: Final = 0.1
-"""How many of the stalls are long."""
+"""The share of the long stalls."""
 
 _select: Final[Any] = selectors.EpollSelector.select
 _sleep: Final = time.sleep
@@ -33,7 +33,7 @@ class Scheduler:
         self._due_at = time.monotonic() + self._rng.uniform(*_RUNS)
 
     def stall(self) -> None:
-        """Stand still, if it is time."""
+        """Stall, if it is time."""
         if time.monotonic() < self._due_at:
             return
         _sleep(self._rng.uniform(*(_STANDS_LONG if self._rng.random() < _LONG else _STANDS)))
@@ -44,7 +44,7 @@ _scheduler: Scheduler | None = None
 
 
 def _select_late(selector: selectors.EpollSelector, timeout: float | None = None) -> Any:
-    """Of what is ready, the loop hears later: a stall before it asks, and one before it goes on."""
+    """The loop gets ready events late: a stall before the poll, and one after it."""
     if _scheduler is not None and timeout != 0:
         _scheduler.stall()
     ready = _select(selector, timeout)
@@ -55,11 +55,11 @@ def _select_late(selector: selectors.EpollSelector, timeout: float | None = None
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_setup(item: pytest.Item) -> None:
-    """Each test begins with a scheduler of its own."""
-    global _scheduler  # noqa: PLW0603  # the loops are made by others
+    """Each test begins with its own scheduler."""
+    global _scheduler  # noqa: PLW0603  # other code makes the loops
     _scheduler = Scheduler(seed_of(item.nodeid))
 
 
 def pytest_configure() -> None:
-    """From here on, every event loop that is made is on a busy machine."""
+    """From here on, every new event loop is on a busy machine."""
     selectors.EpollSelector.select = _select_late  # type: ignore[method-assign, assignment]

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
 import ssl
 import subprocess
+from collections.abc import Iterator
 from pathlib import Path
 
 import attrs
@@ -12,7 +14,7 @@ _EC = ("-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes")
 
 
 def openssl(*arguments: str | Path) -> None:
-    """Run it."""
+    """Run openssl."""
     subprocess.run(["openssl", *map(str, arguments)], check=True, capture_output=True)
 
 
@@ -53,14 +55,15 @@ class Issued:
 
 @attrs.frozen
 class Authority:
-    """An authority with a folder for what it issues."""
+    """An authority with a folder for its certificates."""
 
     folder: Path
     own: Issued
+    _numbers: Iterator[int] = attrs.field(factory=lambda: itertools.count(1))
 
     @classmethod
     def make(cls, folder: Path) -> Authority:
-        """A new one."""
+        """Create an authority."""
         folder.mkdir(parents=True, exist_ok=True)
         own = Issued(folder / "ca.pem", folder / "ca.key")
         openssl(
@@ -79,9 +82,11 @@ class Authority:
         return cls(folder, own)
 
     def issue(self, name: str, *extensions: str, subject: str = "/CN=test", days: int = 9) -> Issued:
-        """A certificate; for localhost unless there are other extensions."""
-        made = Issued(self.folder / f"{name}.pem", self.folder / f"{name}.key")
-        request, settings = self.folder / f"{name}.csr", self.folder / f"{name}.ext"
+        """A certificate, for localhost unless there are other extensions."""
+        # Tests share an authority: the same name again is another certificate.
+        stem = self.folder / f"{name}-{next(self._numbers)}"
+        made = Issued(stem.with_suffix(".pem"), stem.with_suffix(".key"))
+        request, settings = stem.with_suffix(".csr"), stem.with_suffix(".ext")
         settings.write_text("\n".join(extensions or ("subjectAltName=DNS:localhost,IP:127.0.0.1",)))
         openssl("req", "-new", *_EC, "-keyout", made.key, "-out", request, "-subj", subject)
         openssl(

@@ -1,4 +1,4 @@
-"""For the whole test suite: a real Kafka, started when the first test asks for it, and the seeds of scenarios."""
+"""For the whole test suite: a real Kafka and certificates, made when a test asks for them, and the seeds of scenarios."""
 
 from __future__ import annotations
 
@@ -13,9 +13,10 @@ from tests.collector import keep_what_is_there
 from tests.effort import SCENARIO, SCENARIO_VARIANT, seeds
 
 if TYPE_CHECKING:
+    from tests.certificates import Authority, Issued
     from tools.kafka_cluster import KafkaCluster
 
-# Otherwise the coordinator looks every ten seconds for transactions whose time is over.
+# By default the coordinator searches for expired transactions every ten seconds.
 _IMPATIENT: Final = {"transaction.abort.timed.out.transaction.cleanup.interval.ms": "100"}
 # Starting three nodes on a busy machine takes longer than a test may.
 _KAFKA_TIMEOUT = pytest.mark.timeout(600)
@@ -29,7 +30,7 @@ def real_kafka() -> Iterator[KafkaCluster]:
 
 @pytest.fixture(scope="session")
 def level1_kafka() -> Iterator[KafkaCluster]:
-    """A real Kafka of one node, new, whose clients must do without the second version of transactions."""
+    """A real Kafka of one node, new, whose clients do without the second version of transactions."""
     yield from _running(1, features={"transaction.version": 1})
 
 
@@ -48,12 +49,32 @@ def real_kafka_cluster() -> Iterator[KafkaCluster]:
 
 
 def _running(nodes: int, **options: Any) -> Iterator[KafkaCluster]:
-    # Imported late: what needs no Kafka needs none of its tools either.
+    # Imported late: tests without Kafka do not need its tools.
     from tools.kafka_cluster import KafkaCluster
     from tools.kafka_node import QUICK_START
 
     with KafkaCluster(nodes, settings=_IMPATIENT, java_options=QUICK_START, **options) as kafka:
         yield kafka
+
+
+@pytest.fixture(scope="session")
+def authority(tmp_path_factory: pytest.TempPathFactory) -> Authority:
+    """The authority of the brokers and clients of a test."""
+    from tests.certificates import Authority
+
+    return Authority.make(tmp_path_factory.mktemp("authority"))
+
+
+@pytest.fixture(scope="session")
+def broker_identity(authority: Authority) -> Issued:
+    """The key and the certificate of a broker on localhost."""
+    return authority.issue("broker")
+
+
+@pytest.fixture(scope="session")
+def client_identity(authority: Authority) -> Issued:
+    """Those of the client alice, which are of no use for a broker."""
+    return authority.issue("client", "extendedKeyUsage=clientAuth", subject="/CN=alice")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -67,7 +88,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 def pytest_collection_finish() -> None:
-    """What was imported and collected stays until the end."""
+    """Freeze the imported modules and collected tests until the end."""
     keep_what_is_there()
 
 
@@ -86,7 +107,7 @@ def pytest_runtest_makereport(
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """A scenario of one kind has all of the seeds; each variant of one that has several has fewer."""
+    """A scenario of one kind runs all of the seeds; each variant of a scenario with several runs fewer."""
     if metafunc.definition.get_closest_marker("seeded") is None:
         return
     variants = math.prod(len(mark.args[1]) for mark in metafunc.definition.iter_markers("parametrize"))

@@ -1,4 +1,4 @@
-"""How long hypothesis looks: `ci` for every edit, `proof` for `make proof`; `--hypothesis-profile` chooses.
+"""The number of hypothesis examples: `ci` for every edit, `proof` for `make proof`; `--hypothesis-profile` chooses.
 
 Neither has a deadline per example: a busy machine is no finding. Failures print the blob that replays them.
 """

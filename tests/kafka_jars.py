@@ -1,4 +1,4 @@
-"""Where tests find the jars of the real Kafka, and the Java to run them."""
+"""The places of the real Kafka's jars, and of the Java that runs them."""
 
 from __future__ import annotations
 

@@ -43,7 +43,7 @@ if hasattr(asyncio, "eager_task_factory"):
 
 
 def run_on(loop: str, main: Callable[[], Coroutine[Any, Any, None]]) -> None:
-    """Run a coroutine function on this loop: no task is left in it, and its exception handler was told nothing."""
+    """Run a coroutine function on this loop: no task is left in it, and its exception handler was not called."""
     told: list[dict[str, Any]] = []
 
     async def checked() -> None:

@@ -1,4 +1,4 @@
-"""Ports of this machine where nobody is."""
+"""Ports of this machine without a listener."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from contextlib import contextmanager
 
 @contextmanager
 def unused_port() -> Iterator[int]:
-    """A port of all loopback addresses that nobody listens on, and nobody can take while this lasts."""
+    """A port of all loopback addresses without a listener, which no program can take while this lasts."""
     with socket.socket() as taken:
         taken.bind(("0.0.0.0", 0))
         yield taken.getsockname()[1]

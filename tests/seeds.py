@@ -11,7 +11,7 @@ RUN_SEED_VARIABLE = "AIOPRODUCER_RUN_SEED"
 
 
 def fresh_seed() -> int:
-    """A seed for the test that runs, printed, so that it is shown with a failure."""
+    """A seed for the running test, printed, so that it is shown with a failure."""
     test, _, _ = os.environ["PYTEST_CURRENT_TEST"].rpartition(" ")
     seed = seed_of(test)
     print(f"replay with {SEED_VARIABLE}={seed}")
@@ -19,7 +19,7 @@ def fresh_seed() -> int:
 
 
 def seed_of(test: str) -> int:
-    """The seed that is to be replayed, or one for a test or a module: the same in every run with the same run seed."""
+    """The seed to replay, or one for a test or a module: the same in every run with the same run seed."""
     chosen, run = os.environ.get(SEED_VARIABLE), os.environ.get(RUN_SEED_VARIABLE)
     if chosen:
         return int(chosen)

@@ -1,6 +1,6 @@
-"""How much longer tests wait, by `AIOPRODUCER_SLOWNESS`: under sanitizers a program takes several times as long.
+"""The factor on time limits of tests, by `AIOPRODUCER_SLOWNESS`: a program under sanitizers is several times slower.
 
-It is for limits that end what hangs, and for what tests allow beyond a bound because machines are busy. The bounds themselves stay.
+It applies to limits that end hanging tests, and to the allowance for busy machines. The bounds themselves stay.
 """
 
 from __future__ import annotations

@@ -44,7 +44,7 @@ class Call:
 
 @attrs.frozen
 class Step:
-    """What the program or the event loop has the library do at once."""
+    """The work of the library at one call of the program or the event loop."""
 
     caller: str
     calls: list[Call] = attrs.Factory(list)

@@ -273,9 +273,13 @@ def everything() -> list[Turn]:
     # Each of these waits for brokers and starting programs for more than half of its time. The lanes take about the
     # same time.
     beside = [
-        [kafka, packaging, spark_suite("Spark under faults", SHORT_SPARK_FAULTS)],
+        [kafka, packaging],
         [spark, suite_on_old_spark()],
-        [real_faults("all"), spark_suite("Spark clusters", SPARK_CLUSTERS)],
+        [
+            real_faults("all"),
+            spark_suite("Spark clusters", SPARK_CLUSTERS),
+            spark_suite("Spark under faults", SHORT_SPARK_FAULTS),
+        ],
     ]
     return [preparations, *in_turn, beside]
 

@@ -1,11 +1,14 @@
 """The tests near a file: read from the table of docs/development.md, and run.
 
     python -m tools.near FILE ...         run the tests near these files
-    python -m tools.near                  ... near the files that differ from the last commit
+    python -m tools.near                  ... near the files that the present work changes
     python -m tools.near --list FILE ...  print their paths only
 
 A test file is near itself. Another file is near the tests of the row with the longest matching beginning of its path. A
 file of the tests without a row is near the tests of its folder.
+
+The present work is all that differs from the commit where it left main: its commits, uncommitted changes and new files.
+On main it is the uncommitted changes and new files. If there are none, it is the last commit.
 """
 
 from __future__ import annotations
@@ -23,6 +26,7 @@ from tools.one_check import ROOT, Check
 
 PAGE = ROOT / "docs" / "development.md"
 HEADING = "## After an edit"
+MAIN = ("refs/heads/main", "refs/remotes/origin/main")
 # Tests with a real Kafka or a built distribution are left out.
 SELECTED = ("-m", "not kafka and not packaging")
 
@@ -85,15 +89,25 @@ def near_all(paths: Iterable[str], rows: Table) -> list[str]:
 
 
 def changed() -> list[str]:
-    """The files that differ from the last commit, and the new ones."""
-    commands = (
-        ["git", "diff", "--name-only", "HEAD"],
-        ["git", "ls-files", "--others", "--exclude-standard"],
-    )
-    return [name for command in commands for name in _printed(command) if (ROOT / name).exists()]
+    """The files that the present work changes, without those that it deletes."""
+    listed = _printed("git", "diff", "--name-only", left_main_at())
+    listed += _printed("git", "ls-files", "--others", "--exclude-standard")
+    if not listed:
+        listed = _printed("git", "show", "-m", "--first-parent", "--name-only", "--format=", "HEAD")
+    return [name for name in listed if (ROOT / name).exists()]
 
 
-def _printed(command: list[str]) -> list[str]:
+def left_main_at() -> str:
+    """The last commit that the work has in common with main; a clone of another branch has no main of its own."""
+    for main in MAIN:
+        command = ["git", "merge-base", "HEAD", main]
+        found = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+        if found.returncode == 0:
+            return found.stdout.strip()
+    return "HEAD"
+
+
+def _printed(*command: str) -> list[str]:
     return subprocess.run(
         command, cwd=ROOT, stdout=subprocess.PIPE, text=True, check=True
     ).stdout.splitlines()
@@ -131,7 +145,7 @@ def main(arguments: list[str]) -> int:
     except NoRowError as error:
         print(error, file=sys.stderr)
         return 2
-    print("\n".join(tests) or "no file differs from the last commit", flush=True)
+    print("\n".join(tests) or "the last commit only deletes files: name a FILE", flush=True)
     return 0 if options.list or not tests else run(tests)
 
 

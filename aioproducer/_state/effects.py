@@ -19,9 +19,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from aioproducer._core import MemoryShare
-    from aioproducer._state.batching.batches import QueuedBatch
-    from aioproducer._state.batching.flushing import Flush
-    from aioproducer._state.batching.queues import NodeQueue, PartitionQueue
+    from aioproducer._state.queues.batches import QueuedBatch
+    from aioproducer._state.queues.flush import Flush
+    from aioproducer._state.queues.partition_queue import NodeQueue, PartitionQueue
     from aioproducer.errors import KafkaError
 
 P = ParamSpec("P")

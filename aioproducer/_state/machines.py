@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 from aioproducer._core import Budget
 from aioproducer._state.admission.lines import Admission
-from aioproducer._state.batching.accumulator import Accumulator, Limits
+from aioproducer._state.batching.accumulator import Accumulator
+from aioproducer._state.batching.limits import Limits
 from aioproducer._state.cluster.reach import Reach
 from aioproducer._state.delivery.settlement import Settlement
 from aioproducer._state.delivery.tally import Tally
@@ -19,7 +20,7 @@ from aioproducer._state.transactions.ownership import Ownership
 if TYPE_CHECKING:
     from aioproducer._state.admission.lines import Appender
     from aioproducer._state.backoff import Backoff
-    from aioproducer._state.batching.sticky import Random
+    from aioproducer._state.cluster.load_table import Random
     from aioproducer._state.cluster.metadata import MetadataView
 
 

@@ -50,6 +50,12 @@ wait_option = click.option(
 
 def configuration(file: Path | None, properties: Mapping[str, str]) -> ProducerConfig:
     """The settings of the file, replaced by the properties, which are Kafka's dotted names and strings."""
+    for name in properties:
+        row = SETTINGS.get(name.replace(".", "_"))
+        if row is not None and row.hides:
+            raise click.UsageError(
+                f"{name}: other users of this machine see the command line: put it into the file of --config"
+            )
     if file is None:
         return ProducerConfig.from_properties(properties)
     overrides = {name.replace(".", "_"): _parsed(name, text) for name, text in properties.items()}

@@ -13,8 +13,10 @@ from aioproducer.config.names import client_id_problem as client_id_problem
 from aioproducer.config.names import topic_problem as topic_problem
 from aioproducer.config.producer import SETTINGS as SETTINGS
 from aioproducer.config.producer import ProducerConfig as ProducerConfig
+from aioproducer.config.producer import config_of_call as config_of_call
 from aioproducer.config.producer import require_config as require_config
 from aioproducer.config.producer import require_connection_settings as require_connection_settings
+from aioproducer.config.security_conflicts import jaas_options as jaas_options
 from aioproducer.config.signature import Changes as Changes
 from aioproducer.config.signature import ConnectionSettings as ConnectionSettings
 from aioproducer.config.signature import Settings as Settings
@@ -32,6 +34,8 @@ __all__ = [
     "checked_transactional_id",
     "checked_transactional_ids",
     "client_id_problem",
+    "config_of_call",
+    "jaas_options",
     "parse_endpoint",
     "require_config",
     "require_connection_settings",

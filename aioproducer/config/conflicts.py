@@ -7,6 +7,7 @@ from collections.abc import Set as AbstractSet
 from typing import Any
 
 from aioproducer._codecs import LEVELS
+from aioproducer.config.security_conflicts import fill_from_jaas, security_problems
 from aioproducer.config.table import DERIVED
 
 __all__ = ["complete", "conflicts"]
@@ -26,6 +27,7 @@ def complete(fields: dict[str, Any]) -> None:
         _default(fields, name, max(ceiling, fields[start]))
     _default(fields, "delivery_timeout_ms", max(120_000, fields["linger_ms"] + fields["request_timeout_ms"]))
     _default(fields, "close_timeout_ms", fields["delivery_timeout_ms"])
+    fill_from_jaas(fields)
 
 
 def _default(fields: dict[str, Any], name: str, value: int) -> None:
@@ -123,4 +125,5 @@ RULES: tuple[Callable[[Mapping[str, Any], AbstractSet[str]], Iterator[str]], ...
     _ceilings,
     _compression_level,
     _rack,
+    security_problems,
 )

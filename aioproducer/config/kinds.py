@@ -26,6 +26,7 @@ __all__ = [
     "Integer",
     "Kind",
     "Name",
+    "Number",
     "Optional",
     "Text",
     "TopicLimits",
@@ -79,6 +80,31 @@ class Integer:
     def parse(self, text: str) -> int | str:
         digits = text[1:] if text[:1] in {"+", "-"} else text
         return int(text) if digits.isascii() and digits.isdigit() and len(digits) < 20 else text
+
+
+@attrs.frozen
+class Number:
+    """A number within bounds, also one with a fraction."""
+
+    low: float
+    high: float
+
+    @property
+    def range(self) -> str:
+        return f"{self.low:g} to {self.high:g}"
+
+    def check(self, value: Any) -> float:
+        if isinstance(value, bool) or not isinstance(value, int | float):
+            raise ValueError(f"must be a number, not {type(value).__name__}")
+        if not self.low <= value <= self.high:
+            raise ValueError(f"must be {self.range}")
+        return float(value)
+
+    def parse(self, text: str) -> float | str:
+        try:
+            return float(text)
+        except ValueError:
+            return text
 
 
 @attrs.frozen

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+import ssl
+from collections.abc import Callable, Mapping
 from typing import Any, Final, Self, Unpack, cast
 
 import attrs
@@ -20,6 +21,7 @@ from aioproducer.config.kinds import (
     Flag,
     Integer,
     Name,
+    Number,
     Optional,
     Text,
     TopicLimits,
@@ -28,11 +30,27 @@ from aioproducer.config.kinds import (
 from aioproducer.config.names import client_id_problem, transactional_id_problem
 from aioproducer.config.properties import read_properties
 from aioproducer.config.refused import refusal, unknown
+from aioproducer.config.security_conflicts import filled_from_jaas
+from aioproducer.config.security_kinds import (
+    Ciphers,
+    ContextSource,
+    Extensions,
+    Jaas,
+    PemText,
+    Protocols,
+    Retriever,
+    SecretText,
+    StorePath,
+    TokenProvider,
+    Url,
+    Urls,
+)
 from aioproducer.config.signature import Changes, ConnectionSettings, Settings
 from aioproducer.config.table import DERIVED, REQUIRED, Group, Setting, complaint, rows, setting
 from aioproducer.errors import ConfigurationError, printable
+from aioproducer.secret import Secret, SecretSource
 
-__all__ = ["SETTINGS", "ProducerConfig", "require_config"]
+__all__ = ["SETTINGS", "ProducerConfig", "config_of_call", "require_config"]
 
 INT_MS = Integer(0, unit="milliseconds")
 LONG_MS = Integer(0, LONG_MAX, unit="milliseconds")
@@ -83,27 +101,6 @@ class ProducerConfig:
         "The producer tries every address of a name in turn.",
         differs="reverse lookups (`resolve_canonical_bootstrap_servers_only`) are refused",
     )
-    security_protocol: str = setting(
-        "PLAINTEXT",
-        Choice(
-            ("PLAINTEXT",),
-            dict.fromkeys(
-                ("SSL", "SASL_PLAINTEXT", "SASL_SSL"),
-                "TLS and SASL are not implemented yet: only 'PLAINTEXT' works",
-            ),
-        ),
-        Group.CONNECTING,
-        "The security of connections to brokers.",
-        differs="TLS and SASL are not implemented yet",
-    )
-    allow_plaintext_credentials: bool = setting(
-        False,
-        Flag(),
-        Group.CONNECTING,
-        "Whether a password or token may be sent unencrypted. The producer sends none yet.",
-        kafka_default=None,
-        differs="Kafka always allows it",
-    )
     socket_connection_setup_timeout_ms: int = setting(
         10_000,
         LONG_MS,
@@ -148,6 +145,234 @@ class ProducerConfig:
         SOCKET_BYTES,
         Group.CONNECTING,
         "Size of the socket's receive buffer; -1 leaves it to the operating system.",
+    )
+
+    # ---- security
+    security_protocol: str = setting(
+        "PLAINTEXT",
+        Choice(("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")),
+        Group.SECURITY,
+        "Encryption (`SSL`) and authentication (`SASL`) of connections to brokers.",
+    )
+    allow_plaintext_credentials: bool = setting(
+        False,
+        Flag(),
+        Group.SECURITY,
+        "Whether a password or token may be sent unencrypted, by PLAIN or OAUTHBEARER with `SASL_PLAINTEXT`.",
+        kafka_default=None,
+        differs="Kafka always allows it",
+    )
+    ssl_context: ssl.SSLContext | Callable[[], ssl.SSLContext] | None = setting(
+        None,
+        Optional(ContextSource(), "made of the settings below"),
+        Group.SECURITY,
+        "The TLS context; it takes the place of all other `ssl_*` settings. A callable is called in a thread for each connection.",
+        kafka_default=None,
+    )
+    ssl_truststore_location: str | None = setting(
+        None,
+        Optional(StorePath(), "the certificates that the system trusts"),
+        Group.SECURITY,
+        "A file with the certificates that are trusted: PEM or JKS, as its content says. It is read again when it changes.",
+    )
+    ssl_truststore_type: str = setting(
+        "JKS",
+        Choice(("JKS", "PKCS12", "PEM")),
+        Group.SECURITY,
+        "Without effect: the content of the file decides.",
+    )
+    ssl_truststore_password: SecretSource | None = setting(
+        None, Optional(SecretText(), "none"), Group.SECURITY, "The password of a JKS trust store."
+    )
+    ssl_truststore_certificates: str | None = setting(
+        None,
+        Optional(PemText(), "none"),
+        Group.SECURITY,
+        "The certificates that are trusted, as PEM text, in place of a file.",
+    )
+    ssl_keystore_location: str | None = setting(
+        None,
+        Optional(StorePath(), "this client has no certificate"),
+        Group.SECURITY,
+        "A file with the key of this client and its certificates: PEM or JKS. It is read again when it changes.",
+    )
+    ssl_keystore_type: str = setting(
+        "JKS",
+        Choice(("JKS", "PKCS12", "PEM")),
+        Group.SECURITY,
+        "Without effect: the content of the file decides.",
+    )
+    ssl_keystore_password: SecretSource | None = setting(
+        None, Optional(SecretText(), "none"), Group.SECURITY, "The password of the key store."
+    )
+    ssl_key_password: SecretSource | None = setting(
+        None,
+        Optional(SecretText(), "that of the key store"),
+        Group.SECURITY,
+        "The password of the key in the key store, or of `ssl_keystore_key`.",
+    )
+    ssl_keystore_key: SecretSource | None = setting(
+        None,
+        Optional(SecretText(), "none"),
+        Group.SECURITY,
+        "The key of this client as PEM text (PKCS #8), in place of a file.",
+    )
+    ssl_keystore_certificate_chain: str | None = setting(
+        None,
+        Optional(PemText(), "none"),
+        Group.SECURITY,
+        "The certificates of this client as PEM text, in place of a file.",
+    )
+    ssl_endpoint_identification_algorithm: str = setting(
+        "https",
+        Choice(("https", "")),
+        Group.SECURITY,
+        "`''` turns off the check that the certificate is that of the broker's host; a warning says so at the start.",
+    )
+    ssl_enabled_protocols: tuple[str, ...] = setting(
+        ("TLSv1.2", "TLSv1.3"),
+        Protocols(),
+        Group.SECURITY,
+        "The versions of TLS that are offered.",
+    )
+    ssl_protocol: str = setting(
+        "TLSv1.3",
+        Choice(("TLSv1.3", "TLSv1.2", "TLS")),
+        Group.SECURITY,
+        "Without effect: `ssl_enabled_protocols` decides.",
+    )
+    ssl_cipher_suites: tuple[str, ...] = setting(
+        (),
+        Ciphers(),
+        Group.SECURITY,
+        "The cipher suites of TLS 1.2, by the names of Java or of OpenSSL. None: those of OpenSSL.",
+    )
+    sasl_mechanism: str = setting(
+        "GSSAPI",
+        Choice(
+            ("GSSAPI", "PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER"),
+        ),
+        Group.SECURITY,
+        "The SASL mechanism. No other one that the broker offers is used. GSSAPI is not implemented yet.",
+        differs="GSSAPI is not implemented yet",
+    )
+    sasl_username: str | None = setting(
+        None,
+        Optional(Text(), "none"),
+        Group.SECURITY,
+        "The user name of PLAIN and SCRAM.",
+        kafka_default=None,
+    )
+    sasl_password: SecretSource | None = setting(
+        None,
+        Optional(SecretText(), "none"),
+        Group.SECURITY,
+        "The password of PLAIN and SCRAM. A file, variable or callable is read at each authentication.",
+        kafka_default=None,
+    )
+    sasl_scram_token_auth: bool = setting(
+        False,
+        Flag(),
+        Group.SECURITY,
+        "Whether `sasl_username` and `sasl_password` are the id and the HMAC of a delegation token.",
+        kafka_default=None,
+    )
+    sasl_jaas_config: Secret | None = setting(
+        None,
+        Optional(Jaas(), "none"),
+        Group.SECURITY,
+        "Kafka's login module with its options, as an alternative to the settings above. Nothing in it is loaded.",
+    )
+    sasl_token_provider: Callable[[], Any] | None = setting(
+        None,
+        Optional(TokenProvider(), "none"),
+        Group.SECURITY,
+        "Gives the token of OAUTHBEARER; see `aioproducer.auth`. It is called before the former token expires.",
+        kafka_default=None,
+    )
+    sasl_extensions: tuple[tuple[str, str], ...] | None = setting(
+        None,
+        Optional(Extensions(), "none"),
+        Group.SECURITY,
+        "The SASL extensions of OAUTHBEARER, such as `logicalCluster`.",
+        kafka_default=None,
+    )
+
+    sasl_oauthbearer_token_endpoint_url: str | None = setting(
+        None,
+        Optional(Url(), "none"),
+        Group.SECURITY,
+        "The token endpoint of an identity provider, in place of `sasl_token_provider`.",
+    )
+    sasl_oauthbearer_allowed_urls: tuple[str, ...] | None = setting(
+        None,
+        Optional(Urls(), "each URL that is an argument, and none of a properties file"),
+        Group.SECURITY,
+        "The token endpoints that the other settings may name. It is an argument only, never a property.",
+        kafka_default=None,
+    )
+    sasl_oauthbearer_client_credentials_client_id: str | None = setting(
+        None, Optional(Text(), "none"), Group.SECURITY, "The name of this client at the token endpoint."
+    )
+    sasl_oauthbearer_client_credentials_client_secret: SecretSource | None = setting(
+        None,
+        Optional(SecretText(), "none"),
+        Group.SECURITY,
+        "The secret of this client at the token endpoint.",
+    )
+    sasl_oauthbearer_scope: str | None = setting(
+        None, Optional(Text(), "none"), Group.SECURITY, "The scope that the token endpoint is asked for."
+    )
+    sasl_oauthbearer_header_urlencode: bool = setting(
+        False,
+        Flag(),
+        Group.SECURITY,
+        "Whether client id and secret are URL-encoded in the header, as RFC 6749 says.",
+    )
+    sasl_oauthbearer_assertion_file: str | None = setting(
+        None,
+        Optional(StorePath(), "none"),
+        Group.SECURITY,
+        "A file with a signed assertion, in place of the secret of this client. It is read for each token.",
+    )
+    sasl_oauthbearer_jwt_retriever_class: str = setting(
+        "org.apache.kafka.common.security.oauthbearer.DefaultJwtRetriever",
+        Retriever(),
+        Group.SECURITY,
+        "The grant, by the name of Kafka's class: client credentials, or with `JwtBearerJwtRetriever` an assertion.",
+    )
+    sasl_login_connect_timeout_ms: int | None = setting(
+        None,
+        Optional(Integer(1, 10_000, unit="milliseconds"), "10 seconds"),
+        Group.SECURITY,
+        "Time for a connection to the token endpoint.",
+    )
+    sasl_login_read_timeout_ms: int | None = setting(
+        None,
+        Optional(Integer(1, 10_000, unit="milliseconds"), "10 seconds"),
+        Group.SECURITY,
+        "Time for an answer of the token endpoint.",
+    )
+    sasl_login_retry_backoff_ms: int = setting(
+        100, LONG_MS, Group.SECURITY, "Pause before the token endpoint is asked again; it doubles each time."
+    )
+    sasl_login_retry_backoff_max_ms: int = setting(
+        10_000,
+        LONG_MS,
+        Group.SECURITY,
+        "Time after which the token endpoint is not asked again for the same authentication; at most 10 seconds are used.",
+    )
+    sasl_login_refresh_window_factor: float = setting(
+        0.8, Number(0.5, 1.0), Group.SECURITY, "Part of the life of a token after which it is renewed."
+    )
+    sasl_login_refresh_window_jitter: float = setting(
+        0.05, Number(0.0, 0.25), Group.SECURITY, "Random part of the life of a token that is added to it."
+    )
+    sasl_login_refresh_min_period_seconds: int = setting(
+        60, Integer(0, 900, unit="seconds"), Group.SECURITY, "Least time between two renewals of a token."
+    )
+    sasl_login_refresh_buffer_seconds: int = setting(
+        300, Integer(0, 3600, unit="seconds"), Group.SECURITY, "Least time before the end of a token."
     )
 
     # ---- delivery
@@ -464,7 +689,14 @@ class ProducerConfig:
         """
         values = cast("dict[str, Any]", overrides)
         problems: list[str] = []
-        read_properties(source, SETTINGS, values, problems)
+        try:
+            read_properties(source, SETTINGS, values, problems)
+        except BaseException:
+            values.clear()
+            raise
+        finally:
+            # No frame of a traceback keeps a secret.
+            del source
         if "bootstrap_servers" not in values and not any("bootstrap.servers" in line for line in problems):
             problems.append("bootstrap.servers is missing: set at least one 'host:port'")
         return cls._made(values, problems)
@@ -472,6 +704,8 @@ class ProducerConfig:
     def evolve(self, **changes: Unpack[Changes]) -> Self:
         """A copy with these settings changed, checked like a new one; settings that were not set are derived anew."""
         values = {name: getattr(self, name) for name in self.given} | cast("dict[str, Any]", changes)
+        # No frame of a traceback keeps a secret.
+        cast("dict[str, Any]", changes).clear()
         return self._made(values, [])
 
     def __repr__(self) -> str:
@@ -481,6 +715,14 @@ class ProducerConfig:
         names = (name for name in SETTINGS if name in self.given and name != "bootstrap_servers")
         shown += [f"{name}={printable(repr(getattr(self, name)))}" for name in names]
         return f"ProducerConfig({', '.join(shown)})"
+
+
+def config_of_call(bootstrap_servers: BootstrapServers, settings: ConnectionSettings) -> ProducerConfig:
+    """The configuration of a call that takes settings. It empties them: no frame of a traceback keeps a secret."""
+    try:
+        return ProducerConfig(bootstrap_servers, **settings)
+    finally:
+        cast("dict[str, Any]", settings).clear()
 
 
 def require_config(config: object) -> None:
@@ -514,14 +756,22 @@ def _checked(values: dict[str, Any], problems: list[str]) -> dict[str, Any]:
             continue
         given.add(name)
         try:
-            fields[name] = row.kind.check(values[name])
+            fields[name] = _checked_value(row, values, name)
         except (KeyboardInterrupt, SystemExit):
             raise
         except BaseException as error:  # noqa: BLE001  # an object of the user raised: one problem among others
-            problems.append(complaint(name, values[name], error))
+            problems.append(complaint(name, values.get(name), error, hides=row.hides))
     complete(fields)
     problems += conflicts(fields, given)
+    if fields["sasl_jaas_config"] is not None:
+        # A changed copy derives them from its own JAAS string.
+        given.difference_update(filled_from_jaas(fields))
     return fields | {"given": frozenset(given)}
+
+
+def _checked_value(row: Setting, values: dict[str, Any], name: str) -> Any:
+    # A secret leaves the dict: no frame of a traceback keeps it.
+    return row.kind.check(values.pop(name) if row.hides else values[name])
 
 
 def _defaults() -> dict[str, Any]:

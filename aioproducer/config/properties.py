@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 from collections.abc import Mapping
 from pathlib import Path
@@ -9,12 +10,16 @@ from typing import Any
 
 from aioproducer._codecs import LEVELS
 from aioproducer.config.java_properties import parse_properties
-from aioproducer.config.refused import class_name_problem, refusal, says_what_we_do, unknown
+from aioproducer.config.refused import class_name_problem, refusal, refuses_kafka, says_what_we_do, unknown
+from aioproducer.config.security_conflicts import ignored_by_java
 from aioproducer.config.table import Setting, complaint
-from aioproducer.errors import ConfigurationError
+from aioproducer.config.token_conflicts import ALLOWED_URLS, URL
+from aioproducer.errors import ConfigurationError, printable
 
 __all__ = ["read_properties"]
 
+# As String.trim() of Java.
+_BLANKS = "".join(map(chr, range(0x21)))
 STANDS_FOR = {"partitioner_class": "partitioner", "interceptor_classes": "interceptors"}
 
 
@@ -26,14 +31,57 @@ def read_properties(
 ) -> None:
     """Add the settings of `source` to `values`, except those already there, and append problems to `problems`."""
     properties = source if isinstance(source, Mapping) else _file(_path(source))
-    for dotted, value in _with_one_level(properties, values.get("compression_type")).items():
-        name = str(dotted)
+    used = {
+        str(name): value
+        for name, value in _with_one_level(properties, values.get("compression_type")).items()
+    }
+    _drop_ignored(used, table, values)
+    for name, value in used.items():
         try:
             _take(name, value, table, values, problems)
         except (KeyboardInterrupt, SystemExit):
             raise
         except BaseException as error:  # noqa: BLE001  # an object of the user raised: one problem among others
-            problems.append(complaint(name, value, error))
+            row = table.get(name.replace(".", "_"))
+            problems.append(complaint(name, value, error, hides=row is not None and row.hides))
+
+
+def _drop_ignored(
+    properties: dict[str, Any], table: Mapping[str, Setting], overrides: Mapping[str, Any]
+) -> None:
+    """Drop what Java ignores, such as settings of another security protocol: their values may be anything.
+
+    A name that Kafka does not have is left, as it may be misspelled.
+    """
+    undotted = {name.replace(".", "_"): name for name in properties}
+    named = {name: dotted for name, dotted in undotted.items() if name in table or refuses_kafka(name)}
+    protocol = _word("security_protocol", "PLAINTEXT", named, properties, overrides)
+    mechanism = _word("sasl_mechanism", "GSSAPI", named, properties, overrides)
+    ignored = [
+        named[name] for name in ignored_by_java([*named], protocol, mechanism) if name not in overrides
+    ]
+    told = [name for name in ignored if not says_what_we_do(name, properties[name])]
+    for name in ignored:
+        del properties[name]
+    if told:
+        logging.getLogger("aioproducer").warning(
+            "properties without effect with security.protocol=%s and sasl.mechanism=%s: %s",
+            printable(protocol),
+            printable(mechanism),
+            ", ".join(map(printable, told)),
+        )
+
+
+def _word(
+    name: str,
+    default: str,
+    named: Mapping[str, str],
+    properties: Mapping[str, Any],
+    overrides: Mapping[str, Any],
+) -> str:
+    value = overrides.get(name, properties[named[name]] if name in named else default)
+    # An object of the user may lie about its class.
+    return str.upper(str.strip(value)) if issubclass(type(value), str) else default
 
 
 def _path(given: object) -> Path:
@@ -75,13 +123,23 @@ def _take(
     name = dotted.replace(".", "_")
     if STANDS_FOR.get(name, name) in values or says_what_we_do(dotted, value):
         return
-    problem = _problem(dotted, value, table)
+    problem = _problem(dotted, value, table) or _of_code(name, dotted, values)
     if problem:
         problems.append(problem)
         return
     kind = table[name].kind
-    text = str.strip(value) if isinstance(value, str) else value
+    # As Java: a space at an end that is not ASCII belongs to the value, which may be a password.
+    text = str.strip(value, _BLANKS) if isinstance(value, str) else value
     values[name] = kind.check(kind.parse(text) if isinstance(text, str) else text)
+
+
+def _of_code(name: str, dotted: str, overrides: Mapping[str, Any]) -> str | None:
+    """Who may write a file decides neither which servers get a secret, nor which of them are allowed to."""
+    if name == ALLOWED_URLS:
+        return f"{dotted}: an argument only, no property; pass {ALLOWED_URLS}=[…]"
+    if name == URL and overrides.get(ALLOWED_URLS) is None:
+        return f"{dotted}: a properties file may name it only where the application allows it; pass {ALLOWED_URLS}=[…]"
+    return None
 
 
 def _problem(dotted: str, value: Any, table: Mapping[str, Setting]) -> str | None:

@@ -18,6 +18,8 @@ NO_TWO_PHASES = "two-phase commit (KIP-939) is not implemented; remove it"
 NO_METRICS = "metrics are not configurable; remove it, and read producer.stats()"
 NO_TELEMETRY = "the producer pushes no metrics to brokers; remove it, and read producer.stats()"
 ONE_LEVEL = "accepted in properties files only; as an argument, use compression_level, which applies to compression_type"
+OF_BROKERS = "only brokers check tokens; remove it"
+_OAUTH = "org.apache.kafka.common.security.oauthbearer."
 JVM_CLASS = "only a JVM can load a Java class"
 
 
@@ -48,23 +50,40 @@ REFUSED: Mapping[str, Refusal] = {
     ),
     "transaction_two_phase_commit_enable": Refusal(NO_TWO_PHASES, accepts=("false",)),
     **{f"compression_{codec}_level": Refusal(ONE_LEVEL) for codec in LEVELS},
-    "ssl_keystore_type": Refusal("Java key stores cannot be read; convert to PEM; TLS is " + NOT_BUILT),
-    "ssl_truststore_type": Refusal("Java trust stores cannot be read; convert to PEM; TLS is " + NOT_BUILT),
-    "ssl_keystore_location": Refusal("Java key stores cannot be read; convert to PEM; TLS is " + NOT_BUILT),
-    "ssl_truststore_location": Refusal(
-        "Java trust stores cannot be read; convert to PEM; TLS is " + NOT_BUILT
+    "ssl_engine_factory_class": Refusal(f"{JVM_CLASS}; use ssl_context"),
+    "ssl_provider": Refusal(
+        "it names a Java security provider, and TLS uses Python's ssl module; remove it", ("",)
     ),
-    "ssl_engine_factory_class": Refusal(f"{JVM_CLASS}; TLS is {NOT_BUILT}"),
-    "sasl_client_callback_handler_class": Refusal(f"{JVM_CLASS}; SASL is {NOT_BUILT}"),
-    "sasl_login_callback_handler_class": Refusal(f"{JVM_CLASS}; SASL is {NOT_BUILT}"),
-    "sasl_login_class": Refusal(f"{JVM_CLASS}; SASL is {NOT_BUILT}"),
-    "sasl_oauthbearer_jwt_retriever_class": Refusal(f"{JVM_CLASS}; SASL is {NOT_BUILT}"),
-    "sasl_oauthbearer_jwt_validator_class": Refusal(f"{JVM_CLASS}; SASL is {NOT_BUILT}"),
-    "sasl_jaas_config": Refusal(f"it names a Java login module; SASL is {NOT_BUILT}"),
+    "ssl_secure_random_implementation": Refusal("TLS uses OpenSSL's random numbers; remove it", ("",)),
+    "ssl_keymanager_algorithm": Refusal("TLS uses OpenSSL; remove it", accepts=("sunx509", "pkix")),
+    "ssl_trustmanager_algorithm": Refusal("TLS uses OpenSSL; remove it", accepts=("pkix",)),
+    "sasl_client_callback_handler_class": Refusal(f"{JVM_CLASS}; remove it", accepts=("",)),
+    "sasl_login_callback_handler_class": Refusal(
+        f"{JVM_CLASS}; use sasl_token_provider for tokens",
+        accepts=(
+            "",
+            f"{_OAUTH}oauthbearerlogincallbackhandler",
+            f"{_OAUTH}secured.oauthbearerlogincallbackhandler",
+        ),
+    ),
+    "sasl_login_class": Refusal(f"{JVM_CLASS}; use sasl_token_provider for tokens", accepts=("",)),
 }
 REFUSED_PREFIXES: Mapping[str, Refusal] = {
-    "ssl_": Refusal(f"TLS is {NOT_BUILT}"),
-    "sasl_": Refusal(f"SASL is {NOT_BUILT}"),
+    "sasl_kerberos_": Refusal(f"Kerberos is {NOT_BUILT}"),
+    **{
+        f"sasl_oauthbearer_{part}_": Refusal(OF_BROKERS)
+        for part in ("clock_skew", "expected", "jwks", "scope_claim", "sub_claim")
+    },
+    "sasl_oauthbearer_jwt_validator_": Refusal(
+        f"{JVM_CLASS}; remove it",
+        accepts=("", f"{_OAUTH}defaultjwtvalidator", f"{_OAUTH}clientjwtvalidator"),
+    ),
+    **{
+        f"sasl_oauthbearer_assertion_{part}": Refusal(
+            f"signing of assertions is {NOT_BUILT}, and use sasl_oauthbearer_assertion_file"
+        )
+        for part in ("algorithm", "claim_", "private_key_", "template_")
+    },
 }
 SERIALIZERS: Mapping[str, str] = {
     "ByteArraySerializer": "remove {name}: bytes need no serializer",
@@ -78,6 +97,22 @@ PARTITIONERS: Mapping[str, str] = {
     "UniformStickyPartitioner": "use partitioner_ignore_keys=True",
 }
 ELSEWHERE: Mapping[str, str] = {  # names in other clients
+    "oauth_cb": "sasl_token_provider",
+    "sasl_mechanisms": "sasl_mechanism",
+    "sasl_oauth_token_provider": "sasl_token_provider",
+    "sasl_plain_password": "sasl_password",
+    "sasl_plain_username": "sasl_username",
+    "ssl_ca_location": "ssl_truststore_location",
+    "ssl_ca_pem": "ssl_truststore_certificates",
+    "ssl_cafile": "ssl_truststore_location",
+    "ssl_certfile": "ssl_keystore_location",
+    "ssl_certificate_location": "ssl_keystore_location",
+    "ssl_certificate_pem": "ssl_keystore_certificate_chain",
+    "ssl_check_hostname": "ssl_endpoint_identification_algorithm",
+    "ssl_key_location": "ssl_keystore_location",
+    "ssl_key_pem": "ssl_keystore_key",
+    "ssl_keyfile": "ssl_keystore_location",
+    "ssl_password": "ssl_key_password",
     "compression_codec": "compression_type",
     "max_batch_size": "batch_size",
     "max_in_flight": "max_in_flight_requests_per_connection",

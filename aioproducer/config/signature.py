@@ -6,10 +6,12 @@ names as `ProducerConfig`; a test keeps them equal to the table.
 
 from __future__ import annotations
 
+import ssl
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Literal, TypedDict
 
 from aioproducer.config.endpoints import BootstrapServers
+from aioproducer.secret import GivenSecret, Secret
 
 __all__ = ["Changes", "ConnectionSettings", "Settings"]
 
@@ -19,8 +21,46 @@ class ConnectionSettings(TypedDict, total=False):
 
     client_id: str
     client_dns_lookup: Literal["use_all_dns_ips"]
-    security_protocol: Literal["PLAINTEXT"]
+    security_protocol: Literal["PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"]
     allow_plaintext_credentials: bool
+    ssl_context: ssl.SSLContext | Callable[[], ssl.SSLContext] | None
+    ssl_truststore_location: str | None
+    ssl_truststore_type: Literal["JKS", "PKCS12", "PEM"]
+    ssl_truststore_password: GivenSecret | None
+    ssl_truststore_certificates: str | None
+    ssl_keystore_location: str | None
+    ssl_keystore_type: Literal["JKS", "PKCS12", "PEM"]
+    ssl_keystore_password: GivenSecret | None
+    ssl_key_password: GivenSecret | None
+    ssl_keystore_key: GivenSecret | None
+    ssl_keystore_certificate_chain: str | None
+    ssl_endpoint_identification_algorithm: Literal["https", ""]
+    ssl_enabled_protocols: str | Iterable[str]
+    ssl_protocol: Literal["TLSv1.3", "TLSv1.2", "TLS"]
+    ssl_cipher_suites: str | Iterable[str]
+    sasl_mechanism: Literal["GSSAPI", "PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER"]
+    sasl_username: str | None
+    sasl_password: GivenSecret | None
+    sasl_scram_token_auth: bool
+    sasl_jaas_config: str | Secret | None
+    sasl_token_provider: Callable[[], Any] | None
+    sasl_extensions: Mapping[str, str] | None
+    sasl_oauthbearer_token_endpoint_url: str | None
+    sasl_oauthbearer_allowed_urls: str | Iterable[str] | None
+    sasl_oauthbearer_client_credentials_client_id: str | None
+    sasl_oauthbearer_client_credentials_client_secret: GivenSecret | None
+    sasl_oauthbearer_scope: str | None
+    sasl_oauthbearer_header_urlencode: bool
+    sasl_oauthbearer_assertion_file: str | None
+    sasl_oauthbearer_jwt_retriever_class: str
+    sasl_login_connect_timeout_ms: int | None
+    sasl_login_read_timeout_ms: int | None
+    sasl_login_retry_backoff_ms: int
+    sasl_login_retry_backoff_max_ms: int
+    sasl_login_refresh_window_factor: float
+    sasl_login_refresh_window_jitter: float
+    sasl_login_refresh_min_period_seconds: int
+    sasl_login_refresh_buffer_seconds: int
     socket_connection_setup_timeout_ms: int
     socket_connection_setup_timeout_max_ms: int
     reconnect_backoff_ms: int

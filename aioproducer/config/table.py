@@ -7,7 +7,7 @@ from typing import Any
 
 import attrs
 
-from aioproducer.config.kinds import Kind
+from aioproducer.config.kinds import Kind, Optional
 from aioproducer.errors import printable, text_of
 
 __all__ = ["DERIVED", "REQUIRED", "SAME", "Group", "Setting", "complaint", "rows", "setting"]
@@ -28,6 +28,7 @@ class Group(enum.Enum):
     """The chapters of the reference, in their order."""
 
     CONNECTING = "Connections"
+    SECURITY = "Security"
     DELIVERY = "Delivery and timeouts"
     TRANSACTIONS = "Transactions"
     BATCHING = "Batching, compression and memory"
@@ -52,6 +53,12 @@ class Setting:
     def dotted(self) -> str:
         """The name in a `.properties` file; for a property of Kafka it is Kafka's name."""
         return self.name.replace("_", ".")
+
+    @property
+    def hides(self) -> bool:
+        """Whether its values are secret."""
+        kind = self.kind.kind if isinstance(self.kind, Optional) else self.kind
+        return bool(getattr(kind, "hides", False))
 
     @property
     def is_kafkas(self) -> bool:
@@ -92,8 +99,8 @@ PLAIN = (str, bool, int, float, type(None))
 LONGEST_NUMBER = 10**80
 
 
-def complaint(name: str, value: Any, problem: BaseException) -> str:
-    """The line about an invalid value, with as much of the value as may be shown."""
+def complaint(name: str, value: Any, problem: BaseException, *, hides: bool = False) -> str:
+    """The line about an invalid value, with as much of the value as may be shown. `hides`: none of it."""
     # A kind raises ValueError; any other error was raised by an object of the user while it was read.
     text = (
         text_of(problem)
@@ -102,6 +109,6 @@ def complaint(name: str, value: Any, problem: BaseException) -> str:
     )
     # An address may contain a password by mistake, a repr may contain anything, and Python formats no huge number.
     is_plain = type(value) in PLAIN and not (type(value) is int and abs(value) > LONGEST_NUMBER)
-    if not is_plain or name.replace(".", "_") == "bootstrap_servers":
+    if hides or not is_plain or name.replace(".", "_") == "bootstrap_servers":
         return f"{name}: {text}"
     return f"{name}={printable(repr(value), 80)}: {text}"

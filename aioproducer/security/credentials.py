@@ -10,7 +10,7 @@ from types import MappingProxyType
 import attrs
 
 from aioproducer.errors import ConfigurationError
-from aioproducer.security.secret import Secret
+from aioproducer.secret import Secret
 
 __all__ = ["PasswordCredentials", "TokenCredentials"]
 

@@ -9,7 +9,7 @@ from typing import NoReturn
 
 import attrs
 
-from aioproducer.security.secret import Secret
+from aioproducer.secret import Secret
 
 __all__ = ["MAGIC", "JavaKey", "JavaKeyStore", "read_jks"]
 

@@ -6,8 +6,8 @@ from typing import Final
 
 import attrs
 
+from aioproducer.secret import Secret
 from aioproducer.security import jks, pem
-from aioproducer.security.secret import Secret
 
 __all__ = ["LARGEST", "Identity", "identity_in", "pem_identity", "trusted_in"]
 
@@ -30,7 +30,10 @@ def trusted_in(content: bytes, password: Secret | None) -> str:
     """The certificates of a trust store, as PEM text; ValueError if there are none, or it cannot be read."""
     _require_size(content)
     if content.startswith(jks.MAGIC):
-        certificates = [pem.from_der(pem.CERTIFICATE, der) for der in jks.read_jks(content, password).trusted]
+        store = jks.read_jks(content, password)
+        # Java trusts its own certificates as well.
+        trusted = (*store.trusted, *(key.chain[0] for key in store.keys if key.chain))
+        certificates = [pem.from_der(pem.CERTIFICATE, der) for der in trusted]
     else:
         if password is not None:
             raise ValueError("a trust store of PEM text has no password: remove it")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import attrs
 
-from aioproducer.security.secret import Secret
+from aioproducer.secret import Secret
 
 __all__ = ["PemIdentity", "PemText", "StoreFile", "TlsSettings"]
 
@@ -46,8 +46,3 @@ class TlsSettings:
     is_without_1_2: bool = False
     is_without_1_3: bool = False
     ciphers: str = ""
-
-    @property
-    def files(self) -> tuple[str, ...]:
-        """The files that the context is made of."""
-        return tuple(each.path for each in (self.trust, self.identity) if isinstance(each, StoreFile))

@@ -63,7 +63,10 @@ def write(df: DataFrame, options: Mapping[str, str], *, epoch: tuple[str, int] |
     name of the query, and the number of the epoch. Each task's rows then become visible once, also when the task is
     repeated.
     """
-    read = read_options(_as_text(options))
+    try:
+        read = read_options(_as_text(options))
+    finally:
+        del options  # No frame of a traceback keeps a secret.
     require_own_id(read, is_stream=epoch is not None)
     if epoch is not None and not read.is_exactly_once:
         raise ConfigurationError(
@@ -128,18 +131,19 @@ def foreach_batch(spark: SparkSession, df: DataFrame, options: Mapping[str, str]
 
     Set trigger, output mode and checkpoint on the result, and start it.
     """
-    given = _as_text(options)
-    read = read_options(given)
+    try:
+        read = read_options(_as_text(options))
+    finally:
+        del options  # No frame of a traceback keeps a secret.
     require_own_id(read, is_stream=True)
     Layout.of(df.schema, read)
     if read.is_exactly_once and read.sink_id is None and not _tells_queries(spark):
         raise ConfigurationError(f"{NAMELESS}: Spark Connect does not pass the id of the query")
-    return df.writeStream.foreachBatch(partial(_write_epoch, given))
+    return df.writeStream.foreachBatch(partial(_write_epoch, read))
 
 
-def _write_epoch(options: dict[str, str], df: DataFrame, number: int) -> None:
+def _write_epoch(read: SinkOptions, df: DataFrame, number: int) -> None:
     """Called by Spark for each epoch; with Spark Connect in another process, without the first session."""
-    read = read_options(options)
     name = read.sink_id or _property_of(df.sparkSession, QUERY)
     if name is None and read.is_exactly_once:
         raise StateError(f"{NAMELESS}: Spark does not pass the id of the query")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 import enum
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, Final, TypeVar
 
 import attrs
@@ -62,6 +62,11 @@ class SinkOptions:
     marker_topic: str | None = None
     # The topic for records that can never be written; None: they fail the write.
     dead_letters: str | None = None
+    # As the user gave them. Executors make the configuration again: one with a password is not pickled.
+    given: Mapping[str, str] = attrs.field(factory=dict, repr=False, eq=False)
+
+    def __reduce__(self) -> tuple[Callable[[Mapping[str, str]], SinkOptions], tuple[Mapping[str, str]]]:
+        return read_options, (self.given,)
 
     @property
     def is_exactly_once(self) -> bool:
@@ -84,7 +89,7 @@ def with_time_for_a_job(options: SinkOptions) -> SinkOptions:
     """The same with the longest transactions that brokers allow by default, unless the user has set a timeout."""
     if "transaction_timeout_ms" in options.producer.given:
         return options
-    return attrs.evolve(options, producer=options.producer.evolve(transaction_timeout_ms=JOB_TIMEOUT_MS))
+    return read_options({**options.given, f"{PREFIX}transaction.timeout.ms": str(JOB_TIMEOUT_MS)})
 
 
 def require_own_id(options: SinkOptions, *, is_stream: bool) -> None:
@@ -136,6 +141,7 @@ def _read(given: dict[str, str], problems: list[str]) -> SinkOptions | None:
         ids.get("write.id"),
         marker_topic,
         dead_letters,
+        given,
     )
 
 

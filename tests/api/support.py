@@ -1,4 +1,4 @@
-"""What several tests of the interface need."""
+"""Shared functions of the interface tests."""
 
 from __future__ import annotations
 
@@ -33,27 +33,27 @@ async def warm(producer: Producer[Any, Any]) -> Producer[Any, Any]:
 
 
 def values(kafka: EmbeddedKafka, topic: str = "one", partition: int | None = None) -> list[bytes | None]:
-    """What was written, in order."""
+    """The written values, in order."""
     return [record.value for record in kafka.records(topic, partition)]
 
 
 def unknown_topic(kafka: EmbeddedKafka, name: str = "new") -> Fault:
-    """Hold back what metadata says of a topic until it is released."""
+    """Hold back the metadata of a topic until it is released."""
     return kafka.faults.delay(api="Metadata", topic=name, times=None)
 
 
 def held_answers(kafka: EmbeddedKafka) -> Fault:
-    """Records are written, but no answer comes until it is released."""
+    """Records are written, but their answers are held until it is released."""
     return kafka.faults.delay(times=None)
 
 
 def held_requests(kafka: EmbeddedKafka) -> Fault:
-    """Nothing is written until it is released."""
+    """Records are not written until it is released."""
     return kafka.faults.delay(before=True, times=None)
 
 
 def first_step(sending: Any) -> Any:
-    """What an awaitable gives without suspending; it must end at its first step."""
+    """The result of an awaitable that does not suspend; it must end at its first step."""
     try:
         suspended = sending.send(None)
     except StopIteration as done:

@@ -286,7 +286,8 @@ async def test_calls_of_the_mock_at_random(taste: str) -> None:
     async with asyncio.timeout(LIMIT), producers[0] as mock:
         good = await tried_at_random(wild, mock, CALLS_OF_THE_MOCK)
         # clear() has forgotten some.
-        kept = [record.value for record in mock.written if record.topic == "one"]
+        values = [record.value or b"" for record in mock.written if record.topic == "one"]
+        kept = [value for value in values if value.startswith(b"good")]
         assert kept == good[len(good) - len(kept) :]
 
 

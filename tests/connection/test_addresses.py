@@ -11,10 +11,13 @@ from typing import TypeAlias
 import pytest
 
 from aioproducer._net.connecting.addresses import Addresses
+from aioproducer._net.connecting.connection import Ending
 from aioproducer._state.connecting.endpoint import BrokerEndpoint
+from aioproducer._wire.codec import decode_request, encode_response
+from aioproducer._wire.messages.metadata import MetadataRequest, MetadataResponse
 from aioproducer.config import ProducerConfig
 from aioproducer.errors import BrokerUnavailableError
-from tests.connection.peer import Peer, Wire
+from tests.connection.peer import Peer, Wire, framed
 from tests.ports import unused_port
 
 Listen: TypeAlias = Callable[..., Awaitable[Peer]]
@@ -88,3 +91,41 @@ async def test_an_advertised_address_that_is_also_a_bootstrap_server_has_no_hint
         ):
             assert HINT not in await failure(addresses, endpoint)
         connection.close()
+
+
+async def test_a_connection_without_answers_that_the_producer_leaves_is_no_failure(listen: Listen) -> None:
+    """With acks=0 and short sessions there is never an answer: the pauses must not grow."""
+    peer = await listen(serve)
+    addresses = addresses_of(peer.port)
+    endpoint = BrokerEndpoint.bootstrap("127.0.0.1", peer.port)
+    for _ in range(3):
+        (await addresses.dial(endpoint)).close()
+    assert addresses.at(*endpoint.address).failures == 1
+
+
+async def test_connections_that_are_replaced_have_their_answers_first(listen: Listen) -> None:
+    """Each takes no further request, and is closed when its requests have their answers."""
+    released = asyncio.Event()
+
+    async def slow(wire: Wire) -> None:
+        await wire.open()
+        header, _ = decode_request(await wire.read())
+        await released.wait()
+        wire.write(framed(encode_response(MetadataResponse(), header.api_version, header.correlation_id)))
+        await wire.until_closed()
+
+    addresses = addresses_of((peer := await listen(slow)).port)
+    connection = await addresses.dial(BrokerEndpoint.bootstrap("127.0.0.1", peer.port))
+    request = asyncio.ensure_future(
+        connection.request(MetadataRequest(), MetadataResponse, timeout=30, version=5)
+    )
+    await asyncio.sleep(0)
+    ended = asyncio.Event()
+    connection.add_close_callback(lambda _: ended.set())
+    addresses.replace_all()
+    assert not connection.takes_requests
+    released.set()
+    async with asyncio.timeout(30):
+        assert (await request).brokers == []
+        await ended.wait()
+    assert connection.ending is Ending.LEFT

@@ -6,6 +6,7 @@ import asyncio
 import random
 import threading
 from collections.abc import Awaitable, Callable
+from functools import partial
 from typing import Any, TypeAlias
 
 import pytest
@@ -20,6 +21,7 @@ from aioproducer._wire.messages.sasl_handshake import SaslHandshakeRequest
 from aioproducer.errors import AuthenticationError, BrokerUnavailableError, KafkaError
 from tests.connection.peer import Recorder, Wire, framed
 from tests.connection.test_pairing import Connect, Listen
+from tests.reports import report
 from tests.simulation.network import NetworkedLoop
 
 Drive: TypeAlias = Callable[..., Awaitable[Any]]
@@ -292,6 +294,51 @@ def test_one_time_limit_for_all_steps() -> None:
             assert told == text
     finally:
         loop.close()
+
+
+# ---------------------------------------------------------------------------------------------- secrets
+
+
+CANARY = "canary-" + "7"
+
+
+async def token() -> str:
+    """A provider of the user."""
+    return CANARY
+
+
+def refusing() -> Dialogue[None]:
+    """The dialogue itself ends with an error."""
+    yield from Await("the token provider", token)
+    raise AuthenticationError("refused")
+
+
+def going_on(step: Step[Any]) -> Dialogue[None]:
+    """Another step follows."""
+    yield from Await("the token provider", token)
+    yield from step
+
+
+@BOTH
+@pytest.mark.parametrize(
+    "dialogue",
+    [
+        refusing,
+        partial(going_on, Compute("key derivation", fail)),
+        partial(going_on, Await("the token provider", fail_later)),
+        partial(going_on, Await("the token provider", for_ever)),
+        partial(going_on, HANDSHAKE),
+    ],
+    ids=["refused", "computation", "provider", "endless-provider", "unanswered"],
+)
+async def test_an_error_keeps_no_result_of_a_former_step(
+    drive: Drive, connection: Connection, script: Script, dialogue: Callable[[], Dialogue[None]]
+) -> None:
+    """A token that an Await returned is in no frame of the error, whatever fails after it (S17)."""
+    with pytest.raises(Exception, match=r"refused|no|did not end") as raised:
+        await drive(connection, dialogue(), timeout=0.05)
+    assert "_run" in report(raised.value)
+    assert CANARY not in report(raised.value)
 
 
 # ---------------------------------------------------------------------------------------------- in use

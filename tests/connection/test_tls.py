@@ -20,22 +20,12 @@ from aioproducer._net.tls.context import make_context
 from aioproducer._state.connecting.dialogue import Dialogue, Now
 from aioproducer.config import ProducerConfig
 from aioproducer.errors import AuthenticationError, KafkaError, ProtocolError
-from aioproducer.security.secret import Secret
+from aioproducer.secret import Secret
 from aioproducer.security.tls import PemIdentity, PemText, TlsSettings
 from tests.certificates import Authority, Issued
 from tests.connection.peer import Peer, Wire, at
 
 CONFIG = ProducerConfig("localhost:9092", client_id="orders")
-
-
-@pytest.fixture(scope="module")
-def authority(tmp_path_factory: pytest.TempPathFactory) -> Authority:
-    return Authority.make(tmp_path_factory.mktemp("tls"))
-
-
-@pytest.fixture(scope="module")
-def good(authority: Authority) -> Issued:
-    return authority.issue("good")
 
 
 @pytest.fixture(autouse=True)
@@ -91,18 +81,18 @@ async def listening(context: ssl.SSLContext | None) -> AsyncIterator[Listener]:
         await peer.stop()
 
 
-async def test_the_advertised_name_is_sent_and_checked(authority: Authority, good: Issued) -> None:
+async def test_the_advertised_name_is_sent_and_checked(authority: Authority, broker_identity: Issued) -> None:
     """The address is dialed, the name goes to the broker (SNI) and must be in its certificate (S02, S03)."""
-    async with listening(good.context_of_broker()) as listener:
+    async with listening(broker_identity.context_of_broker()) as listener:
         connection = await dial(at("localhost.", listener.port, 3), CONFIG, trusting(authority))
         assert connection.versions.choose(0) == 13
         assert listener.names == ["localhost"]
         connection.close()
 
 
-async def test_large_writes_are_held_back_early(authority: Authority, good: Issued) -> None:
+async def test_large_writes_are_held_back_early(authority: Authority, broker_identity: Issued) -> None:
     """The limit of asyncio for TLS costs processor time."""
-    async with listening(good.context_of_broker()) as listener:
+    async with listening(broker_identity.context_of_broker()) as listener:
         connection = await dial(at("localhost", listener.port), CONFIG, trusting(authority))
         assert connection._transport is not None
         assert connection._transport.get_write_buffer_limits()[1] == 131_072
@@ -136,7 +126,7 @@ async def test_a_certificate_that_is_refused(
     authority: Authority, extensions: tuple[str, ...], host: str, told: str
 ) -> None:
     """The error names the fault and the remedy; the broker gets no request (S03, S24)."""
-    issued = authority.issue(f"refused{abs(hash(extensions))}", *extensions, subject="/CN=localhost")
+    issued = authority.issue("refused", *extensions, subject="/CN=localhost")
     async with listening(issued.context_of_broker()) as listener:
         error = await failure(listener, trusting(authority), host)
         assert isinstance(error, AuthenticationError)
@@ -165,10 +155,12 @@ def presenting(authority: Authority, issued: Issued) -> SecurityProtocol:
     return trusting(authority, identity=PemIdentity("ssl_keystore_key", key, certificate))
 
 
-async def test_a_broker_that_accepts_a_certificate(authority: Authority, good: Issued) -> None:
+async def test_a_broker_that_accepts_a_certificate(
+    authority: Authority, broker_identity: Issued, client_identity: Issued
+) -> None:
     """Both sides prove who they are."""
-    async with listening(good.context_of_broker(authority.own.certificate)) as listener:
-        security = presenting(authority, authority.issue("client"))
+    async with listening(broker_identity.context_of_broker(authority.own.certificate)) as listener:
+        security = presenting(authority, client_identity)
         (await dial(at("localhost", listener.port), CONFIG, security)).close()
         assert listener.opened == 1
 
@@ -209,21 +201,25 @@ class Refusing:
 
 @pytest.mark.parametrize(("is_foreign", "told"), [(False, "CERTIFICATE_REQUIRED"), (True, "UNKNOWN_CA")])
 async def test_a_broker_that_refuses_the_client(
-    authority: Authority, good: Issued, tmp_path_factory: pytest.TempPathFactory, is_foreign: bool, told: str
+    authority: Authority,
+    broker_identity: Issued,
+    tmp_path_factory: pytest.TempPathFactory,
+    is_foreign: bool,
+    told: str,
 ) -> None:
     """With TLS 1.3 it refuses behind the handshake, as the end of the connection (S51)."""
     foreign = Authority.make(tmp_path_factory.mktemp("other")).issue("client") if is_foreign else None
     security = trusting(authority) if foreign is None else presenting(authority, foreign)
-    with Refusing(good.context_of_broker(authority.own.certificate)) as listener:
+    with Refusing(broker_identity.context_of_broker(authority.own.certificate)) as listener:
         error = await failure(listener, security)
     assert isinstance(error, AuthenticationError), error
     assert error.reason == "client_certificate"
     assert told in str(error)
 
 
-async def test_nothing_in_common(authority: Authority, good: Issued) -> None:
+async def test_nothing_in_common(authority: Authority, broker_identity: Issued) -> None:
     """A broker of TLS 1.2 and a client of 1.3: no refusal of an identity (S38)."""
-    context = good.context_of_broker()
+    context = broker_identity.context_of_broker()
     context.maximum_version = ssl.TLSVersion.TLSv1_2
     with Refusing(context) as listener:
         error = await failure(listener, trusting(authority, is_without_1_2=True))
@@ -231,14 +227,14 @@ async def test_nothing_in_common(authority: Authority, good: Issued) -> None:
     assert "no TLS version or cipher in common" in str(error)
 
 
-async def test_an_error_of_sasl_is_not_one_of_tls(authority: Authority, good: Issued) -> None:
+async def test_an_error_of_sasl_is_not_one_of_tls(authority: Authority, broker_identity: Issued) -> None:
     """Its `reason` is no code of OpenSSL."""
 
     def refused(*_: object) -> Dialogue[Any]:
         yield from Now()
         raise AuthenticationError("no", reason="credentials")
 
-    async with listening(good.context_of_broker()) as listener:
+    async with listening(broker_identity.context_of_broker()) as listener:
         security = SecurityProtocol(trusting(authority).tls_context, refused)
         error = await failure(listener, security)
         assert isinstance(error, AuthenticationError)

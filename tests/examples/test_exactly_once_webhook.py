@@ -74,7 +74,10 @@ async def test_killed_anywhere(kafka: EmbeddedKafka, request: pytest.FixtureRequ
                 with pytest.raises(httpx.TransportError):
                     await lost
             held.release()
-    async with serving(kafka, *UVICORN) as (server, address), httpx.AsyncClient(base_url=address) as client:
+    async with (
+        serving(kafka, *UVICORN) as (server, address),
+        httpx.AsyncClient(base_url=address, timeout=LIMIT) as client,
+    ):
         answers.append(await repeated(client, f"{len(moments) - 1}"))
         assert {(await post(client, f"{number}")).status_code for number in range(len(moments))} == {200}
         assert await server.stop(signal.SIGTERM) == -signal.SIGTERM

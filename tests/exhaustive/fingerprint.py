@@ -9,9 +9,9 @@ import hashlib
 import marshal
 from typing import Any
 
-from aioproducer._state.batching.batches import QueuedBatch
-from aioproducer._state.batching.queues import PartitionQueue
 from aioproducer._state.identity.sequences import is_confirmed
+from aioproducer._state.queues.batches import QueuedBatch
+from aioproducer._state.queues.partition_queue import PartitionQueue
 from tests.exhaustive.world import Record, World
 from tests.state.wires import Request
 

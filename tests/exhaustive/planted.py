@@ -55,7 +55,7 @@ DEFECTS = (
     # -- order
     Defect(
         "a retry goes to the tail",
-        "batching.queues:PartitionQueue.put_back",
+        "queues.partition_queue:PartitionQueue.put_back",
         "self.queue.appendleft(batch)",
         "self.queue.append(batch)",
         "two of three declined",
@@ -63,7 +63,7 @@ DEFECTS = (
     ),
     Defect(
         "retries come back last to first",
-        "batching.queues:PartitionQueue.put_back",
+        "queues.partition_queue:PartitionQueue.put_back",
         "while self.queue and self.queue[0].order < batch.order:",
         "while False:",
         "one fault",
@@ -152,7 +152,7 @@ DEFECTS = (
     ),
     Defect(
         "sequence numbers do not wrap",
-        "batching.batches:QueuedBatch.next_sequence",
+        "queues.batches:QueuedBatch.next_sequence",
         "(self.sequence + self.record_count) % SEQUENCE_MODULUS",
         "self.sequence + self.record_count",
         "wrap",

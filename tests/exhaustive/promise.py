@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from aioproducer import Outcome
-from aioproducer._state.batching.batches import QueuedBatch
-from aioproducer._state.batching.queues import PartitionQueue
 from aioproducer._state.identity.sequences import REMEMBERED_BATCHES
+from aioproducer._state.queues.batches import QueuedBatch
+from aioproducer._state.queues.partition_queue import PartitionQueue
 from tests.exhaustive.world import Record, World, describe
 from tests.judge.history import Found, Sent, found, refused, told
 from tests.judge.judge import Anomaly, judge

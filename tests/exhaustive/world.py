@@ -12,8 +12,8 @@ import attrs
 
 from aioproducer import Outcome
 from aioproducer._core import APPENDED
-from aioproducer._state.batching.accumulator import Limits
-from aioproducer._state.batching.batches import QueuedBatch
+from aioproducer._state.batching.limits import Limits
+from aioproducer._state.queues.batches import QueuedBatch
 from aioproducer._wire.error_codes import ErrorCode
 from aioproducer.errors import StateError
 from tests.exhaustive.model import (

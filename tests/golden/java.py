@@ -1,4 +1,4 @@
-"""Running the Java programs beside this file on Kafka's own jars, and writing down what they print.
+"""The Java programs beside this file, run on Kafka's own jars, and their output as files.
 
 `python -m tests.golden.java` writes the vectors anew.
 """
@@ -16,7 +16,7 @@ GENERATED: Final = {"GoldenBatches": "batches.jsonl", "GoldenPartitions": "parti
 
 
 def run_java(name: str, stdin: str = "") -> str:
-    """What a program prints; its failure raises with what it said."""
+    """The output of a program; a failure raises with its output."""
     command = [program("java"), "-cp", class_path(), str(HERE / f"{name}.java")]
     done = subprocess.run(command, input=stdin, capture_output=True, text=True, encoding="utf-8", check=False)
     if done.returncode != 0:

@@ -1,4 +1,4 @@
-"""Our batches are, byte for byte, those of the Java client."""
+"""The batches of the producer are, byte for byte, those of the Java client."""
 
 from __future__ import annotations
 
@@ -33,13 +33,13 @@ def test_a_batch_equals_what_java_writes(golden: GoldenBatch) -> None:
     "golden", [golden for golden in _OURS if len(golden.records) == 1], ids=lambda golden: golden.name
 )
 def test_the_size_of_a_record_is_known_before_it_is_written(golden: GoldenBatch) -> None:
-    """What a record is said to take as the first of its batch is what Java's batch of it alone takes."""
+    """The predicted size of a record as the first of its batch is the size that Java's batch of it alone has."""
     (record,) = golden.records
     assert record_size(record.key, record.value, record.headers or None) == golden.size - 61
 
 
 def test_a_record_read_back_from_an_open_batch_is_the_record_that_went_in() -> None:
-    """Re-encoding starts from the batch's own bytes, so these must give everything back."""
+    """Re-encoding starts from the batch's own bytes, so these must give all fields back."""
     for golden in _OURS:
         batch = Batch("golden", 0, 1 << 23)
         for record in golden.records:

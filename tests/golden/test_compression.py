@@ -1,4 +1,4 @@
-"""Compressed batches are understood both ways: Java's by us, ours by Java."""
+"""Compressed batches are read in both directions: Java's by this library, this library's by Java."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def _as_java_says(record: GoldenRecord) -> list[Any]:
 
 @pytest.mark.parametrize("golden", _BY_JAVA, ids=lambda golden: golden.name)
 def test_what_java_compressed_is_read(golden: Any) -> None:
-    """Taking a batch of Java's apart gives the plain records our writer makes of the same records."""
+    """A batch of Java's, taken apart, has the plain records that this library's writer makes of the same records."""
     codec, payload = CODECS[golden.codec].id, golden.written[61:]
     plain = _batch(golden.records).plain_records()
     assert decompress(payload, codec) == plain
@@ -56,7 +56,7 @@ def test_what_java_compressed_is_read(golden: Any) -> None:
 
 @pytest.mark.kafka
 def test_java_reads_what_we_compress() -> None:
-    """The Java client finds checksum, codec, identity and every record in batches we compressed."""
+    """The Java client finds checksum, codec, identity and every record in compressed batches of this library."""
     expected, lines = [], []
     for name, codec in CODECS.items():
         for records in _samples().values():

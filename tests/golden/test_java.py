@@ -1,4 +1,4 @@
-"""The committed vectors are what the Java client writes today."""
+"""The committed vectors are the present output of the Java client."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tests.golden.java import GENERATED, HERE, run_java
 
 pytestmark = pytest.mark.kafka
 
-# What a compressor makes of a batch may change with the zlib of the machine.
+# The output of a compressor may change with the zlib of the machine.
 _COMPRESSED = ("size", "sha256", "bytes")
 
 

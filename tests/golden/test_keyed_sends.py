@@ -10,7 +10,7 @@ from tests.state.machines import Machines
 
 @pytest.mark.parametrize("count", [3, 7, 100])
 def test_a_key_lands_where_javas_does(count: int) -> None:
-    """Also with the empty key, and where the hash has its highest bit set."""
+    """The partition is the same for the empty key, and for a hash with its highest bit set."""
     m = Machines(memory=1 << 24).introduced(*[1] * count)
     keys = golden_keys()
     landed = [m.append(key=golden.key, partition=-1).partition for golden in keys]

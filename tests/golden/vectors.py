@@ -1,4 +1,4 @@
-"""What the Java client wrote, read from the files beside this one."""
+"""The output of the Java client, read from the files beside this one."""
 
 from __future__ import annotations
 

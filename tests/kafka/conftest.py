@@ -1,4 +1,4 @@
-"""Real clusters with each version of transactions, which several files of tests here share."""
+"""Real clusters with each version of transactions, shared by several test files here."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tools.kafka_cluster import KafkaCluster
 from tools.kafka_node import QUICK_START
 
 _KINDS: Final = {"version-2": "real_kafka", "version-1": "level1_kafka", "old": "old_kafka"}
-# Otherwise the cluster itself takes nine seconds to miss a dead node, and thirty to do without a slow one.
+# By default the cluster takes nine seconds to notice a dead node, and thirty to exclude a slow one.
 _FAULTY: Final = {
     "broker.session.timeout.ms": "3000",
     "broker.heartbeat.interval.ms": "500",
@@ -38,8 +38,8 @@ def faulty_nodes() -> Iterator[KafkaCluster]:
 
 @pytest.fixture(scope="session", params=[2, 1], ids=["version-2", "version-1"])
 def transacting_nodes(request: pytest.FixtureRequest, faulty_nodes: KafkaCluster) -> KafkaCluster:
-    """Those, at one version of transactions or the other."""
-    # A loop of its own: the one of the tests is not running yet, and would not like another in its thread.
+    """The three nodes, at one version of transactions or the other."""
+    # A loop of its own: that of the tests is not running yet, and would not accept another in its thread.
     with ThreadPoolExecutor(1) as other:
         other.submit(lambda: asyncio.run(finalize(faulty_nodes, request.param))).result()
     return faulty_nodes

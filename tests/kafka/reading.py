@@ -1,4 +1,4 @@
-"""Reading a topic back with a client that shares no code with ours, checksums checked."""
+"""Reading a topic back with a client that shares no code with this library, checksums checked."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _TIMESTAMP_TYPES: Final = {TIMESTAMP_CREATE_TIME: "CreateTime", TIMESTAMP_LOG_AP
 
 @attrs.frozen
 class ReadRecord:
-    """One record as the broker keeps it."""
+    """One record as the broker stores it."""
 
     partition: int
     offset: int
@@ -40,13 +40,13 @@ class ReadRecord:
 
 
 def read_all(bootstrap_servers: str, topic: str, *, isolation: str = "read_uncommitted") -> list[ReadRecord]:
-    """Every record of the topic, by partition and in each by offset."""
+    """All records of the topic, by partition and in each by offset."""
     records = [_read_record(message) for message in messages(bootstrap_servers, topic, isolation)]
     return sorted(records, key=lambda record: (record.partition, record.offset))
 
 
 def read_found(bootstrap_servers: str, topic: str) -> list[Found]:
-    """Of a large topic, what the judge needs of each record; timestamps are not looked at."""
+    """The fields of each record of a large topic that the judge needs, without timestamps."""
     return [_found(message) for message in messages(bootstrap_servers, topic, limit=120.0)]
 
 
@@ -55,8 +55,8 @@ def messages(
 ) -> Iterator[Message]:
     """The topic from its beginning to its end, in each partition in the order of its offsets.
 
-    A commit is answered before its records can be seen: committed records are waited for, as long as that may take; what
-    is hidden for longer belongs to a transaction that is open.
+    A commit is answered before its records are visible: the reader waits for committed records as long as that takes;
+    records that are hidden for longer belong to an open transaction.
     """
     ends = _ends(bootstrap_servers, topic)
     consumer = Consumer(

@@ -1,4 +1,4 @@
-"""A real Kafka with listeners for TLS and SASL beside the plaintext one, which is the administrator's."""
+"""A real Kafka with listeners for TLS and SASL beside the plaintext one, which the administrator uses."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tools.kafka_cluster import KafkaCluster
 from tools.kafka_node import NodePorts, hold_ports
 
 USER: Final = "alice"
-# Characters that SASLprep would change, which Kafka does not do.
+# Characters that SASLprep changes and Kafka does not.
 SCRAM_PASSWORD: Final = "\u2460\ufb01x,=canary-7"
 PLAIN_PASSWORD: Final = "alice,=canary-7"
 SESSION_SECONDS: Final = 5.0
@@ -28,28 +28,28 @@ _TOKEN: Final = (
 
 @attrs.define
 class SecuredKafka(KafkaCluster):
-    """One node. SSL wants certificates of the clients; sessions of SASL_SSL end after five seconds."""
+    """One node. SSL requires client certificates; sessions of SASL_SSL end after five seconds."""
 
     authority: Authority = attrs.field(kw_only=True)
     ports: NodePorts = attrs.field(factory=lambda: hold_ports(1)[0], init=False)
 
     @classmethod
     def of(cls, folder: Path) -> Self:
-        """With an authority in this folder."""
+        """A node with an authority in this folder."""
         return cls(authority=Authority.make(folder))
 
     @property
     def ssl_port(self) -> int:
-        """Of the listener that wants certificates."""
+        """The port of the listener that requires certificates."""
         return self.ports.broker
 
     @property
     def sasl_port(self) -> int:
-        """Of the listener that wants SASL over TLS."""
+        """The port of the listener that requires SASL over TLS."""
         return self.ports.controller
 
     def start(self) -> None:
-        """Start, then make the user of SCRAM."""
+        """Start, then create the user of SCRAM."""
         super().start()
         changes = [
             UserScramCredentialUpsertion(USER, ScramCredentialInfo(mechanism, 4096), SCRAM_PASSWORD.encode())
@@ -59,7 +59,7 @@ class SecuredKafka(KafkaCluster):
             self.admin.alter_user_scram_credentials([change])[USER].result(30)
 
     def close(self) -> None:
-        """Give all ports back."""
+        """Release all ports."""
         super().close()
         self.ports.release()
 

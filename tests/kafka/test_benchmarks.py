@@ -1,4 +1,4 @@
-"""The benchmarks measure every kind of work, and judge what they measured."""
+"""The benchmarks measure every kind of work, and judge their measurements."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ def test_a_bulk_may_be_faster_or_near_the_limit() -> None:
 
 
 def test_a_pace_is_judged_against_both_others() -> None:
-    """The median and the 99th percentile each have to be as good as aiokafka's and as confluent-kafka's."""
+    """The median and the 99th percentile must each be as good as aiokafka's and as confluent-kafka's."""
     done = {
         OURS: _round(1.0, p50_ms=2.0, p99_ms=9.0),
         AIOKAFKA: _round(1.0, p50_ms=2.0, p99_ms=8.0),
@@ -118,7 +118,7 @@ def test_small_transactions_are_judged_against_both_others_and_the_round_trip(
 
 
 def test_large_transactions_are_judged_by_their_records() -> None:
-    """At 10,000 records in each, twice the rate of confluent-kafka; what lies between is only shown."""
+    """At 10,000 records in each, twice the rate of confluent-kafka; sizes between are only shown."""
 
     def met(at: int, rate: float) -> list[bool]:
         done = {OURS: _round(rate), CONFLUENT: _round(100.0), JAVA: _round(1000.0)}
@@ -164,7 +164,7 @@ def _transacted(*transactions: dict[int, list[int]]) -> Transacted:
 
 
 def test_transactions_leave_room_for_their_markers() -> None:
-    """Behind the last record of each transaction in a partition is its marker, and nothing else is missing."""
+    """Behind the last record of each transaction in a partition is its marker, and no other offset is missing."""
     done = _transacted({0: [5, 6], 1: [0]}, {1: [2]}, {0: [8]})
     done.check(5)
     assert done.figures(1.5) == {"transactions": 2.0, "p50_ms": 2.0, "p99_ms": 2.0}
@@ -176,7 +176,7 @@ def test_transactions_leave_room_for_their_markers() -> None:
     ids=["no marker", "repeat", "gap", "lost"],
 )
 def test_a_transaction_with_a_lost_or_repeated_record_does_not_count(second: dict[int, list[int]]) -> None:
-    """An offset that is not where the marker before it leaves it ends the client's process with an error."""
+    """A gap in the offsets that is not a marker ends the client's process with an error."""
     with pytest.raises(SystemExit):
         _transacted({0: [0, 1]}, second).check(3)
 
@@ -187,7 +187,7 @@ def test_percentiles_are_in_milliseconds() -> None:
 
 
 def test_payloads_have_their_size() -> None:
-    """Values and keys are as long as asked for, and texts differ from each other."""
+    """Values and keys have the requested lengths, and texts differ from each other."""
     work = Work(
         bootstrap_servers="", topic="t", records=1, value_size=1024, key_size=16, texts=True, warm_up=0
     )
@@ -197,7 +197,7 @@ def test_payloads_have_their_size() -> None:
 
 
 def test_the_report_shows_every_goal_with_its_verdict() -> None:
-    """A missed goal stands in the table as missed, beside what was measured."""
+    """A missed goal is in the table as missed, beside its measurement."""
     measured = rows(_values(199.0, 0.81))
     counts = Counts(send=1234, request=2000, request_among_many=2041)
     text = markdown(measured, counts, 0.0)
@@ -208,7 +208,7 @@ def test_the_report_shows_every_goal_with_its_verdict() -> None:
 
 
 def test_the_picture_is_an_image_with_a_bar_for_each_client() -> None:
-    """It is well-formed, says in words what it shows, has colours for dark ground, and leaves out the limit."""
+    """The picture is well-formed, has a title in words and colours for a dark ground, and leaves out the limit."""
     text = picture(rows(_values(250.0, 0.7))[VALUES.name])
     image = ET.fromstring(text)
     bars = [each for each in image.iter() if each.tag.endswith("rect")]
@@ -218,7 +218,7 @@ def test_the_picture_is_an_image_with_a_bar_for_each_client() -> None:
 
 
 def test_every_goal_belongs_to_a_workload() -> None:
-    """What is judged is also shown: a goal's workload is among those that run."""
+    """Every judged workload is also shown: a goal's workload is among those that run."""
     judged: list[Goal] = goals(rows(_values(1.0, 1.0)))
     assert {goal.workload for goal in judged} <= {workload.name for workload in WORKLOADS}
 
@@ -236,10 +236,10 @@ def _lines(output: str, contestants: tuple[Contestant, ...]) -> int:
 @pytest.mark.timeout(300)
 def test_every_workload_runs() -> None:
     """A tiny run on a real Kafka ends well and has a line for each contestant of each kind of work."""
-    # Another Python needs an environment of its own, three brokers and 5,000 partitions half a minute each; so does
+    # Another Python needs an environment of its own; three brokers and 5,000 partitions take half a minute each; so does
     # counting, which comes with the latter.
     left_out = (LOOPS, THREE_NODES, PARTITIONS)
-    # The same programs with other figures are no other test.
+    # The same programs with other sizes would test nothing new.
     different = {_programs(workload): workload for workload in WORKLOADS if workload not in left_out}
     chosen = list(different.values())
     done = subprocess.run(
@@ -261,7 +261,7 @@ def _programs(workload: Workload) -> tuple[str, ...]:
 
 @pytest.mark.kafka
 def test_instructions_are_counted(real_kafka: KafkaCluster) -> None:
-    """More requests are more instructions, of a number that makes sense."""
+    """More requests take more instructions, in a plausible number."""
     # Sends are counted by the same program; each of the two runs begins with fifteen seconds of importing.
     real_kafka.create_topic("counted")
     assert (

@@ -1,4 +1,4 @@
-"""The real Kafka of the test suite, before anything is proved with it."""
+"""The real Kafka of the test suite: its own tests, on which the others rely."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def test_what_was_written_is_read_back_whole(real_kafka: KafkaCluster) -> None:
 
 
 def test_settings_of_a_topic_reach_the_broker(real_kafka: KafkaCluster) -> None:
-    """A topic made with log-append time stamps its records itself."""
+    """A topic created with log-append time stamps its records itself."""
     topic = real_kafka.create_topic("foreign-append-time", 1, message_timestamp_type="LogAppendTime")
     producer = ForeignProducer({"bootstrap.servers": real_kafka.bootstrap_servers})
     producer.produce(topic, b"v", timestamp=1234)
@@ -48,7 +48,7 @@ def test_three_nodes_share_the_leaderships(real_kafka_cluster: KafkaCluster) -> 
 
 
 def test_leaders_go_where_they_are_sent(real_kafka_cluster: KafkaCluster) -> None:
-    """Each partition gets the leader that was asked for, and only what was not there already is counted as moved."""
+    """Each partition gets the requested leader, and only changed leaders count as moved."""
     topic = real_kafka_cluster.create_topic("moved", 6)
     before = real_kafka_cluster.leaders(topic)
     wanted = {partition: node % 3 + 1 for partition, node in enumerate(before[:5])}
@@ -61,10 +61,10 @@ def test_leaders_go_where_they_are_sent(real_kafka_cluster: KafkaCluster) -> Non
 
 
 def test_a_paused_node_answers_nothing_until_it_is_resumed(real_kafka_cluster: KafkaCluster) -> None:
-    """SIGSTOP leaves the port open and every question without an answer; SIGCONT ends that."""
+    """SIGSTOP leaves the port open and every request without an answer; SIGCONT ends that."""
     node = real_kafka_cluster.node(2)
     node.pause()
-    # Made before, it might have heard of the other nodes by now, and ask those.
+    # Created earlier, it might know the other nodes by now, and ask those.
     asked = AdminClient({"bootstrap.servers": node.address})
     try:
         assert (node.paused, node.running, node.accepts_connections()) == (True, True, True)
@@ -77,7 +77,7 @@ def test_a_paused_node_answers_nothing_until_it_is_resumed(real_kafka_cluster: K
 
 
 def test_a_node_that_cannot_start_shows_its_log() -> None:
-    """A broker that refuses its configuration fails the start, and the error holds what it logged."""
+    """A broker that refuses its configuration fails the start, and the error has its log."""
     kafka = KafkaCluster(settings={"num.io.threads": "none"})
     with pytest.raises(KafkaUnavailableError, match=r"(?s)exit codes.*num\.io\.threads"):
         kafka.start()

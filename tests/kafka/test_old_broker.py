@@ -1,6 +1,6 @@
-"""The producer on Kafka 3.9, the last before 4: it speaks older versions there, and keeps the same promise.
+"""The producer on Kafka 3.9, the last before 4: older versions of the protocol, and the same promise.
 
-The contract of the wire is asked of it too: tests/contract, with the parameter "old".
+The contract of the wire runs on it too: tests/contract, with the parameter "old".
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ async def _log(kafka: KafkaCluster, topic: str) -> list[Found]:
     return [found(topic, r.partition, r.offset, r.key, r.value, r.headers, r.timestamp) for r in read]
 
 
-# -- what it speaks
+# -- its versions
 
 
 async def test_it_takes_less_than_we_speak(old_kafka: KafkaCluster) -> None:
@@ -55,7 +55,7 @@ async def test_it_takes_less_than_we_speak(old_kafka: KafkaCluster) -> None:
 async def test_it_hangs_up_on_a_version_that_is_too_new(
     old_kafka: KafkaCluster, request_: tuple[Any, ...]
 ) -> None:
-    """A request in the version after its newest ends the connection: nobody may guess what a broker takes."""
+    """A request in a version above its newest ends the connection: the client must not guess versions."""
     key = METADATA if isinstance(request_, MetadataRequest) else PRODUCE
     async with WireClient(old_kafka.bootstrap_servers) as client:
         client.send(request_, NEWEST[key] + 1)
@@ -63,14 +63,14 @@ async def test_it_hangs_up_on_a_version_that_is_too_new(
 
 
 async def test_it_finalizes_no_second_transaction_version(old_kafka: KafkaCluster) -> None:
-    """Of the features of 4.0 there is none: `transaction.version` is not among the finalized ones."""
+    """3.9 has no feature of 4.0: `transaction.version` is not among the finalized ones."""
     async with WireClient(old_kafka.bootstrap_servers) as client:
         answer = await client.ask(ApiVersionsRequest("contract", "1"), 4)
     assert "transaction.version" not in {feature.name for feature in answer.finalized_features}
 
 
 async def test_topics_have_ids_and_produce_does_not_use_them(old_kafka: KafkaCluster) -> None:
-    """Metadata tells ids, Produce takes names only; sends to a topic that was made anew find the new one."""
+    """Metadata carries ids, Produce accepts names only; sends to a recreated topic find the new one."""
     topic = old_kafka.create_topic("old-again", 1)
     async with Producer(old_kafka.bootstrap_servers) as producer:
         await producer.send_and_wait(topic, b"old")
@@ -87,12 +87,12 @@ async def _topic_id(kafka: KafkaCluster, topic: str) -> bytes:
         return bytes((await client.describe(topic, NEWEST[METADATA])).topic_id)
 
 
-# -- what is sent to it
+# -- records
 
 
 @pytest.mark.parametrize("codec", get_args(Codec))
 async def test_what_is_sent_is_there_once_and_in_order(old_kafka: KafkaCluster, codec: Codec) -> None:
-    """6,000 records with keys, headers and times, five requests in flight: all there, in order, byte for byte."""
+    """6,000 records with keys, headers and times, five requests in flight: all are there, in order, byte for byte."""
     topic = old_kafka.create_topic(f"old-{codec}", 3)
     history = await _send(old_kafka, topic, random.Random(codec), compression_type=codec)
     assert {record.outcome for record in history} == {Outcome.ACKED}
@@ -139,7 +139,7 @@ async def test_a_batch_above_the_topics_limit_is_split(old_kafka: KafkaCluster) 
 
 
 async def test_it_takes_a_time_of_the_far_future(old_kafka: KafkaCluster) -> None:
-    """Before 4.0 a topic sets no limit to the future by itself (KIP-1030): the record is written as it is."""
+    """Before 4.0 a topic sets no limit to future times by itself (KIP-1030): the record is written as it is."""
     topic = old_kafka.create_topic("old-future", 1)
     later = int(time.time() * 1000) + 10 * 365 * 86_400_000
     async with Producer(old_kafka.bootstrap_servers) as producer:

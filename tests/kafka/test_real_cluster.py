@@ -1,4 +1,4 @@
-"""A real Kafka of three nodes: every leader gets its share."""
+"""A real Kafka of three nodes: every leader gets its share of the records."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Records on a real Kafka: everything that was sent is there, as it was sent, once."""
+"""Records on a real Kafka: every sent record is there, unchanged, once."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ async def _read(kafka: KafkaCluster, topic: str) -> list[ReadRecord]:
 
 
 async def test_the_order_of_the_calls_is_the_order_of_the_log(real_kafka: KafkaCluster) -> None:
-    """5,000 records of one task stand in one partition in the order of their sends, each at its offset."""
+    """5,000 records of one task are in one partition in the order of their sends, each at its offset."""
     topic = real_kafka.create_topic("order", 1)
     values = [b"%d" % number for number in range(5000)]
     async with Producer(real_kafka.bootstrap_servers, batch_size=4096) as producer:
@@ -39,7 +39,7 @@ async def test_the_order_of_the_calls_is_the_order_of_the_log(real_kafka: KafkaC
 
 
 async def test_every_task_keeps_its_order(real_kafka: KafkaCluster) -> None:
-    """Records of 20 concurrent tasks interleave, but each task's stand in its own order."""
+    """Records of 20 concurrent tasks interleave, but each task's records keep their order."""
     topic = real_kafka.create_topic("tasks", 3)
 
     async def send(task: int, producer: Producer[BytesLike, BytesLike]) -> None:
@@ -55,7 +55,7 @@ async def test_every_task_keeps_its_order(real_kafka: KafkaCluster) -> None:
 
 
 async def test_every_field_arrives_as_it_was_given(real_kafka: KafkaCluster) -> None:
-    """Null and empty keys and values, repeated, null and non-ascii headers and timestamps are kept apart."""
+    """Null and empty keys and values, repeated, null and non-ASCII headers and timestamps are kept apart."""
     topic = real_kafka.create_topic("fields", 1)
     headers = [("h", b"1"), ("h", None), ("", b""), ("h\u00e9", b"2")]
     given: list[tuple[bytes | None, bytes | None, int, list[tuple[str, bytes | None]]]] = [
@@ -75,7 +75,7 @@ async def test_every_field_arrives_as_it_was_given(real_kafka: KafkaCluster) -> 
 
 
 async def test_a_record_without_a_timestamp_has_the_time_of_its_acceptance(real_kafka: KafkaCluster) -> None:
-    """The timestamp in the log is the wall clock's, in milliseconds, and the metadata says the same."""
+    """The timestamp in the log is wall-clock time in milliseconds, and the metadata has the same."""
     topic = real_kafka.create_topic("now", 1)
     before = int(time.time() * 1000)
     async with Producer(real_kafka.bootstrap_servers) as producer:
@@ -96,7 +96,7 @@ async def test_a_datetime_is_its_milliseconds(real_kafka: KafkaCluster) -> None:
 
 
 async def test_log_append_time_is_told(real_kafka: KafkaCluster) -> None:
-    """On a topic that stamps its own time, the metadata has that time and not ours."""
+    """On a topic that stamps its own time, the metadata has that time and not the producer's."""
     topic = real_kafka.create_topic("append-time", 1, message_timestamp_type="LogAppendTime")
     async with Producer(real_kafka.bootstrap_servers) as producer:
         metadata = await producer.send_and_wait(topic, b"v", timestamp=1234)
@@ -107,7 +107,7 @@ async def test_log_append_time_is_told(real_kafka: KafkaCluster) -> None:
 
 @pytest.mark.parametrize("codec", get_args(Codec))
 async def test_every_codec_is_read_by_a_foreign_consumer(real_kafka: KafkaCluster, codec: Codec) -> None:
-    """What compresses well and what does not, in small and large batches, is read back whole."""
+    """Data that compresses well and data that does not, in small and large batches, is read back whole."""
     topic = real_kafka.create_topic(f"codec-{codec}", 2)
     noise = random.Random(codec).randbytes(300_000)
     values = [b"the same words again and again, %d" % number for number in range(3000)] + [noise, b""]
@@ -119,14 +119,14 @@ async def test_every_codec_is_read_by_a_foreign_consumer(real_kafka: KafkaCluste
 
 @pytest.mark.parametrize("acks", get_args(Acks))
 async def test_every_kind_of_acknowledgement_writes_the_record(real_kafka: KafkaCluster, acks: Acks) -> None:
-    """100 records are in the log whatever is waited for; only acks=0 does not learn their offsets."""
+    """100 records are in the log with every acks; only acks=0 returns no offsets."""
     topic = real_kafka.create_topic(f"acks-{acks}", 1)
     async with Producer(
         real_kafka.bootstrap_servers, acks=acks, enable_idempotence=acks == "all"
     ) as producer:
         sent = [await producer.send(topic, b"%d" % number) for number in range(100)]
         offsets = [(await delivery).offset for delivery in sent]
-        # With acks=0 only the order of one connection says that the earlier ones have arrived.
+        # With acks=0 only the order of one connection proves that the earlier records have arrived.
         await producer.flush()
     assert offsets == ([-1] * 100 if acks == "0" else list(range(100)))
     assert len(await _read_at_least(real_kafka, topic, 100)) == 100
@@ -141,13 +141,13 @@ async def _read_at_least(kafka: KafkaCluster, topic: str, count: int) -> list[Re
 
 @pytest.mark.parametrize("count", [1, 3, 12, 50])
 async def test_keys_land_where_java_puts_them(real_kafka: KafkaCluster, count: int) -> None:
-    """Each of 1,500 keys is on the partition that the Java client chooses among so many."""
+    """Each of 1,500 keys is in the partition that the Java client chooses for this number of partitions."""
     topic = real_kafka.create_topic(f"keys-{count}", count)
     keys = _keys_of(count)
     async with Producer(real_kafka.bootstrap_servers) as producer:
-        told = {key: await producer.send(topic, b"v", key=key) for key in keys}
+        deliveries = {key: await producer.send(topic, b"v", key=key) for key in keys}
         await producer.flush()
-        assert {key: delivery.partition for key, delivery in told.items()} == keys
+        assert {key: delivery.partition for key, delivery in deliveries.items()} == keys
     assert {record.key: record.partition for record in await _read(real_kafka, topic)} == keys
 
 
@@ -157,7 +157,7 @@ def _keys_of(count: int) -> dict[bytes | None, int]:
 
 
 async def test_records_without_a_key_use_every_partition(real_kafka: KafkaCluster) -> None:
-    """The sticky partition moves on with every full batch, and no partition is forgotten."""
+    """The sticky partition changes with every full batch, and no partition is left out."""
     topic = real_kafka.create_topic("sticky", 4)
     async with Producer(real_kafka.bootstrap_servers, batch_size=2048) as producer:
         for _ in range(4000):
@@ -168,7 +168,7 @@ async def test_records_without_a_key_use_every_partition(real_kafka: KafkaCluste
 
 
 async def test_a_column_of_values_is_told_record_by_record(real_kafka: KafkaCluster) -> None:
-    """`send_batch` says partition and offset of each value, and that is where it is found."""
+    """`send_batch` returns partition and offset of each value, and each is found there."""
     topic = real_kafka.create_topic("columns", 3)
     values = [b"value-%d" % number for number in range(2000)]
     keys = [b"key-%d" % (number % 50) for number in range(2000)]
@@ -198,7 +198,7 @@ async def test_arrow_columns_arrive_with_their_nulls(real_kafka: KafkaCluster) -
 
 
 async def test_a_delivery_tells_everything_of_its_record(real_kafka: KafkaCluster) -> None:
-    """Topic, partition, offset, time and sizes are those of the record in the log."""
+    """The delivery's topic, partition, offset, time and sizes are those of the record in the log."""
     topic = real_kafka.create_topic("metadata", 2)
     async with Producer(real_kafka.bootstrap_servers) as producer:
         delivery = await producer.send(topic, b"value", key=b"k", partition=1, timestamp=77)
@@ -208,7 +208,7 @@ async def test_a_delivery_tells_everything_of_its_record(real_kafka: KafkaCluste
 
 
 async def test_flush_leaves_nothing_behind(real_kafka: KafkaCluster) -> None:
-    """After `flush()` every delivery from before it is done, without waiting for a linger of a minute."""
+    """After `flush()` every earlier delivery is done, without waiting for a linger of a minute."""
     topic = real_kafka.create_topic("flush", 3)
     async with Producer(real_kafka.bootstrap_servers, linger_ms=60_000) as producer:
         sent = [await producer.send(topic, b"%d" % number, key=b"%d" % number) for number in range(300)]
@@ -231,7 +231,7 @@ async def test_close_sends_what_is_buffered(real_kafka: KafkaCluster) -> None:
 
 
 async def test_sends_without_a_wait_on_a_cold_topic_all_arrive(real_kafka: KafkaCluster) -> None:
-    """`send_nowait` queues records of a topic that is not known yet, and keeps their order."""
+    """`send_nowait` queues records of an unknown topic, and keeps their order."""
     topic = real_kafka.create_topic("nowait", 1)
     async with Producer(real_kafka.bootstrap_servers) as producer:
         sent: list[Delivery] = [producer.send_nowait(topic, b"%d" % number) for number in range(200)]
@@ -241,7 +241,7 @@ async def test_sends_without_a_wait_on_a_cold_topic_all_arrive(real_kafka: Kafka
 
 
 async def test_sends_from_another_thread_arrive(real_kafka: KafkaCluster) -> None:
-    """`send_threadsafe` from a worker thread gives it the metadata of the written record."""
+    """`send_threadsafe` returns the metadata of the written record to a worker thread."""
     topic = real_kafka.create_topic("threads", 1)
     async with Producer(real_kafka.bootstrap_servers) as producer:
 

@@ -1,4 +1,4 @@
-"""A real Kafka that has an authorizer: what may not be done is told before anything is sent."""
+"""A real Kafka with an authorizer: a missing permission is reported before records are sent."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ LIMIT = 30.0
 
 
 def denied(kind: ResourceType, name: str, operation: AclOperation) -> AclBinding:
-    """Nobody may do this."""
+    """A rule that denies this to all users."""
     return AclBinding(
         kind, name, ResourcePatternType.LITERAL, "User:*", "*", operation, AclPermissionType.DENY
     )
 
 
 def allowed(kind: ResourceType, name: str, operation: AclOperation) -> AclBinding:
-    """Everybody may do this; with it, what is not allowed is denied."""
+    """A rule that allows this to all users; every other operation is then denied."""
     return AclBinding(
         kind, name, ResourcePatternType.LITERAL, "User:*", "*", operation, AclPermissionType.ALLOW
     )
@@ -36,7 +36,7 @@ def allowed(kind: ResourceType, name: str, operation: AclOperation) -> AclBindin
 
 @pytest.fixture(scope="module")
 def guarded() -> Iterator[KafkaCluster]:
-    """Topics that may be written, only seen, and not even that, and a transactional id that nobody may use."""
+    """A topic to write, one only to describe, one without any permission, and a transactional id that is denied."""
     with KafkaCluster(1, settings=AUTHORIZER) as kafka:
         for topic in ("open", "seen", "hidden"):
             kafka.create_topic(topic, 2)
@@ -51,7 +51,7 @@ def guarded() -> Iterator[KafkaCluster]:
 
 
 async def test_topics(guarded: KafkaCluster) -> None:
-    """Each by its name, with what is missing."""
+    """The error has the topic, and the missing permission."""
     servers = guarded.bootstrap_servers
     assert await check_topics(["open"], servers) == {"open": 2}
     with pytest.raises(AuthorizationError, match="may describe the topic, but not write it") as caught:
@@ -63,6 +63,6 @@ async def test_topics(guarded: KafkaCluster) -> None:
 
 
 async def test_transactional_ids(guarded: KafkaCluster) -> None:
-    """One that may not be used is told by whatever asks for it."""
+    """A denied transactional id is reported by every call that uses it."""
     with pytest.raises(AuthorizationError):
         await fence(["theirs"], guarded.bootstrap_servers)

@@ -1,4 +1,4 @@
-"""What a real Kafka refuses: the error names the reason, and nothing of it is in the log."""
+"""Refusals of a real Kafka: the error has the reason, and the log does not have the records."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ async def test_a_topic_that_does_not_exist_is_waited_for_and_then_refused(real_k
 
 
 async def test_a_topic_made_while_a_send_waits_for_it_gets_the_record(real_kafka: KafkaCluster) -> None:
-    """A send to a missing topic goes on by itself once somebody has created the topic."""
+    """A send to a missing topic continues by itself once the topic is created."""
     async with Producer(real_kafka.bootstrap_servers, max_block_ms=20_000) as producer:
         waiting = asyncio.ensure_future(producer.send("late", b"v"))
         with pytest.raises(TimeoutError):
@@ -50,7 +50,7 @@ async def test_a_topic_made_while_a_send_waits_for_it_gets_the_record(real_kafka
 
 
 async def test_a_partition_that_does_not_exist_is_refused(real_kafka: KafkaCluster) -> None:
-    """A partition above the topic's last is refused long before `max_block_ms`, and is not written elsewhere."""
+    """A partition above the topic's last is refused long before `max_block_ms`, and the record is written nowhere."""
     topic = real_kafka.create_topic("two-partitions", 2)
     async with Producer(real_kafka.bootstrap_servers) as producer, asyncio.timeout(20):
         with pytest.raises(MetadataTimeoutError, match="the topic has 2 partitions") as caught:
@@ -71,7 +71,7 @@ async def test_the_largest_request_is_a_limit_of_the_client(real_kafka: KafkaClu
 
 
 async def test_one_record_above_the_topics_limit_fails_alone(real_kafka: KafkaCluster) -> None:
-    """A record larger than `max.message.bytes` is certainly not written; those around it are, in order."""
+    """A record larger than `max.message.bytes` ends as not written; those around it are written, in order."""
     topic = real_kafka.create_topic("topic-limit", 1, max_message_bytes=10_000)
     async with Producer(real_kafka.bootstrap_servers) as producer:
         values = [b"1", b"v" * 20_000, b"2"]
@@ -86,7 +86,7 @@ async def test_one_record_above_the_topics_limit_fails_alone(real_kafka: KafkaCl
 
 
 async def test_a_batch_above_the_topics_limit_is_split(real_kafka: KafkaCluster) -> None:
-    """A batch that the broker finds too large arrives in smaller ones: all of it, once, in order."""
+    """A batch that the broker finds too large arrives in smaller ones: all records, once, in order."""
     topic = real_kafka.create_topic("split", 1, max_message_bytes=5000)
     values = [b"%04d" % number * 25 for number in range(1000)]
     async with Producer(real_kafka.bootstrap_servers, linger_ms=50) as producer:

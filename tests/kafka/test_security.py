@@ -1,4 +1,4 @@
-"""TLS, SASL and re-authentication against a real Kafka: the dialogue, the mechanisms and the contexts work as they are."""
+"""TLS, SASL and re-authentication against a real Kafka, with the library's own dialogue, mechanisms and contexts."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ from aioproducer._state.connecting.sessions import AuthenticatedSession
 from aioproducer._wire.messages.metadata import MetadataRequest, MetadataResponse
 from aioproducer.config import ProducerConfig
 from aioproducer.errors import AuthenticationError, KafkaError, ProtocolError
+from aioproducer.secret import Secret
 from aioproducer.security.credentials import PasswordCredentials, TokenCredentials
 from aioproducer.security.mechanisms import MECHANISMS
-from aioproducer.security.secret import Secret
 from aioproducer.security.tls import PemIdentity, StoreFile, TlsSettings
 from tests.certificates import Authority, Issued
 from tests.kafka.secured import PLAIN_PASSWORD, SCRAM_PASSWORD, SESSION_SECONDS, USER, SecuredKafka
@@ -44,21 +44,21 @@ def kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SecuredKafka]:
 
 
 def token(subject: str, seconds: float = 600.0) -> Secret:
-    """An unsecured token, which Kafka accepts where nothing else is configured."""
+    """An unsecured token, which Kafka accepts where no other validator is configured."""
     claims = {"sub": subject, "iat": int(time.time()) - 1, "exp": int(time.time() + seconds)}
     parts = (json.dumps(part).encode() for part in ({"alg": "none"}, claims))
     return Secret(".".join(base64.urlsafe_b64encode(part).decode().rstrip("=") for part in parts) + ".")
 
 
 def credentials(mechanism: str) -> PasswordCredentials | TokenCredentials:
-    """Credentials that are accepted."""
+    """Credentials that the broker accepts."""
     if mechanism == "OAUTHBEARER":
         return TokenCredentials(token(USER))
     return PasswordCredentials(USER, Secret(PLAIN_PASSWORD if mechanism == "PLAIN" else SCRAM_PASSWORD))
 
 
 def tls(authority: Authority, identity: Issued | None = None) -> SecurityProtocol:
-    """TLS alone, with or without a certificate of the client."""
+    """TLS alone, with or without a client certificate."""
     own = (
         None
         if identity is None
@@ -83,13 +83,13 @@ def sasl(kafka: SecuredKafka, mechanism: str, given: object = None) -> SecurityP
 
 
 async def asked(connection: Connection) -> MetadataResponse:
-    """An answer over this connection."""
+    """The answer to a request over this connection."""
     return await connection.request(MetadataRequest(), MetadataResponse, timeout=30)
 
 
 @ALL
 async def test_a_mechanism_over_tls(kafka: SecuredKafka, mechanism: str) -> None:
-    """The connection is authenticated, its session ends when the broker says, and it takes requests."""
+    """The connection is authenticated, its session has the broker's lifetime, and it accepts requests."""
     connection = await dial(
         BrokerEndpoint.bootstrap("localhost", kafka.sasl_port), CONFIG, sasl(kafka, mechanism)
     )
@@ -101,7 +101,7 @@ async def test_a_mechanism_over_tls(kafka: SecuredKafka, mechanism: str) -> None
 
 @ALL
 async def test_authenticating_again(kafka: SecuredKafka, mechanism: str) -> None:
-    """Behind requests in flight, on the same connection, which then lives longer than its first session (KIP-368)."""
+    """Re-authentication runs behind requests in flight, on a connection that outlives its first session (KIP-368)."""
     loop = asyncio.get_running_loop()
     endpoint = BrokerEndpoint.bootstrap("localhost", kafka.sasl_port)
     security = sasl(kafka, mechanism)
@@ -110,23 +110,23 @@ async def test_authenticating_again(kafka: SecuredKafka, mechanism: str) -> None
     assert connection.session is not None
     first = session = connection.session
     while loop.time() < first.ends_at + 1.0:
-        # Brokers refuse to authenticate a connection again within a second.
+        # Brokers refuse a second authentication of a connection within a second.
         while loop.time() < session.began_at + 2.0:
             await asked(connection)
         before = [asyncio.ensure_future(asked(connection)) for _ in range(3)]
-        await asyncio.sleep(0)  # they are written
+        await asyncio.sleep(0)  # the requests are written
         dialogue = security.authenticate(endpoint, connection.versions)
         again = asyncio.ensure_future(converse_in_use(connection, dialogue, timeout=30))
-        await asyncio.sleep(0)  # its first request is written
+        await asyncio.sleep(0)  # the first request of the re-authentication is written
         behind = [asyncio.ensure_future(asked(connection)) for _ in range(3)]
-        session = await again
+        session = connection.session = await again
         await asyncio.gather(*before, *behind)
     assert session.lifetime == pytest.approx(SESSION_SECONDS, abs=0.01)
     connection.close()
 
 
 async def failure(endpoint: BrokerEndpoint, security: SecurityProtocol) -> KafkaError:
-    """The error of a dial."""
+    """The error of a failed dial."""
     with pytest.raises(KafkaError) as raised:
         await dial(endpoint, CONFIG, security)
     assert "canary" not in str(raised.value)
@@ -136,7 +136,7 @@ async def failure(endpoint: BrokerEndpoint, security: SecurityProtocol) -> Kafka
 @pytest.mark.parametrize("mechanism", ["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"])
 @pytest.mark.parametrize("user", [USER, "nobody"])
 async def test_refused_credentials(kafka: SecuredKafka, mechanism: str, user: str) -> None:
-    """A wrong password and an unknown user look the same."""
+    """A wrong password and an unknown user give the same error."""
     given = PasswordCredentials(user, Secret("wrong-canary"))
     endpoint = BrokerEndpoint.bootstrap("localhost", kafka.sasl_port)
     error = await failure(endpoint, sasl(kafka, mechanism, given))
@@ -145,7 +145,7 @@ async def test_refused_credentials(kafka: SecuredKafka, mechanism: str, user: st
 
 
 async def test_a_token_that_has_expired(kafka: SecuredKafka) -> None:
-    """The broker says so in the exchange, then with an error code."""
+    """The broker reports it in the exchange, then with an error code."""
     endpoint = BrokerEndpoint.bootstrap("localhost", kafka.sasl_port)
     given = TokenCredentials(token(USER, seconds=-60.0))
     error = await failure(endpoint, sasl(kafka, "OAUTHBEARER", given))
@@ -154,7 +154,7 @@ async def test_a_token_that_has_expired(kafka: SecuredKafka) -> None:
 
 
 async def test_certificates_of_clients(kafka: SecuredKafka, tmp_path_factory: pytest.TempPathFactory) -> None:
-    """A certificate of the authority is accepted; none, and one of another authority, are refused (S51)."""
+    """A certificate of the authority is accepted; none, or one of another authority, is refused (S51)."""
     endpoint = BrokerEndpoint.bootstrap("localhost", kafka.ssl_port)
     connection = await dial(endpoint, CONFIG, tls(kafka.authority, kafka.authority.issue("client")))
     assert [node.port for node in (await asked(connection)).brokers] == [kafka.ssl_port]
@@ -167,7 +167,7 @@ async def test_certificates_of_clients(kafka: SecuredKafka, tmp_path_factory: py
 
 
 async def test_other_listeners(kafka: SecuredKafka, tmp_path_factory: pytest.TempPathFactory) -> None:
-    """TLS where there is none, none where there is TLS, SASL where there is none, and a foreign authority."""
+    """TLS to a plaintext listener, plaintext to a TLS one, SASL to one without it, and a foreign authority."""
     plaintext = BrokerEndpoint.bootstrap("127.0.0.1", kafka.nodes[0].ports.broker)
     with_sasl = BrokerEndpoint.bootstrap("localhost", kafka.sasl_port)
     dials = partial(failure, plaintext)

@@ -1,11 +1,11 @@
-"""Plant each mutant in a copy of the tree, and report which test notices it.
+"""Plant each mutant in a copy of the tree, and report which test fails by it.
 
     python -m tests.mutants                     all of them, two at a time
     python -m tests.mutants --only NAME ...     some
     python -m tests.mutants --jobs N
 
-A mutant that no test notices is a hole in the suite: the exit code is 1. It is 1 as well when the test that is said to
-notice a mutant fails without it too. A mutant of a newer Python than any that is found here is listed, and not planted.
+A mutant that no test notices is a hole in the suite: the exit code is 1. It is also 1 when the reported test fails
+without the mutant too. A mutant of a newer Python than any on this machine is listed, and not planted.
 """
 
 from __future__ import annotations
@@ -28,33 +28,33 @@ from tests.mutants.table import MUTANTS
 
 NAMED_SECONDS: Final = 180.0
 WIDER_SECONDS: Final = 900.0
-# A suite in which so many tests fail by themselves says nothing about mutants.
+# A suite in which this many tests fail without a mutant proves nothing about mutants.
 MOST_ROUNDS: Final = 4
 SURVIVED: Final = "SURVIVED"
 
 
 @attrs.frozen
 class Finding:
-    """What became of one mutant."""
+    """The result of one mutant."""
 
     mutant: Mutant
     killer: str | None
     seconds: float
     wider: bool = False
-    """None of the tests that the table names noticed it."""
+    """No test that the table names failed; another one did."""
     proven: bool = True
     """The killer passes without the mutant."""
     planted: bool = True
-    """There is a Python here on which it is a defect."""
+    """This machine has a Python on which the mutant is a defect."""
 
     @property
     def is_killed(self) -> bool:
-        """Whether a test noticed the defect, and nothing but the defect."""
+        """Whether a test failed by the defect, and passes without it."""
         return self.killer is not None and self.proven
 
     @property
     def words(self) -> str:
-        """What the table says."""
+        """The result column of the report."""
         if not self.planted:
             return f"not planted: there is no Python {self.mutant.since} here"
         if self.killer is None:
@@ -66,7 +66,7 @@ class Finding:
 
 # -------------------------------------------------------------------------------------------- asking
 def killed(copy: Copy, mutant: Mutant, without: Collection[str]) -> Finding:
-    """Plant the mutant and ask the tests that are named for it, then all others that may notice it."""
+    """Plant the mutant and run the tests that it names, then all others that may notice it."""
     began = time.monotonic()
     with copy.planted(mutant):
         killer = first_failure(copy, mutant.by, NAMED_SECONDS, without)
@@ -79,7 +79,7 @@ def killed(copy: Copy, mutant: Mutant, without: Collection[str]) -> Finding:
 def findings(
     mutants: Sequence[Mutant], copies: Sequence[Copy], without: Collection[str]
 ) -> Iterator[Finding]:
-    """What becomes of each mutant, as it is known; each copy serves one at a time."""
+    """The result of each mutant as soon as it is known; each copy has one mutant at a time."""
     free: queue.SimpleQueue[Copy] = queue.SimpleQueue()
     for copy in copies:
         free.put(copy)
@@ -91,7 +91,7 @@ def findings(
         finally:
             free.put(copy)
 
-    # Those first that have to be compiled, so that no long one is left for the end.
+    # Compiled mutants take longest, so they go first.
     order = sorted(mutants, key=lambda mutant: mutant.module is None)
     with ThreadPoolExecutor(len(copies)) as threads:
         asked = [threads.submit(one, mutant) for mutant in order]
@@ -103,13 +103,13 @@ def findings(
 
 
 def fail_anyway(found: Iterable[Finding], copy: Copy) -> set[str]:
-    """Those killers that fail in a sound copy too."""
+    """The killers that fail in a sound copy too."""
     killers = sorted({finding.killer for finding in found if finding.killer is not None})
     return failures(copy, killers, WIDER_SECONDS) if killers else set()
 
 
 def settled(mutants: Sequence[Mutant], copies: Sequence[Copy]) -> list[Finding]:
-    """What becomes of all; whoever was killed by a test that fails anyway is asked about again, without that test."""
+    """The results of all mutants; a mutant that an unsound test killed runs again without that test."""
     found: dict[str, Finding] = {}
     without: set[str] = set()
     left = list(mutants)
@@ -129,7 +129,7 @@ def settled(mutants: Sequence[Mutant], copies: Sequence[Copy]) -> list[Finding]:
 
 
 def on_their_pythons(mutants: Sequence[Mutant], jobs: int) -> Iterator[Finding]:
-    """What becomes of all, each asked about on a Python on which it is a defect, where there is one."""
+    """The results of all mutants, each on a Python on which it is a defect, if this machine has one."""
     for since, python in pythons_for(mutants).items():
         group = [mutant for mutant in mutants if mutant.since == since]
         if python is None:
@@ -174,7 +174,7 @@ def chosen(names: Sequence[str] | None) -> list[Mutant]:
 
 
 def main() -> int:
-    """Ask about the mutants that are wanted."""
+    """Test the chosen mutants, and report."""
     parser = argparse.ArgumentParser(
         prog="python -m tests.mutants",
         description=__doc__,

@@ -1,4 +1,4 @@
-"""Copies of the tree, in which one defect at a time is planted; the tree itself is never touched."""
+"""Copies of the tree, in which one defect at a time is planted; the tree itself is never changed."""
 
 from __future__ import annotations
 
@@ -22,19 +22,19 @@ COPIES: Final = ROOT / "build" / "mutants"
 
 
 class NotBuiltError(Exception):
-    """A mutant does not even compile: the table is wrong."""
+    """A mutant does not compile: the table is wrong."""
 
 
 @attrs.frozen
 class Copy:
-    """One copy of the tree; whoever uses it has it for itself."""
+    """One copy of the tree, used by one thread at a time."""
 
     root: Path
     python: Python = THIS
 
     @classmethod
     def numbered(cls, number: int, python: Python = THIS) -> Copy:
-        """What git knows and what is new, with the modules as they were compiled in place for this Python."""
+        """A copy of the tracked and the new files, with the modules that are compiled in place for this Python."""
         root = COPIES / f"{python.version}-{number}"
         shutil.rmtree(root, ignore_errors=True)
         copy_of_the_tree(root)
@@ -60,12 +60,12 @@ class Copy:
 
     def _put(self, path: Path, content: bytes) -> None:
         place = self.root / path
-        # Never into the file itself: a process that still runs may have it mapped.
+        # A new file replaces the old one: a process that still runs may have the old one mapped.
         fresh = place.with_suffix(".fresh")
         fresh.write_bytes(content)
         fresh.replace(place)
         if path.suffix == ".py":
-            # It may have been compiled within the same second, and have the same size.
+            # The cached bytecode may be of the same second and of a source of the same size.
             Path(importlib.util.cache_from_source(place)).unlink(missing_ok=True)
 
     def _build(self, module: str) -> None:

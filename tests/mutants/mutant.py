@@ -1,4 +1,4 @@
-"""A mutant: the library with one line that is wrong, as it was in clients that lost, doubled or hung records."""
+"""A mutant: the library with one defective line, as in clients that lost, doubled or hung records."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ CORE: Final = Path("aioproducer/_core")
 
 @attrs.frozen
 class Mutant:
-    """One planted defect, and the tests that are asked first whether they notice it."""
+    """One planted defect, and the tests that run first to notice it."""
 
     name: str
     kind: str
-    """The part of the promise that it breaks: the heading under which the table lists it."""
+    """The part of the promise that it breaks: the heading of its list in the table."""
     file: str
     """From `aioproducer/` on; what stands beside that begins with `../`."""
     line: str

@@ -1,4 +1,4 @@
-"""The Pythons that mutants are asked about on: this one, and a newer one for what is a defect only there."""
+"""The Pythons on which mutants run: this one, and a newer one for a defect that only it has."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ print(json.dumps([sysconfig.get_config_var("EXT_SUFFIX"), sysconfig.get_paths()[
 
 @attrs.frozen
 class Python:
-    """An interpreter with all that the tests need, and what it takes to compile a module for it."""
+    """An interpreter with the tests' requirements, and the settings that compile a module for it."""
 
     version: str
     command: str
@@ -32,7 +32,7 @@ class Python:
 
     @property
     def compiler(self) -> tuple[str, ...]:
-        """Half of the optimization takes a third of the time, and what is compiled here serves one run."""
+        """Half of the optimization takes a third of the time, and the compiled module serves one run."""
         compiler = shlex.split(sysconfig.get_config_var("CC") or "cc")
         return (*compiler, "-O1", "-shared", "-fPIC", "-fwrapv", "-w", f"-I{self.headers}")
 
@@ -46,7 +46,7 @@ THIS: Final = Python(
 
 
 def pythons_for(mutants: Iterable[Mutant]) -> dict[str | None, Python | None]:
-    """For each `since` of these mutants: this Python if it is new enough, else such a one; None if none is at hand."""
+    """For each `since` of these mutants: this Python if it is new enough, else a newer one; None without one."""
     wanted = {mutant.since for mutant in mutants}
     return {since: THIS if _is_new_enough(since) else _elsewhere(since) for since in wanted}
 
@@ -60,7 +60,7 @@ def _number(version: str) -> tuple[int, ...]:
 
 
 def _elsewhere(since: str | None) -> Python | None:
-    """In the environment that `make test` has as well; made if it is not there."""
+    """The Python of the environment that `make test` uses, which is made if it is missing."""
     if since is None:
         return THIS
     interpreter = dict(other_pythons()).get(since)

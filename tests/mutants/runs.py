@@ -1,4 +1,4 @@
-"""Asking tests about a copy: which of them is the first to fail, or hangs."""
+"""Runs of tests in a copy: the first test that fails or hangs."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from tests.mutants.copies import Copy
 PASSED: Final = 0
 SOME_FAILED: Final = 1
 NOT_STARTED: Final = (4, 5)  # wrong arguments; no tests
-ENDED: Final = -signal.SIGKILL  # by us
+ENDED: Final = -signal.SIGKILL  # by this module
 TEST_SECONDS: Final = 20
-# Asked when the tests that are named for a mutant all pass. Not tests/repo and those that compare lines of the source,
-# which would fail for any change.
+# Run when all tests that a mutant names pass. Not tests/repo and the tests that compare lines of the source, which
+# would fail for any change.
 WIDER: Final = (
     "tests/state",
     "tests/core",
@@ -41,20 +41,20 @@ WIDER: Final = (
 
 
 class NotAskedError(Exception):
-    """The tests could not even be started: the table is wrong."""
+    """No test started: the table is wrong."""
 
 
 def first_failure(
     copy: Copy, tests: Sequence[str], limit: float, without: Collection[str] = ()
 ) -> str | None:
-    """The first test that fails or hangs; None if all (but those `without`) pass, as far as the time goes."""
+    """The first test that fails or hangs; None if all (but those `without`) pass, or the time ends first."""
     options = ("-x", f"--timeout={TEST_SECONDS}", *(_leave_out(test) for test in without))
     failed, running = _ask(copy, (*options, *tests), limit)
     return failed[0] if failed else running
 
 
 def failures(copy: Copy, tests: Sequence[str], limit: float) -> set[str]:
-    """All of these that fail or hang."""
+    """The tests that fail or hang."""
     failed, running = _ask(copy, tests, limit)
     return {*failed, *([running] if running else ())}
 
@@ -80,9 +80,9 @@ def _ask(copy: Copy, arguments: Sequence[str], limit: float) -> tuple[list[str],
     what, test = started[-1]
     began = float(what.partition("@")[2])
     if code == ENDED and time.monotonic() - began < TEST_SECONDS:
-        # Just slow: no test has noticed anything in the time that there was.
+        # Only slow: no test has noticed the mutant within the time.
         return [], None
-    # It hung, or took the interpreter down with it.
+    # The test hung, or ended the interpreter.
     return [], test
 
 
@@ -96,7 +96,7 @@ def _pytest(copy: Copy, arguments: Sequence[str], notes: Path, limit: float) -> 
         "AIOPRODUCER_EFFORT": "few",
         witness.PLACE: str(notes),
     }
-    # A group of its own, so that ending it also ends what its tests have started.
+    # A process group of its own, so that its end also ends the processes that its tests have started.
     with subprocess.Popen(
         command,
         cwd=copy.root,

@@ -1,4 +1,4 @@
-"""The mutants: each of them a defect of a kind that clients of Kafka have had, in one line of this one."""
+"""The mutants: each one is a defect that clients of Kafka have had, in one line of this one."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ from tests.mutants.engine.room import ROOM
 from tests.mutants.engine.timing import TIMING
 from tests.mutants.engine.waking import WAKING
 from tests.mutants.mutant import Mutant
+from tests.mutants.promise.errors import ERRORS
 from tests.mutants.promise.exactly_once import EXACTLY_ONCE
 from tests.mutants.promise.flushing import FLUSHING
 from tests.mutants.promise.gapless import GAPLESS
 from tests.mutants.promise.identity import IDENTITY
 from tests.mutants.promise.order import ORDER
-from tests.mutants.promise.told import TOLD
 from tests.mutants.promise.transactional import TRANSACTIONAL
 from tests.mutants.promise.truth import TRUTH
 
@@ -47,7 +47,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     *EXACTLY_ONCE,
     *BUSY,
     *ENDS,
-    *TOLD,
+    *ERRORS,
     *DRIVER,
     *QUIET,
     *DAYS,

@@ -1,4 +1,4 @@
-"""A test that fails without any mutant proves nothing: whoever it killed is asked about again, without it."""
+"""A test that fails without any mutant proves nothing: the mutants that it killed run again without it."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ TWO = MUTANTS[:2]
 
 @attrs.define
 class Suite:
-    """Stands in for runs of pytest: which tests notice each mutant, and which of all fail anyway."""
+    """Stands in for runs of pytest: the tests that notice each mutant, and those that always fail."""
 
     notice: dict[str, list[str]]
     broken: set[str]
@@ -40,39 +40,39 @@ class Suite:
 
 
 def words(monkeypatch: pytest.MonkeyPatch, suite: Suite) -> list[str]:
-    """What is told of the two mutants in the end."""
+    """The results of the two mutants."""
     monkeypatch.setattr(command, "findings", suite.findings)
     monkeypatch.setattr(command, "fail_anyway", suite.fail_anyway)
     return [finding.words for finding in settled(TWO, [Copy(Path())])]
 
 
 def notice(*tests: str) -> dict[str, list[str]]:
-    """The first mutant is noticed by these, in this order, the second by one that is sound."""
+    """The first mutant is noticed by these tests, in this order, the second by a sound one."""
     return {TWO[0].name: list(tests), TWO[1].name: ["sound"]}
 
 
 def test_sound_killers_need_one_round(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nothing is asked twice."""
+    """No mutant runs twice."""
     suite = Suite(notice("other"), broken=set())
     assert words(monkeypatch, suite) == ["other", "sound"]
     assert len(suite.asked) == 1
 
 
 def test_a_killer_that_fails_anyway_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Only who was killed by it is asked about again, and the next test that notices it is told."""
+    """Only the mutants that it killed run again, and the result is the next test that notices them."""
     suite = Suite(notice("broken", "broken too", "other"), broken={"broken", "broken too"})
     assert words(monkeypatch, suite) == ["other", "sound"]
     assert suite.asked == [[mutant.name for mutant in TWO], [TWO[0].name], [TWO[0].name]]
 
 
 def test_a_mutant_that_only_broken_tests_notice_survives(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Without them nobody notices it."""
+    """Without the broken tests no test notices the mutant."""
     assert words(monkeypatch, Suite(notice("broken"), broken={"broken"})) == [command.SURVIVED, "sound"]
 
 
 def test_a_suite_that_fails_everywhere_kills_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
-    """After some rounds what is left counts as not killed."""
+    """After some rounds the remaining mutants count as not killed."""
     tests = [f"broken {number}" for number in range(10)]
-    told, sound = words(monkeypatch, Suite(notice(*tests), broken=set(tests)))
-    assert "fails without it too" in told
+    result, sound = words(monkeypatch, Suite(notice(*tests), broken=set(tests)))
+    assert "fails without it too" in result
     assert sound == "sound"

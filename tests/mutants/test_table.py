@@ -1,4 +1,4 @@
-"""The table of mutants fits the library: each line is there once, and each defect is Python or Cython of a kind."""
+"""The table of mutants fits the library: each line occurs once, and each defect is valid Python or Cython."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ FIRST, SECOND = "tests/test_two.py::test_b", "tests/test_two.py::test_c"
 
 @pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.name)
 def test_a_mutant_fits_the_library(mutant: Mutant) -> None:
-    """The line that it changes is one place of its file, and what becomes of it is Python."""
+    """The replaced line occurs once in its file, and the result is Python."""
     sound = (ROOT / mutant.path).read_text()
     changed = mutant.rewritten(sound)
     assert changed != sound
@@ -34,27 +34,27 @@ def test_a_mutant_fits_the_library(mutant: Mutant) -> None:
 
 
 def test_compiled_mutants_know_their_module() -> None:
-    """What has to be built again is a module that there is: Cython itself says whether it can be."""
+    """The module of a compiled mutant exists; Cython reports whether the mutant compiles."""
     modules = {mutant.module for mutant in MUTANTS if mutant.module is not None}
     assert [name for name in modules if not (ROOT / CORE / f"{name}.pyx").exists()] == []
 
 
 def test_the_tests_that_are_named_exist() -> None:
-    """Each mutant names tests that are asked first, and all of them are there."""
+    """Each mutant names the tests that run first, and all of them exist."""
     named = {test for mutant in MUTANTS for test in mutant.by} | set(WIDER)
     assert [mutant.name for mutant in MUTANTS if not mutant.by] == []
     assert sorted(test for test in named if not exists(test)) == []
 
 
 def exists(test: str) -> bool:
-    """Whether there is such a file, and such a function in it."""
+    """Whether there is such a file, with such a function."""
     file, _, name = test.partition("[")[0].partition("::")
     place = ROOT / file
     return place.exists() and (not name or f"def {name}(" in place.read_text())
 
 
 def test_mutants_have_names_of_their_own() -> None:
-    """No two mutants are called the same, or are the same."""
+    """No two mutants have the same name or the same change."""
     names = Counter(mutant.name for mutant in MUTANTS)
     changes = Counter((mutant.file, mutant.line, mutant.instead) for mutant in MUTANTS)
     assert [name for name, count in names.items() if count > 1] == []
@@ -62,7 +62,7 @@ def test_mutants_have_names_of_their_own() -> None:
 
 
 def test_there_are_enough_mutants() -> None:
-    """The table is not smaller than what was promised."""
+    """The table has at least the promised number of mutants."""
     assert len(MUTANTS) >= LEAST
 
 
@@ -73,7 +73,7 @@ def test_a_line_that_is_gone_is_noticed() -> None:
 
 
 def a_copy(root: Path, mutant: Mutant) -> Copy:
-    """A copy that has just the file of this mutant."""
+    """A copy with only the file of this mutant."""
     place = root / mutant.path
     place.parent.mkdir(parents=True)
     place.write_text((ROOT / mutant.path).read_text())
@@ -90,7 +90,7 @@ def test_a_defect_is_in_the_copy_only_while_it_is_planted(tmp_path: Path) -> Non
 
 
 def test_a_copy_is_mended_after_an_error(tmp_path: Path) -> None:
-    """Also when asking about a mutant fails, the next one finds a sound copy."""
+    """After an error with one mutant the copy is sound for the next."""
     mutant = next(mutant for mutant in MUTANTS if mutant.module is None)
     copy = a_copy(tmp_path, mutant)
     with pytest.raises(ZeroDivisionError), copy.planted(mutant):
@@ -99,12 +99,12 @@ def test_a_copy_is_mended_after_an_error(tmp_path: Path) -> None:
 
 
 def test_the_first_test_that_fails_is_told(tmp_path: Path) -> None:
-    """The first failure is what is reported."""
+    """The result is the first failure."""
     assert first_failure(a_copy_with_tests(tmp_path), ["tests/test_two.py"], 50) == FIRST
 
 
 def test_what_fails_anyway_is_left_out(tmp_path: Path) -> None:
-    """Without the tests that fail in a sound copy too, those that are left are asked."""
+    """The tests that always fail are left out, and the others run."""
     copy = a_copy_with_tests(tmp_path)
     assert (
         first_failure(
@@ -116,7 +116,7 @@ def test_what_fails_anyway_is_left_out(tmp_path: Path) -> None:
 
 
 def test_a_test_that_ends_the_interpreter_is_told(tmp_path: Path) -> None:
-    """Where there is no failure and no end either, the test that was running is what noticed the mutant."""
+    """Without a failure and without a result, the test that was running has noticed the mutant."""
     assert (
         first_failure(a_copy_with_tests(tmp_path), ["tests/test_end.py"], 50)
         == "tests/test_end.py::test_ends"
@@ -124,14 +124,14 @@ def test_a_test_that_ends_the_interpreter_is_told(tmp_path: Path) -> None:
 
 
 def test_a_test_that_hangs_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A run that does not end is ended, and the test that was running has noticed the mutant."""
+    """A run without an end is killed, and the test that was running has noticed the mutant."""
     monkeypatch.setattr(runs, "TEST_SECONDS", 1)
     copy = a_copy_with_tests(tmp_path)
     assert first_failure(copy, ["tests/test_hangs.py"], 50) == "tests/test_hangs.py::test_for_ever"
 
 
 def test_a_run_that_is_only_slow_proves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """When the time of a run is over and no test has taken too long, none of them has noticed the mutant."""
+    """When the time of a run is over and no single test has taken too long, no test has noticed the mutant."""
     copy = a_copy_with_tests(tmp_path)
     notes = f"{witness.STARTED}@{time.monotonic()} {FIRST}\n"
 
@@ -144,13 +144,13 @@ def test_a_run_that_is_only_slow_proves_nothing(tmp_path: Path, monkeypatch: pyt
 
 
 def test_tests_that_are_not_there_are_an_error(tmp_path: Path) -> None:
-    """A run without a test is no proof that nothing noticed the mutant."""
+    """A run without tests does not prove that the mutant survives."""
     with pytest.raises(NotAskedError):
         first_failure(a_copy_with_tests(tmp_path), ["tests/test_gone.py"], 50)
 
 
 def a_copy_with_tests(root: Path) -> Copy:
-    """A tree of a few tests, and the witness."""
+    """A tree with a few tests, and the witness."""
     (root / "tests" / "mutants").mkdir(parents=True)
     (root / "pytest.ini").write_text("[pytest]\n")
     (root / "tests" / "mutants" / "witness.py").write_text(Path(witness.__file__).read_text())
@@ -165,7 +165,7 @@ def a_copy_with_tests(root: Path) -> Copy:
 
 
 def finding(killer: str | None, *, sound: bool = True, planted: bool = True) -> Finding:
-    """What became of the first mutant."""
+    """The result of the first mutant."""
     return Finding(MUTANTS[0], killer, 1.0, proven=sound, planted=planted)
 
 
@@ -181,7 +181,7 @@ def finding(killer: str | None, *, sound: bool = True, planted: bool = True) -> 
 def test_the_exit_code_tells_of_survivors(
     found: list[Finding], code: int, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """0 only if every mutant that was planted was killed, by a test that passes without it."""
+    """The code is 0 only if every planted mutant was killed by a test that passes without it."""
     assert report(found) == code
     assert MUTANTS[0].name in capsys.readouterr().out
 
@@ -189,24 +189,24 @@ def test_the_exit_code_tells_of_survivors(
 def test_a_mutant_of_a_newer_python_is_not_planted_where_there_is_none(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """The table says so, and that is no survivor."""
+    """The table lists the mutant as not planted, which is no survivor."""
     monkeypatch.setattr(pythons, "other_pythons", list)
     newer = attrs.evolve(MUTANTS[0], since="99.0")
     (found,) = on_their_pythons([newer], 2)
     assert not found.planted
     assert report([found]) == 0
-    told = capsys.readouterr().out
-    assert "not planted: there is no Python 99.0 here" in told
-    assert "0 mutants killed, 0 not, 1 not planted" in told
+    output = capsys.readouterr().out
+    assert "not planted: there is no Python 99.0 here" in output
+    assert "0 mutants killed, 0 not, 1 not planted" in output
 
 
 def test_a_mutant_of_this_python_needs_no_other(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Also if it is one of every Python from some version on."""
+    """A mutant of an older `since` runs on this Python."""
     monkeypatch.setattr(pythons, "other_pythons", list)
     old = attrs.evolve(MUTANTS[0], since="3.9")
     assert pythons_for([MUTANTS[0], old]) == {None: THIS, "3.9": THIS}
 
 
 def test_other_pythons_have_all_that_tests_need() -> None:
-    """The newest is the only one in whose environment any test may be asked."""
+    """The newest Python is the only other one whose environment has all requirements of the tests."""
     assert {mutant.since for mutant in MUTANTS} <= {None, NEWEST_PYTHON}

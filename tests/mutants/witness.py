@@ -1,4 +1,4 @@
-"""A plugin of pytest that writes down what began when and what fails, also for a run that has to be killed."""
+"""A plugin of pytest that writes each start and failure down, also for a run that is killed."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ FAILED: Final = "failed"
 
 
 def _note(what: str, nodeid: str) -> None:
-    # Line by line, so that what was written before an end without a word is there.
+    # Line by line, so that a killed run leaves the lines before its end.
     with Path(os.environ[PLACE]).open("a") as notes:
         notes.write(f"{what} {nodeid}\n")
 
@@ -33,6 +33,6 @@ def pytest_runtest_logreport(report: pytest.TestReport) -> None:
 
 
 def pytest_collectreport(report: pytest.CollectReport) -> None:
-    """A file was read."""
+    """A file is collected."""
     if report.failed:
         _note(FAILED, report.nodeid)

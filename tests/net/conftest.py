@@ -13,11 +13,11 @@ from blockbuster import blockbuster_ctx
 
 from aioproducer import Producer
 from aioproducer.testing import EmbeddedKafka
-from tests.net.support import Make, timers_of_the_library, turns
+from tests.net.support import LIMIT, Make, timers_of_the_library, turns
 from tests.net.transactional import END_TXN, INIT_PRODUCER_ID, NAME, MovableClock
 
 QUICK: dict[str, Any] = {
-    # A test that waits for a pause waits for as short a one as shows what it is about.
+    # A test that waits for a pause has the shortest one that shows its effect.
     "linger_ms": 0,
     "retry_backoff_ms": 5,
     "retry_backoff_max_ms": 20,
@@ -45,15 +45,15 @@ def open_sockets() -> set[str]:
 
 @pytest.fixture(autouse=True)
 async def nothing_left() -> AsyncIterator[None]:
-    """Whatever a test does: no task, timer or socket of the library outlives it."""
+    """No task, timer or socket of the library outlives a test."""
     before = open_sockets()
     yield
     await turns(5)
     assert [task for task in asyncio.all_tasks() if task.get_name().startswith("aioproducer")] == []
     assert timers_of_the_library() == []
     try:
-        async with asyncio.timeout(1):
-            # What a broker accepted while it was closed, it closes when it sees that nobody is there.
+        async with asyncio.timeout(LIMIT):
+            # A connection accepted by a closed broker ends when the broker sees that its client is gone.
             while open_sockets() - before:
                 await turns(1)
     except TimeoutError:
@@ -66,12 +66,12 @@ Made = list[tuple[EmbeddedKafka | None, Producer[Any, Any]]]
 
 @pytest.fixture
 def made(nothing_left: None) -> Made:
-    """The producers of the test that are still to be closed."""
+    """The producers of the test that remain to be closed."""
     return []
 
 
 async def close_all(made: Made) -> None:
-    """Close the producers while their brokers are there: they would go on to call ports that another worker's brokers may have got."""
+    """Close the producers while their brokers run: they would call ports that another worker's brokers may have taken."""
     while made:
         kafka, one = made.pop(0)
         if kafka is not None:
@@ -101,7 +101,7 @@ async def ledger(request: pytest.FixtureRequest, made: Made) -> AsyncIterator[Em
 
 @pytest.fixture
 async def loop_clock() -> MovableClock:
-    """The time of the event loop, to be asked for before producers: a test that skips some of it waits for no deadline."""
+    """The time of the event loop, to be requested before producers: a test that skips some of it waits for no deadline."""
     clock = MovableClock()
     asyncio.get_running_loop().time = clock  # type: ignore[method-assign]
     return clock
@@ -109,7 +109,7 @@ async def loop_clock() -> MovableClock:
 
 @pytest.fixture
 def renewing(request: pytest.FixtureRequest, ledger: EmbeddedKafka) -> str:
-    """The request by which a producer that knows itself gets its next epoch from the `ledger`."""
+    """The request by which a producer with an identity gets its next epoch from the `ledger`."""
     return INIT_PRODUCER_ID if request.node.callspec.params["ledger"] == 1 else END_TXN
 
 

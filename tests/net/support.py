@@ -1,4 +1,4 @@
-"""What several tests of whole producers need."""
+"""Shared functions of the tests of whole producers."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from aioproducer._net.runtime.engine import Engine
 from aioproducer.testing import EmbeddedKafka
 
 LIMIT = 30.0
-"""Seconds after which a test that waits for something has failed."""
+"""Seconds after which a waiting test has failed."""
 
 
 class Make(Protocol):
@@ -22,7 +22,7 @@ class Make(Protocol):
 
 
 def engine(producer: Producer[Any, Any]) -> Engine:
-    """The inside of a producer that was started."""
+    """The engine of a started producer."""
     found = producer._engine
     assert found is not None
     return found
@@ -43,7 +43,7 @@ async def turns(count: int = 3) -> None:
 
 
 async def until(condition: Callable[[], object]) -> None:
-    """Let the loop run until it is so."""
+    """Let the loop run until the condition is true."""
     async with asyncio.timeout(LIMIT):
         while not condition():
             await turns(1)
@@ -57,7 +57,7 @@ async def send_all(
 
 
 async def send_behind(producer: Producer[Any, Any], numbers: Iterable[int]) -> list[BaseException]:
-    """Send these, and from the callback of each another one; what such a callback was refused with is put into the list."""
+    """Send these, and another one from the callback of each; the list collects the refusals of the callbacks."""
     errors: list[BaseException] = []
 
     def send_again(_: object) -> None:
@@ -72,27 +72,27 @@ async def send_behind(producer: Producer[Any, Any], numbers: Iterable[int]) -> l
 
 
 async def outcomes(deliveries: Iterable[Delivery]) -> list[Outcome]:
-    """What became of each; none may hang."""
+    """The outcomes of the deliveries; none may hang."""
     return [await one.wait(LIMIT) for one in deliveries]
 
 
 async def all_acked(deliveries: Iterable[Delivery]) -> bool:
-    """Did every record get into the log? Prints why the others did not."""
+    """Did every record get into the log? Prints the errors of the others."""
     deliveries = list(deliveries)
-    told = await outcomes(deliveries)
-    for one, outcome in zip(deliveries, told, strict=True):
+    found = await outcomes(deliveries)
+    for one, outcome in zip(deliveries, found, strict=True):
         if outcome is not Outcome.ACKED:
             print(one, repr(one.exception()) if one.done() else "")
-    return set(told) == {Outcome.ACKED}
+    return set(found) == {Outcome.ACKED}
 
 
 def numbers(kafka: EmbeddedKafka, topic: str = "one", partition: int | None = None) -> list[int]:
-    """What was written, in the order of the log."""
+    """The written numbers, in the order of the log."""
     return [int(record.value or b"-1") for record in kafka.records(topic, partition)]
 
 
 def free_permits(producer: Producer[Any, Any]) -> list[int]:
-    """How many requests each connected broker may still be sent."""
+    """The free permits of each connected broker."""
     links = [sender.link for sender in engine(producer).senders.values()]
     return [link.permits.value for link in links if link is not None]
 
@@ -109,7 +109,7 @@ def in_flight(producer: Producer[Any, Any]) -> int:
 
 
 def memory_in_use(producer: Producer[Any, Any]) -> int:
-    """Bytes of `buffer_memory` that are taken."""
+    """The used bytes of `buffer_memory`."""
     return engine(producer).accumulator.budget.used
 
 
@@ -117,7 +117,7 @@ LIBRARY = ("aioproducer._net", "aioproducer._core", "aioproducer.producer")
 
 
 def owner(callback: Any) -> str:
-    """The module whose code a timer calls. The `repr` of a timer does not tell where a method is from."""
+    """The module whose code a timer calls. The `repr` of a timer does not name the module of a method."""
     while isinstance(callback, partial):
         callback = callback.func
     bound_to = getattr(callback, "__self__", None)
@@ -125,7 +125,7 @@ def owner(callback: Any) -> str:
 
 
 def timers_of_the_library(loop: Any = None) -> list[Any]:
-    """What the loop is still to call of it; uvloop does not tell."""
+    """The library's pending timers of the loop; uvloop does not list them."""
     scheduled = getattr(asyncio.get_running_loop() if loop is None else loop, "_scheduled", ())
     return [
         timer for timer in scheduled if not timer.cancelled() and owner(timer._callback).startswith(LIBRARY)

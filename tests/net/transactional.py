@@ -1,4 +1,4 @@
-"""What tests of transactions of whole producers need: a cluster of either version, and what a reader of it sees."""
+"""Shared parts of transaction tests: a cluster of either version, and the records that a reader of it sees."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ PAST_ITS_TIME = 61.0
 
 
 class MovableClock:
-    """The time of a cluster or of an event loop: real time, and what a test has skipped of it."""
+    """The time of a cluster or of an event loop: real time, plus the seconds that a test has skipped."""
 
     def __init__(self) -> None:
         self._skipped = 0.0
@@ -28,7 +28,7 @@ class MovableClock:
         return time.monotonic() + self._skipped
 
     def skip(self, seconds: float) -> None:
-        """It is so much later."""
+        """Move the clock forward."""
         self._skipped += seconds
 
 
@@ -38,24 +38,24 @@ def seen(kafka: EmbeddedKafka, partition: int | None = None, topic: str = "one")
 
 
 def written(kafka: EmbeddedKafka, partition: int | None = None, topic: str = "one") -> list[bytes | None]:
-    """The values that are in the log, whatever became of their transactions."""
+    """The values in the log, for any outcome of their transactions."""
     return [record.value for record in kafka.records(topic, partition, "read_uncommitted")]
 
 
 def state(producer: Producer[Any, Any]) -> State:
-    """Where its transactions stand."""
+    """The state of its transactions."""
     transactions = engine(producer).transactions
     assert transactions is not None
     return transactions.table.state
 
 
 def asked(kafka: EmbeddedKafka, api: str) -> list[SeenRequest]:
-    """The requests of this kind that brokers were sent."""
+    """The requests of this kind that brokers received."""
     return [one for one in kafka.requests if one.api == api]
 
 
 async def ended_by_time(kafka: EmbeddedKafka) -> None:
-    """The cluster's clock goes on by more than a transaction may last, and the coordinator ends what is open."""
+    """The cluster's clock moves on by more than a transaction may last, and the coordinator ends open ones."""
     clock = kafka._cluster.clock
     assert isinstance(clock, MovableClock)
     clock.skip(PAST_ITS_TIME)
@@ -69,6 +69,6 @@ async def put(
     return [await producer.send(topic, value, partition=partition) for value in values]
 
 
-def fates(deliveries: list[Delivery]) -> set[Outcome]:
-    """What became of them, now."""
+def current_outcomes(deliveries: list[Delivery]) -> set[Outcome]:
+    """The current outcomes."""
     return {one.outcome for one in deliveries}

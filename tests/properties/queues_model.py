@@ -13,9 +13,9 @@ from collections.abc import Iterator, Sequence
 import attrs
 
 from aioproducer._core import Delivery
-from aioproducer._state.batching.batches import QueuedBatch
-from aioproducer._state.batching.flushing import Flush
-from aioproducer._state.batching.queues import PartitionQueue
+from aioproducer._state.queues.batches import QueuedBatch
+from aioproducer._state.queues.flush import Flush
+from aioproducer._state.queues.partition_queue import PartitionQueue
 from aioproducer.outcome import Outcome
 from tests.properties.sizes import Content, framed, together
 

@@ -14,9 +14,9 @@ from hypothesis.stateful import initialize, invariant, precondition, rule
 
 from aioproducer._codecs import compress
 from aioproducer._core import APPENDED, BATCH_OVERHEAD
-from aioproducer._state.batching.accumulator import Limits
-from aioproducer._state.batching.batches import QueuedBatch
-from aioproducer._state.batching.queues import PartitionQueue
+from aioproducer._state.batching.limits import Limits
+from aioproducer._state.queues.batches import QueuedBatch
+from aioproducer._state.queues.partition_queue import PartitionQueue
 from aioproducer.outcome import Outcome
 from aioproducer.testing import StoredRecord
 from aioproducer.testing.broker.logs.records import parse_batch

@@ -16,9 +16,9 @@ from hypothesis.stateful import initialize, invariant, precondition, rule
 from aioproducer._core import APPENDED, BatchDelivery, Column, MemoryShare
 from aioproducer._state.admission.bulk import BulkWaiting, Columns
 from aioproducer._state.admission.lines import ReadyRecord, Waiting
-from aioproducer._state.batching.accumulator import Limits
-from aioproducer._state.batching.batches import QueuedBatch
-from aioproducer._state.batching.queues import PartitionQueue
+from aioproducer._state.batching.limits import Limits
+from aioproducer._state.queues.batches import QueuedBatch
+from aioproducer._state.queues.partition_queue import PartitionQueue
 from aioproducer.errors import KafkaError, RecordError
 from aioproducer.outcome import Outcome
 from aioproducer.testing.broker.logs.records import parse_batch

@@ -70,6 +70,26 @@ def test_dir_shows_the_public_members(kind: type) -> None:
     assert [name for name in dir(kind) if not name.startswith("_")] == sorted(MEMBERS[kind].split())
 
 
+PUBLIC_MODULES = {
+    "auth": "GivenToken Token token_file",
+    "interceptors": "Intercepting Interceptor",
+    "partitioners": "Partitioner PerProducer Random RoundRobin default murmur3 random round_robin",
+    "serializers": "Encoded Json NotPrepared Serializer String TopicSerializer json string",
+    "stats": "ConnectionStats Failure Health Histogram Stats TopicStats TransactionStats",
+}
+
+
+@pytest.mark.parametrize("name", PUBLIC_MODULES)
+def test_public_modules_export_no_internals(name: str) -> None:
+    """A new public name of a module is added to the list on purpose."""
+    assert sorted(importlib.import_module(f"aioproducer.{name}").__all__) == PUBLIC_MODULES[name].split()
+
+
+def test_errors_export_errors() -> None:
+    """`aioproducer.errors` exports the errors of the root, and nothing else."""
+    assert set(aioproducer.errors.__all__) == set(ERRORS.split())
+
+
 def test_public_names_have_contracts() -> None:
     """Every public class and function has a docstring, and so has every public method."""
     bare = []

@@ -8,6 +8,7 @@ import subprocess
 import tomllib
 from pathlib import Path
 
+import grimp
 import pytest
 
 from tests.repo.source import PACKAGE, ROOT, imported, place, python_files_with
@@ -105,3 +106,25 @@ def test_compiled_core_knows_no_loop_and_no_clock_but_its_own() -> None:
             allowed = origin == "asyncio" and {name, *rest.replace(",", " ").split()} <= exceptions
             forbidden = (origin or name) in {"asyncio", "anyio", "time", "logging", "random"}
             assert allowed or not forbidden, (path.name, origin, name)
+
+
+# A circle of so many files is read as one piece.
+LARGEST_CIRCLE = 3
+
+
+def test_circles_of_imports_are_small() -> None:
+    """No circle of imports, those of types included, has more than three files, and none leaves its room."""
+    graph = grimp.build_graph("aioproducer", cache_dir=None)
+    # The compiled modules are invisible: the door's import of one looks like an import of the root package.
+    graph.remove_import(importer="aioproducer._core", imported="aioproducer")
+    circles = {
+        frozenset({module} | graph.find_upstream_modules(module) & graph.find_downstream_modules(module))
+        for module in graph.modules
+    }
+    large = [sorted(circle) for circle in circles if len(circle) > LARGEST_CIRCLE]
+    across = [
+        sorted(circle)
+        for circle in circles
+        if len({module.rpartition(".")[0] for module in circle} - {"aioproducer"}) > 1
+    ]
+    assert (large, across) == ([], [])

@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import subprocess
+from collections.abc import Callable
+from pathlib import Path
+from typing import TypeAlias
 
 import pytest
 
 from tests.repo.source import ROOT
-from tools.near import PAGE, NoRowError, Table, near, near_all, relative, row_of, table
+from tools.near import PAGE, NoRowError, Table, changed, near, near_all, relative, row_of, table
+
+Git: TypeAlias = Callable[..., None]
 
 ROWS = table(PAGE.read_text())
 OF_THE_TESTS = "tests/"
@@ -76,3 +81,86 @@ def test_a_path_without_a_row_is_refused() -> None:
         near("elsewhere", {})
     with pytest.raises(NoRowError, match=r"no row for \.\./x"):
         relative("../x")
+
+
+# ---- the files of the present work
+
+
+@pytest.fixture
+def tree(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A tree of its own, in place of this one."""
+    monkeypatch.setattr("tools.near.ROOT", tmp_path)
+    for name in ("GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("GIT_CONFIG_GLOBAL", "/dev/null")
+    for variable in ("AUTHOR", "COMMITTER"):
+        monkeypatch.setenv(f"GIT_{variable}_NAME", "tests")
+        monkeypatch.setenv(f"GIT_{variable}_EMAIL", "tests@localhost")
+    return tmp_path
+
+
+@pytest.fixture
+def git(tree: Path) -> Git:
+    """Git in this tree, whose main has two commits."""
+
+    def run(*arguments: str) -> None:
+        subprocess.run(["git", *arguments], cwd=tree, check=True, capture_output=True)
+
+    run("init", "-b", "main")
+    commit(tree, run, "first.py")
+    commit(tree, run, "second.py")
+    return run
+
+
+def commit(tree: Path, git: Git, name: str) -> None:
+    """Commit a new file."""
+    (tree / name).write_text(name)
+    git("add", name)
+    git("commit", "-m", name)
+
+
+def test_a_branch_is_compared_with_main(tree: Path, git: Git) -> None:
+    """Its commits, its uncommitted changes and its new files are picked; those of main are not, also newer ones."""
+    git("checkout", "-b", "work")
+    commit(tree, git, "committed.py")
+    assert changed() == ["committed.py"]
+    git("checkout", "main")
+    commit(tree, git, "newer.py")
+    git("checkout", "work")
+    (tree / "second.py").write_text("edited")
+    (tree / "new.py").write_text("new")
+    git("rm", "first.py")
+    assert changed() == ["committed.py", "second.py", "new.py"]
+
+
+def test_on_main_the_last_commit_counts_when_nothing_is_edited(tree: Path, git: Git) -> None:
+    """Edits are picked alone; without one the last commit is, on main and on a branch without commits."""
+    assert changed() == ["second.py"]
+    git("checkout", "-b", "work")
+    assert changed() == ["second.py"]
+    git("checkout", "main")
+    (tree / "first.py").write_text("edited")
+    assert changed() == ["first.py"]
+
+
+def test_a_merge_is_all_that_it_brings(tree: Path, git: Git) -> None:
+    """A merge commit on main picks the files of the merged branch."""
+    git("checkout", "-b", "work")
+    commit(tree, git, "committed.py")
+    git("checkout", "main")
+    git("merge", "--no-ff", "-m", "merge", "work")
+    assert changed() == ["committed.py"]
+
+
+@pytest.mark.parametrize(
+    ("is_fetched", "picked"), [(True, ["committed.py", "last.py"]), (False, ["last.py"])]
+)
+def test_a_clone_without_a_main_of_its_own(tree: Path, git: Git, is_fetched: bool, picked: list[str]) -> None:
+    """The main of `origin` takes its place; without it the last commit is picked."""
+    if is_fetched:
+        git("update-ref", "refs/remotes/origin/main", "main")
+    git("checkout", "-b", "work")
+    commit(tree, git, "committed.py")
+    commit(tree, git, "last.py")
+    git("branch", "-D", "main")
+    assert changed() == picked

@@ -9,5 +9,5 @@ from tests.collector import keep_what_is_there
 
 @pytest.fixture(scope="module", autouse=True)
 def what_is_there_is_kept() -> None:
-    """Each simulation ends with a collection, which need not go through what other modules have left."""
+    """Each simulation ends with a collection, which need not visit the objects of other modules."""
     keep_what_is_there()

@@ -1,4 +1,4 @@
-"""What scenarios of the simulation share: the decorator that gives each its seeds, a stage, and what must be seen."""
+"""Shared parts of the simulation's scenarios: the decorator that gives each its seeds, a stage, and common checks."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ FEWEST_SECONDS: Final = 1.0
 
 
 def scenario(**options: Any) -> Callable[[Callable[..., Awaitable[None]]], Callable[..., None]]:
-    """Make a test of a scenario: it is played with each seed, and what comes of it is judged.
+    """Make a test of a scenario: it runs with each seed, and its results are judged.
 
-    `options` go to the embedded Kafka. Whatever parameters the scenario has beside the world are the test's.
+    `options` go to the embedded Kafka. The other parameters of the scenario, except for the world, belong to the test.
     """
 
     def decorate(play: Callable[..., Awaitable[None]]) -> Callable[..., None]:
@@ -56,7 +56,7 @@ async def stage(world: World, partitions: int = 3, **settings: Any) -> Producer[
 async def send(
     world: World, producer: Producer[Any, Any], count: int = 1, **arguments: Any
 ) -> list[Delivery]:
-    """So many records, which must all be accepted."""
+    """This many records, which must all be accepted."""
     deliveries = []
     for _ in range(count):
         delivery = await world.ledger.send(producer, TOPIC, **arguments)
@@ -68,7 +68,7 @@ async def send(
 async def stream(
     world: World, producer: Producer[Any, Any], seconds: float, every: float = 0.02, **arguments: Any
 ) -> list[Delivery | None]:
-    """Records for so long, one after the other; None for each that was not accepted."""
+    """Records for this time, one after the other; None for each that was not accepted."""
     sent, until = [], world.now + seconds
     while world.now < until:
         sent.append(await world.ledger.send(producer, TOPIC, **arguments))
@@ -77,12 +77,12 @@ async def stream(
 
 
 async def outcomes(deliveries: Iterable[Delivery | None]) -> Counter[Outcome]:
-    """What became of them, in the end."""
+    """Their final outcomes."""
     return Counter([await delivery.wait(None) for delivery in deliveries if delivery is not None])
 
 
 async def all_acked(deliveries: Iterable[Delivery | None]) -> None:
-    """Every one of them is acknowledged."""
+    """All of them are acknowledged."""
     known = list(deliveries)
     assert None not in known, "a record was not accepted"
     for delivery in known:
@@ -96,7 +96,7 @@ def leader(world: World, partition: int = 0) -> int:
 
 
 def port_of_leader(world: World, partition: int = 0) -> int:
-    """Where it listens."""
+    """The port of the broker that leads a partition."""
     return world.port(leader(world, partition))
 
 
@@ -106,10 +106,10 @@ def numbers(world: World, partition: int | None = None) -> list[int]:
 
 
 def dials(world: World, port: int, since: float, seconds: float = 10.0) -> int:
-    """How often a port was called in so many seconds."""
+    """The number of connection attempts to a port within this time."""
     return sum(called == port and since <= at <= since + seconds for at, _, called in world.network.dials)
 
 
 def produced(world: World) -> int:
-    """How many Produce requests the brokers have seen."""
+    """The number of Produce requests that the brokers have seen."""
     return sum(request.api == "Produce" for request in world.kafka.requests)

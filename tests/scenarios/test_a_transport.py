@@ -1,4 +1,4 @@
-"""A01-A16: what can happen to connections. Every scenario is judged: no loss, no copy, no disorder, no late outcome."""
+"""A01-A16: faults of connections. Every scenario is judged: no loss, no copy, no disorder, no late outcome."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ async def test_a01_one_broker_refuses_connections(world: World) -> None:
 
 @scenario()
 async def test_a01_all_brokers_refuse_connections(world: World) -> None:
-    """What was never sent is NOT_WRITTEN at its deadline; nobody is called more often than the backoff says."""
+    """Records that were never sent are NOT_WRITTEN at their deadline; no broker is dialed more often than the backoff allows."""
     producer = await stage(world)
     for broker in world.kafka.brokers:
         await world.kafka.faults.refuse_connections(broker.id)
@@ -70,7 +70,7 @@ async def test_a01_all_brokers_refuse_connections(world: World) -> None:
 
 
 def name_the_brokers(world: World, *addresses: str) -> None:
-    """Each broker is known by a name, which stands for these addresses."""
+    """Each broker is known by a name, which resolves to these addresses."""
     for broker in world.kafka.brokers:
         broker_name = f"broker-{broker.id}.test"
         world.network.names[broker_name] = list(addresses)
@@ -79,7 +79,7 @@ def name_the_brokers(world: World, *addresses: str) -> None:
 
 @scenario()
 async def test_a02_a_name_has_several_addresses_of_which_the_first_is_dead(world: World) -> None:
-    """Each address is tried in its turn, and the name is looked up anew for each connection."""
+    """Each address is tried in its turn, and the name is resolved again for each connection."""
     name_the_brokers(world, "127.0.0.9", "127.0.0.1")
     world.network.names["bootstrap.test"] = ["127.0.0.9", "127.0.0.1"]
     port = world.port(1)
@@ -94,7 +94,7 @@ async def test_a02_a_name_has_several_addresses_of_which_the_first_is_dead(world
 
 @scenario()
 async def test_a02_the_name_server_is_gone_for_a_while(world: World) -> None:
-    """Neither an error nor silence of the name server ends anything; connections are made when it is back."""
+    """Neither an error nor silence of the name server ends the producer; connections are made when it is back."""
     name_the_brokers(world, "127.0.0.1")
     producer = await stage(world)
     await all_acked(await send(world, producer, 3))
@@ -111,7 +111,7 @@ async def test_a02_the_name_server_is_gone_for_a_while(world: World) -> None:
 
 @scenario()
 async def test_a02_an_address_changes(world: World) -> None:
-    """The broker's name stands for another address after its connection broke."""
+    """The broker's name resolves to another address after its connection broke."""
     name_the_brokers(world, "127.0.0.1")
     producer = await stage(world)
     await all_acked(await send(world, producer, 3))
@@ -124,7 +124,7 @@ async def test_a02_an_address_changes(world: World) -> None:
 
 @scenario()
 async def test_a03_a_black_hole_swallows_the_attempt_to_connect(world: World) -> None:
-    """It is given up after the set-up time limit, not after the system's, and tried again with a backoff."""
+    """The attempt ends after the set-up time limit, not after the system's, and is repeated with a backoff."""
     producer = await stage(world)
     port = port_of_leader(world)
     world.network.reach(port).swallows = True
@@ -145,7 +145,7 @@ async def test_a03_a_black_hole_swallows_the_attempt_to_connect(world: World) ->
 @pytest.mark.parametrize("requests", [0, 1, 3])
 @scenario()
 async def test_a04_a_broker_falls_silent(world: World, requests: int) -> None:
-    """The request fails at its timeout, the connection is closed, and what it was sent is sent again on another."""
+    """The request fails at its timeout, the connection is closed, and its records are sent again on another."""
     producer = await stage(world, linger_ms=0)
     port = port_of_leader(world)
     for _ in range(requests):
@@ -162,7 +162,7 @@ async def test_a04_a_broker_falls_silent(world: World, requests: int) -> None:
 
 @scenario()
 async def test_a04_a_broker_stays_silent(world: World) -> None:
-    """What was on the wire without an answer is UNKNOWN at its deadline, not earlier and not later."""
+    """Records in flight without an answer are UNKNOWN at their deadline, not earlier and not later."""
     producer = await stage(world, linger_ms=0)
     await all_acked(await send(world, producer, partition=0))
     world.network.hold(port_of_leader(world))
@@ -191,13 +191,13 @@ async def test_a05_no_connection_ever(world: World) -> None:
 
 
 STRIDE: Final = SCENARIO // len(End)
-"""Each end is played with so many seeds: together they cut at every byte."""
+"""Each end is tested with this many seeds: together they cut at every byte."""
 
 
 @pytest.mark.parametrize("end", list(End))
 @scenario()
 async def test_a06_a_request_is_cut_at_every_byte(world: World, end: End) -> None:
-    """A request of which a part is missing is never taken; it is sent again, and is in the log once."""
+    """An incomplete request is never appended; it is sent again, and is in the log once."""
     producer = await stage(world, 1, linger_ms=0, retry_backoff_ms=1, reconnect_backoff_ms=1)
     port = port_of_leader(world)
     await all_acked(await send(world, producer))
@@ -230,7 +230,7 @@ async def test_a08_the_connection_ends_after_the_append(world: World) -> None:
 
 @scenario()
 async def test_a08_without_idempotence_a_repetition_is_a_copy(world: World) -> None:
-    """What the documentation says of `enable_idempotence=False`: the record may be there twice, but never lost."""
+    """As the documentation of `enable_idempotence=False` says: the record may be there twice, but is never lost."""
     producer = await stage(world, 1, linger_ms=0, enable_idempotence=False)
     world.rules = type(world.rules)(duplicates=True, disorder=True)
     world.kafka.faults.cut(times=1)
@@ -241,7 +241,7 @@ async def test_a08_without_idempotence_a_repetition_is_a_copy(world: World) -> N
 @pytest.mark.parametrize("end", list(End))
 @scenario()
 async def test_a09_an_answer_is_cut_at_every_byte(world: World, end: End) -> None:
-    """As if there had been none: what came of it is thrown away."""
+    """The part of an answer that arrived is ignored."""
     producer = await stage(world, 1, linger_ms=0, retry_backoff_ms=1, reconnect_backoff_ms=1)
     await all_acked(await send(world, producer))
     for at in range(world.seed, 70, STRIDE):
@@ -251,7 +251,7 @@ async def test_a09_an_answer_is_cut_at_every_byte(world: World, end: End) -> Non
 
 @scenario()
 async def test_a10_the_peer_is_gone_without_a_word(world: World) -> None:
-    """A half-open connection is noticed at the request timeout and replaced."""
+    """A half-open connection is detected at the request timeout and replaced."""
     producer = await stage(world, linger_ms=0)
     await all_acked(await send(world, producer, partition=0))
     world.network.vanish(port_of_leader(world))
@@ -262,7 +262,7 @@ async def test_a10_the_peer_is_gone_without_a_word(world: World) -> None:
 
 @scenario()
 async def test_a11_the_peer_ends_its_direction(world: World) -> None:
-    """No answer can come any more: the connection is replaced, and nothing spins."""
+    """No answer can come any more: the connection is replaced, and no task spins."""
     producer = await stage(world, 1, linger_ms=0)
     world.kafka.faults.half_close(times=3)
     before = world.loop.turns
@@ -284,7 +284,7 @@ async def test_a11_the_peer_reads_nothing_more(world: World) -> None:
 
 @scenario()
 async def test_a12_the_window_closes(world: World) -> None:
-    """What the transport holds is bounded, the wait reaches `send()`, and the timeout counts from the hand-over."""
+    """The transport's buffer is bounded, the wait reaches `send()`, and the timeout counts from the hand-over."""
     producer = await stage(
         world, 1, linger_ms=0, batch_size=20_000, buffer_memory=300_000, max_block_ms=500, request_timeout_ms=4_000
     )  # fmt: skip
@@ -306,7 +306,7 @@ async def test_a12_the_window_closes(world: World) -> None:
 @pytest.mark.parametrize("slow", ["requests", "answers"])
 @scenario()
 async def test_a13_bytes_trickle(world: World, slow: str) -> None:
-    """A byte now and then, either way: nothing is quadratic, and a trickle of bytes puts no timeout off."""
+    """Single bytes with pauses, in either direction: no work is quadratic, and a trickle of bytes delays no timeout."""
     producer = await stage(world, 1, linger_ms=0, delivery_timeout_ms=5_000)
     await all_acked(await send(world, producer))
     conditions = world.network.conditions
@@ -325,7 +325,7 @@ async def test_a13_bytes_trickle(world: World, slow: str) -> None:
 
 @scenario()
 async def test_a14_answers_arrive_in_any_pieces(world: World) -> None:
-    """However the bytes are split and merged on their way, the outcomes are the same."""
+    """For every way in which the bytes are split and merged, the outcomes are the same."""
     world.network.conditions.fragmented = 1.0
     producer = await stage(world, linger_ms=0, batch_size=200)
     await all_acked(await stream(world, producer, 1.0, every=0.005))
@@ -359,7 +359,7 @@ CONNECT_ERRORS = (
 @pytest.mark.parametrize("error", CONNECT_ERRORS)
 @scenario()
 async def test_a16_the_system_refuses_to_connect(world: World, error: int) -> None:
-    """Whatever the system says, it is tried again, and goes on when the system lets it."""
+    """For any error of the system, the attempt is repeated, and succeeds when the system allows it."""
     producer = await stage(world, 1, linger_ms=0)
     port = port_of_leader(world)
     world.network.fail_connecting(port, error)
@@ -377,7 +377,7 @@ async def test_a16_the_system_refuses_to_connect(world: World, error: int) -> No
 @pytest.mark.parametrize("error", [errno.EPIPE, errno.ENOBUFS, errno.ETIMEDOUT, errno.ECONNRESET])
 @scenario()
 async def test_a16_the_system_fails_while_sending(world: World, error: int) -> None:
-    """The connection is replaced; what was under way is sent again."""
+    """The connection is replaced; requests in flight are sent again."""
     producer = await stage(world, 1, linger_ms=0)
     port = port_of_leader(world)
     await all_acked(await send(world, producer))

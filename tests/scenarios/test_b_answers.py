@@ -1,7 +1,7 @@
-"""B01-B14, B16: answers that make no sense, or come from somebody who is no broker.
+"""B01-B14, B16: answers without sense, and servers that are no broker.
 
-Every scenario is judged. Whatever the bytes are, they cost a connection and never more than that: no other exception than
-`ProtocolError` leaves the decoder (nothing in the log tells of a bug), and the producer goes on.
+Every scenario is judged. Any bytes cost a connection and never more than that: no other exception than `ProtocolError`
+leaves the decoder (no line of the log reports a bug), and the producer continues.
 """
 
 from __future__ import annotations
@@ -57,23 +57,23 @@ HUGE_VARINT: Final = b"\xff\xff\xff\xff\x07"
 """2^31-1, as the count of an array or string."""
 
 DIALOGUE: Final = ("ApiVersions", "InitProducerId", "Metadata", "Produce")
-"""What a producer asks until its first record is written."""
+"""The requests of a producer until its first record is written."""
 
 Change = Callable[[bytes], bytes]
 
 
-# -- what comes back
+# -- results
 
 
 async def fresh(world: World, **settings: Any) -> Producer[Any, Any]:
-    """Another producer, which has asked nothing yet."""
+    """Another producer, which has sent no request yet."""
     producer = world.producer(linger_ms=0, **settings)
     await producer.start()
     return producer
 
 
 async def goes_on(world: World, fault: Fault, api: str) -> None:
-    """A producer meets the fault, and its records are acknowledged all the same."""
+    """A producer meets the fault, and its records are acknowledged."""
     producer = await fresh(world)
     began = world.now
     await all_acked(await send(world, producer, 3, partition=0))
@@ -85,7 +85,7 @@ async def goes_on(world: World, fault: Fault, api: str) -> None:
 
 @contextmanager
 def noted(words: str) -> Iterator[None]:
-    """A failure inside says what it was about."""
+    """A failure inside names its case."""
     try:
         yield
     except BaseException as error:
@@ -94,28 +94,28 @@ def noted(words: str) -> Iterator[None]:
 
 
 def sound(world: World) -> None:
-    """No line of the log tells of a bug."""
+    """No line of the log reports a bug."""
     bugs = [line for line in world.log if line.exc_info]
     assert not bugs, [(line.getMessage(), line.exc_info) for line in bugs]
 
 
-def told(world: World, text: str) -> list[str]:
-    """The warnings that say so."""
+def warnings_with(world: World, text: str) -> list[str]:
+    """The warnings with this text."""
     return [line for line in world.warnings() if text in line]
 
 
 def framed(body: bytes) -> bytes:
-    """A frame of these bytes, whose length is right."""
+    """A frame of these bytes, with the right length."""
     return len(body).to_bytes(4, "big") + body
 
 
 def version_of(world: World, api: str) -> int:
-    """The version in which it was asked last."""
+    """The version of the last request."""
     return next(request.version for request in reversed(world.kafka.requests) if request.api == api)
 
 
 def decoded(api: str, version: int, body: bytes) -> Any:
-    """The answer as the codec reads it; None where it does not."""
+    """The answer as the codec reads it; None if it is unreadable."""
     key = key_of(api)
     try:
         return decode_response(APIS[key].response, version, body)
@@ -124,7 +124,7 @@ def decoded(api: str, version: int, body: bytes) -> Any:
 
 
 def unreadable(world: World, api: str, spoil: Change) -> Change:
-    """Spoils an answer so that it cannot be read: what can be read and says something else is true, for a client."""
+    """Spoils an answer so that it cannot be read: a client must believe a readable one, even with other contents."""
 
     def change(frame: bytes) -> bytes:
         version = version_of(world, api)
@@ -151,7 +151,7 @@ async def at_each_api(world: World, arm: Callable[[str], Fault], apis: tuple[str
 
 @scenario()
 async def test_b01_a_wrong_correlation_id(world: World) -> None:
-    """The connection is closed at once, all that was on it is sent again, and the broker is named."""
+    """The connection is closed at once, all its requests are sent again, and the broker is named."""
     producer = await stage(world, linger_ms=0, batch_size=1)
     await all_acked(await send(world, producer, partition=0))
     port = port_of_leader(world)
@@ -170,13 +170,13 @@ async def test_b01_a_wrong_correlation_id(world: World) -> None:
         assert dials(world, port, before, RECOVERY) == 1
         assert world.now - before < RECOVERY
         await asyncio.sleep(11.0)
-    assert len(told(world, "correlation id")) == 3
-    assert told(world, f"(id {leader(world)})")
+    assert len(warnings_with(world, "correlation id")) == 3
+    assert warnings_with(world, f"(id {leader(world)})")
     sound(world)
 
 
 def watch_end(transport: Any, world: World, ends: list[float]) -> None:
-    """Note when a transport is given up."""
+    """Record the time at which a transport is closed."""
     ended = transport._finish
 
     def finish(*arguments: Any) -> None:
@@ -188,7 +188,7 @@ def watch_end(transport: Any, world: World, ends: list[float]) -> None:
 
 @scenario()
 async def test_b01_every_answer_has_a_wrong_correlation_id(world: World) -> None:
-    """Nothing can be trusted: UNKNOWN at the deadline with the reason, and no storm of connections until then."""
+    """No answer can be trusted: UNKNOWN at the deadline with the reason, and few connections until then."""
     producer = await stage(world, linger_ms=0)
     await all_acked(await send(world, producer, partition=0))
     world.kafka.faults.wrong_correlation_id(topic=TOPIC, partition=0, times=None)
@@ -210,19 +210,19 @@ async def test_b01_every_answer_has_a_wrong_correlation_id(world: World) -> None
 
 @scenario()
 async def test_b01_in_the_rest_of_the_dialogue(world: World) -> None:
-    """Also in answers about versions, metadata and producer ids: the connection is replaced."""
+    """The same holds for answers about versions, metadata and producer ids: the connection is replaced."""
     await at_each_api(world, lambda api: world.kafka.faults.wrong_correlation_id(api=api))
 
 
 @scenario()
 async def test_b02_an_answer_comes_twice(world: World) -> None:
-    """The first is taken, the second belongs to no request: the connection is replaced, nothing is there twice."""
+    """The first is accepted, the second belongs to no request: the connection is replaced, no record is there twice."""
     await at_each_api(world, lambda api: world.kafka.faults.answer_twice(api=api))
 
 
 @scenario()
 async def test_b02_twice_with_others_in_flight(world: World) -> None:
-    """The second copy would be the answer to the next request; it is not."""
+    """The second copy is not taken for the answer to the next request."""
     producer = await stage(world, linger_ms=0, batch_size=1)
     await all_acked(await send(world, producer, partition=0))
     offset = 1
@@ -233,13 +233,13 @@ async def test_b02_twice_with_others_in_flight(world: World) -> None:
         assert [one.result().offset for one in deliveries] == list(range(offset, offset + count + 2))
         offset += count + 2
         await asyncio.sleep(11.0)
-    assert len(told(world, "correlation id")) >= 3
+    assert len(warnings_with(world, "correlation id")) >= 3
     sound(world)
 
 
 @scenario()
 async def test_b02_an_answer_to_nothing(world: World) -> None:
-    """A broker that speaks unasked is not listened to any more; the next record goes over another connection."""
+    """An answer without a request ends the connection; the next record uses another one."""
     producer = await stage(world, linger_ms=0)
     await all_acked(await send(world, producer, partition=0))
     port, began = port_of_leader(world), world.now
@@ -247,7 +247,7 @@ async def test_b02_an_answer_to_nothing(world: World) -> None:
         link.server.write(framed(bytes(4) + world.rng.randbytes(30)))
     await asyncio.sleep(0.1)
     assert all(link.client.gone for link in world.network.links(port))
-    assert told(world, "no request waits for one")
+    assert warnings_with(world, "no request waits for one")
     await all_acked(await send(world, producer, partition=0))
     assert world.now - began < RECOVERY
     sound(world)
@@ -260,7 +260,7 @@ LENGTHS: Final = (-1, -(2**31), 0, 3, 2**31 - 1, FRAME_LIMIT + 1)
 
 @contextmanager
 def little_memory(limit: int = 2 * 1024 * 1024) -> Iterator[None]:
-    """Nothing inside may take more than so many bytes at a time."""
+    """No allocation inside may exceed this size."""
     tracemalloc.start()
     try:
         before = tracemalloc.get_traced_memory()[0]
@@ -282,7 +282,7 @@ async def test_b03_impossible_lengths(world: World) -> None:
     for length in LENGTHS:
         with little_memory() if length > FRAME_LIMIT else nullcontext():
             await at_each_api(world, impossible(world, length))
-        assert told(world, f"an answer of {length} bytes")
+        assert warnings_with(world, f"an answer of {length} bytes")
 
 
 STRANGERS: Final = {
@@ -298,17 +298,17 @@ def replaced(world: World, change: Change, times: int = 1) -> Callable[[str], Fa
 
 
 def words_instead(words: bytes) -> Change:
-    """Whatever was to be said, these are the bytes that come."""
+    """These bytes come in place of any answer."""
     return lambda _frame: words
 
 
 @scenario()
 async def test_b03_lengths_that_are_words(world: World) -> None:
-    """When the bytes show what the peer is, the text says so."""
+    """When the bytes identify the protocol of the server, the error names it."""
     world.kafka.create_topic(TOPIC, 3, min_insync_replicas=2)
     for kind, words in STRANGERS.items():
         await at_each_api(world, replaced(world, words_instead(words)))
-        assert told(world, kind)
+        assert warnings_with(world, kind)
 
 
 # -- bytes
@@ -322,7 +322,7 @@ async def test_b04_garbage(world: World) -> None:
         data = world.rng.randbytes(world.rng.randrange(4, 300))
         return framed(data) if world.rng.random() < 0.5 else data
 
-    # A length that promises more than comes looks like an answer that is on its way: its end is the request timeout.
+    # A length that exceeds the bytes looks like an answer in transit: its end is the request timeout.
     def arm(api: str) -> Fault:
         return world.kafka.faults.rewrite(lambda frame: noise(frame) + bytes(600_000), api=api, times=2)
 
@@ -348,11 +348,11 @@ async def test_b04_flipped_bits(world: World) -> None:
 @pytest.mark.parametrize("api", DIALOGUE)
 @scenario()
 async def test_b04_flipped_bits_that_can_be_read(world: World, api: str) -> None:
-    """Answers that say something else are believed or not, but nobody stumbles, and every record has an outcome."""
+    """Answers with other contents are believed or not, but no task fails, and every record has an outcome."""
     world.kafka.create_topic(TOPIC, 3)
-    # A producer that gets an error for an identity, and believes it, has come to its end.
+    # A producer that believes an error in place of an identity has ended.
     tolerated = KafkaError if api == "InitProducerId" else MetadataTimeoutError
-    # Nobody can tell a lie about an offset or an error from the truth, so that the log is not looked at.
+    # A false offset or error cannot be distinguished from a true one, so the log is not judged.
     world.forgotten.add(TOPIC)
 
     def flip(frame: bytes) -> bytes:
@@ -383,7 +383,7 @@ async def test_b04_flipped_bits_that_can_be_read(world: World, api: str) -> None
 
 @scenario()
 async def test_b05_a_body_that_is_too_short(world: World) -> None:
-    """What ends before its last field is no answer."""
+    """A body that ends before its last field is no answer."""
 
     def arm(api: str) -> Fault:
         def cut(body: bytes) -> bytes:
@@ -396,7 +396,7 @@ async def test_b05_a_body_that_is_too_short(world: World) -> None:
 
 @scenario()
 async def test_b05_bytes_behind_the_last_field(world: World) -> None:
-    """What follows the last field of an answer is ignored, as other clients do: no connection ends by it."""
+    """Bytes behind the last field of an answer are ignored, as other clients do: no connection ends by them."""
 
     def longer(frame: bytes) -> bytes:
         return framed(frame[4:] + world.rng.randbytes(world.rng.randrange(1, 50)))
@@ -412,7 +412,7 @@ COUNTS: Final = (HUGE_VARINT, b"\xff\xff\x7f", b"\x7f\xff\xff\xff", b"\x7f\xff")
 
 @scenario()
 async def test_b06_counts_beyond_the_end(world: World) -> None:
-    """Arrays, strings, bytes and tags that claim more than is there are refused before room is made for them."""
+    """Arrays, strings, bytes and tags that claim more than is there are refused before memory is allocated for them."""
 
     def claim(body: bytes) -> bytes:
         count = world.rng.choice(COUNTS)
@@ -428,7 +428,7 @@ async def test_b06_counts_beyond_the_end(world: World) -> None:
 
 @scenario()
 async def test_b06_counts_in_old_versions(world: World) -> None:
-    """Also where counts are four bytes and strings have two."""
+    """The same holds where counts are four bytes and strings have two."""
     world.kafka.limit_version("Produce", 3, 7)
     world.kafka.limit_version("Metadata", 0, 7)
     world.kafka.limit_version("InitProducerId", 0, 1)
@@ -489,7 +489,7 @@ TAGS: Final = {
 
 @scenario()
 async def test_b07_tags(world: World) -> None:
-    """Tagged fields that come twice, out of order, or are longer or more than what is there, cost the connection."""
+    """Tagged fields that come twice, out of order, or beyond the bytes of the answer, cost the connection."""
     world.kafka.create_topic(TOPIC, 3, min_insync_replicas=2)
     # The answer to ApiVersions ends with tags of its own.
     apis = ("InitProducerId", "Metadata", "Produce")
@@ -510,7 +510,7 @@ def tagged(tags: bytes) -> Change:
 
 @scenario()
 async def test_b07_unknown_tags_are_no_fault(world: World) -> None:
-    """Tags in order that nobody knows are passed over: that is what they are for."""
+    """Unknown tags in order are ignored: this is their purpose."""
     producer = await stage(world, linger_ms=0)
 
     in_order = tagged(b"\x02" + b"\x63\x01\x00" + b"\x64\x02\x00\x00")
@@ -565,7 +565,7 @@ def written(world: World, partition: int) -> list[tuple[int, int, int]]:
 @pytest.mark.parametrize("appended", [True, False])
 @scenario()
 async def test_b08_an_answer_leaves_partitions_out(world: World, appended: bool) -> None:
-    """Their batches are sent again, bit by bit the same; the others are acknowledged at once."""
+    """Their batches are sent again, with the same bytes; the others are acknowledged at once."""
     producer = await many(world)
     missing = set(world.rng.sample(OF_ONE_BROKER, world.rng.randrange(1, 5)))
     for at in missing:
@@ -591,7 +591,7 @@ async def test_b08_an_answer_leaves_partitions_out(world: World, appended: bool)
 
 @scenario()
 async def test_b08_an_answer_is_empty_for_ever(world: World) -> None:
-    """Never a hang: UNKNOWN at the deadline."""
+    """No call hangs: UNKNOWN at the deadline."""
     producer = await many(world)
     world.kafka.faults.alter(lambda answer: answer._replace(responses=[]), times=None)
     began = world.now
@@ -624,13 +624,13 @@ async def test_b09_a_partition_twice_with_different_results(world: World) -> Non
     assert before
     (connection,) = [one for one in producer.stats().connections if one.broker == str(leader(world))]
     assert connection.failures == 1
-    assert told(world, "a partition twice, or one that was not requested")
+    assert warnings_with(world, "a partition twice, or one that was not requested")
     sound(world)
 
 
 @scenario()
 async def test_b09_a_partition_that_was_not_asked_for(world: World) -> None:
-    """What it says is of no consequence for anybody; the connection is closed."""
+    """Its result has no effect; the connection is closed."""
     producer = await many(world)
     number = world.rng.choice((1, 11, 12, 2**31 - 1, -1))
     held = world.kafka.faults.delay(0.5, topic=TOPIC, partition=1)
@@ -647,7 +647,7 @@ async def test_b09_a_partition_that_was_not_asked_for(world: World) -> None:
     assert elsewhere.outcome is Outcome.PENDING
     await all_acked([elsewhere, *(await together(world, producer)).values()])
     assert dials(world, port_of_leader(world), began) == 1
-    assert told(world, "a partition twice, or one that was not requested")
+    assert warnings_with(world, "a partition twice, or one that was not requested")
     sound(world)
 
 
@@ -670,7 +670,7 @@ async def test_b10_written_at_no_offset(world: World) -> None:
 
 @scenario()
 async def test_b10_written_where_something_was_before(world: World) -> None:
-    """An offset that was acknowledged before is taken, counted as a suspected loss, and told in the log."""
+    """An offset that was acknowledged before is accepted, counted as a suspected loss, and logged."""
     producer = await stage(world, linger_ms=0)
     world.rules = type(world.rules)(loss=True)
     for _ in range(5):
@@ -681,15 +681,15 @@ async def test_b10_written_where_something_was_before(world: World) -> None:
     await all_acked(deliveries)
     assert deliveries[0].result().offset == 2
     assert producer.stats().suspected_data_losses == 1
-    assert told(world, "suspected data loss")
+    assert warnings_with(world, "suspected data loss")
     await all_acked(await send(world, producer, 3, partition=1))
     assert producer.stats().suspected_data_losses == 1
 
 
 @pytest.mark.parametrize("append", [True, False])
 @scenario()
-async def test_b11_a_code_that_nobody_knows(world: World, append: bool) -> None:
-    """Like an unknown server error: final, and UNKNOWN; what comes after it is written."""
+async def test_b11_an_unknown_code(world: World, append: bool) -> None:
+    """Like an unknown server error: final, and UNKNOWN; later records are written."""
     producer = await stage(world, linger_ms=0, batch_size=1)
     await all_acked(await send(world, producer, partition=0))
     for code in (999, 32_767, -2, -32_768):
@@ -771,7 +771,7 @@ NO_BROKERS: Final = {
 @pytest.mark.parametrize("text", NO_BROKERS)
 @scenario()
 async def test_b12_no_version_in_common(world: World, text: str) -> None:
-    """Said in plain words within the time that a call may block; it works as soon as the brokers are others."""
+    """The reason is given within the time that a call may block; the producer works as soon as the brokers are others."""
     world.kafka.create_topic(TOPIC, 3)
     world.kafka.faults.alter(_keys(NO_BROKERS[text]), api="ApiVersions", times=None)
     producer = await fresh(world)
@@ -792,7 +792,7 @@ async def test_b12_no_version_in_common(world: World, text: str) -> None:
 @pytest.mark.parametrize("missing", ["Metadata", "InitProducerId"])
 @scenario()
 async def test_b12_one_broker_lacks_what_others_have(world: World, missing: str) -> None:
-    """Another is asked: the producer works whichever of them it meets first."""
+    """Another one is asked: the producer works for any order of the brokers."""
     world.kafka.create_topic(TOPIC, 3)
     without = _keys(lambda keys: [one for one in keys if one.api_key != key_of(missing)])
     for lacking in (1, 2, 3):
@@ -809,7 +809,7 @@ async def test_b12_one_broker_lacks_what_others_have(world: World, missing: str)
 
 @scenario()
 async def test_b12_brokers_are_counted_once(world: World) -> None:
-    """Two of three give no producer ids, and are met under two names each: the third is asked all the same."""
+    """Two of three give no producer ids, and are known under two names each: the third is still asked."""
     world.kafka.create_topic(TOPIC, 3)
     world.network.names["kafka.example"] = ["127.0.0.1"]
     without = _keys(lambda keys: [one for one in keys if one.api_key != key_of("InitProducerId")])
@@ -826,7 +826,7 @@ async def test_b12_brokers_are_counted_once(world: World) -> None:
 
 @scenario()
 async def test_b12_versions_change_from_connection_to_connection(world: World) -> None:
-    """A rolling downgrade and upgrade: each connection speaks what its own broker said when it was opened."""
+    """A rolling downgrade and upgrade: each connection uses the versions that its broker listed when it was opened."""
     producer = await stage(world, linger_ms=0)
     for high in (13, 9, 12, 3, 7, 13):
         world.kafka.limit_version("Produce", 3, high)
@@ -851,7 +851,7 @@ def _of_topic(change: Callable[[list[Any]], list[Any]]) -> Callable[[Any], Any]:
 
 
 def _led_by(broker: int) -> Callable[[Any], Any]:
-    # A leader that is none is believed only under a newer leader epoch; this is the same one.
+    # An invalid leader is believed only under a newer leader epoch; this is the same one.
     return _of_topic(lambda rows: [row._replace(leader_id=broker) for row in rows])
 
 
@@ -878,14 +878,14 @@ NONSENSE: Final[dict[str, Callable[[Any], Any]]] = {
 
 
 def metadata_questions(world: World) -> int:
-    """How often brokers were asked for metadata."""
+    """The number of metadata requests to the brokers."""
     return sum(request.api == "Metadata" for request in world.kafka.requests)
 
 
 @pytest.mark.parametrize("kind", NONSENSE)
 @scenario()
 async def test_b13_metadata_that_makes_no_sense(world: World, kind: str) -> None:
-    """What was known is kept and used, and it is asked again with a backoff until the answer makes sense."""
+    """The former metadata is kept and used, and requests follow with a backoff until an answer makes sense."""
     producer = await stage(world, linger_ms=0)
     await all_acked([one for at in range(3) for one in await send(world, producer, partition=at)])
     nonsense = world.kafka.faults.alter(NONSENSE[kind], api="Metadata", times=None)
@@ -910,7 +910,7 @@ async def test_b13_metadata_that_makes_no_sense(world: World, kind: str) -> None
 
 @scenario()
 async def test_b13_nonsense_before_the_first_view(world: World) -> None:
-    """There is no old view: calls wait, at most their time, and go on when an answer makes sense."""
+    """There is no old view: calls wait, at most their time, and continue when an answer makes sense."""
     world.kafka.create_topic(TOPIC, 3)
     for kind, change in NONSENSE.items():
         with noted(kind):
@@ -931,7 +931,7 @@ async def test_b13_nonsense_before_the_first_view(world: World) -> None:
 
 @scenario()
 async def test_b13_a_partition_without_a_leader(world: World) -> None:
-    """It waits, and is asked about; the others of the topic go on, and nothing of it is lost."""
+    """Its records wait, with requests for metadata; the topic's other partitions work, and no record is lost."""
     producer = await stage(world, linger_ms=0)
     await all_acked([one for at in range(3) for one in await send(world, producer, partition=at)])
     old = leader(world)
@@ -952,14 +952,15 @@ async def test_b13_a_partition_without_a_leader(world: World) -> None:
 # -- much metadata, in real time
 
 PARTITIONS: Final = 200_000
-# The aim is 0.1 s in slices of 5 ms, which holds for topics that nobody wants (50 ms, slices of 5-13 ms). One that is wanted
-# gets a queue for each partition: 0.6-2 s in slices of a millisecond, between which the garbage collector looks at them all.
+# The aim is 0.1 s in slices of 5 ms, which holds for topics without records (50 ms, slices of 5-13 ms). A topic with
+# records gets a queue for each partition: 0.6-2 s in slices of a millisecond, between which the garbage collector visits
+# all of them.
 LONGEST: Final = {False: 0.5, True: 5.0}
 WORST_SLICE: Final = {False: 0.06, True: 0.5}
 
 
 def large_answer(wanted: bool, topic_id: bytes) -> bytes:
-    """An answer with 200,000 partitions: of the topic that is wanted, or of 2,000 others beside it."""
+    """An answer with 200,000 partitions: of the wanted topic, or of 2,000 others beside it."""
     sizes = (
         {TOPIC: PARTITIONS} if wanted else {TOPIC: 3, **{f"other-{n}": 100 for n in range(PARTITIONS // 100)}}
     )
@@ -979,7 +980,7 @@ def large_answer(wanted: bool, topic_id: bytes) -> bytes:
 
 @pytest.mark.parametrize("wanted", [True, False], ids=["wanted", "unwanted"])
 async def test_b14_metadata_with_200000_partitions(wanted: bool, record_property: Any) -> None:
-    """It is read in slices that leave the loop free, in bounded time, and only what is wanted is kept."""
+    """It is read in slices that leave the loop free, in bounded time, and only the wanted topic is kept."""
     keep_what_is_there()
     async with EmbeddedKafka() as kafka:
         kafka.create_topic(TOPIC, 3)
@@ -1002,7 +1003,7 @@ async def test_b14_metadata_with_200000_partitions(wanted: bool, record_property
             return body[4:count] + listed + body[count + 1 :]
 
         kafka.faults.rewrite(enlarge, api="Metadata", times=None)
-        # The bound is one of processor time; on a machine with twenty other programs that takes twenty seconds and more.
+        # The bound is one of processor time: beside twenty other programs that takes twenty seconds and more.
         producer: Producer[Any, Any] = Producer(f"127.0.0.1:{broker.port}", max_block_ms=200_000)
         await producer.start()
         assert len(body) > 6_000_000
@@ -1013,7 +1014,7 @@ async def test_b14_metadata_with_200000_partitions(wanted: bool, record_property
         await delivery
         assert producer._engine is not None
         view = producer._engine.view
-        assert list(view._facts) == [TOPIC], "topics are kept that nobody wants"
+        assert list(view._facts) == [TOPIC], "topics are kept that were never requested"
         assert len(view._facts[TOPIC].partitions) == (PARTITIONS if wanted else 3)
         await producer.close()
     worst = sorted(measured, reverse=True)[:3]
@@ -1026,7 +1027,7 @@ async def test_b14_metadata_with_200000_partitions(wanted: bool, record_property
 
 @contextmanager
 def slices() -> Iterator[list[float]]:
-    """How long each callback of the loop held it; the processor's time, as others use the machine as well."""
+    """The processor time of each callback of the loop, as other programs use the machine as well."""
     measured: list[float] = []
     run = asyncio.Handle._run
 
@@ -1043,29 +1044,29 @@ def slices() -> Iterator[list[float]]:
 
 
 class Stranger(asyncio.Protocol):
-    """A server that is no broker: answers the first that it is told in its own way, and hangs up."""
+    """A server that is no broker: answers the first bytes in its own protocol, and closes the connection."""
 
-    def __init__(self, answer: Callable[[bytes], bytes], heard: list[bytes]) -> None:
+    def __init__(self, answer: Callable[[bytes], bytes], received: list[bytes]) -> None:
         self.answer = answer
-        self.heard = heard
+        self.received = received
 
     def connection_made(self, transport: Any) -> None:
-        """asyncio: somebody calls."""
+        """asyncio: a client has connected."""
         self.transport = transport
         self.data = b""
 
     def data_received(self, data: bytes) -> None:
-        """asyncio: it says something."""
+        """asyncio: bytes have arrived."""
         self.data += data
-        # The length, and so much of the question that it is known.
+        # The length, and enough of the request to identify it.
         if len(self.data) >= 20:
-            self.heard.append(self.data)
+            self.received.append(self.data)
             self.transport.write(self.answer(self.data))
             self.transport.close()
 
 
 def tls_server(data: bytes) -> bytes:
-    """What a real TLS server answers to bytes that are not TLS."""
+    """The answer of a real TLS server to bytes that are not TLS."""
     incoming, outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
     session = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).wrap_bio(incoming, outgoing, server_side=True)
     incoming.write(data)
@@ -1075,7 +1076,7 @@ def tls_server(data: bytes) -> bytes:
 
 
 def tls_client(_data: bytes) -> bytes:
-    """What a real TLS client begins with."""
+    """The first bytes of a real TLS client."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname = False
     incoming, outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
@@ -1086,16 +1087,16 @@ def tls_client(_data: bytes) -> bytes:
 
 
 def web_server(_data: bytes) -> bytes:
-    """What a web server answers to bytes that are not HTTP."""
+    """The answer of a web server to bytes that are not HTTP."""
     return STRANGERS["HTTP"]
 
 
 @pytest.mark.parametrize(("answer", "word"), [(tls_server, "TLS"), (tls_client, "TLS"), (web_server, "HTTP")])
 @scenario()
-async def test_b16_somebody_else_listens(world: World, answer: Callable[[bytes], bytes], word: str) -> None:
-    """Named for what it is, within the time for connecting; nothing but the question for versions was said to it."""
-    heard: list[bytes] = []
-    world.network.listen(lambda: Stranger(answer, heard), "127.0.0.1", 7_000)
+async def test_b16_a_stranger_listens(world: World, answer: Callable[[bytes], bytes], word: str) -> None:
+    """The error names its protocol, within the time for connecting; it received only the request for versions."""
+    received: list[bytes] = []
+    world.network.listen(lambda: Stranger(answer, received), "127.0.0.1", 7_000)
     producer = world.producer(bootstrap_servers="127.0.0.1:7000")
     began = world.now
     with pytest.raises(KafkaError) as caught:
@@ -1109,15 +1110,15 @@ async def test_b16_somebody_else_listens(world: World, answer: Callable[[bytes],
     assert isinstance(error, KafkaError)
     assert error.outcome is Outcome.NOT_WRITTEN
     assert word in str(error)
-    assert heard
-    assert all(data[4:6] == b"\x00\x12" for data in heard), "something else than ApiVersions was said"
+    assert received
+    assert all(data[4:6] == b"\x00\x12" for data in received), "something else than ApiVersions was said"
     assert dials(world, 7_000, began) <= 16
     sound(world)
 
 
 @scenario()
 async def test_b16_one_of_the_addresses_is_no_broker(world: World) -> None:
-    """Beside right addresses a wrong one is a warning, and no hindrance."""
+    """Beside right addresses a wrong one causes a warning, and no failure."""
     world.kafka.create_topic(TOPIC, 3)
     world.network.listen(lambda: Stranger(web_server, []), "127.0.0.1", 7_000)
     producer = world.producer(bootstrap_servers=f"127.0.0.1:7000,127.0.0.1:{world.port(2)}", linger_ms=0)

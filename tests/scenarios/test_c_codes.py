@@ -1,6 +1,6 @@
-"""C01-C16: what a broker may say of a batch, with 1, 2 and 5 batches in flight, at their head and behind it.
+"""C01-C16: codes of a broker for a batch, with 1, 2 and 5 batches in flight, at their head and behind it.
 
-Every scenario is judged. Where a real broker may have appended before it said so, both are played.
+Every scenario is judged. Where a real broker may have appended before it gives the code, both cases run.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import attrs
 import pytest
 
 from aioproducer import AuthorizationError, BrokerError, Delivery, Outcome, Producer, RecordTooLargeError
-from aioproducer._state.batching.queues import PartitionQueue
+from aioproducer._state.queues.partition_queue import PartitionQueue
 from aioproducer._wire.error_codes import ERRORS
 from aioproducer.testing.broker.history import SeenBatch
 from aioproducer.testing.broker.logs.batches import BatchHeader, read_header
@@ -26,16 +26,16 @@ from tests.simulation.world import World
 DT = 20.0
 BATCH_OVERHEAD: Final = 61
 ROOM: Final = 60
-"""Bytes that a record of `FILLING` takes at most."""
+"""The largest size of a record of `FILLING`, in bytes."""
 FILLING: Final = bytes(42)
 RECOVERY: Final = 3.0
 AT_ONCE: Final = 0.1
-"""Seconds within which a record is acknowledged that nothing keeps: some round trips."""
+"""Seconds within which a record without an obstacle is acknowledged: some round trips."""
 
 
 @attrs.frozen
 class Place:
-    """So many batches are in flight, and one of them is answered in another way."""
+    """This many batches are in flight, and one of them has another answer."""
 
     in_flight: int
     at: int
@@ -49,7 +49,7 @@ PLACES: Final = (Place(1, 0), Place(2, 0), Place(2, 1), Place(5, 0), Place(5, 2)
 
 @contextmanager
 def case(*words: object) -> Iterator[None]:
-    """A failure inside says which of the cases it is."""
+    """A failure inside names its case."""
     try:
         yield
     except BaseException as error:
@@ -61,7 +61,7 @@ def case(*words: object) -> Iterator[None]:
 
 
 async def on_stage(world: World, each: int = 1, partitions: int = 3, **settings: Any) -> Producer[Any, Any]:
-    """A producer whose batches hold so many records, and which the leaders of all partitions know."""
+    """A producer whose batches hold this many records, and whose id the leaders of all partitions know."""
     settings = {"linger_ms": 0, "batch_size": BATCH_OVERHEAD + each * ROOM, **settings}
     producer = await stage(world, partitions, **settings)
     await warm_up(world, producer, partitions)
@@ -77,7 +77,7 @@ async def warm_up(world: World, producer: Producer[Any, Any], partitions: int = 
 async def fly(
     world: World, producer: Producer[Any, Any], count: int, each: int = 1, *, partition: int = 0
 ) -> list[list[Delivery]]:
-    """So many batches of one partition, all of which are with its leader before it looks at the first."""
+    """This many batches of one partition, all of which have reached its leader before it processes the first."""
     with world.kafka.faults.delay(before=True, topic=TOPIC, partition=partition) as held:
         batches = [
             await send(world, producer, each, filling=FILLING, partition=partition) for _ in range(count)
@@ -89,7 +89,7 @@ async def fly(
 async def all_with_the_leader(
     world: World, producer: Producer[Any, Any], held: Fault, count: int, partition: int = 0
 ) -> None:
-    """So many requests are on their way, and the leader has begun with the first."""
+    """This many requests are in flight, and the leader has begun with the first."""
     async with asyncio.timeout(10.0):
         await held.reached()
     assert in_flight(world, producer, partition) == count
@@ -120,7 +120,7 @@ def say(
 
 
 def with_offset(world: World, place: Place, code: int) -> None:
-    """The answer at this place keeps its base offset: a leader lost its office after it had appended."""
+    """The answer at this place keeps its base offset: the leadership ended after the append."""
 
     def change(answer: Any) -> Any:
         return answer._replace(responses=[_appended(topic, code) for topic in answer.responses])
@@ -137,7 +137,7 @@ def _appended(topic: Any, code: int) -> Any:
     )
 
 
-# -- what is in the log, and what came over the wire
+# -- contents of the log and of the requests
 
 
 def headers(world: World, partition: int = 0) -> list[BatchHeader]:
@@ -146,7 +146,7 @@ def headers(world: World, partition: int = 0) -> list[BatchHeader]:
 
 
 def runs_on(world: World, partition: int = 0) -> bool:
-    """Under each identity the numbers in the log begin at 0 and go on without a gap."""
+    """Under each identity the numbers in the log begin at 0 and continue without a gap."""
     expected: dict[tuple[int, int], int] = {}
     for header in headers(world, partition):
         identity = (header.producer_id, header.producer_epoch)
@@ -162,32 +162,32 @@ def epochs(world: World, partition: int = 0) -> list[int]:
 
 
 def seen(world: World, partition: int = 0) -> list[SeenBatch]:
-    """The batches of a partition that a broker looked at, oldest first."""
+    """The batches of a partition that a broker received, oldest first."""
     return [
         batch for request in world.kafka.requests for batch in request.batches if batch.partition == partition
     ]
 
 
 def attempts(world: World, partition: int, topic: str = TOPIC) -> int:
-    """How many Produce requests brought something for a partition."""
+    """The number of Produce requests with records of a partition."""
     return sum(
         request.api == "Produce" and (topic, partition) in request.topics for request in world.kafka.requests
     )
 
 
 def questions(world: World, api: str) -> int:
-    """How often brokers were asked this."""
+    """The number of requests of this kind to the brokers."""
     return sum(request.api == api for request in world.kafka.requests)
 
 
 def sound(world: World) -> None:
-    """No line of the log tells of a bug."""
+    """No line of the log reports a bug."""
     bugs = [line for line in world.log if line.exc_info]
     assert not bugs, [(line.getMessage(), line.exc_info) for line in bugs]
 
 
 def entry(world: World, producer: Producer[Any, Any], partition: int = 0) -> ProducerEntry:
-    """What the leader of a partition remembers of this producer."""
+    """The leader's state about this producer, for a partition."""
     identity = queue_of(producer, partition).identity
     assert identity is not None
     return world.kafka._cluster.partition(TOPIC, partition).log.producers._entries[identity[0]]
@@ -203,7 +203,7 @@ def queue_of(producer: Producer[Any, Any], partition: int = 0) -> PartitionQueue
 # -- codes that ask for another attempt
 
 LOOK_UP: Final = (6, 5, 74, 9, 100, 3)
-"""What a partition's look-up says; with an offset in the answer it was said after the append."""
+"""The results of a partition's look-up; with an offset in the answer, the code came after the append."""
 LOOK_UP_OR_DISK: Final = (*LOOK_UP, 56)
 RETRIABLE: Final[tuple[tuple[int, bool], ...]] = (
     *((code, False) for code in LOOK_UP_OR_DISK),
@@ -226,7 +226,7 @@ def ids_of(codes: Iterable[tuple[int, bool]]) -> list[str]:
 
 
 async def retried(world: World, codes: Iterable[int], *, append: bool) -> None:
-    """Each code at each place: everything is acknowledged under the first identity, in order, soon."""
+    """Each code at each place: all records are acknowledged under the first identity, in order, soon."""
     each = 1 + world.rng.randrange(3)
     producer = await on_stage(world, each)
     for code in codes:
@@ -246,7 +246,7 @@ async def retried(world: World, codes: Iterable[int], *, append: bool) -> None:
 
 
 def same_bytes(batches: list[SeenBatch]) -> None:
-    """What is sent again is what was sent before, bit by bit."""
+    """Repeated batches have the same bytes as before."""
     known: dict[tuple[int, int, int], SeenBatch] = {}
     for batch in batches:
         identity = (batch.producer_id, batch.producer_epoch, batch.base_sequence)
@@ -257,14 +257,14 @@ def same_bytes(batches: list[SeenBatch]) -> None:
 @pytest.mark.parametrize("append", [False, True])
 @scenario()
 async def test_c01_the_broker_is_not_the_leader(world: World, append: bool) -> None:
-    """Sent again under the same numbers after metadata was asked for, also when it was said after the append."""
+    """Sent again under the same numbers after a metadata request, even if the code came after the append."""
     await retried(world, LOOK_UP_OR_DISK, append=append)
     assert questions(world, "Metadata") > len(PLACES)
 
 
 @scenario()
 async def test_c01_metadata_is_asked_for(world: World) -> None:
-    """Each of the codes shows that the view is old: the question follows the answer, not the next age."""
+    """Each of the codes shows that the view is old: the request follows the answer, and does not wait for the metadata's age."""
     producer = await on_stage(world)
     for code in LOOK_UP_OR_DISK:
         with case(ERRORS[code].name):
@@ -277,7 +277,7 @@ async def test_c01_metadata_is_asked_for(world: World) -> None:
 
 @scenario()
 async def test_c01_the_leaders_hint_is_enough(world: World) -> None:
-    """The answer names the new leader (KIP-951): everything is there a round trip later, without metadata."""
+    """The answer names the new leader (KIP-951): all records are there a round trip later, without metadata."""
     producer = await on_stage(world)
     world.kafka.faults.silence(api="Metadata")
     for count in (1, 2, 5):
@@ -294,7 +294,7 @@ async def test_c01_the_leaders_hint_is_enough(world: World) -> None:
 
 @scenario()
 async def test_c01_old_metadata_does_not_undo_a_hint(world: World) -> None:
-    """A broker that lags behind names the old leader under a lower epoch: nobody follows it."""
+    """A broker that lags behind names the old leader under a lower epoch: the producer does not follow it."""
     producer = await on_stage(world)
     old, new = leader(world, 0), leader(world, 1)
 
@@ -332,7 +332,7 @@ async def test_c02_too_few_replicas(world: World) -> None:
 
 @scenario()
 async def test_c02_replicas_are_missing_for_a_while(world: World) -> None:
-    """A real leader without its replicas: all of it is there soon after they are back."""
+    """A real leader without its replicas: all records are there soon after the replicas are back."""
     producer = await on_stage(world)
     for count in (1, 2, 5):
         with case(count):
@@ -351,13 +351,13 @@ async def test_c02_replicas_are_missing_for_a_while(world: World) -> None:
 @pytest.mark.parametrize("append", [False, True])
 @scenario()
 async def test_c03_it_may_be_written(world: World, append: bool) -> None:
-    """Sent again under the same numbers, whether it was appended or not."""
+    """Sent again under the same numbers, for a batch that was appended and for one that was not."""
     await retried(world, [20, 7], append=append)
 
 
 @scenario()
 async def test_c03_repetitions_fare_no_better_while_others_pass(world: World) -> None:
-    """However often it is said of the same batch: its leader still knows it when it comes again, and takes it for what it is."""
+    """However often the same batch gets the code, its leader still recognizes it when it comes again."""
     producer = await on_stage(world, retry_backoff_ms=10, retry_backoff_max_ms=50)
     for skip in world.rng.sample(range(60), 25):
         world.kafka.faults.error(world.rng.choice((7, 20)), append=True, partition=0, skip=skip)
@@ -378,7 +378,7 @@ async def test_c04_the_network_or_the_bytes_failed(world: World, append: bool) -
 
 
 def is_under_way(delivery: Delivery) -> bool:
-    """Was the last attempt not answered yet?"""
+    """Is the last attempt still without an answer?"""
     times = delivery.timings
     assert times.written is not None
     return times.answered is None or times.answered < times.written
@@ -390,7 +390,7 @@ PROVEN: Final = {*LOOK_UP, 19, 2, 89}
 @pytest.mark.parametrize("append", [False, True])
 @scenario()
 async def test_c01_to_c04_it_does_not_pass(world: World, append: bool) -> None:
-    """At its deadline a record is NOT_WRITTEN if every answer proves it, else UNKNOWN; the attempts grow rarer."""
+    """At its deadline a record is NOT_WRITTEN if every answer proves it, else UNKNOWN; the pauses between attempts grow."""
     cases = [code for code, appends in RETRIABLE if appends is append and (not append or code not in LOOK_UP)]
     producer = await on_stage(world, partitions=len(cases))
     world.kafka.forget_requests()
@@ -403,9 +403,9 @@ async def test_c01_to_c04_it_does_not_pass(world: World, append: bool) -> None:
         assert 4 <= attempts(world, partition) <= 16, ERRORS[code].name
     for code, deliveries in sent.items():
         with case(ERRORS[code].name):
-            told = await deliveries[0].wait(None)
+            outcome = await deliveries[0].wait(None)
             proven = code in PROVEN and not is_under_way(deliveries[0])
-            assert told is (Outcome.NOT_WRITTEN if proven else Outcome.UNKNOWN)
+            assert outcome is (Outcome.NOT_WRITTEN if proven else Outcome.UNKNOWN)
             assert DT - 0.01 <= world.now - began <= DT + 0.1
             error = deliveries[0].exception()
             assert error is not None
@@ -445,7 +445,7 @@ async def refused(world: World, codes: Iterable[int]) -> None:
 @pytest.mark.parametrize("append", [False, True])
 @scenario()
 async def test_c04_the_broker_failed_in_an_unknown_way(world: World, append: bool) -> None:
-    """UNKNOWN_SERVER_ERROR is final and UNKNOWN; what was sent after it is acknowledged in order."""
+    """UNKNOWN_SERVER_ERROR is final and UNKNOWN; later records are acknowledged in order."""
     each = 1 + world.rng.randrange(3)
     producer = await on_stage(world, each)
     for place in PLACES:
@@ -502,7 +502,7 @@ async def test_c05_a_batch_is_too_large(world: World) -> None:
 @pytest.mark.parametrize("code", [10, 18])
 @scenario()
 async def test_c05_one_of_several_batches_is_too_large(world: World, code: int) -> None:
-    """Its parts take its place: what was sent behind it waits for them."""
+    """Its parts take its place: records behind it wait for them."""
     each = 2 + world.rng.randrange(4)
     producer = await on_stage(world, each)
     for place in PLACES:
@@ -518,7 +518,7 @@ async def test_c05_one_of_several_batches_is_too_large(world: World, code: int) 
 
 @scenario()
 async def test_c05_a_split_keeps_headers_and_timestamps(world: World) -> None:
-    """Each record of a split batch has the key, the headers and the time that it was accepted with."""
+    """Each record of a split batch keeps the key, the headers and the time of its acceptance."""
     producer = await narrow_stage(world, 6, 2, linger_ms=50, batch_size=10_000)
     deliveries = []
     for number in range(6):
@@ -540,7 +540,7 @@ async def test_c05_a_split_keeps_headers_and_timestamps(world: World) -> None:
 
 @scenario()
 async def test_c05_a_single_record_is_too_large(world: World) -> None:
-    """NOT_WRITTEN, with the limit named; what was sent after it is acknowledged in order."""
+    """NOT_WRITTEN, with the limit named; later records are acknowledged in order."""
     producer = await narrow_stage(world, 1, 3)
     for place in PLACES:
         with case(place):
@@ -565,7 +565,7 @@ async def test_c05_a_single_record_is_too_large(world: World) -> None:
 @pytest.mark.parametrize("before", [True, False])
 @scenario()
 async def test_c05_too_large_after_an_attempt_without_an_answer(world: World, before: bool) -> None:
-    """The limit fell meanwhile: nobody knows whether the whole is in the log, and no record of it is there twice."""
+    """The limit was lowered meanwhile: it is unknown whether the whole batch is in the log, and no record is there twice."""
     each = 2 + world.rng.randrange(3)
     producer = await on_stage(world, each, delivery_timeout_ms=6_000)
     for partition, count in enumerate((1, 2, 5)):
@@ -575,10 +575,10 @@ async def test_c05_too_large_after_an_attempt_without_an_answer(world: World, be
             deliveries = flat(await fly(world, producer, count, each, partition=partition))
             await cut.reached()
             shrink_limit(world, 1)
-            told = await outcomes(deliveries)
-            assert Outcome.NOT_WRITTEN not in told, "an attempt was never answered"
+            found = await outcomes(deliveries)
+            assert Outcome.NOT_WRITTEN not in found, "an attempt was never answered"
             if before:
-                assert told == {Outcome.ACKED: count * each}
+                assert found == {Outcome.ACKED: count * each}
             await all_acked(await send(world, producer, partition=partition))
     sound(world)
 
@@ -588,7 +588,7 @@ async def test_c05_too_large_after_an_attempt_without_an_answer(world: World, be
 
 @scenario()
 async def test_c06_single_records_are_invalid(world: World) -> None:
-    """Those that are named have their own text, the others of the batch say so; all of it is NOT_WRITTEN."""
+    """Named records have their own text, the others of the batch have one that refers to them; all are NOT_WRITTEN."""
     producer = await on_stage(world, 3)
     for place in PLACES:
         with case(place):
@@ -612,7 +612,7 @@ async def test_c06_single_records_are_invalid(world: World) -> None:
 
 @scenario()
 async def test_c06_records_without_a_key_in_a_compacted_topic(world: World) -> None:
-    """A real refusal by the topic's rules: the keyless record names itself, and those behind it go on."""
+    """A real refusal by the topic's rules: the error names the keyless record, and records behind it are written."""
     world.kafka.create_topic("compacted", cleanup_policy="compact")
     producer = await on_stage(world, linger_ms=5, batch_size=10_000)
     keys = [b"one", None, b"three"]
@@ -626,13 +626,13 @@ async def test_c06_records_without_a_key_in_a_compacted_topic(world: World) -> N
 
 @scenario()
 async def test_c07_not_authorized(world: World) -> None:
-    """NOT_WRITTEN at once, and after it the partition goes on."""
+    """NOT_WRITTEN at once; later records of the partition are written."""
     await refused(world, [29, 31])
 
 
 @scenario()
 async def test_c07_other_topics_go_on(world: World) -> None:
-    """A topic that is forbidden for good holds up nothing: each of its records fails at once, the others pass."""
+    """A permanently forbidden topic holds up nothing: each of its records fails at once, the others are written."""
     world.kafka.create_topic("secret", 3)
     producer = await on_stage(world)
     await producer.partitions_for("secret")
@@ -648,7 +648,7 @@ async def test_c07_other_topics_go_on(world: World) -> None:
 
 @scenario()
 async def test_c07_no_right_to_a_producer_id(world: World) -> None:
-    """The producer has no identity and gets none: what was sent fails, and so does every call from then on."""
+    """The producer has no identity and gets none: records fail, and so does every call from then on."""
     world.kafka.create_topic(TOPIC, 3)
     loading = world.kafka.faults.error(14, api="InitProducerId", times=None)
     producer = world.producer(linger_ms=0)
@@ -669,7 +669,7 @@ async def test_c07_no_right_to_a_producer_id(world: World) -> None:
 
 @scenario()
 async def test_c08_refused_for_good(world: World) -> None:
-    """NOT_WRITTEN after one attempt; what follows keeps its order, and its numbers are valid."""
+    """NOT_WRITTEN after one attempt; later records keep their order, and their numbers are valid."""
     await refused(world, FINAL)
 
 
@@ -686,8 +686,8 @@ async def test_c09_it_is_there_already(world: World) -> None:
             say(world, 46, place, append=True)
             batches = await fly(world, producer, place.in_flight, each)
             await all_acked(flat(batches))
-            told = [delivery.result() for delivery in batches[place.at]]
-            assert [(one.offset, one.has_offset) for one in told] == [(-1, False)] * each
+            results = [delivery.result() for delivery in batches[place.at]]
+            assert [(one.offset, one.has_offset) for one in results] == [(-1, False)] * each
             assert all(one.result().has_offset for one in without(batches, place.at))
     assert set(epochs(world)) == {0}
 
@@ -695,7 +695,7 @@ async def test_c09_it_is_there_already(world: World) -> None:
 @pytest.mark.parametrize("code", [19, 6, 20])
 @scenario()
 async def test_c10_out_of_order_behind_the_head(world: World, code: int) -> None:
-    """The head was not appended, so that the broker refuses all behind it: they wait for it, and keep their epoch."""
+    """The head was not appended, so the broker refuses all batches behind it: they wait for it, and keep their epoch."""
     each = 1 + world.rng.randrange(3)
     producer = await on_stage(world, each)
     for count in (2, 5):
@@ -717,13 +717,13 @@ async def test_c10_out_of_order_behind_the_head(world: World, code: int) -> None
 
 
 def refusals(world: World) -> list[str]:
-    """What brokers refused by their rules, and not by a fault."""
+    """The refusals of brokers by their own rules, without those of a fault."""
     return [text for request in world.kafka.requests for text in request.refusals]
 
 
 @scenario()
 async def test_c11_c12_c13_the_head_is_refused_and_nothing_is_unresolved(world: World) -> None:
-    """A new epoch, under which everything is acknowledged in order."""
+    """A new epoch, under which all records are acknowledged in order."""
     each = 1 + world.rng.randrange(3)
     producer = await on_stage(world, each)
     raised = 0
@@ -742,7 +742,7 @@ async def test_c11_c12_c13_the_head_is_refused_and_nothing_is_unresolved(world: 
 
 @scenario()
 async def test_c11_the_leader_lost_what_it_had(world: World) -> None:
-    """An unclean election took acknowledged batches: the real refusal is answered by a new epoch, not by an error."""
+    """An unclean election lost acknowledged batches: the real refusal leads to a new epoch, not to an error."""
     producer = await on_stage(world)
     world.rules = attrs.evolve(world.rules, loss=True)
     for count in (1, 2, 5):
@@ -751,7 +751,7 @@ async def test_c11_the_leader_lost_what_it_had(world: World) -> None:
             world.kafka.faults.truncate(TOPIC, 0, world.kafka.high_watermark(TOPIC, 0) - 2)
             before = len(refusals(world))
             deliveries = flat(await fly(world, producer, count))
-            # The offsets of what is written now were acknowledged before, for records that are gone.
+            # The offsets of these records were acknowledged before, for lost records.
             assert await outcomes(deliveries) == {Outcome.ACKED: count}
             assert "OUT_OF_ORDER" in refusals(world)[before]
     assert max(epochs(world)) == 3
@@ -760,7 +760,7 @@ async def test_c11_the_leader_lost_what_it_had(world: World) -> None:
 
 @scenario()
 async def test_c11_a_dirty_head_keeps_its_identity(world: World) -> None:
-    """Refused after an attempt that nobody answered: nothing is stamped anew, and the broker knows it again."""
+    """Refused after an attempt without an answer: no batch gets a new identity, and the broker recognizes it."""
     each = 1 + world.rng.randrange(3)
     producer = await on_stage(world, each)
     for code in (45, 59, 47):
@@ -778,7 +778,7 @@ async def test_c11_a_dirty_head_keeps_its_identity(world: World) -> None:
 
 @scenario()
 async def test_c11_a_clean_head_in_front_of_dirty_batches(world: World) -> None:
-    """A refusal that passes does not hold the partition up until the deadline of what was sent behind it."""
+    """A temporary refusal does not hold the partition up until the deadline of the records behind it."""
     producer = await on_stage(world)
     for count in (2, 5):
         with case(count):
@@ -796,7 +796,7 @@ async def test_c11_a_clean_head_in_front_of_dirty_batches(world: World) -> None:
 @pytest.mark.parametrize("appended", [False, True])
 @scenario()
 async def test_c11_dirty_batches_are_settled_before_the_epoch_is_raised(world: World, appended: bool) -> None:
-    """The head is refused until its deadline, and UNKNOWN then; those behind it still keep their identity to the end."""
+    """The head is refused until its deadline, and UNKNOWN then; those behind it keep their identity to the end."""
     producer = await on_stage(world, delivery_timeout_ms=6_000)
     port = world.port(leader(world, 0))
     world.network.hold(port, to_broker=not appended)
@@ -816,18 +816,18 @@ async def test_c11_dirty_batches_are_settled_before_the_epoch_is_raised(world: W
     assert await head.wait(None) is Outcome.UNKNOWN
     assert 2.9 <= world.now - began <= 3.1
     refusal.heal()
-    fates = await outcomes(behind)
-    assert fates == {Outcome.ACKED if appended else Outcome.UNKNOWN: 2}
+    found = await outcomes(behind)
+    assert found == {Outcome.ACKED if appended else Outcome.UNKNOWN: 2}
     assert {batch.producer_epoch for batch in seen(world)} == {0}, "a dirty batch was still there"
     await all_acked(late)
-    # Where the head is in the log after all, what was behind it went on from there, and no epoch is used up.
+    # If the head is in the log after all, the batches behind it followed from there, and no epoch is used up.
     assert epochs(world)[-1] == (0 if appended else 1)
     sound(world)
 
 
 @scenario()
 async def test_c11_other_partitions_move_lazily(world: World) -> None:
-    """A partition with something in flight goes on under the old epoch until all of it is settled."""
+    """A partition with batches in flight continues under the old epoch until all of them are settled."""
     producer = await on_stage(world)
     held = world.kafka.faults.delay(topic=TOPIC, partition=1, times=2)
     under_way = await send(world, producer, filling=FILLING, partition=1)
@@ -847,10 +847,10 @@ async def test_c11_other_partitions_move_lazily(world: World) -> None:
 
 @scenario()
 async def test_c12_the_producer_is_forgotten(world: World) -> None:
-    """UNKNOWN_PRODUCER_ID, whatever the log's start says, is no error to the user."""
+    """UNKNOWN_PRODUCER_ID is no error for the user, for any start of the log."""
     producer = await on_stage(world)
     raised = 0
-    # Not told, retention has not passed what was written, it has.
+    # The start is absent, below the written records, above them.
     for offset in (-1, 0, 1_000_000):
         for place in PLACES:
             with case(place, offset):
@@ -874,7 +874,7 @@ def _log_starts(offset: int) -> Callable[[Any], Any]:
 
 @scenario()
 async def test_c12_retention_took_all_that_the_producer_had_written(world: World) -> None:
-    """The real form: records and producer state are gone, and the producer goes on in order without an error."""
+    """The real form: records and producer state are gone, and the producer continues in order without an error."""
     producer = await on_stage(world)
     world.rules = attrs.evolve(world.rules, loss=True, whole_log=False)
     for count in (1, 2, 5):
@@ -887,8 +887,8 @@ async def test_c12_retention_took_all_that_the_producer_had_written(world: World
 
 
 @scenario()
-async def test_c13_somebody_else_has_a_newer_epoch(world: World) -> None:
-    """The real form: the broker knows a higher epoch of this id. Epochs are raised until it takes them."""
+async def test_c13_another_producer_has_a_newer_epoch(world: World) -> None:
+    """The real form: the broker knows a higher epoch of this id. The producer raises its epoch until the broker accepts it."""
     producer = await on_stage(world)
     for partition, count in enumerate((1, 2, 5)):
         known = entry(world, producer, partition)
@@ -904,7 +904,7 @@ async def test_c13_somebody_else_has_a_newer_epoch(world: World) -> None:
 
 @scenario()
 async def test_c13_fenced_without_a_transaction(world: World) -> None:
-    """PRODUCER_FENCED has no meaning for an idempotent producer: its batch is NOT_WRITTEN, and nothing hangs."""
+    """PRODUCER_FENCED has no meaning for an idempotent producer: its batch is NOT_WRITTEN, and no call hangs."""
     producer = await on_stage(world)
     for place in PLACES:
         with case(place):
@@ -922,7 +922,7 @@ async def test_c13_fenced_without_a_transaction(world: World) -> None:
 
 
 def near_the_end(world: World, producer: Producer[Any, Any], left: int) -> None:
-    """Producer and broker have counted so far that only so many numbers are left."""
+    """Producer and broker have counted so far that only this many numbers are left."""
     queue = queue_of(producer)
     known = entry(world, producer)
     queue.next_sequence = SEQUENCE_LIMIT - left
@@ -931,12 +931,12 @@ def near_the_end(world: World, producer: Producer[Any, Any], left: int) -> None:
 
 
 def sequences(world: World, partition: int = 0) -> list[tuple[int, int]]:
-    """Number and count of each batch in the log but for the first."""
+    """Number and count of each batch in the log except for the first."""
     return [(header.base_sequence, header.record_count) for header in headers(world, partition)[1:]]
 
 
 def wraps(world: World, left: int) -> bool:
-    """Behind the first batch the numbers of the log run on over the end."""
+    """Behind the first batch the numbers of the log continue over the end."""
     expected = SEQUENCE_LIMIT - left
     for base, count in sequences(world):
         if base != expected:
@@ -948,7 +948,7 @@ def wraps(world: World, left: int) -> bool:
 @pytest.mark.parametrize("trouble", ["none", "refused", "appended", "cut", "split"])
 @scenario()
 async def test_c14_the_numbers_wrap(world: World, trouble: str) -> None:
-    """After 2^31-1 comes 0, also when the batches around it are sent again, known again, or split."""
+    """After 2^31-1 comes 0, even if the batches around it are sent again, recognized, or split."""
     each = 1 + world.rng.randrange(3) + (trouble == "split")
     producer = await on_stage(world, each)
     left = 1 + world.rng.randrange(5 * each - 1)
@@ -969,7 +969,7 @@ async def test_c14_the_numbers_wrap(world: World, trouble: str) -> None:
 
 
 def at_epoch(world: World, producer: Producer[Any, Any], epoch: int) -> None:
-    """Producer and brokers have come to this epoch."""
+    """Producer and brokers have reached this epoch."""
     engine = producer._engine
     assert engine is not None
     assert engine.sequences.identity is not None
@@ -982,7 +982,7 @@ def at_epoch(world: World, producer: Producer[Any, Any], epoch: int) -> None:
 
 @scenario()
 async def test_c14_the_last_epoch(world: World) -> None:
-    """Before epoch 32767 is used up a new producer id is asked for, also when that takes some attempts."""
+    """Before epoch 32767 is used up a new producer id is requested, even if that takes some attempts."""
     producer = await on_stage(world)
     for place in PLACES:
         with case(place):
@@ -1009,7 +1009,7 @@ async def test_c14_the_last_epoch(world: World) -> None:
 
 @scenario()
 async def test_c14_the_last_epoch_and_no_right_to_another_id(world: World) -> None:
-    """There is no identity any more: what is left fails at once instead of waiting for ever."""
+    """There is no identity any more: remaining records fail at once and do not wait for their deadline."""
     producer = await on_stage(world)
     at_epoch(world, producer, 32_766)
     world.kafka.faults.error(31, api="InitProducerId", times=None)
@@ -1027,7 +1027,7 @@ async def test_c14_the_last_epoch_and_no_right_to_another_id(world: World) -> No
 @pytest.mark.parametrize("milliseconds", [1, 400, 5_000])
 @scenario()
 async def test_c15_a_broker_asks_for_a_pause(world: World, milliseconds: int) -> None:
-    """Nothing is sent to it for so long, everything after that; other brokers are not concerned."""
+    """No request is sent to it for this time, all of them after that; other brokers are not affected."""
     producer = await on_stage(world)
     for count in (1, 2, 5):
         with case(count):
@@ -1045,13 +1045,13 @@ async def test_c15_a_broker_asks_for_a_pause(world: World, milliseconds: int) ->
                 await asyncio.sleep(milliseconds / 1000 - 0.2)
                 assert attempts(world, 0) == before
             await all_acked(waiting)
-            # The pause counts from the arrival of the answer, a moment before the delivery is told.
+            # The pause counts from the arrival of the answer, a moment before the delivery is resolved.
             assert milliseconds / 1000 - 0.02 <= world.now - paused <= milliseconds / 1000 + AT_ONCE
 
 
 @scenario()
 async def test_c15_half_an_hour(world: World) -> None:
-    """The deadline counts during the pause: NOT_WRITTEN then, and for the other brokers nothing has happened."""
+    """The deadline counts during the pause: NOT_WRITTEN then, and no effect on the other brokers."""
     producer = await on_stage(world)
     world.kafka.faults.throttle(1_800_000, mute=False, topic=TOPIC, partition=0)
     await all_acked(await send(world, producer, partition=0))
@@ -1080,7 +1080,7 @@ OF_ONE_BROKER: Final = (0, 3, 6, 9, 12)
 
 @scenario()
 async def test_c16_partitions_of_one_request_are_independent(world: World) -> None:
-    """Error, success, error: those that succeed do so at once, round after round, whatever their neighbours do."""
+    """Error, success, error: successful partitions succeed at once, round after round, independent of their neighbours."""
     producer = await on_stage(world, partitions=15)
     world.kafka.faults.error(19, topic=TOPIC, partition=0, times=None)
     world.kafka.forget_requests()
@@ -1106,7 +1106,7 @@ async def test_c16_partitions_of_one_request_are_independent(world: World) -> No
 
 @scenario()
 async def test_c16_every_other_partition_fails(world: World) -> None:
-    """Codes that alternate from answer to answer and from partition to partition: all of it is there in the end."""
+    """Codes that alternate from answer to answer and from partition to partition: all records are there in the end."""
     producer = await on_stage(world, partitions=15)
     for at in OF_ONE_BROKER[::2]:
         for skip in (0, 2, 4):
@@ -1132,7 +1132,7 @@ MAY_HAVE_APPENDED: Final = (7, 20, 13, -1, 56)
 @pytest.mark.parametrize("gapless", [False, True])
 @scenario()
 async def test_c01_to_c16_any_codes_in_any_order(world: World, gapless: bool) -> None:
-    """Any code that Kafka has, at any place, again and again, also after the append, and cuts between them."""
+    """Any code of Kafka, at any place, repeatedly, even after the append, and cuts between them."""
     rng = world.rng
     each = 1 + rng.randrange(3)
     producer = await on_stage(world, each, delivery_timeout_ms=8_000, gapless=gapless)
@@ -1151,8 +1151,8 @@ async def test_c01_to_c16_any_codes_in_any_order(world: World, gapless: bool) ->
             )
         await asyncio.sleep(rng.choice((0.0, 0.01, 0.3)))
     world.kafka.faults.heal()
-    told = await outcomes(one.delivery for one in world.ledger.entries)
-    assert told[Outcome.ACKED] > 0
+    found = await outcomes(one.delivery for one in world.ledger.entries)
+    assert found[Outcome.ACKED] > 0
     await producer.flush()
     for partition in range(3):
         began = world.now

@@ -47,42 +47,42 @@ RECOVERY: Final = 3.0
 TICK: Final = 0.05
 MOST_DIALS: Final = 16
 SEEDS_AT_FULL_LENGTH: Final = 4
-"""The scenarios that last minutes do so with these seeds; with the others they are shorter."""
+"""With these seeds the long scenarios last minutes; with the others they are shorter."""
 UNKNOWN_TOPIC, UNKNOWN_TOPIC_ID = 3, 100
 REBOOTSTRAP_REQUIRED = 129
 
 
-# -- what is looked at
+# -- readings
 
 
 def answered_at(delivery: Delivery) -> float:
-    """When its outcome came from a broker."""
+    """The time at which its outcome came from a broker."""
     answered = delivery.timings.answered
     assert answered is not None
     return answered
 
 
 def accepted_at(delivery: Delivery) -> float:
-    """When it was accepted."""
+    """The time of its acceptance."""
     accepted = delivery.timings.accepted
     assert accepted is not None
     return accepted
 
 
 def known(deliveries: Iterable[Delivery | None]) -> list[Delivery]:
-    """Those that were accepted."""
+    """The accepted ones."""
     return [delivery for delivery in deliveries if delivery is not None]
 
 
 def longest_wait(deliveries: Iterable[Delivery | None]) -> float:
-    """How long the slowest of them took."""
+    """The duration of the slowest of them."""
     return max(answered_at(delivery) - accepted_at(delivery) for delivery in known(deliveries))
 
 
 async def recovers(
     world: World, producer: Producer[Any, Any], since: float, within: float = RECOVERY, partitions: int = 3
 ) -> None:
-    """Each partition takes a record again, soon enough after it was healed."""
+    """Each partition accepts a record again, soon enough after it was healed."""
     deliveries = [
         await world.ledger.send(producer, TOPIC, partition=partition) for partition in range(partitions)
     ]
@@ -91,7 +91,7 @@ async def recovers(
 
 
 def requests_in_flight(producer: Producer[Any, Any], broker: int) -> int:
-    """How many requests a broker has not answered."""
+    """The number of requests that a broker has not answered."""
     (connection,) = [one for one in producer.stats().connections if one.broker == str(broker)]
     return connection.requests_in_flight
 
@@ -106,7 +106,7 @@ async def one_by_one(world: World, producer: Producer[Any, Any], count: int) -> 
 
 
 def nothing_is_suspected(world: World) -> None:
-    """Nobody said that acknowledged records were lost: none were."""
+    """No line of the log suspects a loss of acknowledged records: none were lost."""
     assert [producer.stats().suspected_data_losses for producer in world.producers] == [0] * len(
         world.producers
     )
@@ -118,7 +118,7 @@ def nothing_is_suspected(world: World) -> None:
 @pytest.mark.parametrize("moment", ["before", "after"])
 @scenario()
 async def test_d01_a_leader_is_killed_with_five_requests_in_flight(world: World, moment: str) -> None:
-    """Before it appended or after: the next leader gets what it has not, in order, and knows the rest again."""
+    """Before it appended or after: the next leader gets the missing records, in order, and recognizes the others."""
     producer = await stage(world, linger_ms=0)
     await all_acked(await send(world, producer, partition=0))
     broker = leader(world)
@@ -141,7 +141,7 @@ async def test_d01_a_leader_is_killed_with_five_requests_in_flight(world: World,
 @pytest.mark.parametrize("moment", ["before", "after"])
 @scenario()
 async def test_d01_the_only_replica_is_killed_and_comes_back(world: World, moment: str) -> None:
-    """It rebuilds from its log what it knew of the producer: what is sent again is recognized."""
+    """It rebuilds the state of the producer from its log: repeated records are recognized."""
     world.kafka.create_topic(TOPIC, 3, replication_factor=1)
     producer = world.producer(linger_ms=0)
     await producer.start(wait_ready=5)
@@ -162,7 +162,7 @@ async def test_d01_the_only_replica_is_killed_and_comes_back(world: World, momen
 
 @scenario()
 async def test_d02_a_broker_is_shut_down_cleanly(world: World) -> None:
-    """Its leaders move first, then its connections end: no error, nothing unknown, and no long wait."""
+    """Its leaders move first, then its connections end: no error, no unknown outcome, and no long wait."""
     producer = await stage(world)
     streaming = asyncio.create_task(stream(world, producer, 6.0, every=0.05))
     for broker in world.kafka.brokers:
@@ -186,7 +186,7 @@ async def test_d02_a_broker_is_shut_down_cleanly(world: World) -> None:
 
 @scenario()
 async def test_d02_a_leader_moves_and_names_its_successor(world: World) -> None:
-    """The hint of the old leader is enough (KIP-951): the record is taken at the second attempt, without a wait."""
+    """The hint of the old leader is enough (KIP-951): the record is accepted at the second attempt, without a wait."""
     producer = await stage(world, linger_ms=0)
     for partition in range(3):
         await all_acked(await send(world, producer, partition=partition))
@@ -214,14 +214,14 @@ async def roll(world: World, rounds: int, moves: bool) -> None:
 
 
 def rehouse(world: World, broker: int, host: str) -> None:
-    """A broker that is down will be at another address, and nobody at the old one."""
+    """A stopped broker will be at another address, and no server at the old one."""
     world.kafka._cluster.nodes[broker].host = host
 
 
 @pytest.mark.parametrize("addresses", ["stay", "change"])
 @scenario()
 async def test_d03_all_brokers_are_restarted_three_times(world: World, addresses: str) -> None:
-    """One after the other, also where each comes back at another address: no error, and nothing unknown."""
+    """One after the other, with the same addresses or others: no error, and no unknown outcome."""
     producer = await behind_a_name(world)
     rolling = asyncio.create_task(roll(world, 3, moves=addresses == "change"))
     deliveries: list[Delivery | None] = []
@@ -236,7 +236,7 @@ async def test_d03_all_brokers_are_restarted_three_times(world: World, addresses
 
 
 async def behind_a_name(world: World, **settings: Any) -> Producer[Any, Any]:
-    """A producer that knows the cluster by a name, which stands for where broker 1 is."""
+    """A producer that knows the cluster by a name, which resolves to the address of broker 1."""
     world.network.names["bootstrap.test"] = ["127.0.0.1"]
     return await stage(world, bootstrap_servers=f"bootstrap.test:{world.port(1)}", **settings)
 
@@ -248,7 +248,7 @@ async def stop_all(world: World, *, reset: bool = True) -> None:
 
 
 async def start_all_elsewhere(world: World) -> None:
-    """It comes back at other addresses; the name follows."""
+    """The cluster comes back at other addresses; the name follows."""
     for broker in world.kafka.brokers:
         rehouse(world, broker.id, f"10.0.0.{broker.id}")
         await world.kafka.faults.start_broker(broker.id)
@@ -257,7 +257,7 @@ async def start_all_elsewhere(world: World) -> None:
 
 @scenario()
 async def test_d03_all_addresses_change_while_the_producer_looks_away(world: World) -> None:
-    """None of the addresses that it knows is good any more; it begins again with `bootstrap_servers` (KIP-899)."""
+    """All its known addresses are invalid; it begins again with `bootstrap_servers` (KIP-899)."""
     producer = await behind_a_name(world)
     await all_acked(await send(world, producer, 3))
     await stop_all(world, reset=world.rng.random() < 0.5)
@@ -268,7 +268,7 @@ async def test_d03_all_addresses_change_while_the_producer_looks_away(world: Wor
 
 @scenario()
 async def test_d03_the_old_addresses_swallow_every_attempt(world: World) -> None:
-    """The old hosts answer nothing at all; the new ones are found as soon as the attempts that ran are given up."""
+    """The old hosts never answer; the new ones are found as soon as the running attempts are given up."""
     producer = await behind_a_name(world)
     await all_acked(await send(world, producer, 3))
     old = [world.port(broker) for broker in (2, 3)]
@@ -302,7 +302,7 @@ async def test_d03_nothing_is_learnt_for_longer_than_the_trigger(world: World) -
 
 @scenario()
 async def test_d03_a_broker_asks_for_a_new_beginning(world: World) -> None:
-    """REBOOTSTRAP_REQUIRED: the name is looked up again, all connections are made anew, and no record suffers."""
+    """REBOOTSTRAP_REQUIRED: the name is resolved again, all connections are made anew, and no record is affected."""
     producer = await behind_a_name(world, metadata_max_age_ms=1_000)
     streaming = asyncio.create_task(stream(world, producer, 4.0, every=0.05))
     await asyncio.sleep(0.5)
@@ -318,7 +318,7 @@ async def test_d03_a_broker_asks_for_a_new_beginning(world: World) -> None:
 @pytest.mark.parametrize("failover", [False, True])
 @scenario()
 async def test_d04_two_of_three_brokers_are_stopped_for_45_seconds(world: World, failover: bool) -> None:
-    """SIGSTOP, SIGCONT, twice: unknown is only what was written and waited for all of its delivery time."""
+    """SIGSTOP, SIGCONT, twice: unknown are only records that were written and waited for all of their delivery time."""
     producer = await stage(world)
     await all_acked(await send(world, producer, 9))
     deliveries: list[Delivery | None] = []
@@ -345,7 +345,7 @@ async def test_d04_two_of_three_brokers_are_stopped_for_45_seconds(world: World,
 
 
 async def fail_over(world: World, stopped: list[int]) -> None:
-    """The controller notices after a while: the third leads all, and is alone in sync."""
+    """The controller notices after a while: the third broker leads all partitions, and is alone in sync."""
     await asyncio.sleep(9.0)
     (left,) = {1, 2, 3} - set(stopped)
     for partition in range(3):
@@ -355,7 +355,7 @@ async def fail_over(world: World, stopped: list[int]) -> None:
 
 @scenario()
 async def test_d05_leaders_move_every_100_ms_for_a_minute(world: World) -> None:
-    """Something is acknowledged in each five seconds, nothing fails, and there is no storm of requests."""
+    """Records are acknowledged in each five seconds, none fails, and there is no storm of requests."""
     producer = await stage(world, linger_ms=0)
     began = world.now
     windows = 12 if world.seed < SEEDS_AT_FULL_LENGTH else 2
@@ -384,7 +384,7 @@ async def test_d05_leaders_move_every_100_ms_for_a_minute(world: World) -> None:
 
 @attrs.define
 class StaleView:
-    """A broker that tells for ever what it told of the topic first."""
+    """A broker that repeats its first answer about the topic without end."""
 
     topics: list[Any] | None = None
 
@@ -398,7 +398,7 @@ class StaleView:
 
 
 def epochs(producer: Producer[Any, Any]) -> tuple[int, ...]:
-    """The leader epochs that the producer believes in."""
+    """The leader epochs in the producer's metadata."""
     assert producer._engine is not None
     facts = producer._engine.view.topic(TOPIC)
     assert facts is not None
@@ -407,7 +407,7 @@ def epochs(producer: Producer[Any, Any]) -> tuple[int, ...]:
 
 @scenario()
 async def test_d06_two_brokers_give_an_old_view(world: World) -> None:
-    """Whoever is asked, the newest leader epoch wins: it never goes back, and every record gets through."""
+    """For any order of the brokers, the newest leader epoch wins: it never goes back, and every record is written."""
     producer = await stage(world, metadata_max_age_ms=200)
     for behind in world.rng.sample([1, 2, 3], 2):
         world.kafka.faults.alter(StaleView(), api="Metadata", broker=behind, times=None)
@@ -428,15 +428,15 @@ async def test_d06_two_brokers_give_an_old_view(world: World) -> None:
     await all_acked(deliveries)
     assert longest_wait(deliveries) < RECOVERY
     await recovers(world, producer, world.now)
-    # A leader that went and came back unnoticed has a newer epoch than is known, which does no harm.
+    # A leader that moved away and back unnoticed has a newer epoch than the known one, which does no harm.
     assert [part.leader for part in await producer.partitions_for(TOPIC)] == [
         leader(world, p) for p in range(3)
     ]
 
 
 @scenario()
-async def test_d06_one_broker_stays_behind_and_nobody_gives_hints(world: World) -> None:
-    """Brokers before Kafka 3.7 do not name the next leader: what the asked one does not know is asked of another."""
+async def test_d06_one_broker_stays_behind_without_hints(world: World) -> None:
+    """Brokers before Kafka 3.7 do not name the next leader: when the asked broker does not know it, another is asked."""
     world.kafka.limit_version("Produce", 3, 9)
     producer = await stage(world, linger_ms=0)
     assert producer._engine is not None
@@ -456,14 +456,14 @@ async def test_d06_one_broker_stays_behind_and_nobody_gives_hints(world: World) 
 
 
 def whole_topic() -> tuple[Any, Any]:
-    """A question about the topic, so that a broker has told something of it."""
+    """A request for the topic, so that a broker has answered about it."""
     return MetadataRequest(topics=[MetadataRequestTopic(name=TOPIC)]), MetadataResponse
 
 
 @pytest.mark.parametrize("seconds", [3, 12])
 @scenario()
 async def test_d07_a_topic_is_missing_for_a_while(world: World, seconds: int) -> None:
-    """It takes records all the time, and its sequences go on where they were when it is listed again."""
+    """The topic accepts records all the time, and its sequences continue when it is listed again."""
     producer = await stage(world, linger_ms=0, metadata_max_age_ms=500)
     await all_acked(await send(world, producer, 6))
     world.kafka.faults.hide_topic(TOPIC)
@@ -483,7 +483,7 @@ async def test_d07_a_topic_is_missing_for_a_while(world: World, seconds: int) ->
 @pytest.mark.parametrize("hidden", [False, True])
 @scenario()
 async def test_d07_a_topic_comes_back_after_it_was_forgotten(world: World, hidden: bool) -> None:
-    """Idle for longer than `metadata_max_idle_ms`, again and again: nothing is taken for a copy of what was before."""
+    """Idle for longer than `metadata_max_idle_ms`, repeatedly: no record is taken for a copy of an earlier one."""
     producer = await stage(world, linger_ms=0, metadata_max_idle_ms=5_000, metadata_max_age_ms=1_000)
     assert producer._engine is not None
     for _ in range(4):
@@ -502,7 +502,7 @@ async def test_d07_a_topic_comes_back_after_it_was_forgotten(world: World, hidde
 
 
 async def old_records(world: World, producer: Producer[Any, Any], count: int) -> None:
-    """Records of which the judge need not know: their topic will be deleted."""
+    """Records without the judge's knowledge: their topic will be deleted."""
     for _ in range(count):
         for partition in range(3):
             await producer.send_and_wait(TOPIC, value_of(1_000_000), partition=partition)
@@ -511,7 +511,7 @@ async def old_records(world: World, producer: Producer[Any, Any], count: int) ->
 
 @scenario(auto_create_topics=False)
 async def test_d08_a_topic_is_deleted_for_good(world: World) -> None:
-    """What is bound for it is NOT_WRITTEN at its deadline, for that reason; other topics are not held up."""
+    """Its records are NOT_WRITTEN at their deadline, with that reason; other topics are not held up."""
     producer = await stage(world, linger_ms=0)
     world.kafka.create_topic("other", 3)
     await producer.partitions_for("other")
@@ -536,8 +536,8 @@ async def test_d08_a_topic_is_deleted_for_good(world: World) -> None:
 
 
 @scenario(auto_create_topics=False)
-async def test_d08_nobody_knows_the_topic_any_more(world: World) -> None:
-    """A producer that meets it after its end says so after `max_block`, and keeps nothing of it."""
+async def test_d08_no_broker_knows_the_topic_any_more(world: World) -> None:
+    """A producer that meets the topic after its end reports that after `max_block`, and keeps no state about it."""
     producer = await stage(world)
     await old_records(world, producer, 1)
     world.kafka.delete_topic(TOPIC)
@@ -555,7 +555,7 @@ Place = tuple[int, int, int, int]
 
 
 def places(world: World) -> list[Place]:
-    """Partition, producer id, epoch and sequence of every batch that a broker took a look at."""
+    """Partition, producer id, epoch and sequence of every batch that a broker received."""
     return [
         (batch.partition, batch.producer_id, batch.producer_epoch, batch.base_sequence)
         for request in world.kafka.requests
@@ -567,7 +567,7 @@ def places(world: World) -> list[Place]:
 @pytest.mark.parametrize("waiting", ["nothing", "unsent", "unanswered"])
 @scenario()
 async def test_d09_a_topic_is_deleted_and_made_again(world: World, partitions: int, waiting: str) -> None:
-    """The new one begins with sequence 0, and gets nothing under a number that the old one was sent."""
+    """The new one begins with sequence 0, and gets no batch under a number of the old one."""
     producer = await stage(world, linger_ms=0)
     await old_records(world, producer, 3)
     deliveries = await on_their_way(world, producer, waiting)
@@ -580,11 +580,11 @@ async def test_d09_a_topic_is_deleted_and_made_again(world: World, partitions: i
         world.network.release(broker.port)
     made = world.now
     await recovers(world, producer, made, RECOVERY + RT, partitions)
-    told = await outcomes(deliveries)
+    found = await outcomes(deliveries)
     bound = sum(delivery.partition is not None and delivery.partition < partitions for delivery in deliveries)
-    assert told[Outcome.ACKED] + told[Outcome.UNKNOWN] >= bound
+    assert found[Outcome.ACKED] + found[Outcome.UNKNOWN] >= bound
     if waiting == "unsent":
-        assert told == +Counter({Outcome.ACKED: bound, Outcome.NOT_WRITTEN: len(deliveries) - bound})
+        assert found == +Counter({Outcome.ACKED: bound, Outcome.NOT_WRITTEN: len(deliveries) - bound})
     await all_acked(await stream(world, producer, 0.3))
     assert before.isdisjoint(places(world))
     for partition in range(partitions):
@@ -614,13 +614,13 @@ async def on_their_way(world: World, producer: Producer[Any, Any], waiting: str)
 
 
 def by_key(key: bytes, partitions: int) -> int:
-    """Where Kafka puts a record with this key."""
+    """The partition that Kafka chooses for this key."""
     return (murmur2(key) & 0x7FFFFFFF) % partitions
 
 
 @scenario()
 async def test_d10_partitions_are_added(world: World) -> None:
-    """Keys go where the count known at the call puts them; the new partitions are used within metadata's age."""
+    """The count of partitions known at the call decides for keys; the new partitions are used within metadata's age."""
     producer = await stage(world, linger_ms=0, batch_size=200, metadata_max_age_ms=2_000)
     keys = [b"key-%d" % number for number in range(12)]
     streams = [asyncio.create_task(stream(world, producer, 6.0, every=0.05))]
@@ -646,7 +646,7 @@ async def test_d10_partitions_are_added(world: World) -> None:
 
 @scenario()
 async def test_d10_a_partition_that_is_not_there_yet(world: World) -> None:
-    """A pinned record is refused as soon as the brokers confirm it; once the partition is there, the next is taken."""
+    """A record for the partition is refused as soon as the brokers confirm that it is missing; later it is accepted."""
     producer = await stage(world, linger_ms=0)
     called = world.now
     assert await world.ledger.send(producer, TOPIC, partition=3) is None
@@ -661,12 +661,12 @@ async def test_d10_a_partition_that_is_not_there_yet(world: World) -> None:
     await all_acked(await send(world, producer, partition=0))
 
 
-# -- D11-D14: parts of the cluster are out of reach, or of use
+# -- D11-D14: parts of the cluster are unreachable, or of no use
 
 
 @scenario()
 async def test_d11_too_few_replicas_are_in_sync_for_a_minute(world: World) -> None:
-    """Nothing is written and nothing is lost: memory fills, callers wait, and all of it goes on when it heals."""
+    """No record is written and none is lost: memory fills, callers wait, and all records are written after the fault."""
     producer = await stage(
         world, buffer_memory=20_000, batch_size=2_000, delivery_timeout_ms=120_000, linger_ms=0
     )
@@ -697,7 +697,7 @@ async def test_d11_too_few_replicas_are_in_sync_for_a_minute(world: World) -> No
 
 @scenario()
 async def test_d11_too_few_replicas_are_in_sync_for_longer_than_the_deadline(world: World) -> None:
-    """Each attempt was proven not to be written: NOT_WRITTEN at the deadline, nothing unknown; then it goes on."""
+    """Each attempt was proven not to be written: NOT_WRITTEN at the deadline, none unknown; then records are written."""
     producer = await stage(world)
     await all_acked(await send(world, producer, 3))
     for partition in range(3):
@@ -710,15 +710,15 @@ async def test_d11_too_few_replicas_are_in_sync_for_longer_than_the_deadline(wor
     for partition in range(3):
         world.kafka.faults.shrink_isr(TOPIC, partition, 1, 2, 3)
     await recovers(world, producer, world.now)
-    # A batch that was refused goes on with its younger records, and so those that were overdue first may be written.
-    told = await outcomes(later)
-    assert told[Outcome.NOT_WRITTEN] > 0
-    assert told[Outcome.ACKED] > 0
+    # A refused batch is sent again with its younger records, and so the first overdue ones may be written.
+    found = await outcomes(later)
+    assert found[Outcome.NOT_WRITTEN] > 0
+    assert found[Outcome.ACKED] > 0
 
 
 @scenario()
 async def test_d12_two_brokers_swap_their_addresses(world: World) -> None:
-    """Connections follow the id: each broker gets what it leads, at the address that it has now."""
+    """Connections follow the id: each broker gets the records of its partitions, at its present address."""
     producer = await stage(world, linger_ms=0)
     await all_acked(await send(world, producer, 6))
     for _ in range(2):
@@ -746,7 +746,7 @@ async def test_d12_two_brokers_swap_their_addresses(world: World) -> None:
 
 @scenario(brokers=4)
 async def test_d12_another_broker_takes_an_address_over(world: World) -> None:
-    """Another id at the same host and port: what the old one led is sent there as soon as it leads that."""
+    """Another id at the same host and port: records of the old one go there as soon as it leads their partitions."""
     await world.kafka.faults.stop_broker(4)
     producer = await stage(world, linger_ms=0)
     await all_acked(await send(world, producer, 6))
@@ -784,7 +784,7 @@ class TimedLines(logging.Handler):
         self.counts: Counter[tuple[int, int]] = Counter()
 
     def emit(self, record: logging.LogRecord) -> None:
-        """One line was told; a line that names no broker counts for a broker of its own."""
+        """Count a line; a line without a broker counts for a broker of its own."""
         self.counts[self._broker(record.getMessage()), int(self.world.now)] += 1
 
     def _broker(self, line: str) -> int:
@@ -804,7 +804,7 @@ class TimedLines(logging.Handler):
 
 @scenario()
 async def test_d13_all_brokers_are_killed_with_requests_in_flight(world: World) -> None:
-    """Restarted leaders know only the newest batch of a producer again; what is there of the others is found out at once."""
+    """Restarted leaders recognize only the newest batch of a producer; the state of the others is found at once."""
     producer = await stage(world, 1, linger_ms=0)
     await all_acked(await send(world, producer))
     appended = world.rng.randrange(6)
@@ -832,7 +832,7 @@ async def test_d13_all_brokers_are_killed_with_requests_in_flight(world: World) 
 @pytest.mark.parametrize("how", ["down", "unreachable"])
 @scenario()
 async def test_d13_all_brokers_are_gone_for_ten_minutes(world: World, how: str) -> None:
-    """Old records end at their deadline, calls wait `max_block` for room, nobody is called often; then all works."""
+    """Old records end at their deadline, calls wait `max_block` for room, brokers are dialed rarely; then all works."""
     producer = await stage(
         world,
         delivery_timeout_ms=120_000,
@@ -849,7 +849,7 @@ async def test_d13_all_brokers_are_gone_for_ten_minutes(world: World, how: str) 
             world.network.reset(broker.port)
     lasts = 600.0 if world.seed < SEEDS_AT_FULL_LENGTH else 160.0
     gone, turns, deliveries, refused = world.now, world.loop.turns, [], 0
-    with TimedLines(world) as told:
+    with TimedLines(world) as lines:
         while world.now < gone + lasts:
             called = world.now
             deliveries.append(await world.ledger.send(producer, TOPIC, bytes(400)))
@@ -859,7 +859,7 @@ async def test_d13_all_brokers_are_gone_for_ten_minutes(world: World, how: str) 
             await asyncio.sleep(0.5)
     assert refused > lasts / 20
     no_storm(world, gone, lasts)
-    assert max(told.counts.values()) <= 1
+    assert max(lines.counts.values()) <= 1
     assert world.loop.turns - turns < 100 * lasts
     for broker in world.kafka.brokers:
         await world.kafka.faults.start_broker(broker.id)
@@ -880,7 +880,7 @@ async def test_d13_all_brokers_are_gone_for_ten_minutes(world: World, how: str) 
 
 
 def no_storm(world: World, since: float, lasts: float) -> None:
-    """At most so many attempts to each broker in the first ten seconds, and not more in any that follow."""
+    """At most this many attempts to each broker in the first ten seconds, and not more in any ten that follow."""
     for broker in world.kafka.brokers:
         per_window = [dials(world, broker.port, since + 10.0 * number) for number in range(int(lasts / 10))]
         assert 1 <= per_window[0] <= MOST_DIALS
@@ -890,13 +890,13 @@ def no_storm(world: World, since: float, lasts: float) -> None:
 async def turn_out(
     world: World, producer: Producer[Any, Any], partitions: Iterable[int], seconds: float
 ) -> int:
-    """How many records of tasks that wait for each of theirs are acknowledged in so many seconds."""
+    """The number of acknowledged records within this time, from tasks that wait for each record."""
     until, acked = world.now + seconds, 0
 
     async def one_task(partition: int) -> None:
         nonlocal acked
         while world.now < until:
-            # Too large for what the crowd leaves over.
+            # Too large for the room that the crowd leaves.
             deliveries = await send(world, producer, partition=partition, filling=bytes(1_200))
             outcome = await deliveries[0].wait(None)
             acked += outcome is Outcome.ACKED
@@ -910,7 +910,7 @@ async def turn_out(
 @pytest.mark.parametrize("cut_off", ["both ways", "requests", "answers"])
 @scenario()
 async def test_d14_one_broker_is_cut_off(world: World, cut_off: str) -> None:
-    """At most a tenth of the throughput is lost on the partitions that the others lead, however many want to reach it."""
+    """At most a tenth of the throughput is lost on the other brokers' partitions, with any number of records for this one."""
     conditions = world.network.conditions
     conditions.fastest, conditions.slowest = 0.02, 0.06
     producer = await stage(world, buffer_memory=60_000, batch_size=2_000, delivery_timeout_ms=8_000)
@@ -919,7 +919,7 @@ async def test_d14_one_broker_is_cut_off(world: World, cut_off: str) -> None:
     port = port_of_leader(world)
     cut(world, port, cut_off)
     await send(world, producer, partition=0)
-    # Before anybody can know of it, or when it was noticed.
+    # Before the producer can know of it, or after it was noticed.
     await asyncio.sleep(world.rng.choice((0.0, RT + 0.1)))
     crowding = asyncio.create_task(crowd(world, producer, 4.0))
     await asyncio.sleep(0.5)
@@ -942,10 +942,10 @@ async def crowd(world: World, producer: Producer[Any, Any], seconds: float) -> N
     """Many more records for the broker that is cut off than memory has room for."""
     until = world.now + seconds
     while world.now < until:
-        impatient = [
+        sends = [
             world.ledger.send(producer, TOPIC, bytes(1_000), partition=0, max_block=1.0) for _ in range(60)
         ]
-        await asyncio.gather(*impatient)
+        await asyncio.gather(*sends)
 
 
 # -- D16: a leader that knows less
@@ -957,7 +957,7 @@ SUSPICION: Final = re.compile(r"(?i)los[st]")
 @pytest.mark.parametrize("left", [0, 4])
 @scenario()
 async def test_d16_acknowledged_records_are_lost_by_an_unclean_election(world: World, left: int) -> None:
-    """The loss is suspected aloud and counted; sequences are mended, and what is sent from then on is there, in order."""
+    """The loss is logged as suspected and counted; sequences are corrected, and later records are there, in order."""
     world.rules = Rules(loss=True)
     producer = await stage(world, linger_ms=0)
     for _ in range(10):
@@ -978,11 +978,11 @@ async def test_d16_acknowledged_records_are_lost_by_an_unclean_election(world: W
 
 @scenario()
 async def test_d16_a_log_is_truncated_again_and_again_under_a_stream(world: World) -> None:
-    """Nothing crashes, nothing is doubled or out of order, and the warnings do not become a storm."""
+    """No task fails, no record is doubled or out of order, and the number of warnings stays small."""
     world.rules = Rules(loss=True)
     producer = await stage(world, linger_ms=0)
     streaming = asyncio.create_task(stream(world, producer, 5.0, every=0.02))
-    with TimedLines(world) as told:
+    with TimedLines(world) as lines:
         for _ in range(15):
             await asyncio.sleep(world.rng.uniform(0, 0.6))
             partition = world.rng.randrange(3)
@@ -993,7 +993,7 @@ async def test_d16_a_log_is_truncated_again_and_again_under_a_stream(world: Worl
         deliveries = await streaming
         await all_acked(deliveries)
     assert producer.stats().suspected_data_losses >= 1
-    assert max(told.counts.values(), default=0) <= 3
+    assert max(lines.counts.values(), default=0) <= 3
     before = len(world.ledger.entries)
     await recovers(world, producer, world.now)
     assert set(range(before, before + 3)) <= set(numbers(world))
@@ -1001,7 +1001,7 @@ async def test_d16_a_log_is_truncated_again_and_again_under_a_stream(world: Worl
 
 @scenario()
 async def test_d16_retention_is_not_taken_for_a_loss(world: World) -> None:
-    """That the log's start moves past what was acknowledged is what topics are set to do."""
+    """By its settings a topic may move the log's start beyond acknowledged records."""
     producer = await stage(world, linger_ms=0)
     world.rules = Rules(loss=True, whole_log=False)
     for _ in range(5):

@@ -52,13 +52,13 @@ NO_COUNTS: Final = (0, 0, 0, 0)
 
 
 def held(producer: Producer[Any, Any]) -> tuple[int, int, int, int]:
-    """What a producer holds: nothing, when all is over."""
+    """The counts of a producer's held objects: zero, when all is over."""
     stats = producer.stats()
     return stats.bytes_buffered, stats.bytes_in_flight, stats.records_in_flight, stats.waiting_calls
 
 
 def attempts(producer: Producer[Any, Any]) -> tuple[int, int, int]:
-    """What would grow if something was done again: records, connections, failures."""
+    """Counts that would grow with a repetition: records, connections, failures."""
     stats = producer.stats()
     return (
         stats.records_retried,
@@ -86,7 +86,7 @@ async def answers_arrive_in_a_stall(
     assert {delivery.outcome for delivery in sent} == {Outcome.PENDING}
     assert producer._engine is not None
     if world.rng.random() < 0.5:
-        # Whoever looks for what is late was woken in the very turn in which the loop was blocked.
+        # The task that expires late records was woken in the same turn in which the loop was blocked.
         world.loop.call_soon(producer._engine.wakeup.ring)
     world.loop.call_soon(world.loop.stall, BLOCKED)
     await asyncio.sleep(0)
@@ -95,7 +95,7 @@ async def answers_arrive_in_a_stall(
 
 @scenario()
 async def test_f01_answers_arrived_while_the_loop_was_blocked(world: World) -> None:
-    """They are handled before anything is judged late: acknowledged at the first attempt, on the same connection."""
+    """They are handled before any deadline is judged: acknowledged at the first attempt, on the same connection."""
     producer = await stage(world, linger_ms=0)
     await all_acked(await send(world, producer, partition=0))
     before = attempts(producer), produced(world), len(world.network.dials)
@@ -118,7 +118,7 @@ async def test_f01_answers_arrived_while_the_loop_was_blocked(world: World) -> N
 
 @scenario()
 async def test_f01_room_came_back_while_the_loop_was_blocked(world: World) -> None:
-    """Who waited for memory gets it from the answer that had arrived, though `max_block` is over."""
+    """A call that waited for memory gets it from the answer that had arrived, though `max_block` is over."""
     producer = await stage(world, linger_ms=0, buffer_memory=3_000, batch_size=500)
     await all_acked(await send(world, producer, partition=0))
 
@@ -140,7 +140,7 @@ async def test_f01_room_came_back_while_the_loop_was_blocked(world: World) -> No
 
 @scenario()
 async def test_f01_nothing_was_in_flight_while_the_loop_was_blocked(world: World) -> None:
-    """A pause of the program is no reason to connect anew, to ask for anything twice, or to warn."""
+    """A pause of the program causes no new connection, no repeated request, and no warning."""
     producer = await stage(world, linger_ms=0, metadata_max_age_ms=300_000)
     for partition in range(3):
         await all_acked(await send(world, producer, partition=partition))
@@ -158,7 +158,7 @@ async def test_f01_nothing_was_in_flight_while_the_loop_was_blocked(world: World
 
 @scenario()
 async def test_f01_the_loop_is_blocked_again_and_again_under_a_stream(world: World) -> None:
-    """Whatever is said of the records after each stall is true, and sending goes on at once."""
+    """The outcome of each record after each stall is true, and sending continues at once."""
     producer = await stage(world)
     streaming = asyncio.create_task(stream(world, producer, 200.0, every=0.5))
     while not streaming.done():
@@ -178,7 +178,7 @@ async def test_f01_the_loop_is_blocked_again_and_again_under_a_stream(world: Wor
 
 @scenario()
 async def test_f02_the_wall_clock_jumps_by_a_day(world: World) -> None:
-    """Forth and back under a stream: no delivery notices, and each record has the time of its acceptance."""
+    """Forth and back under a stream: no delivery is affected, and each record has the time of its acceptance."""
     producer = await stage(world, 1, linger_ms=0)
     accepted: list[tuple[int, int]] = []
     deliveries = []
@@ -199,7 +199,7 @@ async def test_f02_the_wall_clock_jumps_by_a_day(world: World) -> None:
 @pytest.mark.parametrize("how", ["jumps", "frozen"])
 @scenario()
 async def test_f02_deadlines_do_not_follow_the_wall_clock(world: World, how: str) -> None:
-    """A record's deadline, a call's patience and a request's timeout are counted on the clock that only goes on."""
+    """A record's deadline, a call's timeout and a request's timeout use the monotonic clock."""
     producer = await stage(world, linger_ms=0, buffer_memory=2_000, batch_size=500)
     await all_acked(await send(world, producer, partition=0))
     world.network.hold(port_of_leader(world))
@@ -228,7 +228,7 @@ async def test_f02_deadlines_do_not_follow_the_wall_clock(world: World, how: str
 
 
 async def jump(world: World) -> None:
-    """Set the wall clock, for ever."""
+    """Set the wall clock, with no return."""
     while True:
         world.loop.set_wall(world.rng.choice((-A_DAY_MS, 0, A_DAY_MS)))
         await asyncio.sleep(world.rng.uniform(0, 2.0))
@@ -238,8 +238,8 @@ async def jump(world: World) -> None:
 
 
 @attrs.define
-class Impatient:
-    """Sends whose tasks are cancelled at some step, and what came of each."""
+class CancelledSends:
+    """Sends whose tasks are cancelled at some step, and the result of each."""
 
     world: World
     producer: Producer[Any, Any]
@@ -247,7 +247,7 @@ class Impatient:
     withdrawn: int = 0
 
     async def send(self, filling: bytes = b"", **arguments: Any) -> Ended:
-        """One call that is cancelled at a step, or two, that the seed draws."""
+        """One call that is cancelled at one step, or at two, that the seed draws."""
         rng = self.world.rng
         entry, value = self.world.ledger._enter(TOPIC, filling, arguments)
         sending = self.producer.send(TOPIC, value, **arguments)
@@ -262,7 +262,7 @@ class Impatient:
         if delivery is not None:
             self.accepted += 1
         else:
-            # Withdrawn: the judge holds it to that.
+            # Withdrawn: the judge demands that.
             assert ended.cancelled or ended.error is not None
             entry.error = StateError("its task was cancelled before it was accepted")
             self.withdrawn += ended.cancelled
@@ -285,45 +285,45 @@ SLOW_PATHS: Final[dict[str, dict[str, Any]]] = {
 @pytest.mark.parametrize("path", SLOW_PATHS)
 @scenario()
 async def test_f03_tasks_that_send_are_cancelled_at_any_step(world: World, path: str) -> None:
-    """Before acceptance the record is withdrawn, after it it is sent; its neighbours notice nothing, and room comes back."""
+    """Before acceptance the record is withdrawn, after it it is sent; other records are not affected, and room comes back."""
     world.kafka.create_topic(TOPIC, 3, min_insync_replicas=2)
     producer = world.producer(linger_ms=0, **SLOW_PATHS[path])
     await producer.start(wait_ready=5)
     world.kafka.faults.delay(0.05, times=10)
     world.kafka.faults.delay(0.2, api="Metadata", topic=TOPIC)
-    impatient = Impatient(world, producer)
+    cancelled = CancelledSends(world, producer)
     filling = bytes(400) if path == "memory" else b""
     calls: list[asyncio.Task[Any]] = []
-    patient: list[asyncio.Task[Delivery | None]] = []
+    uncancelled: list[asyncio.Task[Delivery | None]] = []
     for _ in range(60):
         partition = world.rng.randrange(3)
         if world.rng.random() < 0.5:
-            calls.append(asyncio.create_task(impatient.send(filling, partition=partition)))
+            calls.append(asyncio.create_task(cancelled.send(filling, partition=partition)))
         else:
             call = world.ledger.send(producer, TOPIC, filling, partition=partition)
-            patient.append(asyncio.create_task(call))
+            uncancelled.append(asyncio.create_task(call))
         if world.rng.random() < 0.2:
             await asyncio.sleep(world.rng.uniform(0, 0.01))
     await asyncio.gather(*calls)
-    await all_acked([await call for call in patient])
+    await all_acked([await call for call in uncancelled])
     await producer.flush()
-    assert impatient.withdrawn > 0
-    assert len(numbers(world)) == len(patient) + impatient.accepted == producer.stats().records_accepted
+    assert cancelled.withdrawn > 0
+    assert len(numbers(world)) == len(uncancelled) + cancelled.accepted == producer.stats().records_accepted
     assert held(producer) == NO_COUNTS
 
 
 async def flushing(producer: Producer[Any, Any]) -> None:
-    """A flush, bounded."""
+    """A flush with a limit."""
     await producer.flush(timeout=30.0)
 
 
 async def looking(producer: Producer[Any, Any]) -> None:
-    """A question about a topic that is not known yet."""
+    """A request for a topic that is not known yet."""
     await producer.partitions_for(TOPIC)
 
 
 async def in_bulk(producer: Producer[Any, Any]) -> None:
-    """Many records in one call, for a topic of which the judge does not know."""
+    """Many records in one call, for a topic without the judge's knowledge."""
     await (await producer.send_batch("bulk", [bytes(100)] * 20))
 
 
@@ -342,7 +342,7 @@ CALLS: Final = (flushing, looking, in_bulk, all_of_them, and_wait)
 
 @scenario()
 async def test_f03_any_other_call_is_cancelled_at_any_step(world: World) -> None:
-    """Flushing, looking and bulk sends: whoever is cancelled leaves nothing behind, and no other record is harmed."""
+    """Flushing, looking and bulk sends: a cancelled call leaves nothing behind, and no other record is harmed."""
     world.kafka.create_topic(TOPIC, 3, min_insync_replicas=2)
     world.kafka.create_topic("bulk", 2)
     world.forgotten.add("bulk")
@@ -365,7 +365,7 @@ async def test_f03_any_other_call_is_cancelled_at_any_step(world: World) -> None
 
 @scenario()
 async def test_f03_start_and_close_are_cancelled_at_any_step(world: World) -> None:
-    """A start that was cancelled can be made again; a close that was cancelled ends, and closing again waits for it."""
+    """A cancelled start can be repeated; a cancelled close still ends, and closing again waits for it."""
     world.kafka.create_topic(TOPIC, 3, min_insync_replicas=2)
     for _ in range(5):
         producer = world.producer(linger_ms=100)
@@ -389,7 +389,7 @@ async def test_f03_start_and_close_are_cancelled_at_any_step(world: World) -> No
 
 @scenario()
 async def test_f04_handles_are_cancelled_at_any_time(world: World) -> None:
-    """By the user, by `gather` or by `wait_for`: every record is written, in order, and its handle says so then."""
+    """By the user, by `gather` or by `wait_for`: every record is written, in order, and its handle shows that."""
     producer = await stage(world, linger_ms=5)
     deliveries: list[Delivery] = []
     for _ in range(60):
@@ -420,28 +420,28 @@ async def test_f04_handles_are_cancelled_at_any_time(world: World) -> None:
 
 
 class Careless(Interceptor):
-    """Fails, dawdles and sends more, from wherever it is called."""
+    """Fails, blocks and sends more records, in every call."""
 
     def __init__(self, world: World) -> None:
         self.world = world
         self.producer: Producer[Any, Any]
         self.sends_more = 20
         self.asked = 0
-        self.told: list[tuple[RecordMetadata | None, BaseException | None]] = []
+        self.reported: list[tuple[RecordMetadata | None, BaseException | None]] = []
 
     def on_send(self, record: Record[Any, Any]) -> Record[Any, Any]:
-        """Called before each record is taken."""
+        """Called before each record is accepted."""
         self.asked += 1
         self.misbehave("on_send")
         return record
 
     def on_acknowledgement(self, metadata: RecordMetadata | None, error: BaseException | None) -> None:
         """Called after each is done."""
-        self.told.append((metadata, error))
+        self.reported.append((metadata, error))
         self.misbehave("on_acknowledgement")
 
     def misbehave(self, where: str) -> None:
-        """In one of the ways in which users' code does."""
+        """One of the usual faults of users' code."""
         match self.world.rng.randrange(6):
             case 0:
                 raise ZeroDivisionError(where)
@@ -456,24 +456,24 @@ class Careless(Interceptor):
 
 @scenario()
 async def test_f14_interceptors_misbehave(world: World) -> None:
-    """Each failure costs a line of the log; every record has its outcome, and is told of once."""
+    """Each failure gives a line of the log; every record has its outcome, and is reported once."""
     careless = Careless(world)
     careless.producer = producer = await stage(world, linger_ms=1, interceptors=[careless])
     deliveries = await stream(world, producer, 2.0, every=0.05)
     await all_acked(deliveries)
-    while len(careless.told) < len(world.ledger.entries):
+    while len(careless.reported) < len(world.ledger.entries):
         await producer.flush()
         await asyncio.sleep(0.1)
     sent = len(world.ledger.entries)
-    assert sent == careless.asked == len(careless.told)
+    assert sent == careless.asked == len(careless.reported)
     assert sent > len(deliveries)
-    assert {error for _, error in careless.told} == {None}
+    assert {error for _, error in careless.reported} == {None}
     assert logged(world, "on_send") > 0
     assert logged(world, "on_acknowledgement") > 0
 
 
 def logged(world: World, text: str) -> int:
-    """How many lines of the log have an exception of the user's code that was raised there."""
+    """The number of lines of the log with an exception that the user's code raised there."""
     return sum(
         record.levelno >= logging.ERROR and record.exc_info is not None and text in str(record.exc_info[1])
         for record in world.log
@@ -482,7 +482,7 @@ def logged(world: World, text: str) -> int:
 
 @attrs.define(eq=False)
 class CarelessCallback:
-    """Fails, dawdles, sends more, flushes and cancels, when a delivery is done."""
+    """Fails, blocks, sends more records, flushes and cancels, when a delivery is done."""
 
     world: World
     producer: Producer[Any, Any]
@@ -540,7 +540,7 @@ async def test_f14_callbacks_misbehave(world: World) -> None:
 
 @scenario()
 async def test_f14_a_callback_closes_the_producer(world: World) -> None:
-    """In the middle of a stream: what was accepted has its outcome, what comes later is refused at once."""
+    """In the middle of a stream: accepted records have their outcomes, later ones are refused at once."""
     producer = await stage(world, linger_ms=1)
     closing: list[asyncio.Task[CloseReport]] = []
 
@@ -575,7 +575,7 @@ SEEDS_OF_THE_WHOLE_CROWD: Final = 2
 
 @scenario()
 async def test_f18_ten_thousand_callers_wait_for_memory(world: World) -> None:
-    """First come, first served; some give up, and no wake-up is lost with them; nobody waits longer than `max_block`."""
+    """First come, first served; some calls give up, and no wake-up is lost with them; none waits longer than `max_block`."""
     crowd = WAITING if world.seed < SEEDS_OF_THE_WHOLE_CROWD else WAITING // 20
     record = 200
     producer = await stage(
@@ -602,10 +602,10 @@ async def test_f18_ten_thousand_callers_wait_for_memory(world: World) -> None:
     gone: list[asyncio.Task[None]] = []
     while len(gone) < crowd // 10:
         await asyncio.sleep(0.02)
-        impatient = [task for task in world.rng.sample(tasks, crowd // 50) if not task.done()]
-        for task in impatient:
+        cancelled = [task for task in world.rng.sample(tasks, crowd // 50) if not task.done()]
+        for task in cancelled:
             task.cancel()
-        gone += impatient or tasks[: crowd // 10]
+        gone += cancelled or tasks[: crowd // 10]
         assert producer.stats().bytes_buffered <= producer.config.buffer_memory
     await asyncio.wait(tasks)
     slow.heal()
@@ -619,20 +619,20 @@ async def test_f18_ten_thousand_callers_wait_for_memory(world: World) -> None:
     first_come_first_served(done_at, accepted, refused)
     await all_acked(deliveries[number] for number in accepted)
     assert held(producer) == NO_COUNTS
-    # No lost wake-up: while memory is free, nobody waits for it. The slow leader took as much as it could.
+    # No lost wake-up: while memory is free, no call waits for it. The slow leader accepted as many records as it could.
     assert len(accepted) > 0.2 * crowd
 
 
 def first_come_first_served(done_at: dict[int, float], accepted: list[int], refused: list[int]) -> None:
-    """Nobody was accepted before somebody who had called earlier."""
+    """No call was accepted before an earlier one."""
     times = [done_at[number] for number in sorted(accepted)]
     assert all(earlier <= later + TICK for earlier, later in itertools.pairwise(times))
     assert not refused or not accepted or min(refused) > max(accepted) - len(done_at) * 0.02
 
 
 @scenario()
-async def test_f18_all_who_are_in_front_give_up(world: World) -> None:
-    """What they waited for is too little for them and enough for those behind, who get it at once, without any answer."""
+async def test_f18_all_calls_in_front_give_up(world: World) -> None:
+    """Their room is too little for them and enough for the calls behind, which get it at once, without any answer."""
     producer = await stage(world, linger_ms=0, batch_size=1_000, buffer_memory=3_000)
     await all_acked(await send(world, producer, partition=0))
     world.network.hold(port_of_leader(world), to_broker=False)
@@ -709,14 +709,14 @@ async def test_f20_everything_is_called_at_once(world: World, fault_schedule: st
 async def later(
     world: World, producer: Producer[Any, Any], call: Callable[[Producer[Any, Any], World], Awaitable[object]]
 ) -> object:
-    """A call, some time soon."""
+    """A call after a short time."""
     await asyncio.sleep(world.rng.choice((0.0, 0.0, world.rng.uniform(0, 0.3))))
     return await call(producer, world)
 
 
 @scenario()
 async def test_f20_flush_and_close_meet_a_stream(world: World) -> None:
-    """Each flush covers all that was accepted before it; the close covers the rest."""
+    """Each flush covers all records accepted before it; the close covers the rest."""
     producer = await stage(world, linger_ms=50)
     deliveries: list[Delivery] = []
     closing = math.inf

@@ -1,4 +1,4 @@
-"""Topics and partitions that are not there, in virtual time: what is waited for, for how long, and what is told of it."""
+"""Missing topics and partitions, in virtual time: the waits, their durations, and the errors and log lines about them."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ AT_ONCE: Final = 1.5
 async def refused(
     world: World, producer: Any, topic: str = TOPIC, **arguments: Any
 ) -> tuple[KafkaError, float]:
-    """The error of a record that is not accepted, and how long that took."""
+    """The error of a refused record, and the time until the refusal."""
     began, number = world.now, len(world.ledger.entries)
     assert await world.ledger.send(producer, topic, **arguments) is None
     error = world.ledger.entries[number].error
@@ -47,7 +47,7 @@ def about_topic(world: World, word: str) -> list[str]:
 
 
 def answered(change: Callable[[Any], Any]) -> Callable[[Any], Any]:
-    """An answer to Metadata in which this was done to what it says of `TOPIC`."""
+    """A Metadata answer with this change of its entry of `TOPIC`."""
 
     def altered(answer: Any) -> Any:
         topics = [change(topic) if topic.name == TOPIC else topic for topic in answer.topics]
@@ -62,12 +62,12 @@ def with_code(code: int) -> Callable[[Any], Any]:
 
 
 def from_the_past(partitions: int) -> Callable[[Any], Any]:
-    """An answer of a broker that has not heard of the newest partitions of `TOPIC`."""
+    """A Metadata answer of a broker without knowledge of the newest partitions of `TOPIC`."""
     return answered(lambda topic: topic._replace(partitions=list(topic.partitions)[:partitions]))
 
 
 @scenario(auto_create_topics=False)
-async def test_g01_a_missing_topic_and_a_dead_cluster_are_told_apart(world: World) -> None:
+async def test_g01_a_missing_topic_and_a_dead_cluster_are_distinct(world: World) -> None:
     """Both end after `max_block`: one with the brokers' code as cause, the other with the error of a connection."""
     producer = world.producer()
     await producer.start(wait_ready=5)
@@ -88,7 +88,7 @@ async def test_g01_a_missing_topic_and_a_dead_cluster_are_told_apart(world: Worl
 
 @scenario(auto_create_topics=False)
 async def test_g02_one_line_in_the_log(world: World) -> None:
-    """It comes while the record waits; what is asked again in vain adds none, and neither do brokers that disagree."""
+    """The line comes while the record waits; repeated requests without success add none, and neither do brokers that disagree."""
     producer = world.producer()
     await producer.start(wait_ready=5)
     waiting = asyncio.ensure_future(refused(world, producer))
@@ -109,7 +109,7 @@ async def test_g02_one_line_in_the_log(world: World) -> None:
 
 @scenario()
 async def test_g02_a_topic_that_the_brokers_create(world: World) -> None:
-    """Their first answer is that they do not have it: that is no reason for a warning."""
+    """Their first answer is that they do not have it: that causes no warning."""
     producer = world.producer()
     await producer.start(wait_ready=5)
     (delivery,) = await send(world, producer)
@@ -119,7 +119,7 @@ async def test_g02_a_topic_that_the_brokers_create(world: World) -> None:
 
 @scenario(auto_create_topics=False)
 async def test_g02_a_topic_that_is_gone_again(world: World) -> None:
-    """When it was there for a while in between, that is worth another line."""
+    """If the topic existed in between, the log has another line."""
     producer = world.producer(topics=[TOPIC])
     world.forgotten.add(TOPIC)
     await producer.start(wait_ready=5)
@@ -133,7 +133,7 @@ async def test_g02_a_topic_that_is_gone_again(world: World) -> None:
 
 @scenario(auto_create_topics=False)
 async def test_g03_a_topic_that_comes_in_time(world: World) -> None:
-    """It is waited for, and the record is written."""
+    """The call waits for it, and the record is written."""
     producer = world.producer()
     await producer.start(wait_ready=5)
     waiting = asyncio.ensure_future(send(world, producer))
@@ -146,7 +146,7 @@ async def test_g03_a_topic_that_comes_in_time(world: World) -> None:
 @pytest.mark.parametrize("known", [True, False], ids=["known-topic", "new-topic"])
 @scenario()
 async def test_g04_a_partition_that_is_not_there(world: World, known: bool) -> None:
-    """It is refused at once, as the brokers were asked again; others of the topic are held up no longer than that."""
+    """The record is refused at once after a second request; the topic's other partitions are held up no longer than that."""
     world.kafka.create_topic(TOPIC, 3)
     producer = world.producer()
     await producer.start(wait_ready=5)
@@ -168,8 +168,8 @@ async def test_g04_a_partition_that_is_not_there(world: World, known: bool) -> N
 
 
 @scenario()
-async def test_g04_a_partition_that_nobody_was_asked_for(world: World) -> None:
-    """Without time to ask again, it is not said that it does not exist."""
+async def test_g04_a_partition_that_was_never_asked_for(world: World) -> None:
+    """Without time for a second request, the error does not state that the partition is missing."""
     producer = await stage(world, 3)
     error, waited = await refused(world, producer, partition=17, max_block=0)
     assert waited < 0.01
@@ -181,7 +181,7 @@ async def test_g04_a_partition_that_nobody_was_asked_for(world: World) -> None:
 
 @scenario()
 async def test_g05_a_partition_that_was_just_added(world: World) -> None:
-    """A broker that has not heard of it yet when it is asked is asked again."""
+    """A broker without knowledge of it is asked again."""
     producer = await stage(world, 2)
     await asyncio.sleep(20)
     world.kafka.add_partitions(TOPIC, 3)
@@ -192,7 +192,7 @@ async def test_g05_a_partition_that_was_just_added(world: World) -> None:
 
 @scenario()
 async def test_g06_an_answer_to_an_older_question(world: World) -> None:
-    """A question that was asked before the call proves nothing about the time of the call."""
+    """A request from before the call proves nothing about the time of the call."""
     producer = await stage(world, 2)
     await asyncio.sleep(20)
     held = world.kafka.faults.delay(api="Metadata", times=1)
@@ -209,7 +209,7 @@ async def test_g06_an_answer_to_an_older_question(world: World) -> None:
 
 @scenario()
 async def test_g07_a_partition_of_a_cluster_that_is_dead(world: World) -> None:
-    """Nothing was confirmed: it is waited for, and the error is that of the connection."""
+    """No broker confirmed that it is missing: the call waits, and its error is that of the connection."""
     producer = await stage(world, 2)
     for broker in world.kafka.brokers:
         await world.kafka.faults.stop_broker(broker.id)
@@ -220,7 +220,7 @@ async def test_g07_a_partition_of_a_cluster_that_is_dead(world: World) -> None:
 
 @scenario(auto_create_topics=False)
 async def test_g08_a_topic_that_disappears_while_a_partition_is_waited_for(world: World) -> None:
-    """The brokers' answer is then that there is no such topic, which may be made anew: it is waited for."""
+    """The brokers then answer that the topic is missing; it may be created again, so the call waits for it."""
     producer = await stage(world, 2)
     await asyncio.sleep(20)
     world.kafka.delete_topic(TOPIC)
@@ -235,7 +235,7 @@ async def test_g08_a_topic_that_disappears_while_a_partition_is_waited_for(world
 
 @scenario(auto_create_topics=False)
 async def test_g09_a_topic_that_is_made_anew_with_fewer_partitions(world: World) -> None:
-    """A partition that it had before is refused at once, with the count of now."""
+    """A former partition is refused at once, with the present count."""
     producer = await stage(world, 4)
     await asyncio.sleep(20)
     world.forgotten.add(TOPIC)
@@ -251,7 +251,7 @@ async def test_g09_a_topic_that_is_made_anew_with_fewer_partitions(world: World)
 
 @scenario()
 async def test_g10_a_topic_without_leaders_yet(world: World) -> None:
-    """LEADER_NOT_AVAILABLE is waited for, and is the cause when it lasts."""
+    """The call waits during LEADER_NOT_AVAILABLE, which is the cause if it lasts."""
     producer = world.producer()
     await producer.start(wait_ready=5)
     world.kafka.create_topic(TOPIC, 1)
@@ -268,7 +268,7 @@ async def test_g10_a_topic_without_leaders_yet(world: World) -> None:
 @pytest.mark.parametrize(("code", "expected"), [(17, RecordError), (29, AuthorizationError)])
 @scenario()
 async def test_g11_what_waiting_does_not_change(world: World, code: int, expected: type[KafkaError]) -> None:
-    """It is told at once, with the brokers' code as cause, and the log has no line of it."""
+    """The call fails at once, with the brokers' code as cause, and the log has no line about it."""
     producer = world.producer()
     await producer.start(wait_ready=5)
     world.kafka.faults.alter(with_code(code), api="Metadata", times=None)

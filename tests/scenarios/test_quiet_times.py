@@ -1,4 +1,4 @@
-"""Quiet times: what a producer did not do for a while, and what changed meanwhile, breaks no promise afterwards."""
+"""Quiet times: idleness of a producer, with changes of the cluster meanwhile, breaks no promise afterwards."""
 
 from __future__ import annotations
 
@@ -27,17 +27,17 @@ Step = Callable[[World, Producer[Any, Any]], Awaitable[None]]
 
 
 async def nothing(world: World, producer: Producer[Any, Any]) -> None:
-    """The producer is left alone."""
+    """The producer stays idle."""
 
 
 async def look_at_another(world: World, producer: Producer[Any, Any]) -> None:
-    """A topic that is only looked at, and then not used any more."""
+    """A topic whose metadata is read once, and which is not used any more."""
     world.kafka.create_topic(OTHER, 2)
     await producer.partitions_for(OTHER)
 
 
 async def remake(world: World, producer: Producer[Any, Any], partitions: int) -> None:
-    """The topic is deleted and created again, and the producer hears of it."""
+    """The topic is deleted and created again, and the producer learns of it."""
     world.kafka.delete_topic(TOPIC)
     world.kafka.create_topic(TOPIC, partitions, min_insync_replicas=2)
     await asyncio.sleep(60)
@@ -54,7 +54,7 @@ async def remake_larger(world: World, producer: Producer[Any, Any]) -> None:
 
 
 async def abort_uncleanly(world: World, producer: Producer[Any, Any]) -> None:
-    """A transaction that is aborted while nobody knows what became of its record."""
+    """A transaction that is aborted while the outcome of its record is unknown."""
     await producer.begin_transaction()
     world.kafka.faults.drop_answer(api="Produce", times=None)
     delivery = await producer.send(TOPIC, b"lost", partition=0)
@@ -79,7 +79,7 @@ async def transact(producer: Producer[Any, Any], value: bytes) -> None:
 )
 @pytest.mark.parametrize("version", VERSIONS)
 def test_a_transactional_producer_survives_a_quiet_time(version: int, step: Step, pause: float) -> None:
-    """Nobody has fenced it, so that it goes on; what it wrote before and after is visible as it should be."""
+    """It is not fenced, so it continues; its records from before and after are visible as they should be."""
 
     async def play(world: World) -> None:
         producer = await stage(world, transactional_id="orders", metadata_max_idle_ms=int(IDLE * 1000))
@@ -101,7 +101,7 @@ def test_a_transactional_producer_survives_a_quiet_time(version: int, step: Step
 @pytest.mark.parametrize("pause", [JUST_BELOW, JUST_ABOVE])
 @pytest.mark.parametrize("version", VERSIONS)
 def test_a_quiet_time_before_the_first_transaction(version: int, pause: float) -> None:
-    """Topics that were prefetched idle out before anything was sent to them."""
+    """Topics that were prefetched idle out before the first record for them."""
 
     async def play(world: World) -> None:
         world.kafka.create_topic(TOPIC, 2)
@@ -120,7 +120,7 @@ def test_a_quiet_time_before_the_first_transaction(version: int, pause: float) -
 @pytest.mark.parametrize("with_offsets", [True, False])
 @pytest.mark.parametrize("version", VERSIONS)
 def test_a_transaction_that_outlives_its_time(version: int, *, with_offsets: bool) -> None:
-    """The coordinator has aborted it: nothing of it becomes part of the next transaction."""
+    """The coordinator has aborted it: none of its records becomes part of the next transaction."""
 
     async def play(world: World) -> None:
         producer = await stage(
@@ -187,7 +187,7 @@ SILENT: Final[dict[str, Any]] = {
 @scenario()
 @pytest.mark.parametrize("pause", [30.0, 120.0, DAY + 600])
 async def test_a_partition_that_was_silent(world: World, pause: float) -> None:
-    """The first of several batches is refused: none may be written before it, whatever the leader still knows."""
+    """The first of several batches is refused: none may be written before it, for any remaining state of the leader."""
     producer = await stage(world, **SILENT)
     await all_acked(await send(world, producer, partition=0))
     await asyncio.sleep(pause)
@@ -197,7 +197,7 @@ async def test_a_partition_that_was_silent(world: World, pause: float) -> None:
 
 @scenario()
 async def test_a_silent_partition_whose_answers_are_lost(world: World) -> None:
-    """The first batch is refused, the second is taken, and nobody hears of it: none is told to be where it is not."""
+    """The first batch is refused, the second is appended, and both answers are lost: no delivery has a false offset."""
     producer = await stage(world, **SILENT)
     await all_acked(await send(world, producer, partition=0))
     await asyncio.sleep(DAY + 600)
@@ -206,7 +206,7 @@ async def test_a_silent_partition_whose_answers_are_lost(world: World) -> None:
     await outcomes(await send(world, producer, 2, partition=0))
 
 
-# -- partitions that are gone
+# -- missing partitions
 
 
 async def full_buffer(world: World) -> Producer[Any, Any]:
@@ -221,7 +221,7 @@ async def full_buffer(world: World) -> Producer[Any, Any]:
 
 
 async def remake_with(world: World, partitions: int) -> None:
-    """The topic is remade, the producer hears of that, and brokers answer again."""
+    """The topic is remade, the producer learns of that, and brokers answer again."""
     world.kafka.delete_topic(TOPIC)
     world.kafka.create_topic(TOPIC, partitions)
     await asyncio.sleep(31)
@@ -233,13 +233,13 @@ KEY_OF_3: Final = b"1"
 
 
 def place_of(key: bytes, partitions: int) -> int:
-    """Where the default partitioner puts a key."""
+    """The partition that the default partitioner chooses for a key."""
     return (murmur2(key) & 0x7FFFFFFF) % partitions
 
 
 @scenario()
 async def test_a_call_waits_for_memory_of_a_partition_that_is_gone(world: World) -> None:
-    """Its key leads to another partition now; nothing is held up, and the partition can be used when it is back."""
+    """Its key leads to another partition now; no call is held up, and the partition can be used when it is back."""
     world.forgotten.add(TOPIC)
     producer = await full_buffer(world)
     assert place_of(KEY_OF_3, 4) == 3
@@ -257,7 +257,7 @@ async def test_a_call_waits_for_memory_of_a_partition_that_is_gone(world: World)
 
 @scenario()
 async def test_a_call_waits_for_memory_of_its_own_partition_that_is_gone(world: World) -> None:
-    """It waits for the partition to be there again, or is refused; other topics of the broker are not held up."""
+    """It waits until the partition exists again, or is refused; other topics of the broker are not held up."""
     world.forgotten.add(TOPIC)
     producer = await full_buffer(world)
     late = asyncio.create_task(producer.send(TOPIC, bytes(1_000), partition=3))
@@ -277,7 +277,7 @@ async def test_a_call_waits_for_memory_of_its_own_partition_that_is_gone(world: 
     world.forgotten.add(OTHER)
 
 
-# -- answers from the past
+# -- former answers
 
 RECOVERY: Final = 3.0
 FORMER_ID: Final = bytes([9]) * 16
@@ -285,7 +285,7 @@ FORMER_ID: Final = bytes([9]) * 16
 
 @scenario()
 async def test_one_metadata_answer_from_the_past(world: World) -> None:
-    """A broker that lags behind tells of the topic that was deleted before the producer began."""
+    """A broker that lags behind names the topic that was deleted before the producer began."""
     producer = await stage(world, **SILENT)
     await all_acked(await send(world, producer, partition=0))
 
@@ -296,7 +296,7 @@ async def test_one_metadata_answer_from_the_past(world: World) -> None:
     world.kafka.faults.cut(api="Produce", times=2)
     await outcomes(await send(world, producer, 3, partition=0))
     world.kafka.faults.heal()
-    # What is sent while the answer is believed finds that out; a minute is too long for it.
+    # A record that is sent while the answer is believed reveals that; a minute is too long for it.
     await outcomes(await send(world, producer, partition=0))
     await asyncio.sleep(RECOVERY)
     began = world.now

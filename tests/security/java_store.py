@@ -1,4 +1,4 @@
-"""A writer of Java key stores, from the description of the format."""
+"""A writer of Java key stores, by the description of the format."""
 
 from __future__ import annotations
 

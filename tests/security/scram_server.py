@@ -13,7 +13,7 @@ SALT = b"0123456789abcdef"
 
 @attrs.define
 class ScramServer:
-    """Knows one user and its password; `first` and `final` are what an honest broker answers."""
+    """Knows one user and its password; `first` and `final` are the answers of an honest broker."""
 
     hash: str
     username: str

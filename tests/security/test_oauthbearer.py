@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from aioproducer.errors import AuthenticationError
+from aioproducer.secret import Secret
 from aioproducer.security.credentials import TokenCredentials
 from aioproducer.security.oauthbearer import oauthbearer
-from aioproducer.security.secret import Secret
 from tests.security.exchanging import exchanged
 
 TOKEN = TokenCredentials(Secret("header.payload.signature"))
@@ -34,7 +34,7 @@ def test_the_message() -> None:
     ],
 )
 def test_a_refusal_is_acknowledged(refusal: bytes, told: str) -> None:
-    """The broker says why, waits for \\x01, and only then gives its error code; without one it is broken."""
+    """The broker gives the reason, waits for \\x01, and only then gives its error code; without a code it is broken."""
     exchange = oauthbearer(TOKEN)
     next(exchange)
     assert exchange.send(refusal) == b"\x01"

@@ -5,14 +5,14 @@ from __future__ import annotations
 import pytest
 
 from aioproducer.errors import AuthenticationError, ConfigurationError
+from aioproducer.secret import Secret
 from aioproducer.security.credentials import PasswordCredentials
 from aioproducer.security.plain import plain
-from aioproducer.security.secret import Secret
 from tests.security.exchanging import exchanged
 
 
 def test_the_message_of_rfc_4616() -> None:
-    """No authorization identity, the name, the password; UTF-8 as it is (S11)."""
+    """The message has no authorization identity, then the name and the password, in unchanged UTF-8 (S11)."""
     assert exchanged(plain(PasswordCredentials("tim", Secret("tanstaaftanstaaf"))), b"") == [
         b"\0tim\0tanstaaftanstaaf"
     ]
@@ -27,7 +27,7 @@ def test_a_broker_that_goes_on() -> None:
 
 
 def test_a_nul_is_refused() -> None:
-    """It would end the password, and what follows it would be lost (S11)."""
+    """A NUL would end the password, and the rest of it would be lost (S11)."""
     with pytest.raises(ConfigurationError, match="NUL") as raised:
         next(plain(PasswordCredentials("tim", Secret("canary\0x"))))
     assert "canary" not in str(raised.value)

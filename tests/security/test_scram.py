@@ -1,4 +1,4 @@
-"""SCRAM: the messages of the RFCs, and brokers that cheat."""
+"""SCRAM: the messages of the RFCs, and dishonest brokers."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from aioproducer.errors import AuthenticationError
+from aioproducer.secret import Secret
 from aioproducer.security.credentials import PasswordCredentials
 from aioproducer.security.scram import SCRAM_SHA_256, SCRAM_SHA_512, Scram, fresh_nonce
-from aioproducer.security.secret import Secret
 from tests.security.exchanging import exchanged
 from tests.security.scram_server import ScramServer
 
@@ -23,7 +23,7 @@ BOTH = pytest.mark.parametrize("scram", [SCRAM_SHA_256, SCRAM_SHA_512])
 
 
 def test_the_messages_of_rfc_7677() -> None:
-    """SCRAM-SHA-256, byte by byte."""
+    """The messages of SCRAM-SHA-256 are those of the RFC, byte by byte."""
     nonce = "rOprNGfwEbeRWgbNEkqO"
     both = nonce + "%hvYDpWUa2RaTCAfuxFIlj)hNlF$k0"
     messages = exchanged(
@@ -38,7 +38,7 @@ def test_the_messages_of_rfc_7677() -> None:
 
 
 def test_the_messages_of_rfc_5802() -> None:
-    """The same with the hash of that RFC."""
+    """The messages with the hash of that RFC are the same, byte by byte."""
     both = NONCE + "3rfcNHYJY1ZVvWVs7j"
     messages = exchanged(
         Scram("SCRAM-SHA-1", "sha1").exchange(USER, nonce=lambda: NONCE),
@@ -60,7 +60,7 @@ def test_an_honest_broker(scram: Scram, name: str, password: str) -> None:
 
 
 def test_a_delegation_token_says_that_it_is_one() -> None:
-    """Its id and HMAC are used like a name and a password, with an extension of Kafka's."""
+    """The id and HMAC of the token are used like a name and a password, with an extension of Kafka's."""
     server = ScramServer("sha256", "id", "hmac")
     credentials = PasswordCredentials("id", Secret("hmac"), is_token=True)
     messages = exchanged(SCRAM_SHA_256.exchange(credentials, nonce=lambda: NONCE), server.first, server.final)
@@ -68,14 +68,14 @@ def test_a_delegation_token_says_that_it_is_one() -> None:
 
 
 def test_nonces_differ() -> None:
-    """Each has at least 144 bits of chance, and no character that SCRAM gives a meaning (S08)."""
+    """Each nonce has at least 144 random bits, and no character with a meaning in SCRAM (S08)."""
     nonces = {fresh_nonce() for _ in range(100)}
     assert len(nonces) == 100
     assert all(len(base64.urlsafe_b64decode(nonce)) >= 18 and "," not in nonce for nonce in nonces)
 
 
 def refusal_of(*challenges: bytes | Callable[[bytes], bytes]) -> tuple[AuthenticationError, list[str]]:
-    """The error for a broker that answers this, and the messages that it got."""
+    """The error for a broker with this answer, and the messages that it got."""
     got: list[str] = []
 
     def noted(challenge: bytes | Callable[[bytes], bytes]) -> Callable[[bytes], bytes]:
@@ -119,7 +119,7 @@ def refusal_of(*challenges: bytes | Callable[[bytes], bytes]) -> tuple[Authentic
     ],
 )
 def test_a_first_message_that_is_refused(first: bytes, why: str) -> None:
-    """No key is derived and nothing is sent after a first message that cannot be trusted (S08, S09)."""
+    """After an untrusted first message no key is derived and no message is sent (S08, S09)."""
     error, got = refusal_of(first)
     assert why in str(error)
     assert (error.reason, error.mechanism) == ("server", "SCRAM-SHA-256")
@@ -143,7 +143,7 @@ def test_a_first_message_that_is_refused(first: bytes, why: str) -> None:
     ],
 )
 def test_a_broker_that_does_not_know_the_password(change: Callable[[bytes], bytes], why: str) -> None:
-    """Without a valid signature the broker is not the one that the producer talks to (S10)."""
+    """Without a valid signature the broker does not know the password (S10)."""
     server = ScramServer("sha256", "user", "pencil")
     error, _ = refusal_of(server.first, lambda message: change(server.final(message)))
     assert why in str(error)
@@ -152,7 +152,7 @@ def test_a_broker_that_does_not_know_the_password(change: Callable[[bytes], byte
 
 @given(st.binary(max_size=80), st.binary(max_size=80))
 def test_random_messages_raise_only_authentication_errors(first: bytes, final: bytes) -> None:
-    """Whatever a broker sends in either place."""
+    """Random bytes in either place raise an authentication error."""
     refusal_of(first)
     server = ScramServer("sha256", "user", "pencil")
     refusal_of(server.first, final)

@@ -11,24 +11,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from aioproducer.secret import Secret
 from aioproducer.security.jks import read_jks
 from aioproducer.security.pem import Block, blocks
-from aioproducer.security.secret import Secret
 from aioproducer.security.stores import identity_in, trusted_in
 from tests.certificates import Authority, Issued
 from tests.security.java_store import java_store
 
 PASSWORD = "canary-7"
-
-
-@pytest.fixture(scope="module")
-def authority(tmp_path_factory: pytest.TempPathFactory) -> Authority:
-    return Authority.make(tmp_path_factory.mktemp("stores"))
-
-
-@pytest.fixture(scope="module")
-def client(authority: Authority) -> Issued:
-    return authority.issue("client")
 
 
 @pytest.mark.parametrize(
@@ -43,17 +33,17 @@ def client(authority: Authority) -> Issued:
     ],
 )
 def test_pem_text_is_read_as_kafka_reads_it(
-    authority: Authority, client: Issued, change: Callable[[str], str]
+    authority: Authority, client_identity: Issued, change: Callable[[str], str]
 ) -> None:
-    """Newlines may be spaces or a backslash with an n (S52); the blocks come out as OpenSSL takes them."""
-    text = authority.own.certificate.read_text() + client.pem
+    """Newlines may be spaces or a backslash with an n (S52); the resulting blocks are valid for OpenSSL."""
+    text = authority.own.certificate.read_text() + client_identity.pem
     found = blocks(change(text))
     assert [block.label for block in found] == ["CERTIFICATE", "PRIVATE KEY", "CERTIFICATE"]
     assert "".join(block.text for block in found) == text
 
 
 def test_a_key_with_headers_keeps_its_lines() -> None:
-    """OpenSSL's former format of encrypted keys."""
+    """OpenSSL's former format of encrypted keys is kept line by line."""
     text = (
         "-----BEGIN RSA PRIVATE KEY-----\nProc-Type: 4,ENCRYPTED\nDEK-Info: AES-128-CBC,00\n\nAAAA\n"
         "-----END RSA PRIVATE KEY-----\n"
@@ -77,7 +67,7 @@ def test_a_key_with_headers_keeps_its_lines() -> None:
     ],
 )
 def test_stores_that_cannot_be_read(content: bytes, why: str) -> None:
-    """The text says what is wrong, and what to do."""
+    """The error has the reason, and an advice."""
     with pytest.raises(ValueError, match=why):
         trusted_in(content, None)
     with pytest.raises(ValueError, match=f"{why}|no private key"):
@@ -85,37 +75,40 @@ def test_stores_that_cannot_be_read(content: bytes, why: str) -> None:
 
 
 def test_a_pem_trust_store_has_no_password(authority: Authority) -> None:
-    """As in Kafka."""
+    """A password for a PEM trust store is refused, as in Kafka."""
     with pytest.raises(ValueError, match="has no password"):
         trusted_in(authority.own.certificate.read_bytes(), Secret(PASSWORD))
 
 
-def test_an_identity_needs_both_parts(client: Issued) -> None:
-    """A key without a certificate, and the reverse."""
-    assert identity_in(client.pem.encode(), None, None).key.reveal() == client.key.read_text()
+def test_an_identity_needs_both_parts(client_identity: Issued) -> None:
+    """A key without a certificate is refused, and a certificate without a key."""
+    assert (
+        identity_in(client_identity.pem.encode(), None, None).key.reveal() == client_identity.key.read_text()
+    )
     with pytest.raises(ValueError, match="no private key"):
-        identity_in(client.certificate.read_bytes(), None, None)
+        identity_in(client_identity.certificate.read_bytes(), None, None)
     with pytest.raises(ValueError, match="no certificate"):
-        identity_in(client.key.read_bytes(), None, None)
+        identity_in(client_identity.key.read_bytes(), None, None)
 
 
 @pytest.mark.parametrize("version", [1, 2])
-def test_java_key_stores(authority: Authority, client: Issued, version: int) -> None:
-    """Their certificates and keys are those that went in; the name of the file does not matter."""
-    (key, certificate), (_, trusted) = client.der(), authority.own.der()
+def test_java_key_stores(authority: Authority, client_identity: Issued, version: int) -> None:
+    """The certificates and keys are read back unchanged; the name of the file does not matter."""
+    (key, certificate), (_, trusted) = client_identity.der(), authority.own.der()
     store = java_store(PASSWORD, trusted=(trusted,), keys=((key, certificate),), version=version)
-    assert trusted_in(store, None) == authority.own.certificate.read_text()
-    assert trusted_in(store, Secret(PASSWORD)) == authority.own.certificate.read_text()
+    # Java trusts its own certificate as well.
+    texts = authority.own.certificate.read_text() + client_identity.certificate.read_text()
+    assert trusted_in(store, None) == trusted_in(store, Secret(PASSWORD)) == texts
     identity = identity_in(store, Secret(PASSWORD), None)
-    assert identity.certificates == client.certificate.read_text()
-    assert identity.key.reveal() == client.key.read_text()
+    assert identity.certificates == client_identity.certificate.read_text()
+    assert identity.key.reveal() == client_identity.key.read_text()
     assert PASSWORD not in repr(identity)
     assert "PRIVATE" not in repr(identity)
 
 
-def test_wrong_passwords_of_java_key_stores(client: Issued) -> None:
-    """The password of the store and that of the key are told apart, and not shown."""
-    store = java_store(PASSWORD, keys=(client.der(),))
+def test_wrong_passwords_of_java_key_stores(client_identity: Issued) -> None:
+    """The errors of the store's password and of the key's differ, and show neither."""
+    store = java_store(PASSWORD, keys=(client_identity.der(),))
     with pytest.raises(ValueError, match="of the key store is wrong") as raised:
         identity_in(store, Secret("other"), None)
     assert PASSWORD not in str(raised.value)
@@ -145,7 +138,7 @@ def test_random_text(text: str) -> None:
 
 @pytest.mark.kafka
 def test_a_store_of_keytool(tmp_path: Path) -> None:
-    """A store that Java wrote is read like those of the tests."""
+    """A store written by Java is read like those of the tests."""
     path = tmp_path / "store.jks"
     subprocess.run(
         ["keytool", "-genkeypair", "-alias", "a", "-keyalg", "EC", "-dname", "CN=a", "-storetype", "JKS",

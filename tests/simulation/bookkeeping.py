@@ -1,4 +1,4 @@
-"""A transactional life: producers of one name, one after the other or against each other, and what they were told."""
+"""A transactional life: producers of one name, in succession or against each other, and the results of their calls."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from aioproducer import (
 )
 from tests.judge.history import NO_NUMBER, number_of, value_of
 from tests.judge.transactions import Fate, Place, Seen, Told
-from tests.simulation.fault_schedule import FAULTS, TOPIC, Fault, Storm
+from tests.simulation.fault_schedule import FAULTS, TOPIC, Fault, FaultSchedule
 from tests.simulation.world import World
 
 NAME: Final = "books"
@@ -33,31 +33,31 @@ APIS: Final = (
 
 
 class Deliberate(Exception):  # noqa: N818  # no error: the program changes its mind
-    """The program does not want the transaction any more."""
+    """The program drops the transaction."""
 
 
 @attrs.define(eq=False)
 class Books:
-    """What all transactions of a world were, and what became of them."""
+    """All transactions of a world, and their results."""
 
     world: World
-    told: list[Told] = attrs.Factory(list)
+    entries: list[Told] = attrs.Factory(list)
     numbers: int = 0
 
     def open(self, who: str) -> Told:
-        """Another transaction."""
-        entry = Told(len(self.told), story=[who])
-        self.told.append(entry)
+        """Begin another transaction."""
+        entry = Told(len(self.entries), story=[who])
+        self.entries.append(entry)
         return entry
 
     async def send(self, producer: Producer[Any, Any], entry: Told) -> None:
-        """A record in the transaction; what is refused is no part of it."""
+        """Send a record in the transaction; a refused record is no part of it."""
         rng = self.world.rng
         place = (TOPIC, rng.randrange(PARTITIONS))
         number = self.numbers
         self.numbers += 1
         value = value_of(number, bytes(rng.randrange(300)))
-        # Its place in the order is that of the call; whether it was accepted is known later.
+        # The record's place in the order is that of the call; its acceptance is known later.
         entry.records.append((place, number))
         try:
             delivery = await producer.send(TOPIC, value, partition=place[1])
@@ -68,7 +68,7 @@ class Books:
             raise
 
     def seen(self) -> Seen:
-        """What a reader of committed records finds."""
+        """The records that a reader of committed records finds."""
         kafka = self.world.kafka
         records: dict[Place, list[int]] = {}
         for partition in range(PARTITIONS):
@@ -84,7 +84,7 @@ class Books:
 
 
 @attrs.define(eq=False)
-class Clerk:
+class Program:
     """One producer, and the program around it."""
 
     books: Books
@@ -92,11 +92,11 @@ class Clerk:
     producer: Producer[Any, Any]
     retired: bool = False
     entry: Told | None = None
-    """The transaction that was begun last."""
+    """The transaction that began last."""
     committing: bool = False
 
     async def work(self, transactions: int) -> None:
-        """So many transactions, unless somebody else takes over or the producer is killed."""
+        """Run so many transactions, until another producer takes over or this one is killed."""
         rng = self.books.world.rng
         for _ in range(transactions):
             if self.retired:
@@ -105,7 +105,7 @@ class Clerk:
             await asyncio.sleep(rng.choice((0.0, 0.0, rng.uniform(0, 0.5))))
 
     async def _transaction(self) -> None:
-        before = len(self.books.told)
+        before = len(self.books.entries)
         try:
             await self._prepare()
             await self.books.world.rng.choice(
@@ -113,22 +113,22 @@ class Clerk:
             )()
         except KafkaError as error:
             self.note_the_end(error)
-        for entry in self.books.told[before:]:
+        for entry in self.books.entries[before:]:
             entry.story.append(entry.fate.value)
 
     def _begun(self) -> Told:
-        """The transaction is open: from here on it counts."""
+        """The transaction is open: it counts from here on."""
         self.entry = self.books.open(self.name)
         self.committing = False
         return self.entry
 
     async def _prepare(self) -> None:
-        """As a user does it by hand; most often the context manager does it."""
+        """Prepare as a user does by hand; most often the context manager does it."""
         if self.books.world.rng.random() < 0.2:
             try:
                 await self.producer.init_transactions()
             except StateError:
-                # It stands somewhere else, from where the context manager may go on.
+                # The producer stands in another state, from which the context manager may continue.
                 return
 
     async def _fill(self, entry: Told, tx: Any = None) -> None:
@@ -151,18 +151,18 @@ class Clerk:
     async def _in_a_block(self) -> None:
         entry = None
         try:
-            async with self.producer.transaction(timeout=self._patience()) as tx:
+            async with self.producer.transaction(timeout=self._timeout()) as tx:
                 entry = self._begun()
                 await self._fill(entry, tx)
                 self.committing = True
         except Deliberate:
-            self._told(entry, Fate.ABORTED)
+            self._set_fate(entry, Fate.ABORTED)
         except CommitOutcomeUnknownError:
             await self._settle(entry)
         except KafkaError as error:
             self._refused(entry, error)
         else:
-            self._told(entry, Fate.COMMITTED)
+            self._set_fate(entry, Fate.COMMITTED)
 
     async def _by_hand(self) -> None:
         try:
@@ -174,9 +174,9 @@ class Clerk:
         try:
             await self._fill(entry)
             self.committing = True
-            await self.producer.commit_transaction(timeout=self._patience())
+            await self.producer.commit_transaction(timeout=self._timeout())
         except Deliberate:
-            self._told(entry, Fate.ABORTED)
+            self._set_fate(entry, Fate.ABORTED)
             await self._abort(entry)
         except CommitOutcomeUnknownError:
             await self._settle(entry)
@@ -184,10 +184,10 @@ class Clerk:
             self._refused(entry, error)
             await self._abort(entry)
         else:
-            self._told(entry, Fate.COMMITTED)
+            self._set_fate(entry, Fate.COMMITTED)
 
     async def _in_a_task_that_is_cancelled(self) -> None:
-        """At any await: then nobody was told anything; whoever comes next joins what goes on."""
+        """Cancel at any await: the caller learned nothing; the next caller joins the operation."""
         self._turn_the_page()
         task = asyncio.create_task(self._in_a_block())
         await asyncio.wait([task], timeout=self.books.world.rng.choice((0.0, 0.01, 0.1, 1.0)))
@@ -200,19 +200,19 @@ class Clerk:
             if self.committing:
                 await self._settle(self.entry)
             else:
-                self._told(self.entry, Fate.ABORTED)
+                self._set_fate(self.entry, Fate.ABORTED)
 
     def _turn_the_page(self) -> None:
         self.entry = None
 
     async def _settle(self, entry: Told | None) -> None:
-        """In one of the ways that the documentation names."""
+        """Settle the transaction in one of the documented ways."""
         again = self.books.world.rng.random() < 0.6
         for _ in range(40):
             try:
                 if again:
                     await self.producer.commit_transaction(timeout=2.0)
-                    self._told(entry, Fate.COMMITTED)
+                    self._set_fate(entry, Fate.COMMITTED)
                 else:
                     await self.producer.init_transactions(timeout=2.0)
             except (CommitOutcomeUnknownError, TransactionTimeoutError):
@@ -224,7 +224,7 @@ class Clerk:
             return
 
     @staticmethod
-    def _told(entry: Told | None, fate: Fate) -> None:
+    def _set_fate(entry: Told | None, fate: Fate) -> None:
         if entry is not None:
             entry.fate = fate
 
@@ -246,7 +246,7 @@ class Clerk:
         if entry is None:
             return
         entry.story.append(f"{type(error).__name__} {error.outcome.value}")
-        # A producer that was closed meanwhile knows nothing.
+        # A producer that was closed meanwhile has no result.
         unsure = error.outcome is Outcome.UNKNOWN or isinstance(error, StateError)
         entry.fate = Fate.UNKNOWN if self.committing and unsure else Fate.ABORTED
 
@@ -259,99 +259,99 @@ class Clerk:
         ):
             self.retired = True
 
-    def _patience(self) -> float | None:
+    def _timeout(self) -> float | None:
         return self.books.world.rng.choice((None, None, 0.3, 2.0))
 
 
 @attrs.define(eq=False)
-class Office:
-    """Clerks of one name: at most times one, sometimes two of which the older one does not know better yet."""
+class Programs:
+    """Programs of one name: mostly one at a time, sometimes two, of which the older one is not fenced yet."""
 
     books: Books
     settings: dict[str, Any]
-    clerks: list[Clerk] = attrs.Factory(list)
+    all: list[Program] = attrs.Factory(list)
 
-    async def hire(self) -> Clerk:
-        """Another process with the same transactional id."""
+    async def start(self) -> Program:
+        """Start another process with the same transactional id."""
         world = self.books.world
         producer = world.producer(transactional_id=NAME, **self.settings)
         await producer.start()
-        clerk = Clerk(self.books, f"clerk {len(self.clerks)}", producer)
-        self.clerks.append(clerk)
-        return clerk
+        program = Program(self.books, f"program {len(self.all)}", producer)
+        self.all.append(program)
+        return program
 
     async def run(self, transactions: int) -> None:
-        """Clerks come and go until so many transactions were tried."""
+        """Programs come and go until so many transactions were tried."""
         rng = self.books.world.rng
-        while len(self.books.told) < transactions:
-            clerk = await self.hire()
-            working = asyncio.create_task(clerk.work(transactions))
+        while len(self.books.entries) < transactions:
+            program = await self.start()
+            working = asyncio.create_task(program.work(transactions))
             await asyncio.wait([working], timeout=rng.uniform(0.2, LASTS / 2))
             if rng.random() < 0.5:
-                clerk.retired = True
-                await clerk.producer.close(timeout=0)
+                program.retired = True
+                await program.producer.close(timeout=0)
                 await working
             elif rng.random() < 0.5:
-                clerk.retired = True
+                program.retired = True
                 await working
-                await clerk.producer.close(timeout=rng.choice((None, 0.5)))
+                await program.producer.close(timeout=rng.choice((None, 0.5)))
             else:
-                # A zombie: it goes on until it learns of its successor.
+                # A zombie: it continues until it is fenced.
                 await self._with_a_zombie(working)
 
     async def _with_a_zombie(self, working: asyncio.Task[None]) -> None:
-        successor = await self.hire()
+        successor = await self.start()
         await asyncio.wait([asyncio.create_task(successor.work(5)), working])
 
-    async def last_words(self) -> None:
-        """Nobody works any more: the next of this name ends what is open."""
-        clerk = await self.hire()
+    async def end_open_transaction(self) -> None:
+        """After the last program: a new producer of this name ends the open transaction."""
+        program = await self.start()
         for _ in range(100):
             try:
-                await clerk.producer.init_transactions()
+                await program.producer.init_transactions()
             except TransactionTimeoutError:
                 continue
             return
 
 
-# -- faults that only transactions know
+# -- faults of transactions alone
 
 
-async def coordinators_move(storm: Storm) -> None:
-    """Those of the transactions and of the group, again and again, some of them loading first."""
-    rng = storm.world.rng
+async def coordinators_move(schedule: FaultSchedule) -> None:
+    """The coordinators of the transactions and of the group move repeatedly; some load first."""
+    rng = schedule.world.rng
     for _ in range(rng.randrange(1, 6)):
-        up = [broker.id for broker in storm.kafka.brokers if broker.up]
+        up = [broker.id for broker in schedule.kafka.brokers if broker.up]
         if up:
             key = rng.choice((NAME, NAME, GROUP))
-            storm.kafka.faults.move_coordinator(key, rng.choice(up), loading=rng.choice((0.0, 0.0, 1.0)))
+            schedule.kafka.faults.move_coordinator(key, rng.choice(up), loading=rng.choice((0.0, 0.0, 1.0)))
         await asyncio.sleep(rng.uniform(0.0, 0.5))
 
 
-async def markers_are_late(storm: Storm) -> None:
-    """The end of a transaction takes its time on the partitions."""
-    storm.kafka.faults.delay_markers(
-        storm.world.rng.uniform(0.01, 3.0), times=storm.world.rng.randrange(1, 6)
+async def markers_are_late(schedule: FaultSchedule) -> None:
+    """The markers of a transaction are written late."""
+    schedule.kafka.faults.delay_markers(
+        schedule.world.rng.uniform(0.01, 3.0), times=schedule.world.rng.randrange(1, 6)
     )
 
 
-async def coordinator_errors(storm: Storm) -> None:
-    """Errors that pass, at any request to a coordinator; some of them behind the deed."""
-    rng = storm.world.rng
+async def coordinator_errors(schedule: FaultSchedule) -> None:
+    """Retriable errors, at any request to a coordinator; some come after the effect."""
+    rng = schedule.world.rng
     api = rng.choice(APIS[1:-1])
-    storm.kafka.faults.error(rng.choice((14, 15, 16, 51)), api=api, times=rng.randrange(1, 8))
+    schedule.kafka.faults.error(rng.choice((14, 15, 16, 51)), api=api, times=rng.randrange(1, 8))
 
 
-async def ends_without_an_answer(storm: Storm) -> None:
-    """The coordinator does what it is asked, and the connection ends before it says so; or before it does."""
-    rng = storm.world.rng
-    storm.kafka.faults.cut(api="EndTxn", before=rng.random() < 0.5, times=rng.randrange(1, 4))
+async def ends_without_an_answer(schedule: FaultSchedule) -> None:
+    """The coordinator handles a request and the connection ends before the answer, or it ends before the handling."""
+    rng = schedule.world.rng
+    schedule.kafka.faults.cut(api="EndTxn", before=rng.random() < 0.5, times=rng.randrange(1, 4))
 
 
-async def late_ends(storm: Storm) -> None:
-    """EndTxn is done late, perhaps when nobody waits for it any more."""
-    rng = storm.world.rng
-    storm.kafka.faults.delay(rng.uniform(0.1, 6.0), before=True, api="EndTxn", times=rng.randrange(1, 3))
+async def late_ends(schedule: FaultSchedule) -> None:
+    """EndTxn is handled late, perhaps after its caller has given up."""
+    rng = schedule.world.rng
+    schedule.kafka.faults.delay(rng.uniform(0.1, 6.0), before=True, api="EndTxn", times=rng.randrange(1, 3))
 
 
 TRANSACTIONAL: Final[tuple[Fault, ...]] = (
@@ -360,8 +360,8 @@ TRANSACTIONAL: Final[tuple[Fault, ...]] = (
 )
 
 
-async def live(world: World) -> tuple[Books, Storm]:
-    """Transactions of several owners, faults around them, and the quiet afterwards."""
+async def live(world: World) -> tuple[Books, FaultSchedule]:
+    """Transactions of several owners, faults around them, and the quiet time afterwards."""
     rng = world.rng
     world.forgotten.update((TOPIC, SOURCE))
     world.kafka.create_topic(TOPIC, PARTITIONS, min_insync_replicas=2)
@@ -374,13 +374,13 @@ async def live(world: World) -> tuple[Books, Storm]:
         "max_in_flight_requests_per_connection": rng.choice((1, 5)),
         "gapless": rng.random() < 0.3,
     }
-    books, storm = Books(world), Storm(world, apis=APIS)
-    office = Office(books, settings)
+    books, schedule = Books(world), FaultSchedule(world, apis=APIS)
+    programs = Programs(books, settings)
     async with asyncio.TaskGroup() as group:
-        group.create_task(storm.rage(rng.randrange(3, 9), LASTS, TRANSACTIONAL))
-        group.create_task(office.run(rng.randrange(10, 30)))
+        group.create_task(schedule.run(rng.randrange(3, 9), LASTS, TRANSACTIONAL))
+        group.create_task(programs.run(rng.randrange(10, 30)))
     world.kafka.faults.heal()
     for broker in world.kafka.brokers:
         world.network.release(broker.port)
-    await office.last_words()
-    return books, storm
+    await programs.end_open_transaction()
+    return books, schedule

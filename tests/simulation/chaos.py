@@ -1,4 +1,4 @@
-"""A chaotic life: many tasks send through one producer while several faults happen to everything around it."""
+"""A chaotic life: many tasks send through one producer during faults of the brokers, the network and the loop."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from typing import Any, Final
 import attrs
 
 from aioproducer import Producer
-from tests.simulation.fault_schedule import TOPIC, Storm
+from tests.simulation.fault_schedule import TOPIC, FaultSchedule
 from tests.simulation.world import World
 
 RECORDS: Final = 1_000
 LASTS: Final = 10.0
 TIMES: Final = ((), (), (0, *(1_700_000_000_000,) * 9))
-"""Timestamps are written as distances from that of the first record, so that a batch without it has another size."""
+"""Timestamps are stored as distances from the first record's, so that a batch without it has another size."""
 
 
 @attrs.define
@@ -25,10 +25,10 @@ class Life:
     producer: Producer[Any, Any]
     records: int = 0
     times: tuple[int, ...] = ()
-    """What the records have for timestamps; none: the time at which they are accepted."""
+    """The timestamps of the records; None: the time of their acceptance."""
 
     async def task(self, share: int) -> None:
-        """Send a share of the records, in one of the ways in which users send."""
+        """Send a share of the records, in one of the ways of users."""
         rng = self.world.rng
         ways = [self._one_by_one, self._nowait, self._in_bulk, self._waiting, self._impatient]
         while share > 0:
@@ -94,7 +94,7 @@ class Life:
                 await asyncio.wait([sending])
 
     async def housekeeper(self) -> None:
-        """Flushes, looks and purges while others send."""
+        """Flush, read statistics and purge while others send."""
         rng = self.world.rng
         while True:
             await asyncio.sleep(rng.uniform(0.2, 3.0))
@@ -127,7 +127,7 @@ def settings_of(world: World) -> dict[str, Any]:
     }
 
 
-async def live(world: World) -> Storm:
+async def live(world: World) -> FaultSchedule:
     """One life: `RECORDS` records from several tasks, three to eight faults, and the end."""
     rng = world.rng
     world.kafka.create_topic(TOPIC, 3, min_insync_replicas=2)
@@ -139,15 +139,15 @@ async def live(world: World) -> Storm:
         settings["delivery_timeout_ms"] = 8_000
     producer = world.producer(**settings)
     await producer.start()
-    life, storm = Life(world, producer, times=rng.choice(TIMES)), Storm(world)
+    life, schedule = Life(world, producer, times=rng.choice(TIMES)), FaultSchedule(world)
     tasks = rng.randrange(2, 9)
     async with asyncio.TaskGroup() as group:
-        raging = group.create_task(storm.rage(rng.randrange(3, 9), LASTS))
+        faults = group.create_task(schedule.run(rng.randrange(3, 9), LASTS))
         keeping = asyncio.create_task(life.housekeeper())
         senders = [group.create_task(life.task(-(-RECORDS // tasks))) for _ in range(tasks)]
-        await asyncio.wait([raging, *senders])
+        await asyncio.wait([faults, *senders])
         keeping.cancel()
     await asyncio.wait([keeping])
     if rng.random() < 0.7:
         await producer.flush()
-    return storm
+    return schedule

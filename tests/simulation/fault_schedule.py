@@ -1,4 +1,4 @@
-"""The faults of a chaotic life: each is drawn from the seed, happens for a while, and is over."""
+"""The faults of a chaotic life: each is drawn from the seed, lasts for a while, and ends."""
 
 from __future__ import annotations
 
@@ -22,23 +22,23 @@ APIS: Final = ("Produce", "Metadata", "InitProducerId", "ApiVersions")
 
 
 @attrs.define
-class Storm:
-    """The faults of one life, told as they happen."""
+class FaultSchedule:
+    """The faults of one life, noted as they happen."""
 
     world: World
-    told: list[str] = attrs.Factory(list)
+    log: list[str] = attrs.Factory(list)
     apis: tuple[str, ...] = APIS
-    """The requests whose answers suffer."""
+    """The APIs whose answers are disturbed."""
     topics: tuple[str, ...] = (TOPIC,)
 
     @property
     def kafka(self) -> EmbeddedKafka:
-        """The cluster it hits."""
+        """The cluster of the faults."""
         return self.world.kafka
 
     @property
     def network(self) -> Network:
-        """The network it hits."""
+        """The network of the faults."""
         return self.world.network
 
     def some_broker(self) -> int:
@@ -53,8 +53,8 @@ class Storm:
         """One of the partitions."""
         return self.world.rng.randrange(self.kafka.topics[topic])
 
-    async def rage(self, faults: int, seconds: float, kinds: Sequence[Fault] = ()) -> None:
-        """So many faults, spread over this time; some of them at once."""
+    async def run(self, faults: int, seconds: float, kinds: Sequence[Fault] = ()) -> None:
+        """Make so many faults, spread over this time; some overlap."""
         async with asyncio.TaskGroup() as tasks:
             for _ in range(faults):
                 fault = self.world.rng.choice(kinds or FAULTS)
@@ -62,162 +62,164 @@ class Storm:
 
     async def _later(self, fault: Fault, delay: float) -> None:
         await asyncio.sleep(delay)
-        self.told.append(f"{self.world.now - 1000:.3f} {fault.__name__}")
+        self.log.append(f"{self.world.now - 1000:.3f} {fault.__name__}")
         await fault(self)
 
     async def a_while(self, most: float = 8.0) -> None:
-        """How long a fault lasts: most often shortly."""
+        """The length of a fault: mostly short."""
         rng = self.world.rng
         await asyncio.sleep(rng.uniform(0, most) if rng.random() < 0.5 else rng.uniform(0, 0.3))
 
 
-Fault = Callable[[Storm], Awaitable[None]]
+Fault = Callable[[FaultSchedule], Awaitable[None]]
 
 
 # -- the network
 
 
-async def hold_a_broker(storm: Storm) -> None:
-    """A process is stopped (SIGSTOP): connections can be made, and nothing comes of it."""
-    port = storm.world.port(storm.some_broker())
-    storm.network.hold(port)
-    await storm.a_while()
-    storm.network.release(port)
+async def hold_a_broker(schedule: FaultSchedule) -> None:
+    """A process is stopped (SIGSTOP): connections are accepted, and no request is answered."""
+    port = schedule.world.port(schedule.some_broker())
+    schedule.network.hold(port)
+    await schedule.a_while()
+    schedule.network.release(port)
 
 
-async def hold_one_direction(storm: Storm) -> None:
+async def hold_one_direction(schedule: FaultSchedule) -> None:
     """Requests arrive and answers do not, or the other way round."""
-    port = storm.world.port(storm.some_broker())
-    requests = storm.world.rng.random() < 0.5
-    storm.network.hold(port, to_broker=requests, to_client=not requests)
-    await storm.a_while()
-    storm.network.release(port)
+    port = schedule.world.port(schedule.some_broker())
+    requests = schedule.world.rng.random() < 0.5
+    schedule.network.hold(port, to_broker=requests, to_client=not requests)
+    await schedule.a_while()
+    schedule.network.release(port)
 
 
-async def isolate_a_broker(storm: Storm) -> None:
-    """A cable is pulled."""
-    port = storm.world.port(storm.some_broker())
-    storm.network.isolate(port)
-    await storm.a_while()
-    storm.network.release(port)
+async def isolate_a_broker(schedule: FaultSchedule) -> None:
+    """One broker is unplugged."""
+    port = schedule.world.port(schedule.some_broker())
+    schedule.network.isolate(port)
+    await schedule.a_while()
+    schedule.network.release(port)
 
 
-async def isolate_all(storm: Storm) -> None:
-    """All of them."""
-    for broker in storm.kafka.brokers:
-        storm.network.isolate(broker.port)
-    await storm.a_while(25.0)
-    for broker in storm.kafka.brokers:
-        storm.network.release(broker.port)
+async def isolate_all(schedule: FaultSchedule) -> None:
+    """All brokers are unplugged."""
+    for broker in schedule.kafka.brokers:
+        schedule.network.isolate(broker.port)
+    await schedule.a_while(25.0)
+    for broker in schedule.kafka.brokers:
+        schedule.network.release(broker.port)
 
 
-async def fail_connecting(storm: Storm) -> None:
-    """No route, no descriptors left, no buffers."""
-    port = storm.world.port(storm.some_broker())
+async def fail_connecting(schedule: FaultSchedule) -> None:
+    """Connecting fails: no route, no descriptors left, no buffers."""
+    port = schedule.world.port(schedule.some_broker())
     errors = (errno.EMFILE, errno.ENETUNREACH, errno.ETIMEDOUT, errno.ENOBUFS, errno.EPIPE)
-    storm.network.fail_connecting(port, storm.world.rng.choice(errors))
-    storm.network.reset(port)
-    await storm.a_while()
-    storm.network.release(port)
+    schedule.network.fail_connecting(port, schedule.world.rng.choice(errors))
+    schedule.network.reset(port)
+    await schedule.a_while()
+    schedule.network.release(port)
 
 
-async def cut_somewhere(storm: Storm) -> None:
+async def cut_somewhere(schedule: FaultSchedule) -> None:
     """A connection ends at any byte of either direction."""
-    rng = storm.world.rng
+    rng = schedule.world.rng
     after = rng.randrange(1, 4000) if rng.random() < 0.7 else rng.randrange(1, 60)
     end = rng.choice((End.RST, End.FIN))
-    port = storm.world.port(storm.some_broker())
-    storm.network.cut(port, after, to_broker=rng.random() < 0.5, end=end)
+    port = schedule.world.port(schedule.some_broker())
+    schedule.network.cut(port, after, to_broker=rng.random() < 0.5, end=end)
 
 
-async def reset_all_connections(storm: Storm) -> None:
-    """A firewall forgets everything."""
-    for broker in storm.kafka.brokers:
-        storm.network.reset(broker.port)
+async def reset_all_connections(schedule: FaultSchedule) -> None:
+    """A firewall drops all connections."""
+    for broker in schedule.kafka.brokers:
+        schedule.network.reset(broker.port)
 
 
-async def peers_vanish(storm: Storm) -> None:
-    """Half-open connections: neither FIN nor RST, and nobody there."""
-    storm.network.vanish(storm.world.port(storm.some_broker()))
+async def peers_vanish(schedule: FaultSchedule) -> None:
+    """Half-open connections: neither FIN nor RST, and no peer."""
+    schedule.network.vanish(schedule.world.port(schedule.some_broker()))
 
 
-async def trickle(storm: Storm) -> None:
-    """A few bytes at a time."""
-    storm.network.conditions.trickle = True
-    await storm.a_while(1.0)
-    storm.network.conditions.trickle = False
+async def trickle(schedule: FaultSchedule) -> None:
+    """Bytes arrive a few at a time."""
+    schedule.network.conditions.trickle = True
+    await schedule.a_while(1.0)
+    schedule.network.conditions.trickle = False
 
 
-async def slow_network(storm: Storm) -> None:
-    """Every byte takes its time."""
-    slow = storm.world.rng.uniform(0.01, 3.0)
-    storm.network.conditions.slowed.append(slow)
-    await storm.a_while()
-    storm.network.conditions.slowed.remove(slow)
+async def slow_network(schedule: FaultSchedule) -> None:
+    """Every byte arrives late."""
+    slow = schedule.world.rng.uniform(0.01, 3.0)
+    schedule.network.conditions.slowed.append(slow)
+    await schedule.a_while()
+    schedule.network.conditions.slowed.remove(slow)
 
 
 # -- answers
 
 
-async def retriable_errors(storm: Storm) -> None:
-    """Errors that pass; some of them after the append."""
-    topic = storm.some_topic()
-    rng = storm.world.rng
+async def retriable_errors(schedule: FaultSchedule) -> None:
+    """Retriable errors; some of them after the append."""
+    topic = schedule.some_topic()
+    rng = schedule.world.rng
     code = rng.choice(RETRIABLE)
     times = rng.randrange(1, 30)
-    partition = storm.some_partition(topic) if rng.random() < 0.7 else None
+    partition = schedule.some_partition(topic) if rng.random() < 0.7 else None
     append = rng.random() < 0.6 if code in APPENDS_ANYWAY else None
-    storm.kafka.faults.error(code, append=append, times=times, partition=partition, topic=topic)
+    schedule.kafka.faults.error(code, append=append, times=times, partition=partition, topic=topic)
 
 
-async def final_errors(storm: Storm) -> None:
-    """Errors that do not pass."""
-    topic = storm.some_topic()
-    rng = storm.world.rng
-    storm.kafka.faults.error(
-        rng.choice(FINAL), times=rng.randrange(1, 4), partition=storm.some_partition(topic), topic=topic,
+async def final_errors(schedule: FaultSchedule) -> None:
+    """Final errors."""
+    topic = schedule.some_topic()
+    rng = schedule.world.rng
+    schedule.kafka.faults.error(
+        rng.choice(FINAL), times=rng.randrange(1, 4), partition=schedule.some_partition(topic), topic=topic,
         skip=rng.randrange(4),
     )  # fmt: skip
 
 
-async def cut_answers(storm: Storm) -> None:
+async def cut_answers(schedule: FaultSchedule) -> None:
     """The connection ends in place of answers, before or after the append."""
-    rng = storm.world.rng
-    storm.kafka.faults.cut(
+    rng = schedule.world.rng
+    schedule.kafka.faults.cut(
         before=rng.random() < 0.5,
         reset=rng.random() < 0.5,
-        api=rng.choice(storm.apis),
+        api=rng.choice(schedule.apis),
         times=rng.randrange(1, 8),
     )
 
 
-async def lost_answers(storm: Storm) -> None:
-    """The broker does what it is asked and says nothing."""
-    rng = storm.world.rng
-    storm.kafka.faults.drop_answer(api=rng.choice(storm.apis), times=rng.randrange(1, 4))
+async def lost_answers(schedule: FaultSchedule) -> None:
+    """The broker handles requests without an answer."""
+    rng = schedule.world.rng
+    schedule.kafka.faults.drop_answer(api=rng.choice(schedule.apis), times=rng.randrange(1, 4))
 
 
-async def late_answers(storm: Storm) -> None:
+async def late_answers(schedule: FaultSchedule) -> None:
     """Answers, or the handling itself, are late: perhaps too late."""
-    rng = storm.world.rng
-    storm.kafka.faults.delay(
+    rng = schedule.world.rng
+    schedule.kafka.faults.delay(
         rng.uniform(0.1, 6.0),
         before=rng.random() < 0.5,
-        api=rng.choice(storm.apis),
+        api=rng.choice(schedule.apis),
         times=rng.randrange(1, 5),
     )
 
 
-async def throttled(storm: Storm) -> None:
-    """A quota."""
-    rng = storm.world.rng
-    storm.kafka.faults.throttle(rng.randrange(1, 3000), times=rng.randrange(1, 5), broker=storm.some_broker())
+async def throttled(schedule: FaultSchedule) -> None:
+    """The broker applies a quota."""
+    rng = schedule.world.rng
+    schedule.kafka.faults.throttle(
+        rng.randrange(1, 3000), times=rng.randrange(1, 5), broker=schedule.some_broker()
+    )
 
 
-async def nonsense(storm: Storm) -> None:
-    """Answers that are none."""
-    rng, faults = storm.world.rng, storm.kafka.faults
-    where = {"api": rng.choice(storm.apis), "times": rng.randrange(1, 3)}
+async def nonsense(schedule: FaultSchedule) -> None:
+    """Answers are malformed."""
+    rng, faults = schedule.world.rng, schedule.kafka.faults
+    where = {"api": rng.choice(schedule.apis), "times": rng.randrange(1, 3)}
     match rng.randrange(5):
         case 0:
             faults.wrong_correlation_id(**where)  # type: ignore[arg-type]
@@ -233,7 +235,7 @@ async def nonsense(storm: Storm) -> None:
 
 
 def random_flips(seed: int) -> Callable[[bytes], bytes]:
-    """Change the lengths and ids of an answer, which no checksum protects."""
+    """Flip lengths and ids of an answer, which no checksum protects."""
 
     def flip(frame: bytes) -> bytes:
         altered = bytearray(frame)
@@ -246,80 +248,82 @@ def random_flips(seed: int) -> Callable[[bytes], bytes]:
 # -- the cluster
 
 
-async def broker_dies(storm: Storm) -> None:
-    """A broker is killed, and comes back."""
-    broker = storm.some_broker()
-    if sum(one.up for one in storm.kafka.brokers) == 1:
+async def broker_dies(schedule: FaultSchedule) -> None:
+    """A broker is killed, and restarted."""
+    broker = schedule.some_broker()
+    if sum(one.up for one in schedule.kafka.brokers) == 1:
         return
-    await storm.kafka.faults.stop_broker(broker, reset=storm.world.rng.random() < 0.5)
-    await storm.a_while()
-    await storm.kafka.faults.start_broker(broker)
+    await schedule.kafka.faults.stop_broker(broker, reset=schedule.world.rng.random() < 0.5)
+    await schedule.a_while()
+    await schedule.kafka.faults.start_broker(broker)
 
 
-async def broker_moves(storm: Storm) -> None:
-    """A broker comes back at another address."""
-    broker = storm.some_broker()
-    await storm.kafka.faults.stop_broker(broker)
-    await storm.a_while(2.0)
-    await storm.kafka.faults.start_broker(broker, port=0)
+async def broker_moves(schedule: FaultSchedule) -> None:
+    """A broker restarts at another address."""
+    broker = schedule.some_broker()
+    await schedule.kafka.faults.stop_broker(broker)
+    await schedule.a_while(2.0)
+    await schedule.kafka.faults.start_broker(broker, port=0)
 
 
-async def leaders_move(storm: Storm) -> None:
-    """Leaders move, again and again."""
-    topic = storm.some_topic()
-    for _ in range(storm.world.rng.randrange(1, 12)):
-        up = [broker.id for broker in storm.kafka.brokers if broker.up]
+async def leaders_move(schedule: FaultSchedule) -> None:
+    """Leaders move repeatedly."""
+    topic = schedule.some_topic()
+    for _ in range(schedule.world.rng.randrange(1, 12)):
+        up = [broker.id for broker in schedule.kafka.brokers if broker.up]
         if up:
-            storm.kafka.faults.move_leader(topic, storm.some_partition(topic), storm.world.rng.choice(up))
-        await asyncio.sleep(storm.world.rng.uniform(0.0, 0.2))
+            schedule.kafka.faults.move_leader(
+                topic, schedule.some_partition(topic), schedule.world.rng.choice(up)
+            )
+        await asyncio.sleep(schedule.world.rng.uniform(0.0, 0.2))
 
 
-async def leaderless(storm: Storm) -> None:
+async def leaderless(schedule: FaultSchedule) -> None:
     """A partition has no leader for a while."""
-    topic = storm.some_topic()
-    partition = storm.some_partition(topic)
-    storm.kafka.faults.move_leader(topic, partition, -1)
-    await storm.a_while()
-    up = [broker.id for broker in storm.kafka.brokers if broker.up] or [1]
-    storm.kafka.faults.move_leader(topic, partition, storm.world.rng.choice(up))
+    topic = schedule.some_topic()
+    partition = schedule.some_partition(topic)
+    schedule.kafka.faults.move_leader(topic, partition, -1)
+    await schedule.a_while()
+    up = [broker.id for broker in schedule.kafka.brokers if broker.up] or [1]
+    schedule.kafka.faults.move_leader(topic, partition, schedule.world.rng.choice(up))
 
 
-async def hidden_topic(storm: Storm) -> None:
+async def hidden_topic(schedule: FaultSchedule) -> None:
     """One broker, or all, leave the topic out of their metadata."""
-    topic = storm.some_topic()
-    broker = storm.some_broker() if storm.world.rng.random() < 0.5 else None
-    storm.kafka.faults.hide_topic(topic, broker=broker)
-    await storm.a_while()
-    storm.kafka.faults.show_topic(topic, broker=broker)
+    topic = schedule.some_topic()
+    broker = schedule.some_broker() if schedule.world.rng.random() < 0.5 else None
+    schedule.kafka.faults.hide_topic(topic, broker=broker)
+    await schedule.a_while()
+    schedule.kafka.faults.show_topic(topic, broker=broker)
 
 
-async def too_few_in_sync(storm: Storm) -> None:
-    """Fewer replicas are in sync than the topic asks for."""
-    topic = storm.some_topic()
-    partition = storm.some_partition(topic)
-    leader = storm.kafka.leader_of(topic, partition)
-    storm.kafka.faults.shrink_isr(topic, partition, leader)
-    await storm.a_while()
-    storm.kafka.faults.shrink_isr(topic, partition, 1, 2, 3)
+async def too_few_in_sync(schedule: FaultSchedule) -> None:
+    """Fewer replicas are in sync than the topic requires."""
+    topic = schedule.some_topic()
+    partition = schedule.some_partition(topic)
+    leader = schedule.kafka.leader_of(topic, partition)
+    schedule.kafka.faults.shrink_isr(topic, partition, leader)
+    await schedule.a_while()
+    schedule.kafka.faults.shrink_isr(topic, partition, 1, 2, 3)
 
 
-async def more_partitions(storm: Storm) -> None:
-    """The topic grows."""
-    topic = storm.some_topic()
-    storm.kafka.add_partitions(topic, storm.kafka.topics[topic] + 1)
+async def more_partitions(schedule: FaultSchedule) -> None:
+    """The topic gets more partitions."""
+    topic = schedule.some_topic()
+    schedule.kafka.add_partitions(topic, schedule.kafka.topics[topic] + 1)
 
 
 # -- the program
 
 
-async def loop_stalls(storm: Storm) -> None:
-    """Somebody's code holds the loop up."""
-    storm.world.loop.call_soon(storm.world.loop.stall, storm.world.rng.uniform(0.05, 5.0))
+async def loop_stalls(schedule: FaultSchedule) -> None:
+    """Code of the program blocks the loop."""
+    schedule.world.loop.call_soon(schedule.world.loop.stall, schedule.world.rng.uniform(0.05, 5.0))
 
 
-async def wall_clock_jumps(storm: Storm) -> None:
+async def wall_clock_jumps(schedule: FaultSchedule) -> None:
     """The wall clock is set."""
-    storm.world.loop.set_wall(storm.world.rng.choice((-86_400_000, 3_000_000, -3_600_000)))
+    schedule.world.loop.set_wall(schedule.world.rng.choice((-86_400_000, 3_000_000, -3_600_000)))
 
 
 FAULTS: Final[tuple[Fault, ...]] = (

@@ -1,4 +1,4 @@
-"""The ledger: every record that a simulation sends, numbered in the order of the calls, and what was told of it."""
+"""The ledger: every record of a simulation, numbered in the order of the calls, and its outcome."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ MOMENT: Final = 0.02
 
 
 def in_a_moment(loop: SimulatedLoop, check: Callable[..., object], *args: object) -> None:
-    """Look whether something is overdue: a loop that was held up gets a moment for what has arrived meanwhile.
+    """Check whether an outcome is overdue: a loop that was held up gets a moment for bytes that have arrived meanwhile.
 
-    In two parts: the loop may be held up again within the first.
+    In two steps: the loop may be held up again within the first.
     """
     loop.call_later(MOMENT / 2, loop.call_later, MOMENT / 2, check, *args)
 
@@ -44,46 +44,46 @@ class Entry:
     """Partition and offset of a record that a bulk call reported as acknowledged."""
     error: KafkaError | None = None
     sending: Sending[Any] | None = None
-    """The call of a single record, while it goes on."""
+    """The call of a single record, while it runs."""
     withdrawn: bool = False
     """The caller of its bulk call was cancelled."""
 
     @property
     def accepted(self) -> bool:
-        """Is it known to be accepted?"""
+        """Is the record known to be accepted?"""
         if self.sending is not None:
             return self.sending.delivery is not None
         return self.delivery is not None or self.place is not None or isinstance(self.error, DeliveryError)
 
     @property
     def waits(self) -> bool:
-        """Is it known to be accepted and to have no outcome yet?"""
+        """Is the record known to be accepted, without an outcome yet?"""
         delivery = self.delivery if self.sending is None else self.sending.delivery
         return delivery is not None and peek(delivery)[0] is Outcome.PENDING
 
     @property
     def refused(self) -> bool:
-        """Is it known never to be accepted?"""
+        """Is the record known never to be accepted?"""
         return self.error is not None and not self.accepted
 
     @property
     def pending(self) -> bool:
-        """Has it no outcome yet?"""
+        """Does the record have no outcome yet?"""
         if self.delivery is not None:
-            # Without being seen to look.
+            # Without the producer noticing the look.
             return peek(self.delivery)[0] is Outcome.PENDING
         return self.error is None and self.place is None and not self.withdrawn
 
 
 class Ledger:
-    """Sends through producers, and remembers."""
+    """Sends through producers, and remembers the records."""
 
     def __init__(self, loop: SimulatedLoop) -> None:
         self.loop = loop
         self.entries: list[Entry] = []
-        # Those that records were given by their senders.
+        # The timestamps that senders gave to their records.
         self.timestamps: set[int] = set()
-        # Who has a deadline, by its moment; only for the first there is a timer.
+        # Records with a deadline, by its time; only the first has a timer.
         self._deadlines: list[tuple[float, int, Entry]] = []
         self._watched_from = math.inf
         self._left: list[tuple[list[Entry], BatchDelivery]] = []
@@ -93,7 +93,7 @@ class Ledger:
     async def send(
         self, producer: Producer[Any, Any], topic: str, filling: bytes = b"", **arguments: Any
     ) -> Delivery | None:
-        """`send()` of a record that can be recognized; None where it was refused."""
+        """`send()` of a recognizable record; None if it was refused."""
         entry, value = self._enter(topic, filling, arguments)
         entry.sending = producer.send(topic, value, **arguments)
         await self._called(entry, producer, arguments)
@@ -102,7 +102,7 @@ class Ledger:
     async def send_and_wait(
         self, producer: Producer[Any, Any], topic: str, filling: bytes = b"", **arguments: Any
     ) -> None:
-        """`send_and_wait()` likewise; what it raises is noted."""
+        """`send_and_wait()` likewise; its error is noted."""
         entry, value = self._enter(topic, filling, arguments)
         entry.sending = producer.send_and_wait(topic, value, **arguments)
         await self._called(entry, producer, arguments)
@@ -110,7 +110,7 @@ class Ledger:
     async def send_threadsafe(
         self, producer: Producer[Any, Any], topic: str, filling: bytes = b"", **arguments: Any
     ) -> None:
-        """`send_threadsafe()` in a thread that has ended before anything else happens; the call itself is made later."""
+        """`send_threadsafe()` in a thread that ends before the next step; the call itself is made later."""
         entry, value = self._enter(topic, filling, arguments)
         with ThreadPoolExecutor(1) as other:
             asked = other.submit(producer.send_threadsafe, topic, value, **arguments)
@@ -156,7 +156,7 @@ class Ledger:
     async def send_batch(
         self, producer: Producer[Any, Any], topic: str, fillings: Sequence[bytes], **arguments: Any
     ) -> None:
-        """`send_batch()` of records that can be recognized; waits until each has its outcome."""
+        """`send_batch()` of recognizable records; waits until each has its outcome."""
         entered = [self._enter(topic, filling, arguments) for filling in fillings]
         entries = [entry for entry, _ in entered]
         sending = None
@@ -177,7 +177,7 @@ class Ledger:
         self._note_bulk(entries, result)
 
     async def look_at_what_was_left(self) -> None:
-        """What became of the records of bulk calls whose callers were cancelled; waits until all have their outcome."""
+        """The outcomes of bulk calls whose callers were cancelled; waits until all have one."""
         while self._left:
             entries, handle = self._left.pop()
             self._note_bulk(entries, await handle)
@@ -217,7 +217,7 @@ class Ledger:
         limit = producer.config.delivery_timeout_ms / 1000 if own is None else own
         since = self.loop.time() if own is None and not queued else entry.called_at
         if queued and own is None:
-            # It waits for its topic or for memory like any other, though its delivery is there already.
+            # The record waits for its topic or for memory like any other, though its delivery exists already.
             limit += producer.config.max_block_ms / 1000
         entry.due_at = since + limit
         heapq.heappush(self._deadlines, (entry.due_at, entry.number, entry))
@@ -244,14 +244,14 @@ class Ledger:
         self._watch()
 
     def _overdue(self, entry: Entry) -> None:
-        """A record without an outcome behind its deadline is late for good (I4)."""
+        """A record without an outcome behind its deadline breaks I4."""
         if entry.pending:
             entry.resolved_at = math.inf
 
     # -- for the judge
 
     def history(self) -> list[Sent]:
-        """What was sent, and what was told of it."""
+        """The sent records, and their outcomes."""
         return [self._sent(entry) for entry in self.entries]
 
     def _sent(self, entry: Entry) -> Sent:

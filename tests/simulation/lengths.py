@@ -1,4 +1,4 @@
-"""How long every container is that a producer can reach: found by walking the object graph, so that none has to be named."""
+"""The lengths of all containers of a producer: found by walking the object graph, so that none has to be named."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _FOREIGN: Final = ("tests.", "aioproducer.testing", "unittest", "random", "threa
 
 
 def lengths(root: object) -> Counter[str]:
-    """The sum of the lengths of all containers that can be reached from here, by where they stand: `Class.attribute`."""
+    """The sums of the lengths of all reachable containers, by their place: `Class.attribute`."""
     gc.collect()
     found: Counter[str] = Counter()
     globals_ = {id(module.__dict__) for module in list(sys.modules.values()) if hasattr(module, "__dict__")}
@@ -68,7 +68,7 @@ def _children(place: str, thing: Any) -> Iterator[tuple[str, Any]]:
         own = type(thing).__name__
         for name, value in names.items():
             yield f"{own}.{name}", value
-        # What compiled objects and coroutines hold has no name.
+        # Contents of compiled objects and coroutines have no name.
         for value in gc.get_referents(thing):
             if not (isinstance(value, dict) and value is getattr(thing, "__dict__", None)):
                 yield f"{own}.{type(value).__name__}", value

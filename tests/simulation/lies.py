@@ -1,4 +1,4 @@
-"""Answers that lie by omission, made from the declarations of the messages: each field of each answer, changed in each way."""
+"""Altered answers, made from the declarations of the messages: each field of each answer, changed in each way."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ API_VERSIONS: Final = 18
 ID: Final = re.compile(r"(_id|_index|_epoch|^index|^name|^key|_key|^host|^port|_host|_port)$")
 CODE: Final = re.compile(r"error_code$")
 UNKNOWN: Final = 999
-"""An error code that Kafka does not have, a partition and a broker that are not there."""
+"""An error code that Kafka does not have, a partition and a broker that do not exist."""
 SASL: Final = {17: 1, 36: 2}
-"""The answers of authentication, in the versions of its tests: no producer of the simulation authenticates."""
+"""The answers of authentication, in the versions of their tests: no producer of the simulation authenticates."""
 ARRAYS: Final = ("emptied", "halved", "doubled", "turned")
 
 
 @attrs.frozen
 class Lie:
-    """One field of one struct of an answer, and what is done to it."""
+    """One field of one struct of an answer, and its change."""
 
     api: int
     struct: type[AnyMessage]
@@ -38,18 +38,18 @@ class Lie:
 
     @property
     def name(self) -> str:
-        """By which it is replayed."""
+        """The name by which it is replayed."""
         return f"{APIS[self.api].name}-{self.struct.__name__}.{self.field.name}-{self.how}"
 
-    def told(self, answer: Any, rng: random.Random) -> Any:
+    def altered(self, answer: Any, rng: random.Random) -> Any:
         """The answer with the lie in it."""
         if isinstance(answer, tuple) and hasattr(answer, "_fields"):
             if type(answer) is self.struct:
                 value = self._changed(getattr(answer, self.field.name), rng)
                 answer = answer._replace(**{self.field.name: value})  # type: ignore[attr-defined]
-            return type(answer)(*(self.told(value, rng) for value in answer))
+            return type(answer)(*(self.altered(value, rng) for value in answer))
         if isinstance(answer, list | tuple):
-            return [self.told(value, rng) for value in answer]
+            return [self.altered(value, rng) for value in answer]
         return answer
 
     def _changed(self, value: Any, rng: random.Random) -> Any:
@@ -73,7 +73,7 @@ def _rearranged(how: str, value: Sequence[Any], rng: random.Random) -> Sequence[
 
 
 def lies_of(api: int, version: int) -> Iterator[Lie]:
-    """Every lie that an answer of this version can tell."""
+    """Every lie that an answer of this version allows."""
     response = message_of(APIS[api].response)
     for struct in _structs_of(response, response.type):
         for field in response.structs[struct]:
@@ -83,7 +83,7 @@ def lies_of(api: int, version: int) -> Iterator[Lie]:
 
 
 def _structs_of(message: Message, struct: type[AnyMessage]) -> Iterator[type[AnyMessage]]:
-    """The struct, and all that it is made of; a module declares those of the request as well."""
+    """The struct, and all its parts; a module also declares those of the request."""
     yield struct
     for field in message.structs[struct]:
         kind = field.type.removeprefix("[]")
@@ -108,7 +108,7 @@ def _ways(field: Field, version: int) -> Sequence[str]:
 
 
 def version_at(api: int, level: int) -> int:
-    """In which version it is asked in a transaction of this level, by a producer of today at a broker of today."""
+    """The version of the request in a transaction of this level, with the newest producer and broker."""
     return APIS[api].max_version if api == API_VERSIONS else version_for(_embedded(), api, level)
 
 

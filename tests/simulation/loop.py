@@ -1,7 +1,7 @@
-"""An event loop in virtual time: nothing ever waits, and everything that may happen in another order does.
+"""An event loop in virtual time: no real wait, and every order of events that may happen does happen.
 
-Time stands still while code runs and jumps to the next timer when nothing is ready. Tasks that are ready in the same turn
-take their steps in an order drawn from the seed: in real life the order in which they became ready is chance.
+Time stands still while code runs and jumps to the next timer when nothing is ready. Ready tasks of the same turn
+take their steps in an order drawn from the seed: in reality the order in which they become ready is chance.
 """
 
 from __future__ import annotations
@@ -22,18 +22,18 @@ _MANY_CANCELLED: Final = 50
 
 
 class StuckError(AssertionError):
-    """Nothing is ready and no timer is set, but the simulation is not over: somebody waits for ever."""
+    """Nothing is ready and no timer is set, but the simulation is not over: a task waits without end."""
 
 
 class SimulatedLoop(asyncio.BaseEventLoop):
-    """A loop without sockets, threads and real time. `clock` is what the compiled core reads the time from."""
+    """A loop without sockets, threads and real time. The compiled core reads the time from `clock`."""
 
     def __init__(self, rng: random.Random) -> None:
         super().__init__()
         self.rng = rng
         self.clock = ManualClock()
         self.turns = 0
-        # What is to happen in a certain turn, whatever happens then.
+        # Callbacks for a certain turn of the loop.
         self.in_turn: dict[int, Callable[[], object]] = {}
         self.troubles: list[dict[str, Any]] = []
         self.wall_offset_ms = 0
@@ -51,16 +51,16 @@ class SimulatedLoop(asyncio.BaseEventLoop):
         return self._now
 
     def wall_ms(self) -> int:
-        """The wall clock, which may be set; the virtual time goes on regardless."""
+        """The wall clock, which may be set; virtual time continues regardless."""
         return _WALL_BEGIN_MS + round((self._now - _BEGIN) * 1000) + self.wall_offset_ms
 
     def set_wall(self, offset_ms: int) -> None:
-        """Somebody sets the wall clock."""
+        """Set the wall clock."""
         self.wall_offset_ms = offset_ms
         self._set_clock()
 
     def stall(self, seconds: float) -> None:
-        """Whoever calls this holds the loop up for so long."""
+        """Block the loop for so many seconds."""
         self._pass(seconds)
 
     def _pass(self, seconds: float) -> None:
@@ -74,7 +74,7 @@ class SimulatedLoop(asyncio.BaseEventLoop):
     # -- turns
 
     def _run_once(self) -> None:
-        """asyncio: one turn. As its own does it, without what only selectors and debugging need."""
+        """asyncio: one turn. As asyncio does it, without the parts for selectors and debugging."""
         scheduled: list[Any] = self._scheduled  # type: ignore[attr-defined]
         if self._timer_cancelled_count > max(_MANY_CANCELLED, len(scheduled) // 2):
             scheduled[:] = [timer for timer in scheduled if not timer._cancelled or self._let_go(timer)]
@@ -141,7 +141,7 @@ class SimulatedLoop(asyncio.BaseEventLoop):
     # -- no threads
 
     def in_a_thread(self, func: Callable[..., Any], *args: Any) -> asyncio.Future[Any]:
-        """A thread takes its time, and is done in a turn of its own."""
+        """Run a thread, which ends in a later turn."""
         done = self.create_future()
         self.call_later(self.rng.random() * 0.01, self._run, done, func, args)
         return done
@@ -151,7 +151,7 @@ class SimulatedLoop(asyncio.BaseEventLoop):
             return
         try:
             done.set_result(func(*args))
-        except Exception as error:  # noqa: BLE001  # whoever waits for the thread gets it
+        except Exception as error:  # noqa: BLE001  # the waiter of the thread gets it
             done.set_exception(error)
 
 

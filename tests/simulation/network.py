@@ -1,4 +1,4 @@
-"""The network of a simulation: who listens where, who reaches whom, and how bytes travel.
+"""The network of a simulation: listeners, routes, and the way of bytes.
 
 A producer and the embedded Kafka use it through their event loop (`create_connection`, `create_server`), so that both run
 as they are.
@@ -34,14 +34,14 @@ class Conditions:
     """Seconds from one piece to the next."""
     window: int = 256 * 1024
     slowed: list[float] = attrs.Factory(list)
-    """In place of the slowest: what each of the slow times that overlap now says, of which the last counts."""
+    """The slowest latency of each overlapping slow time; the last one applies."""
 
     def latency(self) -> float:
-        """Seconds until what leaves now arrives."""
+        """Seconds until bytes that leave now arrive."""
         return self.rng.uniform(self.fastest, self.slowed[-1] if self.slowed else self.slowest)
 
     def piece(self) -> int:
-        """How many bytes arrive together at most."""
+        """The most bytes that arrive together."""
         if self.trickle:
             return 1 + self.rng.randrange(8)
         return 1 + self.rng.randrange(2000) if self.rng.random() < self.fragmented else 64 * 1024
@@ -57,21 +57,21 @@ class Link:
 
     @property
     def to_broker(self) -> Flow:
-        """What the producer says."""
+        """The bytes of the producer."""
         return self.client.out
 
     @property
     def to_client(self) -> Flow:
-        """What the broker says."""
+        """The bytes of the broker."""
         return self.server.out
 
 
 @attrs.define
 class Reach:
-    """What keeps a port from being reached."""
+    """The obstacles on the way to a port."""
 
     swallows: bool = False
-    """Packets that ask for a connection are lost."""
+    """Packets that open a connection are lost."""
     error: int = 0
     """Connecting fails with this errno."""
     to_broker_held: bool = False
@@ -86,9 +86,9 @@ class Network:
         self.rng = rng
         self.conditions = Conditions(rng)
         self.names: dict[str, list[str] | OSError | None] = {}
-        """What a host name stands for; None: the name server does not answer."""
+        """The address of a host name; None: the name server does not answer."""
         self.alias: dict[str, str] = {}
-        """An address that leads to where another one listens."""
+        """An address that leads to the listener of another one."""
         self.lookups: list[str] = []
         self.dials: list[tuple[float, str, int]] = []
         self._listening: dict[tuple[str, int], Listener] = {}
@@ -101,32 +101,32 @@ class Network:
     # -- faults
 
     def reach(self, port: int) -> Reach:
-        """What keeps this port from being reached; change it, then call `apply`."""
+        """The obstacles before this port; change them, then call `apply`."""
         return self._reach.setdefault(port, Reach())
 
     def links(self, port: int) -> list[Link]:
-        """The connections to a port that are not over on both sides."""
+        """The connections to a port that are open on one side at least."""
         self._links = [link for link in self._links if not (link.client.gone and link.server.gone)]
         return [link for link in self._links if link.port == port]
 
     def lengths(self, port: int) -> list[int]:
-        """How many bytes of requests each connection to a port was given, also of those that are over."""
+        """The bytes of requests that each connection to a port has carried, closed ones included."""
         return [link.to_broker.delivered for link in self._all_links if link.port == port]
 
     def hold(self, port: int, *, to_broker: bool = True, to_client: bool = True) -> None:
-        """Bytes of these directions do not arrive until `release`; a process that is stopped looks like that."""
+        """Bytes of these directions do not arrive until `release`, as with a stopped process."""
         reach = self.reach(port)
         reach.to_broker_held |= to_broker
         reach.to_client_held |= to_client
         self._apply(port)
 
     def release(self, port: int) -> None:
-        """What was held arrives, and connections can be made again."""
+        """Held bytes arrive, and connections can be opened again."""
         self._reach[port] = Reach()
         self._apply(port)
 
     def isolate(self, port: int) -> None:
-        """Nothing gets through, and no connection is made: a cable was pulled."""
+        """No byte gets through, and no connection opens: the cable is unplugged."""
         self.reach(port).swallows = True
         self.hold(port)
 
@@ -135,19 +135,19 @@ class Network:
         self.reach(port).error = error
 
     def vanish(self, port: int) -> None:
-        """The peer of each present connection is gone, without a word."""
+        """The peer of each present connection disappears silently."""
         for link in self.links(port):
             link.to_broker.vanish()
             link.to_client.vanish()
 
     def reset(self, port: int) -> None:
-        """Somebody between the two ends all present connections."""
+        """A device on the way ends all present connections."""
         for link in self.links(port):
             link.client.broken(End.RST)
             link.server.broken(End.RST)
 
     def busiest(self, port: int) -> Link:
-        """The present connection over which most was sent."""
+        """The present connection with the most bytes."""
         return max(self.links(port), key=lambda link: link.to_broker.delivered)
 
     def cut(
@@ -177,10 +177,10 @@ class Network:
         ):
             (flow.hold if held else flow.release)()
 
-    # -- what the loop asks for
+    # -- called by the loop
 
     async def connect(self, factory: Callable[[], Any], host: str, port: int) -> tuple[MemoryTransport, Any]:
-        """The way of `loop.create_connection`."""
+        """The implementation of `loop.create_connection`."""
         self.dials.append((self.loop.time(), host, port))
         await asyncio.sleep(self.conditions.latency())
         reach = self.reach(port)
@@ -219,7 +219,7 @@ class Network:
             server.broken(End.RST)
 
     def listen(self, factory: Callable[[], Any], host: str, port: int) -> Listener:
-        """The way of `loop.create_server`."""
+        """The implementation of `loop.create_server`."""
         if not port:
             port, self._next_port = self._next_port, self._next_port + 1
         if (host, port) in self._listening:
@@ -228,7 +228,7 @@ class Network:
         return listener
 
     def deaf(self, listener: Listener) -> None:
-        """Nobody listens here any more."""
+        """Remove the listener of this port."""
         self._listening.pop((listener.host, listener.port), None)
 
     async def look_up(self, host: str, port: int) -> list[tuple[Any, ...]]:
@@ -255,15 +255,15 @@ class Listener:
 
     @property
     def sockets(self) -> tuple[Listener, ...]:
-        """asyncio: the listening sockets; it is its own."""
+        """asyncio: the listening sockets; it is its own socket."""
         return (self,)
 
     def getsockname(self) -> tuple[str, int]:
-        """socket: where it listens."""
+        """socket: the listening address."""
         return self.host, self.port
 
     def fileno(self) -> int:
-        """socket: it has none."""
+        """socket: there is no descriptor."""
         return -1
 
     def is_serving(self) -> bool:
@@ -271,7 +271,7 @@ class Listener:
         return self._open
 
     async def start_serving(self) -> None:
-        """asyncio: it does from the beginning."""
+        """asyncio: it accepts from the beginning."""
 
     def close(self) -> None:
         """asyncio: accept no more."""
@@ -280,7 +280,7 @@ class Listener:
 
 
 class NetworkedLoop(SimulatedLoop):
-    """The loop with this network behind it."""
+    """The loop with this network."""
 
     def __init__(self, rng: random.Random) -> None:
         super().__init__(rng)

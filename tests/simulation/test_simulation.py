@@ -1,4 +1,4 @@
-"""The simulation is one: time is virtual, chance comes from the seed, and a connection breaks where it is told to."""
+"""The simulation itself: time is virtual, chance comes from the seed, and a connection is cut at the given byte."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ ROOT = Path(__file__).resolve().parents[2]
 
 
 def fingerprint(seed: int) -> str:
-    """Everything that was told of every record of a chaotic life, and every line that was logged."""
+    """The outcomes of all records of a chaotic life, and every line of its log."""
 
     async def play(world: World) -> None:
         await live(world)
@@ -35,7 +35,7 @@ def fingerprint(seed: int) -> str:
 
 
 def fingerprint_of_days(seed: int) -> str:
-    """Everything that the brokers were asked in a life of days, with two topics that come and go."""
+    """All requests to the brokers in a life of days, with two topics that come and go."""
     lived: list[idempotent.Life] = []
 
     async def play(world: World) -> None:
@@ -43,7 +43,7 @@ def fingerprint_of_days(seed: int) -> str:
 
     world = simulate(play, seed, **idempotent.options_of(seed))
     asked = [f"{request.broker} {request.summary}" for request in world.kafka.requests]
-    return hashlib.sha256(repr((lived[0].scene.told, asked, world.now)).encode()).hexdigest()
+    return hashlib.sha256(repr((lived[0].scene.story, asked, world.now)).encode()).hexdigest()
 
 
 @pytest.mark.parametrize(
@@ -51,10 +51,10 @@ def fingerprint_of_days(seed: int) -> str:
     [(3, fingerprint), (4, fingerprint), (7, fingerprint), (2278, fingerprint_of_days)],
 )
 def test_a_seed_replays_a_life_to_the_last_digit(seed: int, life: Callable[[int], str]) -> None:
-    """Also in another process, whose hashes of strings are others."""
+    """The replay is the same in another process, whose string hashes differ."""
     name = life.__name__
     program = f"from tests.simulation.test_simulation import {name}; print({name}({seed}))"
-    told = {
+    replays = {
         subprocess.run(
             [sys.executable, "-c", program],
             cwd=ROOT,
@@ -65,7 +65,7 @@ def test_a_seed_replays_a_life_to_the_last_digit(seed: int, life: Callable[[int]
         ).stdout.strip()
         for hash_seed in ("0", "1", "2")
     }
-    assert told == {life(seed)}
+    assert replays == {life(seed)}
 
 
 def test_seeds_differ() -> None:
@@ -74,7 +74,7 @@ def test_seeds_differ() -> None:
 
 
 def test_an_hour_takes_no_time() -> None:
-    """Virtual time jumps; the wall clock of the program does not notice."""
+    """Virtual time jumps; the wall clock of the program does not move."""
     began = time.monotonic()
 
     async def play(world: World) -> None:
@@ -87,7 +87,7 @@ def test_an_hour_takes_no_time() -> None:
 
 
 def test_who_waits_for_ever_is_found() -> None:
-    """A simulation in which nothing can happen any more ends with an error instead of hanging."""
+    """A simulation in which no event can follow ends with an error instead of hanging."""
     loop = SimulatedLoop(random.Random(1))
     with pytest.raises(StuckError, match="nothing will ever happen"):
         loop.run_until_complete(loop.create_future())
@@ -95,7 +95,7 @@ def test_who_waits_for_ever_is_found() -> None:
 
 
 def test_tasks_that_are_ready_together_run_in_any_order() -> None:
-    """The order in which tasks became ready is chance, so every order is tried."""
+    """The order in which tasks become ready is chance, so every order is tried."""
 
     def order(seed: int) -> str:
         ran: list[str] = []
@@ -115,7 +115,7 @@ def test_tasks_that_are_ready_together_run_in_any_order() -> None:
 
 
 def test_what_a_frozen_broker_was_sent_is_read_later() -> None:
-    """A stopped process finds, when it goes on, what was sent before: also what the sender has given up."""
+    """A resumed process reads the bytes that were sent before, also those that the sender has given up."""
 
     async def play(world: World) -> None:
         world.kafka.create_topic("t", 1)
@@ -139,7 +139,7 @@ def test_what_a_frozen_broker_was_sent_is_read_later() -> None:
 
 @pytest.mark.parametrize("seed", range(5))
 def test_a_cut_is_made_at_its_byte(seed: int) -> None:
-    """The next connection gets so many bytes and not one more; what comes after it is whole."""
+    """The next connection carries so many bytes and not one more; the one after it is whole."""
 
     async def play(world: World) -> None:
         world.kafka.create_topic("t", 1)

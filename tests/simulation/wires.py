@@ -1,8 +1,8 @@
 """Connections without sockets: two transports and, between them, bytes on their way.
 
-What a transport was given stays where it is until the "kernel" takes it, so that bytes that are changed meanwhile arrive
-changed. What the kernel has taken arrives in order, in pieces, after a while, also when the sender has hung up since: a
-broker that was stopped reads, when it goes on, what was sent before.
+The bytes of a transport stay where they are until the "kernel" takes them: bytes that are changed meanwhile arrive
+changed. The kernel's bytes arrive in order, in pieces, after a while, also when the sender has closed since: a
+resumed broker reads the bytes that were sent before it was stopped.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ class End(enum.Enum):
     RST = "the connection is gone"
 
 
-class Weather(Protocol):
+class LinkConditions(Protocol):
     """How bytes travel."""
 
     def latency(self) -> float:
-        """Seconds until what leaves now arrives."""
+        """Seconds until bytes that leave now arrive."""
 
     def piece(self) -> int:
-        """How many bytes arrive together at most."""
+        """The most bytes that arrive together."""
 
     @property
     def pace(self) -> float:
@@ -43,7 +43,7 @@ class Weather(Protocol):
 
     @property
     def window(self) -> int:
-        """How many bytes may be on their way or unread."""
+        """The most bytes on their way or unread."""
 
 
 @attrs.define(eq=False)
@@ -58,9 +58,9 @@ class Cut:
 class Flow:
     """One direction of a connection."""
 
-    def __init__(self, loop: SimulatedLoop, fault_schedule: Weather) -> None:
+    def __init__(self, loop: SimulatedLoop, conditions: LinkConditions) -> None:
         self.loop = loop
-        self.fault_schedule = fault_schedule
+        self.conditions = conditions
         self.sender: MemoryTransport
         self.receiver: MemoryTransport
         self.held = False
@@ -85,7 +85,7 @@ class Flow:
     # -- the sender's side
 
     def put(self, data: Buffer) -> None:
-        """The sender's transport was given these bytes."""
+        """The sender's transport got these bytes."""
         view = memoryview(data)
         if view:
             self._unsent.append(view)
@@ -93,22 +93,22 @@ class Flow:
             self._take()
 
     def end(self, end: End) -> None:
-        """The sender is done; what it had put before still travels."""
+        """The sender is done; its earlier bytes still travel."""
         if not self._ended:
             self._ended = True
             self._send_off(end)
 
     def drop_unsent(self) -> None:
-        """The sender's transport lets go of what the kernel has not taken."""
+        """The sender's transport drops the bytes that the kernel has not taken."""
         self._unsent.clear()
         self._unsent_bytes = 0
 
     def _take(self) -> None:
-        """The kernel takes what the window allows."""
+        """The kernel takes the bytes that the window allows."""
         if self._unsent:
-            room = self.fault_schedule.window - self._travelling_bytes - self._unread_bytes
+            room = self.conditions.window - self._travelling_bytes - self._unread_bytes
             while self._unsent and room > 0:
-                piece = self._next_piece(min(room, self.fault_schedule.piece()))
+                piece = self._next_piece(min(room, self.conditions.piece()))
                 room -= len(piece)
                 self._travelling_bytes += len(piece)
                 self._send_off(piece)
@@ -116,7 +116,7 @@ class Flow:
 
     def _next_piece(self, limit: int) -> bytes:
         if len(self._unsent) == 1 and self._unsent_bytes <= limit:
-            # Nearly always: a few bytes, and nothing behind them.
+            # Nearly always: a few bytes, and none behind them.
             self._unsent_bytes = 0
             return bytes(self._unsent.popleft())
         piece = bytearray()
@@ -131,7 +131,7 @@ class Flow:
 
     def _send_off(self, thing: bytes | End) -> None:
         self._last_at = max(
-            self._last_at + self.fault_schedule.pace, self.loop.time() + self.fault_schedule.latency()
+            self._last_at + self.conditions.pace, self.loop.time() + self.conditions.latency()
         )
         self._travelling.append((self._last_at, thing))
         self._wake()
@@ -139,16 +139,16 @@ class Flow:
     # -- on the way
 
     def hold(self) -> None:
-        """Nothing arrives any more."""
+        """Stop the arrival of bytes."""
         self.held = True
 
     def release(self) -> None:
-        """Everything that was held arrives."""
+        """The held bytes arrive."""
         self.held = False
         self._wake()
 
     def vanish(self) -> None:
-        """What travels is lost, and so is whatever will be sent: the peer is gone without a word."""
+        """Travelling and later bytes are lost: the peer disappears silently."""
         self.held = True
         self._travelling.clear()
 
@@ -171,7 +171,7 @@ class Flow:
 
     def _keep_end(self, end: End) -> None:
         if end is End.RST:
-            # A reset is noticed by who does not read as well, and by who only writes.
+            # A reset is also noticed by an end that does not read, and by one that only writes.
             self.read()
             self.receiver.broken(end)
         else:
@@ -191,7 +191,7 @@ class Flow:
         self.arrived += len(data)
 
     def _break(self, end: End) -> None:
-        """Somebody between the two ends the connection, for both."""
+        """A device on the way ends the connection, for both ends."""
         self.receiver.broken(end)
         self.sender.broken(end)
 
@@ -203,7 +203,7 @@ class Flow:
         self._unread_bytes += len(data)
 
     def read(self) -> None:
-        """Give the receiver what is there for it."""
+        """Give the receiver the arrived bytes."""
         while self._unread and self.receiver.reads:
             thing = self._unread.popleft()
             if isinstance(thing, End):
@@ -215,13 +215,13 @@ class Flow:
             self._unread.clear()
             self._unread_bytes = 0
             if not self._ended:
-                # Nobody is there to read: the peer's kernel says so.
-                self.loop.call_later(self.fault_schedule.latency(), self.sender.broken, End.RST)
+                # No peer reads: the peer's kernel answers with a reset.
+                self.loop.call_later(self.conditions.latency(), self.sender.broken, End.RST)
         self._take()
 
 
 class MemoryTransport(asyncio.Transport):
-    """What a protocol sees of its end of a connection."""
+    """One end of a connection, as its protocol sees it."""
 
     def __init__(
         self,
@@ -244,7 +244,7 @@ class MemoryTransport(asyncio.Transport):
         self._made = False
 
     def begin(self) -> None:
-        """Tell the protocol."""
+        """Call connection_made()."""
         self._made = True
         self._protocol.connection_made(self)
         self.into.read()
@@ -252,7 +252,7 @@ class MemoryTransport(asyncio.Transport):
     # -- writing
 
     def write(self, data: Any) -> None:
-        """asyncio: send these bytes, some time."""
+        """asyncio: send these bytes at some time."""
         if self.gone or self._closing:
             return
         self.out.put(data)
@@ -272,7 +272,7 @@ class MemoryTransport(asyncio.Transport):
             self._protocol.pause_writing()
 
     def went(self, left: int) -> None:
-        """The kernel took something."""
+        """The kernel took some bytes."""
         if self._full and left <= self._high_water // 4 and not self.gone:
             self._full = False
             self._protocol.resume_writing()
@@ -286,7 +286,7 @@ class MemoryTransport(asyncio.Transport):
         self._look_at_room()
 
     def get_write_buffer_size(self) -> int:
-        """asyncio: how much waits to be sent."""
+        """asyncio: the number of bytes that wait to be sent."""
         return self.out.unsent
 
     def can_write_eof(self) -> bool:
@@ -294,7 +294,7 @@ class MemoryTransport(asyncio.Transport):
         return True
 
     def write_eof(self) -> None:
-        """asyncio: nothing more will be sent."""
+        """asyncio: no more bytes will be sent."""
         self.out.end(End.FIN)
 
     # -- reading
@@ -314,7 +314,7 @@ class MemoryTransport(asyncio.Transport):
         self._loop.call_soon(self.into.read)
 
     def is_reading(self) -> bool:
-        """asyncio: is it?"""
+        """asyncio: does it read?"""
         return self.reads
 
     def feed(self, data: bytes) -> None:
@@ -345,21 +345,21 @@ class MemoryTransport(asyncio.Transport):
         return self._closing or self.gone
 
     def close(self) -> None:
-        """asyncio: end it when everything is sent."""
+        """asyncio: end the connection after all bytes are sent."""
         if not self._closing and not self.gone:
             self._closing = True
             if not self.out.unsent:
                 self._finish(End.FIN)
 
     def abort(self) -> None:
-        """asyncio: end it now. What the kernel has taken still arrives."""
+        """asyncio: end the connection now. The kernel's bytes still arrive."""
         if not self.gone:
             self._closing = True
             self.out.drop_unsent()
             self._finish(End.RST if self._loop.rng.random() < 0.5 else End.FIN)
 
     def broken(self, end: End) -> None:
-        """The connection ended without our doing."""
+        """The connection ended, but not by a call."""
         if self.gone:
             return
         self.out.drop_unsent()
@@ -370,7 +370,7 @@ class MemoryTransport(asyncio.Transport):
         self._finish(End.RST, error)
 
     def fail(self, error: OSError) -> None:
-        """The system says that the connection is no good any more."""
+        """The system reports that the connection is broken."""
         self.out.drop_unsent()
         self._finish(End.RST, error)
 

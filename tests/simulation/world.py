@@ -37,7 +37,7 @@ QUICK: Final[dict[str, Any]] = {
 
 @attrs.define(eq=False)
 class World:
-    """What a scenario has in its hands."""
+    """The parts of a scenario."""
 
     seed: int
     loop: NetworkedLoop
@@ -48,7 +48,7 @@ class World:
     producers: list[Producer[Any, Any]] = attrs.Factory(list)
     rules: Rules = attrs.Factory(Rules)
     forgotten: set[str] = attrs.Factory(set)
-    """Topics whose log is not looked at: they were deleted."""
+    """Topics whose log is not read: they were deleted."""
 
     @property
     def network(self) -> Network:
@@ -63,7 +63,7 @@ class World:
         return made
 
     def port(self, broker: int) -> int:
-        """Where a broker listens."""
+        """The port of a broker."""
         return self.kafka.brokers[broker - 1].port
 
     @property
@@ -75,7 +75,7 @@ class World:
         """The logs of all topics, by partition and offset."""
         for topic in self.kafka.topics.keys() - self.forgotten:
             for record in self.kafka.records(topic):
-                # Without a timestamp of its own a record has that of its acceptance, which the ledger does not know.
+                # A record without a timestamp of its own has that of its acceptance, which the ledger does not know.
                 own = record.timestamp if record.timestamp in self.ledger.timestamps else None
                 yield found(
                     topic, record.partition, record.offset, record.key, record.value, record.headers, own
@@ -83,8 +83,8 @@ class World:
 
     def lines(self, pattern: str = "", level: int = logging.DEBUG) -> list[str]:
         """The lines of the log from this level on in which the pattern is found."""
-        told = [record.getMessage() for record in self.log if record.levelno >= level]
-        return [line for line in told if re.search(pattern, line)]
+        lines = [record.getMessage() for record in self.log if record.levelno >= level]
+        return [line for line in lines if re.search(pattern, line)]
 
     def warnings(self) -> list[str]:
         """The lines of the log from WARNING on."""
@@ -102,7 +102,7 @@ def simulate(play: Play, seed: int, *, brokers: int = 3, **options: Any) -> Worl
     with _logged() as log:
         world = World(seed, loop, kafka, rng, Ledger(loop), log)
         with _surroundings(loop, random.Random(rng.random())):
-            # When the collector comes by depends on what this process did before.
+            # The time of a collection depends on the earlier work of this process.
             gc.disable()
             try:
                 loop.run_until_complete(_whole(world, play))
@@ -155,7 +155,7 @@ def _abandon(loop: NetworkedLoop) -> None:
     loop.run_forever()
     loop.run_until_complete(loop.shutdown_asyncgens())
     loop.close()
-    # Whole worlds: between simulations the collector has no time to, and 10,000 of them would take 4 GB.
+    # Whole worlds: between simulations the collector has no time for them, and 10,000 of them would take 4 GB.
     gc.collect()
 
 
@@ -166,7 +166,7 @@ def _verdict(world: World, findings: list[Finding]) -> str:
 
 @contextmanager
 def _surroundings(loop: NetworkedLoop, rng: random.Random) -> Iterator[None]:
-    """What the producer takes from its surroundings: the clock, chance and threads."""
+    """The surroundings of the producer: the clock, chance and threads."""
 
     async def run_sync(func: Callable[..., Any], *args: Any, **_options: Any) -> Any:
         return await loop.in_a_thread(func, *args)

@@ -1,9 +1,9 @@
-"""Run a soak: a fault every ten seconds under load, and whether anything was lost or grows.
+"""Run a soak: a fault every ten seconds under load, and checks for lost records and growth.
 
     python -m tests.soak --minutes 10
     python -m tests.soak --minutes 10 --real      against three nodes of a real Kafka
 
-Ctrl-C ends it properly, with the report so far. The exit code is 1 if anything is wrong.
+Ctrl-C ends it properly, with the report so far. The exit code is 1 if there are problems.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ async def soaked(plan: Plan) -> Report:
     loop = asyncio.get_running_loop()
 
     def interrupted() -> None:
-        # The second time it is meant seriously.
+        # A second Ctrl-C ends the process at once.
         loop.remove_signal_handler(signal.SIGINT)
         soak.stop.set()
 
@@ -36,7 +36,7 @@ async def soaked(plan: Plan) -> Report:
 
 
 def plan_of(arguments: list[str]) -> Plan:
-    """What the command line says."""
+    """The plan of the command line."""
     parser = argparse.ArgumentParser(
         prog="python -m tests.soak",
         description=__doc__,

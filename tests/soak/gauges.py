@@ -1,4 +1,4 @@
-"""What this process holds, as the operating system, the loop and the collector see it."""
+"""The resources of this process, as the operating system, the loop and the collector report them."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ import attrs
 _PAGE: Final = os.sysconf("SC_PAGE_SIZE")
 MEGABYTE: Final = 1 << 20
 GAUGES: Final = ("tasks", "fds", "timers", "threads", "objects")
-"""What must not grow, besides memory."""
+"""The counts that must not grow, besides memory."""
 
 
 @attrs.frozen
 class Reading:
-    """One look."""
+    """One measurement."""
 
     rss: int
     tasks: int
@@ -31,12 +31,12 @@ class Reading:
 
 
 def resident() -> int:
-    """Bytes of this process that are in memory."""
+    """The resident memory of this process in bytes."""
     return int(Path("/proc/self/statm").read_text(encoding="ascii").split()[1]) * _PAGE
 
 
 def read(loop: asyncio.AbstractEventLoop) -> Reading:
-    """Look now; garbage is collected first, so that only what is held is counted."""
+    """Measure now; garbage is collected first, so that only referenced objects count."""
     gc.collect()
     return Reading(
         rss=resident(),
@@ -58,13 +58,13 @@ def _row() -> array[float]:
 
 @attrs.define
 class Rows:
-    """All readings so far. Numbers in arrays: what is measured here is not to grow by being measured."""
+    """All readings so far, in arrays of numbers, so that the measurement itself does not grow."""
 
     times: array[float] = attrs.Factory(_row)
     rows: dict[str, array[float]] = attrs.Factory(lambda: {name: _row() for name in ("rss", *GAUGES)})
 
     def add(self, time: float, reading: Reading) -> None:
-        """Keep one."""
+        """Add a reading."""
         self.times.append(time)
         for name, row in self.rows.items():
             row.append(getattr(reading, name))

@@ -1,4 +1,4 @@
-"""The programs beside a soak, each a process of its own: what they are told, and what they answer."""
+"""The programs beside a soak, each a process of its own: their commands and their answers."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from typing import Any, Self
 import attrs
 
 from tests.repo.source import ROOT
-from tests.soak.judging.letters import Mark, of_mark
+from tests.soak.judging.history_format import Mark, of_mark
 
 _LONGEST_LINE = 1 << 20
 
 
 async def start(module: str, *arguments: str) -> Process:
-    """A program of this folder, with pipes, which Ctrl-C does not reach: the soak ends it."""
+    """Start a program of this folder with pipes; Ctrl-C does not reach it: the soak ends it."""
     return await asyncio.create_subprocess_exec(
         sys.executable,
         "-m",
@@ -33,7 +33,7 @@ async def start(module: str, *arguments: str) -> Process:
 
 
 async def line(process: Process) -> dict[str, Any]:
-    """The next thing that a program says."""
+    """The next line of a program."""
     assert process.stdout is not None
     said = await process.stdout.readline()
     if not said:
@@ -43,7 +43,7 @@ async def line(process: Process) -> dict[str, Any]:
 
 
 async def end(process: Process, timeout: float = 30.0) -> None:
-    """Close its input, and wait for its end; one that stays is killed."""
+    """Close its input, and wait for its end; a program that stays is killed."""
     assert process.stdin is not None
     process.stdin.close()
     try:
@@ -56,12 +56,12 @@ async def end(process: Process, timeout: float = 30.0) -> None:
 
 @attrs.define(eq=False)
 class Brokers:
-    """The cluster, wherever it runs."""
+    """The process of the cluster, embedded or real."""
 
     process: Process
     servers: str
     faults: int
-    """How many kinds of faults it knows."""
+    """The number of kinds of faults."""
     _one_at_a_time: asyncio.Lock = attrs.Factory(asyncio.Lock)
 
     @classmethod
@@ -76,17 +76,17 @@ class Brokers:
         return cls(process, began["servers"], began["faults"])
 
     async def strike(self, number: int, seed: int, longest: float) -> str:
-        """Make one fault, and wait until it is over; its name."""
+        """Make one fault, and wait until it is over; returns its name."""
         answer = await self._do(do="fault", number=number, seed=seed, longest=longest)
         self.servers = answer["servers"]
         return str(answer["fault"])
 
     async def trim(self, offsets: dict[str, dict[str, int]]) -> None:
-        """Let them drop what was judged."""
+        """Delete judged records."""
         await self._do(do="trim", offsets=offsets)
 
     async def sleep(self, seconds: float) -> None:
-        """SIGSTOP all of them: connections can be made, and nothing comes of it."""
+        """SIGSTOP to the process: connections can be made, and no request is answered."""
         self.process.send_signal(signal.SIGSTOP)
         try:
             await asyncio.sleep(seconds)
@@ -94,7 +94,7 @@ class Brokers:
             self.process.send_signal(signal.SIGCONT)
 
     async def end(self) -> None:
-        """No cluster any more."""
+        """End the cluster."""
         await end(self.process)
 
     async def _do(self, **command: Any) -> dict[str, Any]:
@@ -105,28 +105,28 @@ class Brokers:
 
 
 @attrs.define(eq=False)
-class Court:
-    """Whoever judges."""
+class JudgeProcess:
+    """The process of the judge."""
 
     process: Process
 
     @classmethod
     async def start(cls, servers: str, topics: dict[str, int], disordered: list[str]) -> Self:
-        """Let it read these topics."""
-        return cls(await start("court", servers, json.dumps(topics), json.dumps(disordered)))
+        """Start the judge of these topics."""
+        return cls(await start("judge_process", servers, json.dumps(topics), json.dumps(disordered)))
 
-    async def tell(self, history: bytearray, mark: Mark | None = None) -> None:
-        """Send what is resolved, and perhaps a mark; the history is empty then."""
+    async def send(self, history: bytearray, mark: Mark | None = None) -> None:
+        """Send the resolved records, and a mark if given; the history is empty then."""
         assert self.process.stdin is not None
-        told = bytes(history) + (b"" if mark is None else of_mark(mark))
+        parts = bytes(history) + (b"" if mark is None else of_mark(mark))
         history.clear()
-        self.process.stdin.write(told)
+        self.process.stdin.write(parts)
         await self.process.stdin.drain()
 
     async def verdict(self) -> dict[str, Any]:
-        """The next window's."""
+        """The verdict about the next window."""
         return await line(self.process)
 
     async def end(self) -> None:
-        """It goes home."""
+        """End the process."""
         await end(self.process)

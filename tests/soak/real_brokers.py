@@ -1,4 +1,4 @@
-"""Three nodes of a real Kafka that are killed, paused, stopped and robbed of their leaders on command.
+"""Three nodes of a real Kafka, which are killed, paused and stopped and lose their leaders on command.
 
     python -m tests.soak.real_brokers TOPICS
 
@@ -21,11 +21,11 @@ from tools.kafka_cluster import KafkaCluster
 from tools.kafka_node import QUICK_START
 
 _SETTINGS: Final = {
-    # Otherwise the cluster takes nine seconds to miss a dead node, and thirty to do without a slow one.
+    # Otherwise the cluster takes nine seconds to detect a dead node, and thirty to drop a slow one.
     "broker.session.timeout.ms": "3000",
     "broker.heartbeat.interval.ms": "500",
     "replica.lag.time.max.ms": "4000",
-    # What was judged and deleted is to leave the disk as well.
+    # Deleted records must leave the disk as well.
     "log.segment.bytes": "16777216",
     "log.retention.check.interval.ms": "10000",
 }
@@ -33,7 +33,7 @@ _LIMIT: Final = 60.0
 
 
 def kill(kafka: KafkaCluster, rng: random.Random, longest: float) -> None:
-    """SIGKILL, and a new start."""
+    """SIGKILL, and a restart."""
     node = rng.choice(kafka.nodes)
     node.kill()
     time.sleep(rng.uniform(0.1, 1.0) * longest)
@@ -41,7 +41,7 @@ def kill(kafka: KafkaCluster, rng: random.Random, longest: float) -> None:
 
 
 def kill_two(kafka: KafkaCluster, rng: random.Random, longest: float) -> None:
-    """Nothing can be written until one of them is back."""
+    """No record can be written until one of them is back."""
     victims = rng.sample(kafka.nodes, 2)
     for node in victims:
         node.kill()
@@ -51,7 +51,7 @@ def kill_two(kafka: KafkaCluster, rng: random.Random, longest: float) -> None:
 
 
 def pause(kafka: KafkaCluster, rng: random.Random, longest: float) -> None:
-    """SIGSTOP: connections stay, and nothing answers."""
+    """SIGSTOP: connections stay, and no request is answered."""
     victims = rng.sample(kafka.nodes, rng.randrange(1, 4))
     for node in victims:
         node.pause()
@@ -94,7 +94,7 @@ def whole(kafka: KafkaCluster) -> bool:
 
 
 def trim(kafka: KafkaCluster, offsets: dict[str, dict[str, int]]) -> None:
-    """Delete what was judged."""
+    """Delete judged records."""
     places = [
         TopicPartition(topic, int(partition), offset)
         for topic, partitions in offsets.items()
@@ -105,7 +105,7 @@ def trim(kafka: KafkaCluster, offsets: dict[str, dict[str, int]]) -> None:
 
 
 def obey(kafka: KafkaCluster, command: dict[str, Any]) -> dict[str, Any]:
-    """Do what a line says."""
+    """Execute the command of a line."""
     if command["do"] == "trim":
         trim(kafka, command["offsets"])
         return {}
@@ -117,7 +117,7 @@ def obey(kafka: KafkaCluster, command: dict[str, Any]) -> dict[str, Any]:
 
 
 def main(topics: dict[str, int]) -> None:
-    """Serve until nobody holds the other end of our input."""
+    """Serve until the other end of the input is closed."""
     with KafkaCluster(3, settings=_SETTINGS, java_options=QUICK_START) as kafka:
         for name, partitions in topics.items():
             kafka.create_topic(name, partitions)

@@ -1,4 +1,4 @@
-"""What a soak has shown: a line for each period, the numbers at its end, and what is wrong with them."""
+"""The results of a soak: a line for each period, the numbers at its end, and the problems."""
 
 from __future__ import annotations
 
@@ -22,15 +22,15 @@ BYTES_PER_RECORD: Final = 1.0
 record is a pointer of 8 bytes, and of every batch of a hundred, an object of more than 100. At 5,000 records a second
 this is 17 MiB an hour, which a run of ten minutes can tell from the allocator's own steps."""
 SLACK_OF: Final = dict.fromkeys(GAUGES, 0.0) | {"objects": 200.0}
-"""By how much the last may exceed the first: objects are also made by Python itself, for caches."""
+"""The allowed excess of the last over the first: Python itself also makes objects, for caches."""
 
 RECOVERY: Final = 3.0
-"""Seconds from healing until every partition is acknowledged something (I11); besides, a request may have to time out."""
+"""Seconds from healing until every partition has an acknowledgement (I11); besides, a request may have to time out."""
 
 
 @attrs.define
 class Report:
-    """Filled as a soak goes on."""
+    """The numbers of a soak, filled while it runs."""
 
     seed: int
     least_rate: float
@@ -43,7 +43,7 @@ class Report:
     judged: int = 0
     in_log: int = 0
     most_held: int = 0
-    """Records that the court held at most between two windows."""
+    """The largest number of records that the judge kept between two windows."""
     seconds: float = 0.0
     longest_lag: float = 0.0
     latest: float = float("-inf")
@@ -51,40 +51,40 @@ class Report:
     """Seconds from the end of each fault to an acknowledgement of every partition, and the fault."""
     allowed: float = RECOVERY
     restless: int = 0
-    """Periods at whose end the users did not come to rest, so that nothing was measured."""
+    """Periods at whose end the users did not come to rest, so that there is no measurement."""
     wrong: list[str] = attrs.Factory(list)
-    """Whatever else went wrong, in words."""
+    """All other problems, in words."""
     last: Reading | None = None
-    """What was left when the producer was closed."""
+    """The reading after the close of the producer."""
     before: Reading | None = None
-    """What was there before it was made."""
+    """The reading before its construction."""
 
-    def add_verdict(self, told: dict[str, Any]) -> None:
-        """A window was judged."""
+    def add_verdict(self, verdict: dict[str, Any]) -> None:
+        """Add the verdict about a window."""
         self.windows += 1
-        self.judged += told["records"]
-        self.in_log += told["in_log"]
-        self.most_held = max(self.most_held, told["held"])
-        self.anomalies.update(told["anomalies"])
-        self.findings += told["findings"]
+        self.judged += verdict["records"]
+        self.in_log += verdict["in_log"]
+        self.most_held = max(self.most_held, verdict["held"])
+        self.anomalies.update(verdict["anomalies"])
+        self.findings += verdict["findings"]
 
     @property
     def rate(self) -> float:
-        """Records that got their outcome, by the second."""
+        """Records with an outcome, by the second."""
         return self.outcomes.total() / self.seconds if self.seconds else 0.0
 
     @property
     def bound(self) -> float:
-        """The largest slope that is nothing to speak of, in bytes by the hour."""
+        """The largest slope that is negligible, in bytes by the hour."""
         return BYTES_PER_RECORD * self.rate * 3600
 
     @property
     def slope(self) -> Slope | None:
-        """How memory grew when the soak had warmed up."""
+        """The slope of memory after warming up."""
         return slope(second_half(self.rows.times), second_half(self.rows.rows["rss"]))
 
     def problems(self) -> list[str]:
-        """Why this soak has failed; empty if it has not."""
+        """The reasons for a failure of this soak; empty if there are none."""
         return [
             *(f"the judge: {count} x {name}" for name, count in self.anomalies.items()),
             *self.findings[:20],
@@ -127,7 +127,7 @@ class Report:
     # -- in words
 
     def facts(self) -> dict[str, Any]:
-        """Everything, as it is written down."""
+        """All numbers, for the file."""
         found = self.slope
         return {
             "seed": self.seed,
@@ -138,7 +138,7 @@ class Report:
             "windows judged": self.windows,
             "records judged": self.judged,
             "records read back": self.in_log,
-            "records held by the court at most": self.most_held,
+            "records held by the judge at most": self.most_held,
             "anomalies": dict(self.anomalies),
             "latest outcome after its deadline (negative: before)": round(self.latest, 3),
             "longest time the loop did not turn": round(self.longest_lag, 3),
@@ -158,7 +158,7 @@ class Report:
         return {"median": round(statistics.median(seconds), 2), "maximum": round(max(seconds), 2)}
 
     def write(self, place: Path | None = PLACE) -> str:
-        """Keep it in a file, and give it as text."""
+        """Write it to a file, and return it as text."""
         facts = self.facts()
         if place is not None:
             place.parent.mkdir(parents=True, exist_ok=True)
@@ -172,7 +172,7 @@ class Report:
 def period_line(
     seconds: float, rate: float, outcomes: Counter[Outcome], reading: Reading, lag: float, fault: str
 ) -> str:
-    """What is said every period."""
+    """The line of a period."""
     counts = ", ".join(
         f"{outcomes[one]:,} {one.value}" for one in (Outcome.ACKED, Outcome.UNKNOWN, Outcome.NOT_WRITTEN)
     )

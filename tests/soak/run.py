@@ -1,4 +1,4 @@
-"""One soak: users, faults, measuring and judging go on side by side until the time is up or somebody has seen enough."""
+"""One soak: users, faults, measuring and judging run in parallel until the time is up or Ctrl-C."""
 
 from __future__ import annotations
 
@@ -19,23 +19,23 @@ from tests.judge.lag import Lag, LagWatch
 from tests.simulation.fault_schedule import TOPIC
 from tests.soak import gauges
 from tests.soak.gauges import Reading
+from tests.soak.judging.history_format import Mark
 from tests.soak.judging.ledger import Ledger
-from tests.soak.judging.letters import Mark
-from tests.soak.programs import Brokers, Court
+from tests.soak.programs import Brokers, JudgeProcess
 from tests.soak.report import RECOVERY, Report, period_line
-from tests.soak.users import TOPICS, VISITS, Town, settings
+from tests.soak.users import TOPICS, VISITS, Users, settings
 
 _LONGEST_FAULT: Final = 0.5
-"""Of a period. The rest of it is for what follows from the fault."""
+"""Of a period. The rest of it is for the consequences of the fault."""
 _AT_WORK: Final = 0.9
 """Of a period, before the quiet moment."""
 _LEAVING: Final = 40.0
-"""Seconds that the slowest user may take for what he is doing: every call of his is bounded."""
+"""Seconds that the slowest user may take for its work: each of its calls is bounded."""
 _MOMENT: Final = 2.0
-_PATIENCE: Final = 60.0
+_READ_LIMIT: Final = 60.0
 _SLACK: Final = 0.25
 _LOOK_EVERY: Final = 0.05
-_LETTERS_EVERY: Final = 0.2
+_SEND_EVERY: Final = 0.2
 _STALL: Final = 0.5
 _WORKERS: Final = 4
 _LOCAL_FAULTS: Final = 2
@@ -43,23 +43,23 @@ _LOCAL_FAULTS: Final = 2
 
 @attrs.frozen
 class Plan:
-    """What is to be done."""
+    """The parameters of a soak."""
 
     seconds: float
     seed: int
     period: float = 10.0
     records_per_second: float = 9_000.0
-    """What users try; during faults they get less."""
+    """The users' target; during faults they reach less."""
     least_rate: float = 5_000.0
     real: bool = False
     haste: float = 1.0
-    """By how much the producer's time limits are shorter than usual."""
+    """The factor by which the producer's time limits are shorter than usual."""
     say: Callable[[str], object] = print
 
 
 @attrs.define(eq=False)
 class Soak:
-    """`await Soak(plan).run()` gives the report. `stop` ends it at the next moment."""
+    """`await Soak(plan).run()` returns the report. `stop` ends the soak at the next opportunity."""
 
     plan: Plan
     report: Report = attrs.field(init=False)
@@ -69,7 +69,7 @@ class Soak:
     _lag: LagWatch = attrs.field(factory=LagWatch, init=False)
     _lags: deque[Lag] = attrs.field(factory=lambda: deque([Lag()], maxlen=3), init=False)
     _rng: random.Random = attrs.field(init=False)
-    _told: int = attrs.field(default=0, init=False)
+    _reported: int = attrs.field(default=0, init=False)
 
     def __attrs_post_init__(self) -> None:
         limit = settings(self.plan.haste)["request_timeout_ms"] / 1000
@@ -77,38 +77,40 @@ class Soak:
         self._rng = random.Random(self.plan.seed)
 
     async def run(self) -> Report:
-        """From the first process to the last."""
+        """Run from the start of the first process to the end of the last."""
         loop = asyncio.get_running_loop()
         loop.set_exception_handler(self._callback_failed)
         loop.set_default_executor(_full_pool())
         brokers = await Brokers.start(TOPICS, real=self.plan.real)
         try:
-            court = await Court.start(brokers.servers, TOPICS, [VISITS])
+            judge = await JudgeProcess.start(brokers.servers, TOPICS, [VISITS])
             try:
-                await self._live(brokers, court)
+                await self._live(brokers, judge)
             finally:
-                await court.end()
+                await judge.end()
         finally:
             await brokers.end()
         return self.report
 
-    async def _live(self, brokers: Brokers, court: Court) -> None:
-        # What attends to the soak is there before the first reading, and after the last.
+    async def _live(self, brokers: Brokers, judge: JudgeProcess) -> None:
+        # The soak's own tasks exist before the first reading, and after the last.
         own = [
             asyncio.create_task(one)
-            for one in (self._lag.watch(), self._write_letters(court), self._hear(court, brokers))
+            for one in (self._lag.watch(), self._send_history(judge), self._read_verdicts(judge, brokers))
         ]
         await asyncio.sleep(0)
         self.report.before = gauges.read(asyncio.get_running_loop())
         self.producer = Producer(brokers.servers, **settings(self.plan.haste))
         await self.producer.start(wait_ready=30.0)
-        town = Town(self.producer, self.ledger, self.plan.records_per_second, self.plan.seed, brokers.servers)
+        users = Users(
+            self.producer, self.ledger, self.plan.records_per_second, self.plan.seed, brokers.servers
+        )
         began = time.monotonic()
-        town.settle()
+        users.start()
         try:
-            await self._periods(town, brokers, court, began)
+            await self._periods(users, brokers, judge, began)
         finally:
-            await self._end(town, court, began)
+            await self._end(users, judge, began)
             own[0].cancel()
             own[1].cancel()
             await asyncio.gather(*own, return_exceptions=True)
@@ -119,19 +121,19 @@ class Soak:
 
     # -- periods
 
-    async def _periods(self, town: Town, brokers: Brokers, court: Court, began: float) -> None:
+    async def _periods(self, users: Users, brokers: Brokers, judge: JudgeProcess, began: float) -> None:
         faults = self._faults(brokers)
         until = began + self.plan.seconds
         while not self.stop.is_set() and time.monotonic() < until - _MOMENT:
-            # Time that was lost is not made up for: each fault has its whole period.
+            # Lost time is not made up for: each fault has its whole period.
             ends = min(time.monotonic() + self.plan.period, until)
             fault = await next(faults)
-            town.servers = brokers.servers
+            users.servers = brokers.servers
             self.report.faults[fault] += 1
             await self._recovered(fault, ends)
             await self._wait(ends - (1 - _AT_WORK) * self.plan.period - time.monotonic())
-            reading = await self._quiet(town, began)
-            await self._mark(court)
+            reading = await self._quiet(users, began)
+            await self._mark(judge)
             if reading is not None:
                 self._say(reading, fault, began)
             await self._wait(ends - time.monotonic())
@@ -151,13 +153,13 @@ class Soak:
                 await brokers.sleep(self._rng.uniform(0.1, 1.0) * longest)
                 return "whole_cluster_is_stopped"
             case 1:
-                # Somebody's code holds the loop up, which is the fault itself.
+                # The blocked loop is the fault itself.
                 time.sleep(self._rng.uniform(0.1, 1.0) * min(_STALL, longest))  # noqa: ASYNC251
                 return "loop_stalls"
         return await brokers.strike(number, self._rng.randrange(2**31), longest)
 
     async def _recovered(self, fault: str, ends: float) -> None:
-        """Wait until every partition is acknowledged something again, and note how long that takes."""
+        """Wait until every partition has an acknowledgement again, and record the duration."""
         healed_at = asyncio.get_running_loop().time()
         places = [(TOPIC, partition) for partition in range(TOPICS[TOPIC])]
         while any(self.ledger.acked_at.get(place, 0.0) <= healed_at for place in places):
@@ -168,20 +170,20 @@ class Soak:
         self.report.recoveries.append((seconds, fault))
 
     async def _wait(self, seconds: float) -> None:
-        """So long, unless the soak is to end."""
+        """Wait for this time, or until the soak is to end."""
         try:
             async with asyncio.timeout(max(0.0, seconds)):
                 await self.stop.wait()
         except TimeoutError:
             pass
 
-    async def _quiet(self, town: Town, began: float) -> Reading | None:
-        """Let everybody rest and everything be resolved, and look at what is left; None if they do not rest."""
+    async def _quiet(self, users: Users, began: float) -> Reading | None:
+        """Pause all users, resolve all records, and measure; None if the users do not come to rest."""
         self._note_the_lag()
-        town.rest.shut()
+        users.gate.shut()
         try:
-            async with asyncio.timeout(2 * town.delivery_timeout + _MOMENT):
-                await town.rest.all_here()
+            async with asyncio.timeout(2 * users.delivery_timeout + _MOMENT):
+                await users.gate.all_waiting()
                 await self.producer.flush()
         except TimeoutError:
             self.report.restless += 1
@@ -192,9 +194,9 @@ class Soak:
             self._check_empty()
             return reading
         finally:
-            # Collecting garbage has held up the loop, which is ours.
+            # Collecting garbage has held up the loop; this lag is the soak's own.
             self._lag.take()
-            town.rest.open()
+            users.gate.open()
 
     def _check_empty(self) -> None:
         stats = self.producer.stats()
@@ -204,41 +206,41 @@ class Soak:
 
     def _say(self, reading: Reading, fault: str, began: float) -> None:
         seconds, resolved = time.monotonic() - began, self.ledger.resolved
-        rate = (resolved - self._told) / (seconds - self.report.seconds)
-        self._told, self.report.seconds = resolved, seconds
+        rate = (resolved - self._reported) / (seconds - self.report.seconds)
+        self._reported, self.report.seconds = resolved, seconds
         self.plan.say(
             period_line(seconds, rate, self.ledger.outcomes, reading, self._lags[-1].longest, fault)
         )
 
-    # -- the court
+    # -- the judge
 
-    async def _mark(self, court: Court, *, last: bool = False) -> None:
+    async def _mark(self, judge: JudgeProcess, *, last: bool = False) -> None:
         slack = _SLACK + max(lag.of_some_turns for lag in self._lags)
-        await court.tell(self.ledger.letters, Mark(self.ledger.below, slack, _PATIENCE, last))
+        await judge.send(self.ledger.unsent, Mark(self.ledger.below, slack, _READ_LIMIT, last))
 
-    async def _write_letters(self, court: Court) -> None:
+    async def _send_history(self, judge: JudgeProcess) -> None:
         while True:
-            await asyncio.sleep(_LETTERS_EVERY)
-            await court.tell(self.ledger.letters)
+            await asyncio.sleep(_SEND_EVERY)
+            await judge.send(self.ledger.unsent)
 
-    async def _hear(self, court: Court, brokers: Brokers) -> None:
-        """Until the last window is judged."""
+    async def _read_verdicts(self, judge: JudgeProcess, brokers: Brokers) -> None:
+        """Read verdicts until the last window is judged."""
         while True:
-            told = await court.verdict()
-            self.report.add_verdict(told)
-            for finding in told["findings"]:
+            verdict = await judge.verdict()
+            self.report.add_verdict(verdict)
+            for finding in verdict["findings"]:
                 self.plan.say(f"THE JUDGE: {finding}")
-            await brokers.trim(told["offsets"])
-            if told["last"]:
+            await brokers.trim(verdict["offsets"])
+            if verdict["last"]:
                 return
 
     # -- the end
 
-    async def _end(self, town: Town, court: Court, began: float) -> None:
-        wrong = await town.leave(_LEAVING)
+    async def _end(self, users: Users, judge: JudgeProcess, began: float) -> None:
+        wrong = await users.finish(_LEAVING)
         self.report.wrong += [f"a user got {error!r}" for error in wrong]
         report = await self.producer.close()
-        # The callbacks of the last deliveries are woken in slices.
+        # The callbacks of the last deliveries run in slices.
         for _ in range(100):
             await asyncio.sleep(0)
         self.report.seconds = time.monotonic() - began
@@ -248,7 +250,7 @@ class Soak:
         self.report.outcomes = self.ledger.outcomes
         self.report.latest = self.ledger.latest
         self._note_the_lag()
-        await self._mark(court, last=True)
+        await self._mark(judge, last=True)
 
     def _note_the_lag(self) -> None:
         self._lags.append(self._lag.take())
@@ -259,7 +261,7 @@ class Soak:
 
 
 def _full_pool() -> concurrent.futures.ThreadPoolExecutor:
-    """A pool that has all its threads already: one that makes them when they are needed looks like growth."""
+    """A pool with all its threads: one that makes them on demand looks like growth."""
     pool = concurrent.futures.ThreadPoolExecutor(_WORKERS)
     together = threading.Barrier(_WORKERS)
     for one in [pool.submit(together.wait) for _ in range(_WORKERS)]:
@@ -268,12 +270,12 @@ def _full_pool() -> concurrent.futures.ThreadPoolExecutor:
 
 
 def silence_the_log() -> None:
-    """Faults every few seconds make the library say much, which is tested elsewhere."""
+    """Faults every few seconds make the library log much, which other tests cover."""
     log = logging.getLogger("aioproducer")
     log.addHandler(logging.NullHandler())
     log.propagate = False
 
 
 def succeeded(report: Report) -> bool:
-    """Nothing is wrong with it."""
+    """The soak has no problems."""
     return not report.problems() and report.outcomes[Outcome.ACKED] > 0

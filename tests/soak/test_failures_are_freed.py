@@ -1,4 +1,4 @@
-"""What a soak has found: a failure that its user has seen, and let go of, is freed."""
+"""A finding of a soak: a failure that its user has seen and dropped is freed."""
 
 from __future__ import annotations
 
@@ -45,14 +45,14 @@ async def await_the_call(producer: Producer[Any, Any]) -> None:
 
 
 def kept() -> int:
-    """How many errors of brokers there are."""
+    """The number of live errors of brokers."""
     gc.collect()
     return sum(type(one) is BrokerError for one in gc.get_objects())
 
 
 @pytest.mark.parametrize("way", [await_it, ask_for_its_result, raise_its_exception, await_the_call])
 async def test_a_failure_that_was_seen_is_freed(way: Way) -> None:
-    """Neither error nor batch stay, although the frame that the traceback names has held the delivery in a variable."""
+    """Neither error nor batch stay, although the frame in the traceback has held the delivery in a variable."""
     async with EmbeddedKafka() as kafka:
         kafka.create_topic("one", 1)
         async with Producer(kafka.bootstrap_servers, linger_ms=0) as producer:
@@ -61,5 +61,5 @@ async def test_a_failure_that_was_seen_is_freed(way: Way) -> None:
             for _ in range(_FAILURES):
                 kafka.faults.error("INVALID_TIMESTAMP")
                 await way(producer)
-            # The library itself remembers the last hundred of its errors, for reports of flush() that are still to come.
+            # The library itself remembers the last hundred of its errors, for later reports of flush().
             assert kept() - before < _FAILURES / 2

@@ -1,4 +1,4 @@
-"""The pieces of a soak: letters to the court, gauges, the gate where users rest, the verdict over a whole report."""
+"""The pieces of a soak: the history's format, gauges, the gate where users rest, the verdict over a whole report."""
 
 from __future__ import annotations
 
@@ -15,24 +15,24 @@ from aioproducer import Outcome
 from tests.judge.history import Sent
 from tests.soak import gauges
 from tests.soak.gauges import GAUGES, MEGABYTE, Reading
-from tests.soak.judging import letters
-from tests.soak.judging.letters import Mark
+from tests.soak.judging import history_format
+from tests.soak.judging.history_format import Mark
 from tests.soak.judging.trend import FEWEST
 from tests.soak.report import Report
-from tests.soak.users import Rest
+from tests.soak.users import Gate
 
 _PERIOD = 10.0
 _RATE = 5_000
 
 
 def quiet(**changes: int) -> Reading:
-    """What a producer holds at a quiet moment, changed in one place."""
+    """The counts of a process at a quiet moment, with these changes."""
     usual = Reading(50 * MEGABYTE, tasks=40, fds=16, timers=4, threads=9, objects=46_000)
     return attrs.evolve(usual, **changes)
 
 
 def report_of(readings: list[Reading]) -> Report:
-    """A soak of which nothing is wrong but what these readings show."""
+    """A soak without problems except for those in these readings."""
     report = Report(seed=0, least_rate=_RATE)
     for index, reading in enumerate(readings):
         report.rows.add(_PERIOD * index, reading)
@@ -43,11 +43,11 @@ def report_of(readings: list[Reading]) -> Report:
     return report
 
 
-# -- letters
+# -- the history in the pipe
 
 
-def test_letters_bring_the_history_as_it_was() -> None:
-    """What is read from the pipe is what was written, with and without a partition, and an error in any script."""
+def test_the_history_passes_the_pipe_unchanged() -> None:
+    """The records from the pipe are those that were written, with and without a partition, and an error in any script."""
     sent: list[Sent | Mark] = [
         Sent(7, b"digested", "t", 3, Outcome.ACKED, 2**40, due_at=1.5, resolved_at=1.25),
         Sent(8, b"12345678", "täglich", None, Outcome.NOT_WRITTEN, on_wire=False, error="déjà vu"),
@@ -56,23 +56,24 @@ def test_letters_bring_the_history_as_it_was() -> None:
         Mark(11, 0.5, 1.0, last=True),
     ]
     written = b"".join(
-        letters.of_mark(one) if isinstance(one, Mark) else letters.of_record(one) for one in sent
+        history_format.of_mark(one) if isinstance(one, Mark) else history_format.of_record(one)
+        for one in sent
     )
-    assert list(letters.read(io.BytesIO(written))) == sent
+    assert list(history_format.read(io.BytesIO(written))) == sent
 
 
-def test_a_letter_that_is_cut_is_noticed() -> None:
-    """A pipe that ends inside a letter is an error, not the end of the history."""
-    letter = letters.of_record(Sent(7, b"digested", "topic", 3, Outcome.ACKED, 5))
-    for size in range(1, len(letter)):
+def test_a_record_that_is_cut_is_an_error() -> None:
+    """A pipe that ends inside a record is an error, not the end of the history."""
+    record = history_format.of_record(Sent(7, b"digested", "topic", 3, Outcome.ACKED, 5))
+    for size in range(1, len(record)):
         with pytest.raises(EOFError):
-            list(letters.read(io.BytesIO(letter[:size])))
+            list(history_format.read(io.BytesIO(record[:size])))
 
 
 def test_a_long_error_is_cut() -> None:
-    """An error of any length fits its letter."""
-    [read] = letters.read(
-        io.BytesIO(letters.of_record(Sent(1, b"12345678", "t", 0, Outcome.UNKNOWN, error="é" * 9999)))
+    """An error of any length fits its record."""
+    [read] = history_format.read(
+        io.BytesIO(history_format.of_record(Sent(1, b"12345678", "t", 0, Outcome.UNKNOWN, error="é" * 9999)))
     )
     assert isinstance(read, Sent)
     assert read.error.startswith("éé")
@@ -82,7 +83,7 @@ def test_a_long_error_is_cut() -> None:
 
 
 async def test_each_gauge_sees_what_it_is_for() -> None:
-    """One task, one descriptor, one timer, one thread and many objects more are seen as that; then they are gone."""
+    """One task, one descriptor, one timer, one thread and many objects are counted, and their end too."""
     loop, end = asyncio.get_running_loop(), threading.Event()
     before = gauges.read(loop)
     task = asyncio.create_task(asyncio.Event().wait())
@@ -118,27 +119,27 @@ async def test_each_gauge_sees_what_it_is_for() -> None:
 
 
 async def test_all_users_rest_between_two_pieces_of_work() -> None:
-    """While the gate is shut, everybody stands at it, and nobody counts who has gone home."""
-    rest, done = Rest(users=3), Counter[int]()
+    """While the gate is shut, all users wait at it; a user that has finished does not count."""
+    gate, done = Gate(users=3), Counter[int]()
 
     async def work(user: int) -> None:
         while done[user] < 10:
-            await rest.here()
+            await gate.pass_through()
             done[user] += 1
             await asyncio.sleep(0)
-        rest.leave()
+        gate.remove_user()
 
-    rest.open()
+    gate.open()
     users = [asyncio.create_task(work(user)) for user in range(3)]
     await asyncio.sleep(0)
-    rest.shut()
-    await rest.all_here()
+    gate.shut()
+    await gate.all_waiting()
     before = dict(done)
     await asyncio.sleep(0)
     assert dict(done) == before
-    rest.open()
+    gate.open()
     await asyncio.gather(*users)
-    await rest.all_here()
+    await gate.all_waiting()
     assert set(done.values()) == {10}
 
 
@@ -146,7 +147,7 @@ async def test_all_users_rest_between_two_pieces_of_work() -> None:
 
 
 def test_a_soak_that_holds_still_is_well() -> None:
-    """Chance in every gauge, and a step of the allocator, are nothing to speak of."""
+    """Noise in every gauge, and a step of the allocator, are negligible."""
     readings = [
         quiet(rss=(50 + index % 2 + (index > 40)) * MEGABYTE, timers=4 + index % 3, fds=16 + index % 2)
         for index in range(60)
@@ -162,7 +163,7 @@ def test_a_pointer_kept_of_every_record_is_seen() -> None:
 
 
 def test_a_list_that_keeps_every_batch_is_seen() -> None:
-    """One small object of every batch of a hundred records, 200 bytes, under the allocator's chance."""
+    """One small object of every batch of a hundred records, 200 bytes, under the allocator's noise."""
     leak = [
         quiet(rss=50 * MEGABYTE + int(2 * _RATE * _PERIOD * index) + index % 3 * 20_000)
         for index in range(60)
@@ -180,7 +181,7 @@ def test_one_more_of_anything_with_every_fault_is_seen(gauge: str) -> None:
 
 
 def test_what_outlives_the_producer_is_seen() -> None:
-    """A task, descriptor or timer more than before the producer was made is told."""
+    """A task, descriptor or timer more than before the construction of the producer is reported."""
     report = report_of([quiet()] * 60)
     report.before, report.last = quiet(tasks=3), quiet(tasks=4)
     assert report.problems() == ["1 tasks are left of the producer that was closed"]
@@ -200,14 +201,14 @@ def test_findings_wrong_words_low_rates_and_unjudged_records_are_problems() -> N
 
 
 def test_too_short_a_soak_says_so_and_does_not_fail() -> None:
-    """Less than a dozen quiet moments are no trend, however they rise."""
+    """Fewer than a dozen quiet moments are no trend, for any rise."""
     readings = [quiet(rss=index * MEGABYTE * 50, tasks=index) for index in range(1, FEWEST)]
     assert report_of(readings).problems() == []
     assert report_of(readings[:5]).facts()["RSS slope over the second half, MB by the hour"] == "too short"
 
 
 def test_slow_recovery_fails_a_soak() -> None:
-    """Three seconds after a fault every partition is written to; a loop that was held up is allowed for."""
+    """Three seconds after a fault every partition accepts records; a lag of the loop is added to that."""
     report = report_of([quiet()] * 60)
     report.recoveries += [(2.9, "nonsense"), (3.5, "broker_is_silent")]
     [problem] = report.problems()

@@ -1,4 +1,4 @@
-"""Users of one producer, each with another way of sending; all of them rest when they are told to."""
+"""Users of one producer, each with another way of sending; all of them pause on request."""
 
 from __future__ import annotations
 
@@ -20,20 +20,20 @@ PURGED: Final = "purged"
 THREADS: Final = "threads"
 VISITS: Final = "visits"
 TOPICS: Final = {TOPIC: 12, PURGED: 3, THREADS: 3, VISITS: 3}
-"""The topics, and how many partitions each has. The faults of single partitions happen to the first."""
+"""The topics, and the number of partitions of each. The faults of single partitions happen to the first."""
 
 SETTINGS: Final[dict[str, Any]] = {
     "request_timeout_ms": 1_000,
     "delivery_timeout_ms": 4_000,
     "max_block_ms": 2_000,
-    # A broker that was silent while a connection was opened lets it wait for so long; ten seconds are a whole period.
+    # A broker that was silent while a connection was opened delays it for this time; ten seconds are a whole period.
     "socket_connection_setup_timeout_ms": 1_000,
     "socket_connection_setup_timeout_max_ms": 1_000,
     "linger_ms": 5,
     "buffer_memory": 4_194_304,
     "compression_type": "lz4",
 }
-"""Deadlines pass during the longer faults, so that every kind of outcome is seen."""
+"""Deadlines pass during the longer faults, so that every kind of outcome occurs."""
 _LIMITS: Final = tuple(name for name in SETTINGS if name != "linger_ms" and name.endswith("_ms"))
 
 _POOL: Final = b"what a record may be filled with, 0123456789; " * 20
@@ -41,7 +41,7 @@ _HEADERS: Final = (("h", b"1"), ("h", None))
 _BURST: Final = 50
 _BULK: Final = 250
 _ARREARS: Final = 2.0
-"""Seconds of work that a user makes up for after a fault; what is older is given up."""
+"""Seconds of work that a user makes up for after a fault; older work is given up."""
 _FROM_THREADS: Final = 20
 _VISIT: Final = 50
 
@@ -53,92 +53,92 @@ def settings(haste: float) -> dict[str, Any]:
 
 @attrs.define(eq=False)
 class Pace:
-    """So many records a second for one user."""
+    """The rate of one user."""
 
     records_per_second: float
     _due: float = 0.0
 
     def take(self, records: int) -> float:
-        """So many were sent; seconds until the next may be."""
+        """Count sent records; returns the seconds until the next may be sent."""
         now = _now()
         self._due = max(self._due, now - _ARREARS) + records / self.records_per_second
         return self._due - now
 
 
 @attrs.define(eq=False)
-class Rest:
-    """A gate that all users come to between two pieces of work; while it is shut, they stand there."""
+class Gate:
+    """A gate that all users pass between two pieces of work; while it is shut, they wait there."""
 
     users: int = 0
-    _resting: int = 0
+    _waiting: int = 0
     _open: asyncio.Event = attrs.Factory(asyncio.Event)
     _shut: asyncio.Event = attrs.Factory(asyncio.Event)
-    _all_rest: asyncio.Event = attrs.Factory(asyncio.Event)
+    _all_wait: asyncio.Event = attrs.Factory(asyncio.Event)
 
     def shut(self) -> None:
-        """Let nobody begin another piece of work."""
+        """Keep users from beginning another piece of work."""
         self._open.clear()
         self._shut.set()
 
     def open(self) -> None:
-        """Let all go on."""
-        self._all_rest.clear()
+        """Let all users continue."""
+        self._all_wait.clear()
         self._shut.clear()
         self._open.set()
 
-    def dismiss(self) -> None:
-        """From now on nobody pauses, and nobody is stopped."""
+    def release_all(self) -> None:
+        """From now on no user pauses, and none is stopped."""
         self._shut.set()
         self._open.set()
 
-    async def here(self) -> None:
-        """Pass, or stand here."""
+    async def pass_through(self) -> None:
+        """Pass the gate, or wait for it."""
         if not self._open.is_set():
-            self._resting += 1
+            self._waiting += 1
             self._check()
             try:
                 await self._open.wait()
             finally:
-                self._resting -= 1
+                self._waiting -= 1
 
     async def pause(self, seconds: float) -> None:
-        """Wait so long, but no longer than until all shall rest."""
+        """Wait for this time, but no longer than until the gate is shut."""
         if seconds <= 0:
-            # Always a turn: a user that is behind must not keep the others from theirs.
+            # Always a turn of the loop: a user that is behind must not keep the others from theirs.
             await asyncio.sleep(0)
             return
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(seconds):
                 await self._shut.wait()
 
-    def leave(self) -> None:
-        """A user has gone home."""
+    def remove_user(self) -> None:
+        """A user has finished."""
         self.users -= 1
         self._check()
 
-    async def all_here(self) -> None:
-        """Wait until nobody works any more."""
+    async def all_waiting(self) -> None:
+        """Wait until all users wait at the gate."""
         self._check()
-        await self._all_rest.wait()
+        await self._all_wait.wait()
 
     def _check(self) -> None:
-        if self._resting >= self.users:
-            self._all_rest.set()
+        if self._waiting >= self.users:
+            self._all_wait.set()
 
 
 @attrs.define(eq=False)
-class Town:
-    """All users, what they share, and what they do."""
+class Users:
+    """All users, their shared state, and their kinds of work."""
 
     producer: Producer[Any, Any]
     ledger: Ledger
     records_per_second: float
     seed: int
     servers: str
-    """Where the brokers are now: for producers that are made later."""
-    rest: Rest = attrs.Factory(Rest)
+    """The present addresses of the brokers, for producers that are made later."""
+    gate: Gate = attrs.Factory(Gate)
     haste: float = 1.0
-    leaving: bool = False
+    finishing: bool = False
     _tasks: list[asyncio.Task[None]] = attrs.Factory(list)
 
     @property
@@ -148,13 +148,13 @@ class Town:
 
     @property
     def max_block(self) -> float:
-        """Seconds that a call waits to be accepted."""
+        """The longest wait of a call for acceptance, in seconds."""
         return self.producer.config.max_block_ms / 1000
 
-    def settle(self) -> None:
-        """Let everybody begin."""
+    def start(self) -> None:
+        """Start the tasks of all users."""
         work: list[tuple[Callable[[random.Random], Awaitable[int]], int, float]] = [
-            # what they do, how many do it, and their share of the records
+            # the kind of work, the number of its users, and their share of the records
             (self._send_and_await_later, 8, 0.40),
             (self._send_without_awaiting, 2, 0.20),
             (self._send_in_bulk, 4, 0.25),
@@ -170,13 +170,13 @@ class Town:
                 rng = random.Random(f"{self.seed}-{task.__name__}-{index}")
                 pace = Pace(self.records_per_second * share / count)
                 self._tasks.append(asyncio.create_task(self._live(task, rng, pace)))
-        self.rest.users = len(self._tasks)
-        self.rest.open()
+        self.gate.users = len(self._tasks)
+        self.gate.open()
 
-    async def leave(self, timeout: float) -> list[Exception]:
-        """Let everybody finish what he does and go; what went wrong with them, or that they did not go."""
-        self.leaving = True
-        self.rest.dismiss()
+    async def finish(self, timeout: float) -> list[Exception]:
+        """Let all users finish their work; returns their errors, and a TimeoutError for each that did not end."""
+        self.finishing = True
+        self.gate.release_all()
         _, hanging = await asyncio.wait(self._tasks, timeout=timeout)
         for task in hanging:
             task.cancel()
@@ -188,13 +188,13 @@ class Town:
         self, work: Callable[[random.Random], Awaitable[int]], rng: random.Random, pace: Pace
     ) -> None:
         try:
-            while not self.leaving:
-                await self.rest.here()
-                await self.rest.pause(pace.take(await work(rng)))
+            while not self.finishing:
+                await self.gate.pass_through()
+                await self.gate.pause(pace.take(await work(rng)))
         finally:
-            self.rest.leave()
+            self.gate.remove_user()
 
-    # -- what users do; each returns how many records it was
+    # -- kinds of work; each returns the number of its records
 
     async def _send_and_await_later(self, rng: random.Random) -> int:
         deliveries = [await self._send(TOPIC, rng, partition=rng.randrange(24)) for _ in range(_BURST)]
@@ -285,7 +285,7 @@ class Town:
         return 1
 
     async def _visit(self, rng: random.Random) -> int:
-        """Somebody who makes a producer of his own, sends a little, and closes it again."""
+        """Make a producer of its own, send a few records, and close it."""
         visitor: Producer[Any, Any] = Producer(self.servers, **settings(self.haste))
         await visitor.start()
         try:
@@ -309,12 +309,12 @@ class Town:
         partition: int | None = None,
         producer: Producer[Any, Any] | None = None,
     ) -> Delivery | None:
-        """Send one record and see to it that its outcome is written down, also when this is cancelled."""
+        """Send one record and make sure that its outcome is recorded, even if this is cancelled."""
         producer = self.producer if producer is None else producer
         key = b"key-%d" % rng.randrange(1000) if rng.random() < 0.3 else None
         headers: Headers = _HEADERS if rng.random() < 0.05 else ()
         chosen = partition if partition is not None and partition < TOPICS[topic] else None
-        # From the number to the call there is no await: the numbers are the order of the calls.
+        # There is no await between the number and the call: the numbers are the order of the calls.
         number, value = self.ledger.enter(topic, _filling(rng), key, headers)
         called_at = _now()
         call = producer.send_and_wait if wait else producer.send

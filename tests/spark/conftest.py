@@ -31,7 +31,7 @@ def spark() -> Iterator[SparkSession]:
     """A session with two threads, in which a task may fail three times."""
     from pyspark.sql import SparkSession
 
-    # The workers import what the tests do.
+    # The workers import the same modules as the tests.
     os.environ["PYTHONPATH"] = str(ROOT)
     os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
     with tempfile.TemporaryDirectory() as folder:
@@ -52,7 +52,7 @@ def spark() -> Iterator[SparkSession]:
 
 @pytest.fixture(autouse=True)
 def no_query_goes_on(request: pytest.FixtureRequest) -> Iterator[None]:
-    """A test that failed leaves nothing running, which would keep the session from ending."""
+    """A failed test leaves no query running, which would keep the session from ending."""
     yield
     if "spark" in request.fixturenames:
         for query in request.getfixturevalue("spark").streams.active:
@@ -61,7 +61,7 @@ def no_query_goes_on(request: pytest.FixtureRequest) -> Iterator[None]:
 
 @pytest.fixture
 async def kafka() -> AsyncIterator[EmbeddedKafka]:
-    """An embedded cluster of two brokers with the topic `orders`, for what needs no Spark."""
+    """An embedded cluster of two brokers with the topic `orders`, for tests without Spark."""
     async with EmbeddedKafka(2) as kafka:
         kafka.create_topic("orders", 1)
         yield kafka
@@ -69,7 +69,7 @@ async def kafka() -> AsyncIterator[EmbeddedKafka]:
 
 @pytest.fixture
 def make_topic(real_kafka: KafkaCluster) -> MakeTopic:
-    """Makes topics of four partitions, or of as many as are asked for."""
+    """Creates topics of four partitions, or of another number."""
 
     def make(partitions: int = 4) -> str:
         return real_kafka.create_topic(f"spark-{next(_numbers)}", partitions)
@@ -85,5 +85,5 @@ def topic(make_topic: MakeTopic) -> str:
 
 @pytest.fixture
 def options(real_kafka: KafkaCluster, topic: str) -> dict[str, str]:
-    """What every write is told."""
+    """The options of every write."""
     return {"kafka.bootstrap.servers": real_kafka.bootstrap_servers, "topic": topic}

@@ -1,4 +1,4 @@
-"""DataFrames to be written, and what a reader of the topic finds."""
+"""DataFrames for writing, and readers of the topic."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ def numbered(spark: SparkSession, count: int, tasks: int = 4) -> DataFrame:
 
 
 def committed(options: dict[str, str], topic: str | None = None) -> list[ReadRecord]:
-    """What a reader of committed records finds."""
+    """The committed records that a reader finds."""
     return read_all(options["kafka.bootstrap.servers"], topic or options["topic"], isolation="read_committed")
 
 
 def numbers(records: list[ReadRecord]) -> Counter[int]:
-    """How often each number was found."""
+    """The count of each number."""
     return Counter(int(record.value or b"") for record in records)
 
 
@@ -45,7 +45,7 @@ def once(count: int) -> Counter[int]:
 
 
 def failing(df: DataFrame, *, attempts: int, at_task: int = 1, dies: bool = False) -> DataFrame:
-    """The same rows, but so many attempts of one task fail once all of its rows were handed out."""
+    """The same rows, but so many attempts of one task fail after all of its rows were handed out."""
 
     def fail(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         yield from batches
@@ -59,7 +59,7 @@ def failing(df: DataFrame, *, attempts: int, at_task: int = 1, dies: bool = Fals
 
 
 def failing_late(df: DataFrame, signal: Path) -> DataFrame:
-    """The same rows, but every attempt of the first task fails, as soon as this file is there."""
+    """The same rows, but every attempt of the first task fails as soon as this file exists."""
 
     def fail(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         yield from batches
@@ -77,7 +77,7 @@ SOURCES_OF_A_STREAM = 12
 
 
 def marked_stream(spark: SparkSession, rows: int, tasks: int, epochs: int) -> DataFrame:
-    """So many rows in each of the first epochs, the same whenever they are read, and none after them."""
+    """So many rows in each of the first epochs, the same on every read, and none after them."""
     numbers = (
         spark.readStream.format("rate-micro-batch")
         .option("rowsPerBatch", rows)
@@ -95,7 +95,7 @@ def marked_stream(spark: SparkSession, rows: int, tasks: int, epochs: int) -> Da
 def write_stream(
     df: DataFrame, options: dict[str, str], checkpoint: Path, name: str = "aioproducer"
 ) -> StreamingQuery:
-    """Write all that is there by the sink of this name, and give the query back once it has ended."""
+    """Write all input by the sink of this name, and return the query once it has ended."""
     writing = df.writeStream.format(name).options(**options).option("checkpointLocation", str(checkpoint))
     query = writing.trigger(availableNow=True).start()
     query.awaitTermination()
@@ -103,14 +103,14 @@ def write_stream(
 
 
 def expected_of_a_stream(rows: int, epochs: int) -> dict[str, int]:
-    """How many rows of each source the epochs have together."""
+    """The number of rows of each source in all epochs together."""
     total = rows * epochs
     assert rows % SOURCES_OF_A_STREAM == 0, "each epoch has as many of each"
     return {f"source {number}": total // SOURCES_OF_A_STREAM for number in range(SOURCES_OF_A_STREAM)}
 
 
 def forget_last_commit(checkpoint: Path) -> None:
-    """As if the driver had died before it wrote down that the last epoch was done."""
+    """Remove the last commit, as if the driver had died before it recorded the epoch."""
     (last,) = sorted(checkpoint.glob("commits/[0-9]*"), key=lambda file: int(file.name))[-1:]
     last.unlink()
     (last.parent / f".{last.name}.crc").unlink(missing_ok=True)

@@ -1,4 +1,4 @@
-"""Batches into a real Kafka: every row at least once, or all of a job once or none of them."""
+"""Batches into a real Kafka: every row at least once, or all rows of a job once or none of them."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ COUNT = 20_000
 
 
 def save(df: DataFrame, options: dict[str, str], name: str = "aioproducer") -> None:
-    """Write it."""
+    """Write the batch."""
     df.write.format(name).options(**options).mode("append").save()
 
 
 def test_spark_finds_it_by_its_name(spark: SparkSession, options: dict[str, str]) -> None:
-    """Without registering, where the library is installed; every row is there, keys in order and where Java puts them."""
+    """Without registering, where the library is installed; every row is there, keys in order and in Java's places."""
     save(numbered(spark, COUNT), options)
     records = committed(options)
     assert numbers(records) == once(COUNT)
@@ -52,11 +52,11 @@ def test_all_parts_of_a_record(
     given = {**options, "delivery": delivery, "marker.topic": one}
     del given["topic"]
     save(df, given)
-    told = [
+    written = [
         (each.partition, each.key, each.value, each.headers, each.timestamp)
         for each in committed(options, one)
     ]
-    assert told == [(2, b"a", b"1", (("h", b"x"),), 1_700_000_000_123), (3, b"c", b"", (), 0)]
+    assert written == [(2, b"a", b"1", (("h", b"x"),), 1_700_000_000_123), (3, b"c", b"", (), 0)]
     assert [(each.partition, each.key, each.value) for each in committed(options, two)] == [(1, None, None)]
 
 
@@ -64,7 +64,7 @@ def test_all_parts_of_a_record(
 def test_a_task_that_is_repeated_is_there_once(
     spark: SparkSession, options: dict[str, str], dies: bool
 ) -> None:
-    """Its first two attempts had handed out all rows: with exactly-once nobody sees those."""
+    """The task's first two attempts had handed out all rows: with exactly-once those are not visible."""
     save(failing(numbered(spark, COUNT), attempts=2, dies=dies), options | EXACTLY)
     assert numbers(committed(options)) == once(COUNT)
 
@@ -77,7 +77,7 @@ def test_at_least_once_shows_what_an_attempt_left(spark: SparkSession, options: 
 
 
 def test_nothing_of_a_job_that_fails_is_visible(spark: SparkSession, options: dict[str, str]) -> None:
-    """And what is written behind it is not hidden by what it has left open."""
+    """Later records are not hidden by an open transaction of the job."""
     with pytest.raises(PySparkException, match="a failure of the test"):
         save(failing(numbered(spark, COUNT), attempts=9), options | EXACTLY)
     assert committed(options) == []
@@ -86,7 +86,7 @@ def test_nothing_of_a_job_that_fails_is_visible(spark: SparkSession, options: di
 
 
 def test_a_write_with_an_id_is_done_once(spark: SparkSession, options: dict[str, str], topic: str) -> None:
-    """Running the job again adds nothing; running it with other rows is refused, and adds nothing either."""
+    """A second run of the job adds nothing; a run with other rows is refused, and adds nothing either."""
     given = options | EXACTLY | {"write.id": f"nightly {topic}"}
     for _ in range(2):
         save(numbered(spark, COUNT), given)
@@ -96,7 +96,7 @@ def test_a_write_with_an_id_is_done_once(spark: SparkSession, options: dict[str,
 
 
 def test_tasks_that_are_lost_behind_their_work(spark: SparkSession, options: dict[str, str]) -> None:
-    """They have flushed all of it, and left a transaction open that nobody knows of: their next attempts end it."""
+    """The first attempts have flushed all rows, and left a transaction open: the next attempts end it."""
     spark.dataSource.register(LostBehindSink)
     save(numbered(spark, COUNT), options | EXACTLY, "lost-behind")
     assert numbers(committed(options)) == once(COUNT)
@@ -105,7 +105,7 @@ def test_tasks_that_are_lost_behind_their_work(spark: SparkSession, options: dic
 async def test_nothing_stays_open_of_a_write_with_an_id(
     spark: SparkSession, options: dict[str, str], topic: str
 ) -> None:
-    """A run with more tasks has failed: what they left is ended before the next run writes."""
+    """A run with more tasks has failed: its open transactions are ended before the next run writes."""
     given = options | EXACTLY | {"write.id": topic}
     with pytest.raises(PySparkException):
         save(failing(numbered(spark, COUNT, tasks=6), attempts=9), given)
@@ -121,7 +121,7 @@ async def test_nothing_stays_open_of_a_write_with_an_id(
 
 
 def test_register_is_for_where_it_is_not_installed(spark: SparkSession, options: dict[str, str]) -> None:
-    """It may be called anywhere, and more than once."""
+    """`register()` may be called anywhere, and more than once."""
     register(spark)
     register(spark)
     save(numbered(spark, 10), options)
@@ -145,31 +145,31 @@ WRONG: list[tuple[dict[str, Any], str]] = [
 
 
 @pytest.mark.parametrize(
-    ("wrong", "told"), WRONG, ids=[next(iter(wrong)) + str(at) for at, (wrong, _) in enumerate(WRONG)]
+    ("wrong", "words"), WRONG, ids=[next(iter(wrong)) + str(at) for at, (wrong, _) in enumerate(WRONG)]
 )
 def test_what_is_wrong_is_told_before_any_task(
-    spark: SparkSession, options: dict[str, str], wrong: dict[str, str], told: str
+    spark: SparkSession, options: dict[str, str], wrong: dict[str, str], words: str
 ) -> None:
-    """By the driver, and with what to do."""
-    with pytest.raises(AnalysisException, match=told):
+    """The driver raises the error, with an advice."""
+    with pytest.raises(AnalysisException, match=words):
         save(numbered(spark, 10), options | wrong)
 
 
 def test_wrong_columns_are_told_before_any_task(spark: SparkSession, options: dict[str, str]) -> None:
-    """All of them at once."""
+    """The error has all wrong columns."""
     df = spark.range(3).selectExpr("id as key", "'x' as vaule", "1L as partition")
     with pytest.raises(AnalysisException, match=r"(?s)'key' must be string or binary, not bigint.*'vaule'"):
         save(df, options)
 
 
 def test_a_topic_cannot_be_overwritten(spark: SparkSession, options: dict[str, str]) -> None:
-    """Rows can only be added."""
+    """Rows can only be appended."""
     with pytest.raises(AnalysisException, match="append"):
         numbered(spark, 10).write.format("aioproducer").options(**options).mode("overwrite").save()
 
 
 def test_dead_letters(spark: SparkSession, options: dict[str, str], make_topic: MakeTopic) -> None:
-    """What can never be written is set aside with the reason; without a topic for it, it fails the write."""
+    """A row that can never be written is set aside with the reason; without a topic for it, it fails the write."""
     dead = make_topic(1)
     df = spark.sql("select 'k' as key, 'fine' as value union all select 'big', repeat('x', 2000000)")
     with pytest.raises(PySparkException, match="RecordTooLargeError"):

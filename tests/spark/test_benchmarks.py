@@ -1,4 +1,4 @@
-"""`make bench-spark`, for a moment: every sink writes every row, and the report has a figure for each."""
+"""`make bench-spark`, in a short run: every sink writes every row, and the report has a figure for each."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ GOALS = 6
 
 
 def test_all_of_it() -> None:
-    """In a process of its own, with a Kafka and a Spark of its own."""
+    """The benchmark runs in its own process, with its own Kafka and Spark."""
     command = [sys.executable, "-m", "benchmarks.spark", "--rounds", "1", "--scale", "0.005", "--no-write"]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False, timeout=290)
     assert done.returncode == 0, done.stderr[-2000:]

@@ -1,4 +1,4 @@
-"""What a task knows of itself, from what Spark tells it."""
+"""The facts of a task, from Spark's context."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from aioproducer.spark.facts import TaskFacts
 
 @attrs.frozen
 class _Context:
-    """As Spark's, with one property."""
+    """A context like Spark's, with one property."""
 
     speculation: str | None
 
@@ -27,13 +27,13 @@ class _Context:
 
 
 @pytest.mark.parametrize(
-    ("said", "refused"), [("true", True), ("TRUE", True), ("false", False), (None, False)]
+    ("value", "refused"), [("true", True), ("TRUE", True), ("false", False), (None, False)]
 )
 def test_speculation_is_known_as_spark_reads_it(
-    monkeypatch: pytest.MonkeyPatch, said: str | None, refused: bool
+    monkeypatch: pytest.MonkeyPatch, value: str | None, refused: bool
 ) -> None:
-    """Spark does not look at the case of true and false."""
-    monkeypatch.setattr(TaskContext, "get", lambda: _Context(said))
+    """Spark ignores the case of true and false."""
+    monkeypatch.setattr(TaskContext, "get", lambda: _Context(value))
     facts = TaskFacts.here()
     assert (facts.partition, facts.attempt) == (3, 7)
     if refused:

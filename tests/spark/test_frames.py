@@ -1,4 +1,4 @@
-"""`write()`, which needs no data source: also on Sparks that have none in Python."""
+"""`write()`, which needs no data source: it also works on Spark versions without any in Python."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ COUNT = 5_000
 
 @pytest.mark.parametrize("delivery", ["at-least-once", "exactly-once"])
 def test_write_tells_what_it_wrote(spark: SparkSession, options: dict[str, str], delivery: str) -> None:
-    """Rows, bytes, and where they are."""
+    """The result has rows, bytes, and offsets."""
     written = write(numbered(spark, COUNT), options | {"delivery": delivery})
     records = committed(options)
     assert numbers(records) == once(COUNT)
@@ -34,7 +34,7 @@ def test_write_tells_what_it_wrote(spark: SparkSession, options: dict[str, str],
 
 
 def test_nothing_of_a_write_that_fails_is_visible(spark: SparkSession, options: dict[str, str]) -> None:
-    """Nor is what comes behind it hidden."""
+    """Later records are not hidden either."""
     with pytest.raises(PySparkException, match="a failure of the test"):
         write(failing(numbered(spark, COUNT), attempts=9), options | EXACTLY)
     assert committed(options) == []
@@ -46,7 +46,7 @@ def test_nothing_of_a_write_that_fails_is_visible(spark: SparkSession, options: 
 def test_a_task_that_is_repeated_is_there_once(
     spark: SparkSession, options: dict[str, str], dies: bool
 ) -> None:
-    """Its first two attempts had handed out all rows: nobody sees those, in a job or in an epoch."""
+    """The task's first two attempts had handed out all rows: those are not visible, in a job or in an epoch."""
     rows = failing(numbered(spark, COUNT), attempts=2, dies=dies)
     write(rows, options | EXACTLY)
     write(rows, options | EXACTLY, epoch=(f"of {options['topic']}", 0))
@@ -54,7 +54,7 @@ def test_a_task_that_is_repeated_is_there_once(
 
 
 def test_a_write_with_an_id_or_an_epoch_is_done_once(spark: SparkSession, options: dict[str, str]) -> None:
-    """The job by its write.id, the epoch by its name and number."""
+    """The write.id identifies the job, name and number the epoch."""
     for _ in range(2):
         write(numbered(spark, COUNT), options | EXACTLY | {"write.id": options["topic"]})
     assert numbers(committed(options)) == once(COUNT)
@@ -66,7 +66,7 @@ def test_a_write_with_an_id_or_an_epoch_is_done_once(spark: SparkSession, option
 def test_the_driver_tries_whether_an_epochs_ids_may_be_used(
     spark: SparkSession, options: dict[str, str]
 ) -> None:
-    """With one that no task has: a principal without a right to them is told before there are tasks."""
+    """The driver tries an id that no task has: a missing right to the ids is reported before the tasks start."""
     name = f"of {options['topic']}"
     write(numbered(spark, 10), options | EXACTLY, epoch=(name, 0))
     prefix, servers = f"aioproducer-spark-{name}-", options["kafka.bootstrap.servers"]

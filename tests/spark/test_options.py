@@ -1,4 +1,4 @@
-"""The sink's options: what is understood, and what is said of what is not."""
+"""The sink's options: valid values, and the errors of invalid ones."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ CANARY = "canary-7f3a"
 
 
 def test_the_defaults() -> None:
-    """At least once, headers included, what cannot be written fails the write."""
+    """The defaults: at least once, headers included, an unwritable row fails the write."""
     options = read_options(SERVER | {"topic": "t", "checkpointlocation": "/tmp/x"})
     assert (options.topic, options.guarantee, options.includes_headers) == (
         "t",
@@ -29,7 +29,7 @@ def test_the_defaults() -> None:
 
 @pytest.mark.parametrize("word", ["fail", "FAIL", " Fail "])
 def test_words_are_read_without_regard_to_case(word: str) -> None:
-    """Else a topic of that name would take the rows that were to fail the write."""
+    """Otherwise a topic of that name would take the rows that should fail the write."""
     options = read_options(
         SERVER | {"topic": "t", "on.error": word, "delivery": "Exactly-Once", "includeHeaders": "FALSE"}
     )
@@ -38,22 +38,22 @@ def test_words_are_read_without_regard_to_case(word: str) -> None:
 
 
 def test_kafkas_own() -> None:
-    """By their dotted names; they travel to the executors with the rest."""
+    """Kafka's settings have dotted names; they travel to the executors with the others."""
     options = read_options(SERVER | {"kafka.linger.ms": "7", "kafka.Compression.Type": "zstd"})
     assert (options.producer.linger_ms, options.producer.compression_type) == (7, "zstd")
     assert pickle.loads(pickle.dumps(options)) == options
 
 
 def test_a_job_may_take_as_long_as_brokers_allow() -> None:
-    """Unless the user has said how long its transactions may be open."""
+    """The time of transactions is the brokers' limit, unless the user has set it."""
     given = SERVER | {"topic": "t", "delivery": "exactly-once"}
     assert with_time_for_a_job(read_options(given)).producer.transaction_timeout_ms == 900_000
-    said = read_options(given | {"kafka.transaction.timeout.ms": "5000"})
-    assert with_time_for_a_job(said).producer.transaction_timeout_ms == 5_000
+    read = read_options(given | {"kafka.transaction.timeout.ms": "5000"})
+    assert with_time_for_a_job(read).producer.transaction_timeout_ms == 5_000
 
 
 @pytest.mark.parametrize(
-    ("given", "told"),
+    ("given", "words"),
     [
         ({"topc": "x"}, "did you mean 'topic'"),
         ({"includeHeader": "true"}, "did you mean 'includeHeaders'"),
@@ -67,14 +67,14 @@ def test_a_job_may_take_as_long_as_brokers_allow() -> None:
         ({"kafka.transactional.id": "x"}, "sink.id or write.id"),
     ],
 )
-def test_what_is_wrong(given: dict[str, str], told: str) -> None:
-    """With what to do."""
-    with pytest.raises(ConfigurationError, match=told):
+def test_what_is_wrong(given: dict[str, str], words: str) -> None:
+    """Each error has an advice."""
+    with pytest.raises(ConfigurationError, match=words):
         read_options(SERVER | given)
 
 
 def test_all_that_is_wrong_is_told_at_once() -> None:
-    """Nobody has to start a job for each mistake."""
+    """One error has all mistakes, so that a job does not have to start for each."""
     with pytest.raises(ConfigurationError) as refusal:
         read_options({"delivry": "x", "topic": "", "kafka.linger.ms": "soon"})
     text = str(refusal.value)
@@ -82,7 +82,7 @@ def test_all_that_is_wrong_is_told_at_once() -> None:
 
 
 def test_no_value_that_may_be_secret_is_shown() -> None:
-    """Not in the text, and not in the locals of the frames that the error has passed, which Spark can be told to print."""
+    """Neither the text has the value, nor the locals of the error's frames, which Spark can print."""
     with pytest.raises(ConfigurationError) as refusal:
         read_options({"kafka.sasl.jaas.config": f'x password="{CANARY}";', "kafka.ssl.key.password": CANARY})
     assert CANARY not in str(refusal.value)
@@ -91,3 +91,23 @@ def test_no_value_that_may_be_secret_is_shown() -> None:
         if frame.tb_frame.f_code.co_name != "test_no_value_that_may_be_secret_is_shown":
             assert CANARY not in repr(frame.tb_frame.f_locals)
         frame = frame.tb_next
+
+
+def test_options_with_a_password_reach_executors() -> None:
+    """Executors make the configuration again, and find the producer of the task before by it."""
+    module = "org.apache.kafka.common.security.plain.PlainLoginModule"
+    given = {
+        "kafka.bootstrap.servers": "localhost:9092",
+        "kafka.security.protocol": "SASL_SSL",
+        "kafka.sasl.mechanism": "PLAIN",
+        "kafka.sasl.jaas.config": f'{module} required username="a" password="{CANARY}";',
+        "topic": "orders",
+    }
+    for delivery in ("at-least-once", "exactly-once"):
+        options = read_options({**given, "delivery": delivery})
+        if options.is_exactly_once:
+            options = with_time_for_a_job(options)
+        received = pickle.loads(pickle.dumps(options))
+        assert received == options
+        assert {options.producer: delivery}[received.producer] == delivery
+        assert CANARY not in repr(received)

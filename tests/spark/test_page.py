@@ -21,7 +21,7 @@ pytestmark = [pytest.mark.kafka]
 def test_the_code_of_the_page(
     spark: SparkSession, options: dict[str, str], make_topic: object, tmp_path: Path
 ) -> None:
-    """What docs/spark.md shows runs as it stands there, but for the names of the server, the topic and the folder."""
+    """The code of docs/spark.md runs unchanged, but for the names of the server, the topic and the folder."""
     df = numbered(spark, 10).selectExpr("cast(value % 2 as string) as customer", "value")
     (tmp_path / "source").mkdir()
     (tmp_path / "source" / "a.txt").write_text("1\n2\n")
@@ -47,7 +47,7 @@ def test_the_code_of_the_page(
             lines if "writeStream" in source else df.selectExpr("customer as key", "value", "customer")
         )
         exec(compile(source, f"docs/spark.md, block {number}", "exec"), names)
-        # The audit of a later block reads what the streams of this one write.
+        # The audit of a later block reads the topics of these streams.
         for query in spark.streams.active:
             query.processAllAvailable()
     for query in spark.streams.active:

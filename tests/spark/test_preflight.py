@@ -1,4 +1,4 @@
-"""What the driver says before any task starts, without a Spark."""
+"""The driver's errors before any task starts, without a Spark."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tests.spark.exactly_once.attempts import SCHEMA, TOPIC, options_for
 
 
 async def test_a_missing_right_is_not_a_missing_topic(kafka: EmbeddedKafka) -> None:
-    """Each is told with what to do about it, and without the other."""
+    """Each error has its own advice, and not that of the other."""
     options = options_for(kafka)
     await asyncio.to_thread(check_kafka, options)
     kafka.faults.error("TOPIC_AUTHORIZATION_FAILED", api="Metadata", topic=TOPIC, times=None)
@@ -39,7 +39,7 @@ KAFKA_NOT_ASKED = {"kafka.bootstrap.servers": "localhost:1", "topic": TOPIC, "de
 
 
 def test_an_id_of_the_other_kind_is_refused() -> None:
-    """A batch with a sink.id would be written again each time that it is run, and a stream would not be known by its write.id."""
+    """A batch with a sink.id would be written again on each run, and a write.id does not identify a stream."""
     frame: Any = SimpleNamespace(schema=SCHEMA)
     for_streams = KAFKA_NOT_ASKED | {"sink.id": "orders"}
     for_batches = KAFKA_NOT_ASKED | {"write.id": "orders"}
@@ -56,7 +56,7 @@ def test_an_id_of_the_other_kind_is_refused() -> None:
 
 
 def test_an_epoch_that_cannot_be_kept_is_refused() -> None:
-    """At least once it would be written each time, and with two names it is not certain by which it is known."""
+    """At least once would write it on each run, and two names do not identify it."""
     frame: Any = SimpleNamespace(schema=SCHEMA)
     with pytest.raises(ConfigurationError, match="requires delivery=exactly-once"):
         write(frame, KAFKA_NOT_ASKED | {"delivery": "at-least-once"}, epoch=("orders", 0))
@@ -65,7 +65,7 @@ def test_an_epoch_that_cannot_be_kept_is_refused() -> None:
 
 
 def test_another_python_is_named(tmp_path: Path) -> None:
-    """By its path; the own one is none, under whatever name of its folder."""
+    """The path decides: a link elsewhere is another Python, this program's own path is not."""
     own = Path(sys.executable)
     assert name_another_python(str(own), sys.executable) is None
     other = tmp_path / "python3"
@@ -75,14 +75,14 @@ def test_another_python_is_named(tmp_path: Path) -> None:
 
 
 def session(master: str, python: str) -> Any:
-    """What is asked of a session of Spark."""
+    """A session of Spark with the methods that the check calls."""
     return SimpleNamespace(sparkContext=SimpleNamespace(master=master, pythonExec=python))
 
 
 def test_another_python_is_told_where_the_workers_are_on_this_machine(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """With what to set; on a cluster other paths are what one expects, and Spark Connect does not tell."""
+    """The error names the setting; on a cluster other paths are expected, and Spark Connect does not show them."""
     other = tmp_path / "python3"
     other.symlink_to(Path(sys.executable).resolve())
     connect: Any = SimpleNamespace()
@@ -94,20 +94,20 @@ def test_another_python_is_told_where_the_workers_are_on_this_machine(
         warn_of_another_python(quiet)
     assert caplog.messages == []
     warn_of_another_python(session("local[2]", str(other)))
-    (told,) = caplog.messages
-    assert told.startswith(f"Spark's workers run {other}, and this program runs {sys.executable}")
-    assert f"set PYSPARK_PYTHON={sys.executable} before Spark starts" in told
+    (line,) = caplog.messages
+    assert line.startswith(f"Spark's workers run {other}, and this program runs {sys.executable}")
+    assert f"set PYSPARK_PYTHON={sys.executable} before Spark starts" in line
 
 
 async def test_a_missing_topic_for_dead_letters_is_told_as_well(kafka: EmbeddedKafka) -> None:
-    """Before the first bad row comes."""
+    """The error comes before the first bad row."""
     options = options_for(kafka, **{"on.error": "dead"})
     with pytest.raises(ConfigurationError, match=r"topic 'dead' does not exist: create it first"):
         await asyncio.to_thread(check_kafka, options)
 
 
 async def test_a_missing_topic_for_marks_is_told_as_well(kafka: EmbeddedKafka) -> None:
-    """Before each task has written all of its rows for nothing; that nothing may be written there does not matter."""
+    """The error comes before each task has written all of its rows in vain; a missing right to write is no error."""
     options = options_for(kafka, **{"marker.topic": "marks"})
     with pytest.raises(ConfigurationError, match=r"topic 'marks' does not exist: create it first"):
         await asyncio.to_thread(check_kafka, options)

@@ -1,4 +1,4 @@
-"""`foreach_batch()` into a real Kafka: what the format itself is refused, and what there is on older Sparks."""
+"""`foreach_batch()` into a real Kafka: streams that the format refuses, and streams on older versions of Spark."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 pytestmark = [pytest.mark.kafka]
 
 EXACTLY = {"delivery": "exactly-once"}
-# What the last epoch adds.
+# The rows that the last epoch adds.
 LAST = once(FILES * ROWS) - once((FILES - 1) * ROWS)
 
 
@@ -33,7 +33,7 @@ def source(tmp_path: Path) -> Path:
 
 
 def run(writing: DataStreamWriter, checkpoint: Path) -> None:
-    """Write all that is there."""
+    """Write all input."""
     to_the_end = writing.outputMode("update").trigger(availableNow=True)
     to_the_end.option("checkpointLocation", str(checkpoint)).start().awaitTermination()
 
@@ -47,7 +47,7 @@ def test_an_epoch_that_is_repeated(
     delivery: str,
     again: Counter[int],
 ) -> None:
-    """It is named by the query and its number: with exactly-once it adds nothing."""
+    """The query and the number identify the epoch: with exactly-once its repeat adds nothing."""
     for _ in range(2):
         df = counts(spark, source)
         run(foreach_batch(spark, df, options | {"delivery": delivery}), tmp_path / "checkpoint")
@@ -58,7 +58,7 @@ def test_an_epoch_that_is_repeated(
 def test_an_id_outlives_a_checkpoint(
     spark: SparkSession, options: dict[str, str], source: Path, tmp_path: Path
 ) -> None:
-    """With a sink.id, whatever case it is written in, a new checkpoint begins at epochs that the topic has had already."""
+    """With a sink.id, in upper or lower case, a new checkpoint begins at epochs that the topic has already."""
     pinned = options | EXACTLY | {"Sink.ID": options["topic"]}
     run(foreach_batch(spark, counts(spark, source), pinned), tmp_path / "one")
     with pytest.raises(StreamingQueryException, match="checkpoint was reset"):
@@ -82,7 +82,7 @@ def test_a_batch_function_of_the_users(
 def test_the_code_of_the_page(
     spark: SparkSession, options: dict[str, str], source: Path, tmp_path: Path
 ) -> None:
-    """What docs/spark-clusters.md shows for older Sparks."""
+    """The code of docs/spark-clusters.md for older Sparks."""
     df = spark.readStream.format("text").load(str(source)).selectExpr("value as key", "value")
     code = program(2, options).replace("/data/", f"{tmp_path}/")
     exec(compile(code, "docs/spark-clusters.md", "exec"), {"spark": spark, "df": df})
@@ -95,7 +95,7 @@ def test_the_code_of_the_page(
 def test_what_is_wrong_is_told_before_it_starts(
     spark: SparkSession, options: dict[str, str], source: Path
 ) -> None:
-    """Options and columns."""
+    """Options and columns are checked before the start."""
     df = counts(spark, source)
     with pytest.raises(ConfigurationError, match="did you mean 'topic'"):
         foreach_batch(spark, df, options | {"topicc": "x"})

@@ -8,8 +8,8 @@ import attrs
 
 from aioproducer._codecs import compress
 from aioproducer._core import Delivery
-from aioproducer._state.batching.accumulator import Limits
-from aioproducer._state.batching.batches import QueuedBatch
+from aioproducer._state.batching.limits import Limits
+from aioproducer._state.queues.batches import QueuedBatch
 from aioproducer.outcome import Outcome
 from tests.state.machines import DELIVERY_TIMEOUT, LINGER, Call, Machines
 from tests.state.wires import NODES, WELL, Fate, Request, Wires

@@ -15,19 +15,20 @@ from aioproducer._codecs import decompress
 from aioproducer._core import APPENDED, Delivery, ManualClock, SendPath
 from aioproducer._state.admission.lines import Admission, ReadyRecord, Waiting
 from aioproducer._state.backoff import Backoff
-from aioproducer._state.batching.accumulator import Accumulator, Limits
-from aioproducer._state.batching.batches import QueuedBatch
-from aioproducer._state.batching.flushing import Flush
-from aioproducer._state.batching.queues import NodeQueue, PartitionQueue, TopicQueues
+from aioproducer._state.batching.accumulator import Accumulator
+from aioproducer._state.batching.limits import Limits
 from aioproducer._state.cluster.facts import NO_TOPIC_ID
 from aioproducer._state.cluster.metadata import MetadataView
-from aioproducer._state.delivery.settlement import PartitionAnswer, Settlement
+from aioproducer._state.delivery.settlement import Settlement
 from aioproducer._state.delivery.tally import Tally
 from aioproducer._state.effects import Effects
 from aioproducer._state.identity.coordinated import CoordinatedIdentity
 from aioproducer._state.identity.own import OwnIdentity
 from aioproducer._state.identity.sequences import Sequences
 from aioproducer._state.machines import Machines as WiredMachines
+from aioproducer._state.queues.batches import PartitionAnswer, QueuedBatch
+from aioproducer._state.queues.flush import Flush
+from aioproducer._state.queues.partition_queue import NodeQueue, PartitionQueue, TopicQueues
 from aioproducer.errors import KafkaError, ProtocolError
 
 LINGER = 0.005

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 import attrs
 
-from aioproducer._state.batching.batches import QueuedBatch
+from aioproducer._state.queues.batches import QueuedBatch
 from tests.state.machines import Machines, WrittenBatch, read_batch
 from tests.state.model_broker import NOT_LEADER, OK, PartitionLog
 

@@ -1,4 +1,4 @@
-"""What a MockProducer has accepted."""
+"""The records that a MockProducer accepted."""
 
 from __future__ import annotations
 
@@ -8,5 +8,5 @@ from aioproducer.testing import MockProducer
 
 
 def values(producer: MockProducer[Any, Any]) -> list[bytes | None]:
-    """What was accepted, in order."""
+    """The accepted records, in order."""
     return [record.value for record in producer.history]

@@ -1,4 +1,4 @@
-"""Fixtures for the tests of the embedded Kafka, and of the mock."""
+"""Fixtures for the tests of the embedded Kafka and of the mock."""
 
 from __future__ import annotations
 

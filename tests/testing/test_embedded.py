@@ -1,4 +1,4 @@
-"""`EmbeddedKafka` itself: its life, its topics, and what it shows of itself."""
+"""`EmbeddedKafka` itself: its lifecycle, its topics, and the state that it shows."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tests.contract.client import WireClient
 
 
 async def test_records_show_all_that_was_written(kafka: EmbeddedKafka, client: WireClient) -> None:
-    """Every field of a record, with its place and its producer."""
+    """The log shows every field of a record, with its place and its producer."""
     records = [NewRecord(b"v", b"k", 1000, (("h", b"1"), ("h", None))), NewRecord(None, None, 1003)]
     batch = write_batch(records, producer_id=6, epoch=2, sequence=40, compression=1)
     await client.produce("t", batch, partition=1)
@@ -34,7 +34,7 @@ async def test_records_show_all_that_was_written(kafka: EmbeddedKafka, client: W
 
 
 async def test_the_history_shows_what_was_asked(kafka: EmbeddedKafka, client: WireClient) -> None:
-    """Broker, API, version, and the identity of each batch; a line for people; why something was refused."""
+    """A request shows its broker, API, version, batch identities, a readable line, and the reason of a refusal."""
     producer_id = await client.new_producer()
     kafka.forget_requests()
     await client.produce("t", sequenced(producer_id, 3, 2), version=11)
@@ -67,14 +67,14 @@ async def test_topics_are_created_by_asking_for_them(kafka: EmbeddedKafka, clien
 async def test_topics_are_not_created_when_the_client_forbids_it(
     kafka: EmbeddedKafka, client: WireClient
 ) -> None:
-    """allow_auto_topic_creation=False only asks."""
+    """A request with allow_auto_topic_creation=False creates no topic."""
     for _ in range(2):
         assert (await client.describe("new")).error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     assert "new" not in kafka.topics
 
 
 async def test_options_say_how_topics_are_made() -> None:
-    """default_partitions and replication_factor are for topics that do not say."""
+    """default_partitions and replication_factor apply to topics without numbers of their own."""
     async with EmbeddedKafka(2, default_partitions=4, replication_factor=1) as kafka:
         async with WireClient(kafka.bootstrap_servers) as client:
             await client.ask(MetadataRequest([MetadataRequestTopic(name="new")]), 9)
@@ -83,7 +83,7 @@ async def test_options_say_how_topics_are_made() -> None:
 
 
 async def test_topics_can_be_changed_from_outside(kafka: EmbeddedKafka, client: WireClient) -> None:
-    """Partitions added, topics deleted and made again with another id."""
+    """Partitions are added; topics are deleted and created again with another id."""
     kafka.add_partitions("t", 5)
     assert len((await client.describe("t")).partitions) == 5
     before = kafka.topic_id("t")
@@ -112,7 +112,7 @@ async def test_the_clocks_can_be_given() -> None:
 
 
 async def test_the_seed_decides_the_ids() -> None:
-    """Two clusters with one seed have the same topic ids, another seed gives others."""
+    """Two clusters with one seed have the same topic ids; another seed gives other ids."""
     ids = []
     for seed in (1, 1, 2):
         kafka = EmbeddedKafka(seed=seed)
@@ -122,7 +122,7 @@ async def test_the_seed_decides_the_ids() -> None:
 
 
 async def test_a_port_can_be_chosen() -> None:
-    """The first broker listens at the port that is given."""
+    """The first broker listens at the given port."""
     async with EmbeddedKafka() as kafka:
         port = kafka.brokers[0].port
     async with EmbeddedKafka(port=port) as kafka:
@@ -130,7 +130,7 @@ async def test_a_port_can_be_chosen() -> None:
 
 
 async def test_a_port_that_is_taken_fails_and_leaves_nothing(kafka: EmbeddedKafka) -> None:
-    """The error is the system's; a second cluster that could not start can be stopped."""
+    """The operating system's error is raised; a second cluster that could not start can be stopped."""
     other = EmbeddedKafka(2, port=kafka.brokers[0].port)
     with pytest.raises(OSError, match="address already in use"):
         await other.start()
@@ -138,7 +138,7 @@ async def test_a_port_that_is_taken_fails_and_leaves_nothing(kafka: EmbeddedKafk
 
 
 async def test_stopping_ends_every_connection_and_keeps_the_records() -> None:
-    """Even of a client that does not read; a second stop does nothing."""
+    """The connection of a client that does not read ends too; a second stop does nothing."""
     kafka = EmbeddedKafka()
     await kafka.start()
     kafka.create_topic("t")
@@ -162,7 +162,7 @@ async def test_starting_twice_is_refused(kafka: EmbeddedKafka) -> None:
 
 
 @pytest.mark.parametrize(
-    ("given", "told"),
+    ("given", "prefix"),
     [
         ({"brokers": 0}, "brokers=0: must be a whole number from 1 to"),
         ({"brokers": "3"}, "brokers='3': "),
@@ -176,11 +176,11 @@ async def test_starting_twice_is_refused(kafka: EmbeddedKafka) -> None:
         ({"default_partitions": 100_001}, "default_partitions=100001: "),
     ],
 )
-def test_impossible_clusters_are_refused(given: dict[str, Any], told: str) -> None:
-    """The constructor refuses a number of brokers, a port or a number of partitions that cannot be."""
+def test_impossible_clusters_are_refused(given: dict[str, Any], prefix: str) -> None:
+    """The constructor refuses an invalid number of brokers, port or number of partitions."""
     with pytest.raises(ValueError, match="must be a whole number") as refused:
         EmbeddedKafka(**given)
-    assert str(refused.value).startswith(told)
+    assert str(refused.value).startswith(prefix)
 
 
 async def test_a_request_that_is_too_long_ends_the_connection() -> None:
@@ -191,7 +191,7 @@ async def test_a_request_that_is_too_long_ends_the_connection() -> None:
 
 
 async def test_many_requests_come_in_one_piece_and_in_many(kafka: EmbeddedKafka, client: WireClient) -> None:
-    """However the bytes arrive, each request is handled once and in order."""
+    """However the bytes are split, each request is handled once and in order."""
     frame = client.frame(MetadataRequest([]), 9)
     client.send_bytes(frame * 3)
     for byte in frame:
@@ -203,12 +203,12 @@ async def test_many_requests_come_in_one_piece_and_in_many(kafka: EmbeddedKafka,
 
 
 def test_codes_are_those_of_kafka() -> None:
-    """Errors are given by Kafka's names or by any number."""
+    """An error is given by its Kafka name or by any number."""
     assert (code_of("NOT_LEADER_OR_FOLLOWER"), code_of(999)) == (6, 999)
 
 
 def test_each_api_has_a_file_that_says_what_it_does() -> None:
-    """One module for each API, whose docstring begins with Kafka's name of it."""
+    """Each API has one module, whose docstring begins with Kafka's name of it."""
     import importlib
 
     from aioproducer.testing.broker.handlers import HANDLERS
@@ -234,7 +234,7 @@ def test_an_unknown_isolation_is_refused() -> None:
 
 @pytest.mark.parametrize("seconds", ["5", -1.0, float("nan"), float("inf"), True], ids=repr)
 def test_a_delay_that_cannot_be_is_refused(seconds: Any) -> None:
-    """The error is raised by the call, not in the broker when a request comes."""
+    """The call raises the error, not the broker when a request arrives."""
     kafka = EmbeddedKafka()
     for delay in (kafka.faults.delay, kafka.faults.delay_markers):
         with pytest.raises(ValueError, match="it must be a number from 0, or None for no limit"):

@@ -38,7 +38,7 @@ IN_THE_PACKAGE = "aioproducer.testing.pytest_plugin"
 
 
 def run_pytest(folder: Path, plugins: tuple[str, ...], text: str, name: str = "pytest_aioproducer") -> str:
-    """Run a test module with these plugins and that of the library, warnings as errors; what pytest said."""
+    """Run a test module with these plugins and that of the library, warnings as errors; return the output of pytest."""
     (folder / "pytest.ini").write_text("[pytest]\nfilterwarnings = error\n")
     (folder / "test_one.py").write_text(text)
     environment = {
@@ -77,15 +77,15 @@ def run_pytest(folder: Path, plugins: tuple[str, ...], text: str, name: str = "p
 def test_the_fixture_runs_in_the_loop_of_the_test(
     tmp_path: Path, plugins: tuple[str, ...], text: str
 ) -> None:
-    """A test gets a running Kafka, talks to it, and nothing is left afterwards (warnings are errors)."""
-    said = run_pytest(tmp_path, plugins, text)
-    assert "1 passed" in said, said
+    """A test gets a running Kafka and talks to it; all of it is gone afterwards (warnings are errors)."""
+    output = run_pytest(tmp_path, plugins, text)
+    assert "1 passed" in output, output
 
 
 def test_the_plugin_by_its_name_in_the_package(tmp_path: Path) -> None:
-    """It is the same."""
-    said = run_pytest(tmp_path, (*ASYNCIO, "--asyncio-mode=auto"), TEST.format(mark=""), IN_THE_PACKAGE)
-    assert "1 passed" in said, said
+    """The plugin behaves the same under its name in the package."""
+    output = run_pytest(tmp_path, (*ASYNCIO, "--asyncio-mode=auto"), TEST.format(mark=""), IN_THE_PACKAGE)
+    assert "1 passed" in output, output
 
 
 SYNCHRONOUS = """
@@ -120,18 +120,18 @@ def test_it():
 
 
 def test_a_synchronous_test_is_refused_at_once(tmp_path: Path) -> None:
-    """Nobody would answer it, so that it would hang; it is told what to do."""
-    said = run_pytest(tmp_path, (*ASYNCIO, "--asyncio-mode=auto"), SYNCHRONOUS)
-    assert "1 error" in said, said
+    """Its requests would hang without an answer; the error says what to do."""
+    output = run_pytest(tmp_path, (*ASYNCIO, "--asyncio-mode=auto"), SYNCHRONOUS)
+    assert "1 error" in output, output
     for words in ("test_it() is no coroutine function", "ASGITransport", "start_blocking_portal"):
-        assert words in said
-    assert "Traceback" not in said
+        assert words in output
+    assert "Traceback" not in output
 
 
 def test_what_a_synchronous_test_is_told_to_do(tmp_path: Path) -> None:
     """With the broker in a thread, a TestClient works."""
-    said = run_pytest(tmp_path, ("-W", "ignore:Using `httpx` with"), IN_A_THREAD)
-    assert "1 passed" in said, said
+    output = run_pytest(tmp_path, ("-W", "ignore:Using `httpx` with"), IN_A_THREAD)
+    assert "1 passed" in output, output
     (lesson,) = [line for line in WITHOUT_A_LOOP.splitlines() if "with start_blocking_portal" in line]
     assert lesson.strip() in IN_A_THREAD
 
@@ -147,6 +147,6 @@ print(*sorted(set(sys.modules) - before))
 
 
 def test_the_plugin_costs_a_project_nothing() -> None:
-    """pytest loads it wherever the library is installed: one module, and none of the library's."""
+    """pytest loads the plugin wherever the library is installed: one module, and no other of the library."""
     run = subprocess.run([sys.executable, "-c", LOADED], capture_output=True, text=True, check=True)
     assert run.stdout.split() == ["pytest_aioproducer"]

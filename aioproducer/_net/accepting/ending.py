@@ -12,8 +12,8 @@ from aioproducer.records import CloseReport
 if TYPE_CHECKING:
     from aioproducer._net.accepting.intake import Intake
     from aioproducer._net.runtime.engine import Engine
-    from aioproducer._state.batching.flushing import Flush
     from aioproducer._state.delivery.tally import Totals
+    from aioproducer._state.queues.flush import Flush
 
 
 async def resolved(engine: Engine, intake: Intake) -> Flush:

@@ -26,9 +26,9 @@ from aioproducer._net.accepting.serializing import Serializing, Unready
 from aioproducer._net.runtime.first_step import Suspended
 from aioproducer._state.admission.checking import checked_headers, checked_seconds, checked_topic
 from aioproducer._state.admission.lines import ReadyRecord, Waiting
-from aioproducer._state.batching.flushing import not_placed
-from aioproducer._state.batching.queues import NO_LEADER
 from aioproducer._state.cluster.facts import OUT_OF_MEMORY
+from aioproducer._state.queues.flushing import not_placed
+from aioproducer._state.queues.partition_queue import NO_LEADER
 from aioproducer.errors import (
     BufferFullError,
     DeliveryError,
@@ -45,7 +45,7 @@ from aioproducer.records import Record
 if TYPE_CHECKING:
     from aioproducer._core import Delivery, Sending
     from aioproducer._net.runtime.engine import Engine
-    from aioproducer._state.batching.queues import TopicQueues
+    from aioproducer._state.queues.partition_queue import TopicQueues
 
 
 class Call(NamedTuple):

@@ -7,10 +7,17 @@ from typing import TYPE_CHECKING, TypeVar
 
 import anyio
 
+from aioproducer._net.connecting.dialing import is_refused_everywhere
 from aioproducer._net.connecting.link import is_idle
 from aioproducer._net.observing.connections import ConnectionHistory
 from aioproducer._state.connecting.endpoint import BrokerEndpoint, address_text
-from aioproducer.errors import BrokerUnavailableError, KafkaError, ProtocolError
+from aioproducer.errors import (
+    AuthenticationError,
+    BrokerUnavailableError,
+    ConfigurationError,
+    KafkaError,
+    ProtocolError,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -20,6 +27,9 @@ if TYPE_CHECKING:
     from aioproducer._net.connecting.connection import Connection
     from aioproducer._net.connecting.contact import Contact
 
+
+# Waiting does not help against these: a setting, a certificate or a password must change.
+FINAL = (AuthenticationError, ConfigurationError)
 
 Response = TypeVar("Response", bound="tuple[Any, ...]")
 
@@ -54,26 +64,30 @@ class Control:
     async def connected(self) -> Connection:
         """The connection, opened if there is none; raises the error of the last broker that was tried."""
         async with self.dialing:
-            if self.connection is None or self.connection.closed:
+            if self.connection is None or not self.connection.takes_requests:
                 self.connection = await self._dial_one()
             return self.connection
 
     async def _dial_one(self) -> Connection:
-        last: KafkaError = BrokerUnavailableError("the metadata has no broker")
+        told: KafkaError = BrokerUnavailableError("the metadata has no broker")
         for endpoint in self._worth_trying():
             self.history.connecting(address_text(endpoint.host, endpoint.port))
             try:
                 connection = await self.session.addresses.dial(endpoint)
             except KafkaError as error:
                 self.history.failed(error)
-                last = self.session.last_error = error
+                self.session.last_error = error
                 self.contact.failed()
+                if is_refused_everywhere(error):
+                    raise
+                # A refusal says more than a broker that cannot be reached.
+                told = told if isinstance(told, FINAL) else error
             else:
                 self.address = endpoint.address
                 self.history.connected(connection)
                 self.contact.made(connection, ", for metadata")
                 return connection
-        raise last
+        raise told
 
     def _worth_trying(self) -> list[BrokerEndpoint]:
         """All brokers that may be dialed now; without any, the first that may be dialed again."""

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import copy
+from typing import TYPE_CHECKING, Protocol
 
 import anyio.lowlevel
 
+from aioproducer._net.cluster.control import FINAL
+from aioproducer._net.log import log_of
 from aioproducer._net.timers.wakeup import Wakeup, wake
 from aioproducer._state.admission.topic_errors import REFUSALS, refusal_of, said_of_topic
 from aioproducer._wire.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
@@ -13,23 +16,37 @@ from aioproducer.errors import KafkaError, ProtocolError
 
 if TYPE_CHECKING:
     import asyncio
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
 
-    from aioproducer._net.runtime.engine import Engine
+    from aioproducer._net.cluster.session import Session
     from aioproducer._state.admission.lines import Waiting
     from aioproducer._state.cluster.metadata import MetadataQuestion, Update
+    from aioproducer._state.machines import Machines
+
+
+class FollowsItsAddress(Protocol):
+    """The sender of a broker, as changes of the metadata concern it."""
+
+    def look_at_address(self) -> None: ...
 
 
 class Cluster:
     """Asks for metadata when it is due, and applies every change to the queues and the lines."""
 
-    def __init__(self, engine: Engine) -> None:
-        self.engine = engine
-        self.loop = engine.loop
-        self.view = engine.view
-        self.wakeup = Wakeup(engine.loop)
+    def __init__(
+        self, session: Session, machines: Machines, senders: Mapping[int, FollowsItsAddress]
+    ) -> None:
+        self.session = session
+        self.machines = machines
+        self.senders = senders
+        self.log = log_of(session.config.client_id)
+        self.loop = session.loop
+        self.view = session.view
+        self.wakeup = Wakeup(session.loop)
         self.watchers: list[asyncio.Future[None]] = []
         self.known = False
+        # The newest request failed for a reason that waiting does not change.
+        self.denial: KafkaError | None = None
         # The time of the last answer.
         self.read_at: float | None = None
         self.ended = False
@@ -71,16 +88,17 @@ class Cluster:
         try:
             if self.view.rebootstrap_due(self.loop.time()):
                 self._rebootstrap()
-            response = await self.engine.control.ask(request_for(question), MetadataResponse)
+            response = await self.session.control.ask(request_for(question), MetadataResponse)
         except KafkaError as error:
             self._failed(error)
             return
+        self.denial = None
         update = await self._read(response)
         await self._prepare(update)
         self.apply(update)
         if update.unusable or update.topic_errors or (question.again and not update.changed):
             # Another broker may know more: this one may lag behind the others.
-            self.engine.control.change()
+            self.session.control.change()
         self._advance(question.topics)
         self._wake_watchers()
 
@@ -88,8 +106,8 @@ class Cluster:
         """Calls that still wait for one of these topics request it again: a partition may be missing."""
         now = self.loop.time()
         for topic in topics:
-            if self.engine.admission.has_line(topic):
-                self.engine.admission.advance(topic, now)
+            if self.machines.admission.has_line(topic):
+                self.machines.admission.advance(topic, now)
 
     async def _read(self, response: MetadataResponse) -> Update:
         """Apply the answer in slices that leave the loop free."""
@@ -112,49 +130,49 @@ class Cluster:
         ):
             facts = self.view.topic(name)
             for _ in (
-                self.engine.accumulator.cluster.preparing(name, facts.partitions.leaders) if facts else ()
+                self.machines.accumulator.cluster.preparing(name, facts.partitions.leaders) if facts else ()
             ):
                 await anyio.lowlevel.checkpoint()
 
     def _judge(self, update: Update) -> None:
         """A useless answer counts as a failure; a topic that contradicts itself keeps its old view."""
         if update.unusable:
-            self.engine.last_error = ProtocolError(f"the broker's metadata is unusable: {update.unusable}")
+            self.session.last_error = ProtocolError(f"the broker's metadata is unusable: {update.unusable}")
         else:
             self.known = True
             self.read_at = self.loop.time()
         for topic, code in update.topics_failing:
-            self.engine.log.warning(
+            self.log.warning(
                 "the brokers returned no metadata of topic %s and are asked again: %s",
                 topic,
                 said_of_topic(code),
             )
         for topic, why in update.rejected:
-            self.engine.log.warning("the metadata of topic %s is invalid and was ignored: %s", topic, why)
+            self.log.warning("the metadata of topic %s is invalid and was ignored: %s", topic, why)
 
     def _failed(self, error: KafkaError) -> None:
-        self.engine.log.debug("no metadata: %s", error)
-        self.engine.last_error = error
-        self.view.failed(self.loop.time(), self.engine.rng)
+        self.log.debug("no metadata: %s", error)
+        self.session.last_error = error
+        self.view.failed(self.loop.time(), self.session.rng)
+        if isinstance(error, FINAL):
+            self.denial = error
+            self.machines.admission.refuse_without_metadata(lambda _call: copy.copy(error))
         self._wake_watchers()
 
     def _rebootstrap(self) -> None:
-        self.engine.log.warning(
-            "no broker of the last metadata is usable: starting again from bootstrap_servers"
-        )
+        self.log.warning("no broker of the last metadata is usable: starting again from bootstrap_servers")
         self.view.rebootstrapped()
-        self.engine.control.close()
-        for sender in self.engine.senders.values():
-            sender.close()
+        # A broker may still answer, so that nothing is sent twice or of unknown outcome.
+        self.session.addresses.replace_all()
 
     def _drop_idle(self, now: float) -> None:
-        for topic in self.engine.accumulator.cluster.topics.values():
+        for topic in self.machines.accumulator.cluster.topics.values():
             if topic.used_at:
                 self.view.touch(topic.name, topic.used_at)
-        in_use = {batch.topic for batch in self.engine.accumulator.live} | self.engine.admission.topics()
-        in_use |= self.engine.accumulator.cluster.counted_topics()
+        in_use = {batch.topic for batch in self.machines.accumulator.live} | self.machines.admission.topics()
+        in_use |= self.machines.accumulator.cluster.counted_topics()
         for name in self.view.expire(now, in_use):
-            self.engine.accumulator.cluster.forget(name)
+            self.machines.accumulator.cluster.forget(name)
 
     # -- effects
 
@@ -162,8 +180,8 @@ class Cluster:
         """Apply a change of the view to the queues and the lines of waiting calls."""
         now = self.loop.time()
         if update.nodes_changed:
-            self.engine.accumulator.sticky.racks = {node.id: node.rack for node in self.view.nodes}
-            for sender in self.engine.senders.values():
+            self.machines.accumulator.sticky.racks = {node.id: node.rack for node in self.view.nodes}
+            for sender in self.senders.values():
                 sender.look_at_address()
         changed = dict.fromkeys(update.topics_learned)
         changed.update(dict.fromkeys(name for name, _, _ in update.leaders_changed))
@@ -180,7 +198,7 @@ class Cluster:
         facts = self.view.topic(name)
         if facts is None:
             return
-        self.engine.machines.learn(name, facts.topic_id, facts.partitions.leaders, now)
+        self.machines.learn(name, facts.topic_id, facts.partitions.leaders, now)
 
     def _refuse(self, name: str, code: int) -> None:
         if code not in REFUSALS:
@@ -189,7 +207,12 @@ class Cluster:
         def refusal(call: Waiting) -> KafkaError:
             return refusal_of(call.topic, code)
 
-        self.engine.admission.refuse_topic(name, refusal)
+        self.machines.admission.refuse_topic(name, refusal)
+
+    def raise_denial(self) -> None:
+        """Raise the reason why no broker accepts this client, if the newest request failed for one."""
+        if self.denial is not None:
+            raise copy.copy(self.denial)
 
     def raise_refusal(self, name: str) -> None:
         """Raise the error that keeps this topic from ever being known, if there is one."""

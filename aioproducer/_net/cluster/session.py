@@ -12,6 +12,7 @@ from aioproducer._net.connecting.addresses import Addresses
 from aioproducer._net.connecting.contact import Contact
 from aioproducer._net.connecting.dialing import SOCKETS, Network
 from aioproducer._net.log import log_of
+from aioproducer._net.securing.protocol import security_of
 from aioproducer._state.backoff import Backoff
 from aioproducer._state.cluster.metadata import MetadataView
 
@@ -65,7 +66,9 @@ class ShortSession:
         self.config = config
         self.loop = asyncio.get_running_loop()
         self.rng = random.Random()  # noqa: S311  # jitter, not secrets
-        self.addresses = Addresses(config, self.loop, self.rng, network=network)
+        self.addresses = Addresses(
+            config, self.loop, self.rng, security_of(config, self.loop, self.rng), network
+        )
         # The view stays empty: requests go to the bootstrap addresses only.
         self.view = MetadataView(
             max_age=config.metadata_max_age_ms / 1000,
@@ -92,3 +95,4 @@ class ShortSession:
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
         self.control.close()
+        self.addresses.close()

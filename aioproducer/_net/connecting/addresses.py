@@ -18,6 +18,8 @@ import attrs
 from aioproducer._callers.copied import copied
 from aioproducer._net.connecting.connection import Ending
 from aioproducer._net.connecting.dialing import SOCKETS, Network, dial
+from aioproducer._net.connecting.refusals import Refusals
+from aioproducer._net.connecting.renewal import SessionRenewal
 from aioproducer._net.connecting.security import PLAINTEXT, SecurityProtocol
 from aioproducer._net.log import log_of
 from aioproducer._state.backoff import Backoff
@@ -89,6 +91,8 @@ class Addresses:
             config.socket_connection_setup_timeout_ms / 1000,
             config.socket_connection_setup_timeout_max_ms / 1000,
         )
+        self._renewal = SessionRenewal(loop, rng, config.client_id, config.request_timeout_ms / 1000)
+        self._refusals = Refusals(loop, rng)
         self._known: dict[tuple[str, int], Address] = {}
         self._open: dict[Connection, tuple[str, int]] = {}
         # When anything was answered over a connection that has ended.
@@ -109,7 +113,7 @@ class Addresses:
     def free_at(self, address: tuple[str, int]) -> float:
         """When this address may be dialed; infinite while it is being dialed."""
         known = self.at(*address)
-        return math.inf if known.dialing.locked() else known.not_before
+        return math.inf if known.dialing.locked() else max(known.not_before, self._refusals.not_before)
 
     async def dial(self, endpoint: BrokerEndpoint) -> Connection:
         """A new connection, when it is this caller's turn and the pause is over."""
@@ -120,13 +124,14 @@ class Addresses:
                 await anyio.sleep(pause)
             setup_timeout = self._setup_timeout.after(address.failures, self._rng)
             try:
-                connection = await dial(
-                    endpoint,
-                    self._config,
-                    self._security,
-                    setup_timeout=setup_timeout,
-                    network=self._network,
-                )
+                async with self._refusals.attempt():
+                    connection = await dial(
+                        endpoint,
+                        self._config,
+                        self._security,
+                        setup_timeout=setup_timeout,
+                        network=self._network,
+                    )
             except KafkaError as error:
                 self._led_to_nothing(address)
                 address.is_reached = False
@@ -142,7 +147,21 @@ class Addresses:
             self._features_epoch = connection.versions.features_epoch
         self._open[connection] = endpoint.address
         connection.add_close_callback(partial(self._closed, address, connection.answers))
+        if self._security.authenticate is not None:
+            self._renewal.watch(
+                connection, partial(self._security.authenticate, endpoint, connection.versions)
+            )
         return connection
+
+    def replace_all(self) -> None:
+        """Close each open connection after its answers; its user dials another one."""
+        for connection in list(self._open):
+            connection.leave_when_answered()
+
+    def close(self) -> None:
+        """Close all connections, also those that wait for their last answers."""
+        for connection in list(self._open):
+            connection.close()
 
     def forget_unused(self, now: float) -> None:
         """Forget addresses that have no connection and were not called for a while: brokers come and go."""
@@ -187,7 +206,9 @@ class Addresses:
             self._answered_at = max(self._answered_at or -math.inf, connection.answered_at)
         # A peer that accepts connections and closes them, also in the middle of an answer, or that sends no valid
         # answers, is no better than a peer that refuses them.
-        if connection.answers > answers_at_opening and not isinstance(connection.close_reason, ProtocolError):
+        # Without answers (acks=0), it is enough that this producer has left it.
+        was_useful = connection.answers > answers_at_opening or connection.ending is Ending.LEFT
+        if was_useful and not isinstance(connection.close_reason, ProtocolError):
             address.failures = 0
         self._led_to_nothing(address)
         if connection.ending in (Ending.CUT, Ending.GIVEN_UP):

@@ -15,12 +15,16 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, TypeVar, cast
 
+import anyio
+
+from aioproducer._net.connecting.acknowledged import is_acknowledged
 from aioproducer._net.connecting.gate import WriteGate
 from aioproducer._net.connecting.handover import Part, hand_over
 from aioproducer._net.connecting.replies import Reply, at_broker
 from aioproducer._net.connecting.traffic import Traffic
 from aioproducer._net.log import log_of
 from aioproducer._net.timers.alarm import Alarm
+from aioproducer._net.timers.wakeup import wake
 from aioproducer._state.connecting.dialogue import Ask
 from aioproducer._state.connecting.opening import NO_VERSIONS, BrokerVersions, Opened
 from aioproducer._state.connecting.pairing import AnswerHandler, Pairing, SentRequest
@@ -39,6 +43,10 @@ R = TypeVar("R")
 _INT32 = struct.Struct(">i")
 # A peer that hangs up after nothing was said for so many seconds has an idle limit. Those that are in use begin at 50 s.
 _QUIET = 30.0
+# No event says that a retired connection has all answers, or that a socket has all bytes of a TLS connection.
+_LOOK_AGAIN = 0.02
+# The peer has acknowledged each byte for so many seconds: it is not waited for until it closes a TLS connection as well.
+_ACKNOWLEDGED = 1.0
 
 
 class Ending(enum.Enum):
@@ -62,6 +70,7 @@ class Connection(asyncio.BufferedProtocol):
         "_alarm",
         "_close_callbacks",
         "_frames",
+        "_is_finishing",
         "_loop",
         "_pairing",
         "_remarks",
@@ -74,6 +83,7 @@ class Connection(asyncio.BufferedProtocol):
         "closed",
         "ending",
         "gate",
+        "is_retired",
         "last_used",
         "log",
         "muted_until",
@@ -92,6 +102,9 @@ class Connection(asyncio.BufferedProtocol):
         # None: the connection is not authenticated.
         self.session: AuthenticatedSession | None = None
         self.gate = WriteGate()
+        # It takes no further request, and is closed when its requests have their answers.
+        self.is_retired = False
+        self._is_finishing = False
         self.closed = False
         self.close_reason: KafkaError | None = None
         self.ending: Ending | None = None
@@ -196,7 +209,51 @@ class Connection(asyncio.BufferedProtocol):
 
     def writable(self) -> bool:
         """Whether the transport takes more without piling it up, and no dialogue holds the connection."""
-        return self.gate.is_open and not self.closed
+        return self.gate.is_open and not self.closed and (self.session is None or not self._session_is_over())
+
+    def _session_is_over(self) -> bool:
+        """Whether the broker may have ended the session: a request that is written now would get no answer."""
+        session = self.session
+        if session is None or self._loop.time() < session.last_write_at:
+            return False
+        # The loop may have been blocked, so that nothing has noticed the end yet.
+        self.retire()
+        return True
+
+    @property
+    def takes_requests(self) -> bool:
+        """Whether a request may be written now, or when the dialogue is over that holds the connection."""
+        return not (self.closed or self.is_retired) and (self.gate.is_held or not self._session_is_over())
+
+    def leave_when_answered(self) -> None:
+        """Take no further request, and close the connection when its requests have their answers; returns at once.
+
+        A dialogue that holds the connection is waited for as well.
+        """
+        self.retire()
+        if self.closed:
+            return
+        if self.in_flight or not self.is_retired:
+            self._loop.call_later(_LOOK_AGAIN, self.leave_when_answered)
+        else:
+            self.leave()
+
+    def retire(self) -> None:
+        """Take no further request: the connection is closed when its requests have their answers."""
+        # A connection that has ended keeps its gate open: requests that wait for the gate fail at their next check.
+        if not self.closed and not self.gate.is_held:
+            self.is_retired = True
+            self.gate.hold()
+
+    def hold(self) -> None:
+        """Shut the gate for one dialogue; BrokerUnavailableError if the connection takes no further request."""
+        if self.closed or self.is_retired or self._session_is_over():
+            raise self._gone()
+        self.gate.hold()
+
+    def free_at(self) -> float:
+        """When the broker reads the next request, at the latest: behind the requests in flight, and a pause."""
+        return max(self._loop.time(), self.muted_until, self._pairing.latest_deadline())
 
     async def drained(self) -> None:
         """Wait until `writable()`; BrokerUnavailableError when the connection has ended."""
@@ -210,14 +267,57 @@ class Connection(asyncio.BufferedProtocol):
         """The bytes that wait in the transport for room in the socket."""
         return 0 if self._transport is None else self._transport.get_write_buffer_size()
 
-    async def handed_over(self) -> None:
-        """Wait until the socket has taken all bytes; BrokerUnavailableError when the connection has ended.
+    async def free(self, timeout: float) -> None:
+        """Wait until a request may be written, for at most so many seconds; BrokerUnavailableError otherwise.
 
-        From then on the connection is `writable()` only while nothing is left in the transport: it is about to be closed.
+        Other than in `drained()`, the bytes that wait in the transport do not count.
         """
-        if self._transport is not None:
-            self._transport.set_write_buffer_limits(high=0)
-        await self.drained()
+        if not (self.closed or self.gate.is_held or self._session_is_over()):
+            # A time limit costs a request of a transaction 4 %, and there is nothing to wait for.
+            return
+        with anyio.move_on_after(timeout):
+            while not self.closed and (self.gate.is_held or self._session_is_over()):
+                await self.gate.wait()
+            if self.closed:
+                raise self._gone()
+            return
+        raise self._unavailable(
+            "the request was not written", TimeoutError(f"the connection was not free within {timeout:g} s")
+        )
+
+    def leave(self) -> None:
+        """Close the connection when its written bytes are in the socket; returns at once. All requests must have their answers.
+
+        Only bytes without an answer (acks=0) are waited for. The transport itself waits: over TLS, parts of them are in buffers
+        that have no public size.
+        """
+        self.retire()
+        transport = self._transport
+        if transport is None or not self._pairing.has_unanswered:
+            self.close()
+        elif not self._is_finishing:
+            self._is_finishing = True
+            transport.close()
+            if transport.get_extra_info("ssl_object") is not None:
+                self._close_acknowledged(0)
+
+    def _close_acknowledged(self, looks: int) -> None:
+        """Over TLS the transport waits until the peer closes as well, for up to 30 s, although the peer has every byte."""
+        if self.closed:
+            return
+        looks = looks + 1 if is_acknowledged(self._transport) else 0
+        if looks * _LOOK_AGAIN >= _ACKNOWLEDGED:
+            self.close()
+        else:
+            self._loop.call_later(_LOOK_AGAIN, self._close_acknowledged, looks)
+
+    async def finish(self) -> None:
+        """Close the connection when its written bytes are in the socket, and wait for that: see `leave()`."""
+        self.leave()
+        if not self.closed:
+            ended = self._loop.create_future()
+            self.add_close_callback(lambda _: wake(ended))
+            await ended
 
     def write_request(
         self,
@@ -274,10 +374,11 @@ class Connection(asyncio.BufferedProtocol):
     ) -> M:
         """Send a request and decode its answer; BrokerUnavailableError or ProtocolError otherwise.
 
-        A dialogue that holds the connection is waited for. If the waiting task is cancelled, the answer is read and dropped.
+        A dialogue that holds the connection is waited for, for at most `timeout` seconds; the time for the answer counts from
+        the write. If the waiting task is cancelled, the answer is read and dropped.
         """
-        while self.gate.is_held:
-            await self.gate.wait()
+        if self.gate.is_held or self._session_is_over():
+            await self.free(timeout)
         if version is None:
             version = self.versions.choose(api_of(response_type).key)
         chosen = version
@@ -374,14 +475,20 @@ class Connection(asyncio.BufferedProtocol):
 
     def eof_received(self) -> bool:
         """asyncio: the peer will send nothing more, so that no answer will come either."""
-        self._end(self._unavailable(self._how_it_left()))
+        self._left(None)
         return False
 
     def connection_lost(self, exc: Exception | None) -> None:
         """asyncio: the transport is gone."""
-        self._end(self._unavailable(self._how_it_left(exc), exc))
+        self._left(exc)
         self._transport = None
         self._frames.discard()
+
+    def _left(self, exc: Exception | None) -> None:
+        if self._is_finishing and exc is None:
+            self.close()
+        else:
+            self._end(self._unavailable(self._how_it_left(exc), exc))
 
     def pause_writing(self) -> None:
         """asyncio: the transport's buffer is above its high-water mark."""

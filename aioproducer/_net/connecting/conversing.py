@@ -37,18 +37,24 @@ async def converse(connection: Connection, dialogue: Dialogue[T], *, timeout: fl
     The error of a step is raised inside the dialogue. A dialogue that takes longer than `timeout` seconds ends with a
     TimeoutError that names the step.
     """
-    return await _run(dialogue, partial(_perform, connection), timeout)
+    return await _run(dialogue, partial(_perform, connection), _limit(timeout))
 
 
-async def converse_in_use(connection: Connection, dialogue: Dialogue[T], *, timeout: float) -> T:
+async def converse_in_use(
+    connection: Connection, dialogue: Dialogue[T], *, timeout: float, begin_within: float = math.inf
+) -> T:
     """The result of a dialogue on a connection that is in use, behind its requests in flight.
 
     A dialogue that fails, times out or is cancelled before its first request leaves the connection as it was. After that
     the broker accepts nothing but the rest of the exchange, so the connection ends as well.
+
+    `timeout` is for the steps before the first request, of which there must be one within `begin_within` seconds, and then again
+    for the exchange. Requests in flight do not count: the broker answers them first, and each has a time limit of its own.
     """
-    holding = _Holding(connection)
+    limit = _limit(min(timeout, begin_within))
+    holding = _Holding(connection, limit, timeout)
     try:
-        return await _run(dialogue, holding.perform, timeout)
+        return await _run(dialogue, holding.perform, limit)
     except BaseException as error:
         holding.break_off(error)
         raise
@@ -64,14 +70,17 @@ async def in_a_thread(function: Callable[[], R]) -> R:
 class _Holding:
     """A dialogue that holds a connection in use from its first request on."""
 
-    def __init__(self, connection: Connection) -> None:
+    def __init__(self, connection: Connection, limit: anyio.CancelScope, timeout: float) -> None:
         self._connection = connection
+        self._limit = limit
+        self._timeout = timeout
         self._has_asked = False
 
     async def perform(self, step: Step[Any]) -> Any:
         if isinstance(step, Ask) and not self._has_asked:
-            self._connection.gate.hold()
+            self._connection.hold()
             self._has_asked = True
+            self._limit.deadline = self._connection.free_at() + self._timeout
         return await _perform(self._connection, step)
 
     def break_off(self, error: BaseException) -> None:
@@ -92,11 +101,17 @@ class _Holding:
             self._connection.gate.release()
 
 
-async def _run(dialogue: Dialogue[T], perform: Callable[[Step[Any]], Awaitable[Any]], timeout: float) -> T:
+def _limit(timeout: float) -> anyio.CancelScope:
+    return anyio.CancelScope(deadline=anyio.current_time() + timeout)
+
+
+async def _run(
+    dialogue: Dialogue[T], perform: Callable[[Step[Any]], Awaitable[Any]], limit: anyio.CancelScope
+) -> T:
     step: Step[Any] | None = None
     with contextlib.closing(dialogue):
         try:
-            with anyio.move_on_after(timeout):
+            with limit:
                 step = next(dialogue)
                 while True:
                     try:
@@ -104,7 +119,10 @@ async def _run(dialogue: Dialogue[T], perform: Callable[[Step[Any]], Awaitable[A
                     except Exception as error:  # noqa: BLE001  # the dialogue decides on the error
                         step = dialogue.throw(error)
                     else:
-                        step = dialogue.send(result)
+                        try:
+                            step = dialogue.send(result)
+                        finally:
+                            del result  # It may be a secret, and an error that is raised keeps this frame.
         except StopIteration as done:
             final: T = done.value
             return final

@@ -17,6 +17,7 @@ from functools import partial
 from typing import Any, Protocol, cast
 
 import anyio
+import attrs
 
 from aioproducer._net.connecting.connection import Connection
 from aioproducer._net.connecting.conversing import converse, in_a_thread
@@ -28,7 +29,7 @@ from aioproducer.config import ProducerConfig
 from aioproducer.errors import AuthenticationError, BrokerUnavailableError, KafkaError, ProtocolError
 from aioproducer.security.tls_failures import tls_failure
 
-__all__ = ["SOCKETS", "SOFTWARE_VERSION", "Network", "dial"]
+__all__ = ["SOCKETS", "SOFTWARE_VERSION", "Network", "dial", "is_refused_everywhere"]
 
 # Told to brokers for their statistics of clients (KIP-511). A test compares it with pyproject.toml.
 SOFTWARE_VERSION = "0.2.0.dev20261123"
@@ -92,17 +93,23 @@ async def dial(
     limit = config.socket_connection_setup_timeout_ms / 1000 if setup_timeout is None else setup_timeout
     deadline = loop.time() + limit
     addresses = await _resolve(endpoint, limit, network)
+    attempts = _Attempts(endpoint, config, security, network)
     failures: list[tuple[str, Exception]] = []
     for index, address in enumerate(addresses):
         share = max(0.0, deadline - loop.time()) / (len(addresses) - index)
         try:
-            return await _connect(address, endpoint, security, config, share, network)
+            return await attempts.connect(address, share)
         except (OSError, AuthenticationError, ProtocolError) as error:
             failure = _meaning(error, endpoint, security)
-            if isinstance(failure, AuthenticationError) and failure.reason in _OF_ALL_ADDRESSES:
+            if is_refused_everywhere(failure):
                 raise
             failures.append((joined(address, endpoint.port), failure.with_traceback(None)))
     raise _failed(endpoint.name, failures) from failures[-1][1]
+
+
+def is_refused_everywhere(error: Exception) -> bool:
+    """Whether each address, and each broker, would give this error."""
+    return isinstance(error, AuthenticationError) and error.reason in _OF_ALL_ADDRESSES
 
 
 async def _resolve(endpoint: BrokerEndpoint, limit: float, network: Network) -> list[str]:
@@ -129,60 +136,53 @@ async def look_up(host: str, port: int) -> list[Any]:
     return await in_a_thread(partial(socket.getaddrinfo, host, port, type=socket.SOCK_STREAM))
 
 
-async def _connect(
-    address: str,
-    endpoint: BrokerEndpoint,
-    security: SecurityProtocol,
-    config: ProducerConfig,
-    limit: float,
-    network: Network,
-) -> Connection:
-    loop = asyncio.get_running_loop()
-    deadline = loop.time() + limit
-    connection = await _connected(address, endpoint, security, config, limit, network)
-    try:
-        remaining = min(deadline - loop.time(), config.request_timeout_ms / 1000)
-        connection.opened(
-            await converse(connection, _opening(connection, endpoint, security), timeout=remaining)
-        )
-    except TimeoutError as error:
-        connection.close()
-        limit = min(limit, config.request_timeout_ms / 1000)
-        raise TimeoutError(f"connected, but {_silence(connection, error)} (within {limit:.3g} s)") from None
-    except BaseException:
-        connection.close()
-        raise
-    return connection
+@attrs.frozen
+class _Attempts:
+    """The attempts at the addresses of one broker."""
 
+    endpoint: BrokerEndpoint
+    config: ProducerConfig
+    security: SecurityProtocol
+    network: Network
 
-async def _connected(
-    address: str,
-    endpoint: BrokerEndpoint,
-    security: SecurityProtocol,
-    config: ProducerConfig,
-    limit: float,
-    network: Network,
-) -> Connection:
-    loop = asyncio.get_running_loop()
-    with anyio.move_on_after(limit):
-        transport, connection = await network.create_connection(
-            lambda: Connection(endpoint.name, config.client_id, loop),
-            address,
-            endpoint.port,
-            **await _tls_options(endpoint, security),
-        )
-        _tune(transport, config)
-        if security.tls_context is not None:
-            cast("asyncio.WriteTransport", transport).set_write_buffer_limits(high=_TLS_WRITE_LIMIT)
+    async def connect(self, address: str, limit: float) -> Connection:
+        """A connection that is ready for requests, within `limit` seconds."""
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + limit
+        connection = await self._connected(address, limit)
+        try:
+            remaining = min(deadline - loop.time(), self.config.request_timeout_ms / 1000)
+            connection.opened(await converse(connection, self._opening(connection), timeout=remaining))
+        except TimeoutError as error:
+            connection.close()
+            limit = min(limit, self.config.request_timeout_ms / 1000)
+            raise TimeoutError(
+                f"connected, but {_silence(connection, error)} (within {limit:.3g} s)"
+            ) from None
+        except BaseException:
+            connection.close()
+            raise
         return connection
-    raise TimeoutError(f"no connection (within {limit:.3g} s)")
 
+    async def _connected(self, address: str, limit: float) -> Connection:
+        loop = asyncio.get_running_loop()
+        with anyio.move_on_after(limit):
+            transport, connection = await self.network.create_connection(
+                lambda: Connection(self.endpoint.name, self.config.client_id, loop),
+                address,
+                self.endpoint.port,
+                **await _tls_options(self.endpoint, self.security),
+            )
+            _tune(transport, self.config)
+            if self.security.tls_context is not None:
+                cast("asyncio.WriteTransport", transport).set_write_buffer_limits(high=_TLS_WRITE_LIMIT)
+            return connection
+        raise TimeoutError(f"no connection (within {limit:.3g} s)")
 
-def _opening(
-    connection: Connection, endpoint: BrokerEndpoint, security: SecurityProtocol
-) -> Dialogue[Opened]:
-    authenticate = None if security.authenticate is None else partial(security.authenticate, endpoint)
-    return opening(endpoint.name, SOFTWARE_VERSION, connection.surplus, authenticate)
+    def _opening(self, connection: Connection) -> Dialogue[Opened]:
+        authenticate = self.security.authenticate
+        bound = None if authenticate is None else partial(authenticate, self.endpoint)
+        return opening(self.endpoint.name, SOFTWARE_VERSION, connection.surplus, bound)
 
 
 def _silence(connection: Connection, error: TimeoutError) -> str:

@@ -6,15 +6,15 @@ from collections import Counter
 from typing import TYPE_CHECKING
 
 from aioproducer._net.observing.snapshot import trouble_with
-from aioproducer._state.batching.queues import NO_LEADER
 from aioproducer._state.connecting.endpoint import BrokerEndpoint
+from aioproducer._state.queues.partition_queue import NO_LEADER
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from aioproducer._net.accepting.intake import Intake
     from aioproducer._net.runtime.engine import Engine
-    from aioproducer._state.batching.batches import QueuedBatch
+    from aioproducer._state.queues.batches import QueuedBatch
 
 # At most this many brokers, topics and partitions are named.
 NAMED = 3

@@ -111,7 +111,7 @@ def _calls_that_wait(engine: Engine) -> Iterator[str]:
 
 
 def _throttled(engine: Engine, now: float) -> Iterator[str]:
-    for history in list(engine.histories.values()):
+    for history in list(engine.brokers.histories.values()):
         connection = history.connection
         if history.state == THROTTLED and connection is not None:
             left = max(0.0, connection.muted_until - now)

@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING
 
 import attrs
 
-from aioproducer._state.batching.slowness import SLOW, phases
+from aioproducer._state.delivery.slowness import SLOW, phases
 from aioproducer.outcome import Outcome
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from aioproducer._net.log import Log
-    from aioproducer._state.batching.batches import QueuedBatch
-    from aioproducer._state.batching.slowness import Stall
+    from aioproducer._state.delivery.slowness import Stall
+    from aioproducer._state.queues.batches import QueuedBatch
     from aioproducer.errors import KafkaError
 
 # The interval of lines about a lasting fault, and about slow deliveries.

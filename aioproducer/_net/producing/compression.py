@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import anyio.lowlevel
 import anyio.to_thread
 from anyio import CapacityLimiter
 
@@ -17,8 +16,8 @@ if TYPE_CHECKING:
     from anyio.abc import TaskGroup
 
     from aioproducer._state.batching.accumulator import Accumulator
-    from aioproducer._state.batching.batches import QueuedBatch
     from aioproducer._state.delivery.settlement import Settlement
+    from aioproducer._state.queues.batches import QueuedBatch
 
 # Even the slowest codec takes well below a millisecond for this much.
 INLINE_BYTES = 8 * 1024
@@ -50,19 +49,9 @@ class Compressor:
         """Compress this batch, now or in a thread."""
         plain = batch.plain_records()
         if len(plain) <= INLINE_BYTES:
-            made = self._attempt(plain)
-            if isinstance(made, bytes):
-                self._accumulator.effects.event(self._finish, batch, plain, made)
-            else:
-                self._tasks.start_soon(self._fail_soon, batch, plain, made)
+            self._accumulator.effects.event(self._finish, batch, plain, self._attempt(plain))
         else:
             self._tasks.start_soon(self._in_thread, batch, plain)
-
-    async def _fail_soon(self, batch: QueuedBatch, plain: bytes, error: Exception) -> None:
-        # Not within the append that closed the batch: the freed memory goes to the first waiting call, whose record may
-        # be the one that is being appended.
-        await anyio.lowlevel.checkpoint()
-        self._accumulator.effects.event(self._finish, batch, plain, error)
 
     async def _in_thread(self, batch: QueuedBatch, plain: bytes) -> None:
         try:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import anyio
 
+from aioproducer._net.log import log_of
 from aioproducer._net.transactions.questions import require_identity
 from aioproducer._state.backoff import Backoff
 from aioproducer._state.delivery.verdicts import IdentityKind, identity_verdict
@@ -15,15 +16,18 @@ from aioproducer._wire.messages.init_producer_id import InitProducerIdRequest, I
 from aioproducer.errors import AuthorizationError, BrokerError, KafkaError, ProtocolError
 
 if TYPE_CHECKING:
+    from aioproducer._net.cluster.session import Session
     from aioproducer._net.connecting.connection import Connection
-    from aioproducer._net.runtime.engine import Engine
+    from aioproducer._state.machines import Machines
 
 
 class IdentitySource:
     """Keeps an idempotent producer supplied with a producer id and an epoch."""
 
-    def __init__(self, engine: Engine) -> None:
-        self.engine = engine
+    def __init__(self, session: Session, machines: Machines) -> None:
+        self.session = session
+        self.machines = machines
+        self.log = log_of(session.config.client_id)
         self.wanted = anyio.Event()
 
     def want(self) -> None:
@@ -34,28 +38,28 @@ class IdentitySource:
         """Send a request whenever an identity is wanted; ends with the error if the brokers refuse one."""
         failures = 0
         backoff = Backoff(
-            self.engine.config.retry_backoff_ms / 1000, self.engine.config.retry_backoff_max_ms / 1000
+            self.session.config.retry_backoff_ms / 1000, self.session.config.retry_backoff_max_ms / 1000
         )
         while True:
-            if not self.engine.sequences.wanted:
+            if not self.machines.sequences.wanted:
                 await self.wanted.wait()
             self.wanted = anyio.Event()
             code = await self._ask()
             if code:
                 self._consider(code)
-                await anyio.sleep(backoff.after(failures, self.engine.rng))
+                await anyio.sleep(backoff.after(failures, self.session.rng))
             failures = failures + 1 if code else 0
 
     async def _ask(self) -> int:
         """One request; returns the error code of its answer."""
         try:
-            connection = await self.engine.control.connected()
+            connection = await self.session.control.connected()
         except KafkaError as error:
             return self._no_answer(error)
         try:
             version = self._version(connection)
         except ProtocolError as error:
-            self.engine.control.give_up_on_its_broker()
+            self.session.control.give_up_on_its_broker()
             if self._is_unsupported():
                 raise
             return self._no_answer(error)
@@ -63,27 +67,27 @@ class IdentitySource:
             answer = await connection.request(
                 InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=0x7FFFFFFF),
                 InitProducerIdResponse,
-                timeout=self.engine.config.request_timeout_ms / 1000,
+                timeout=self.session.config.request_timeout_ms / 1000,
                 version=version,
             )
             require_identity(connection, answer, "InitProducerId")
         except KafkaError as error:
             return self._no_answer(error)
         if not answer.error_code:
-            self.engine.sequences.obtained(answer.producer_id, answer.producer_epoch)
-            self.engine.accumulator.update_all_readiness(self.engine.loop.time())
+            self.machines.sequences.obtained(answer.producer_id, answer.producer_epoch)
+            self.machines.accumulator.update_all_readiness(self.session.loop.time())
         return answer.error_code
 
     def _no_answer(self, error: KafkaError) -> int:
         # The peer of a nonsensical answer may not be a broker at all: the next request goes to another one.
-        self.engine.last_error = error
-        self.engine.log.debug("no producer id: %s", error)
+        self.session.last_error = error
+        self.log.debug("no producer id: %s", error)
         return ErrorCode.NETWORK_EXCEPTION
 
     def _is_unsupported(self) -> bool:
         """Whether no known broker can give a producer id; a single broker may just be older than the others."""
-        known = {(node.host, node.port) for node in self.engine.view.nodes}
-        return bool(known) and known <= self.engine.control.lacking
+        known = {(node.host, node.port) for node in self.session.view.nodes}
+        return bool(known) and known <= self.session.control.lacking
 
     def _version(self, connection: Connection) -> int:
         try:
@@ -100,8 +104,8 @@ class IdentitySource:
         if identity_verdict(code).kind is IdentityKind.FATAL:
             raise refused(code)
         if code != ErrorCode.NETWORK_EXCEPTION:
-            self.engine.last_error = refused(code)
-            self.engine.log.debug("no producer id yet: %s", self.engine.last_error)
+            self.session.last_error = refused(code)
+            self.log.debug("no producer id yet: %s", self.session.last_error)
 
 
 def refused(code: int) -> KafkaError:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 from typing import TYPE_CHECKING
 
@@ -12,11 +13,12 @@ from aioproducer._codecs import CODECS
 from aioproducer._net.connecting.connection import Ending
 from aioproducer._net.connecting.contact import Contact
 from aioproducer._net.connecting.link import Link, is_busy, is_idle
+from aioproducer._net.log import log_of
 from aioproducer._net.observing.connections import CONNECTED, CONNECTING, THROTTLED
 from aioproducer._net.producing.exchange import ProduceExchange
 from aioproducer._net.timers.wakeup import Wakeup
 from aioproducer._state.connecting.endpoint import BrokerEndpoint, address_text
-from aioproducer._state.delivery.settlement import PartitionAnswer
+from aioproducer._state.queues.batches import PartitionAnswer
 from aioproducer._state.transactions.versions import version_for
 from aioproducer._wire.apis import PRODUCE
 from aioproducer._wire.error_codes import ErrorCode
@@ -26,10 +28,10 @@ from aioproducer.errors import BrokerUnavailableError, KafkaError, ProtocolError
 
 if TYPE_CHECKING:
     from aioproducer._net.connecting.connection import Connection
-    from aioproducer._net.runtime.engine import Engine
-    from aioproducer._state.batching.batches import QueuedBatch
-    from aioproducer._state.batching.queues import NodeQueue, TopicQueues
+    from aioproducer._net.producing.brokers import Brokers
     from aioproducer._state.cluster.metadata import Node
+    from aioproducer._state.queues.batches import QueuedBatch
+    from aioproducer._state.queues.partition_queue import NodeQueue, TopicQueues
 
 
 BEFORE_TOPIC_IDS = TOPIC_IDS_FROM - 1
@@ -45,17 +47,28 @@ def answer_limit(request_size: int) -> int:
 class Sender:
     """One per broker; its task runs until the broker has left the cluster, or as long as the producer."""
 
-    def __init__(self, engine: Engine, queue: NodeQueue) -> None:
-        self.engine = engine
-        self.config = engine.config
-        self.loop = engine.loop
+    def __init__(self, brokers: Brokers, queue: NodeQueue) -> None:
+        session, machines = brokers.session, brokers.machines
+        self.brokers = brokers
+        self.transactions = brokers.transactions
+        self.config = session.config
+        self.loop = session.loop
+        self.view = session.view
+        self.addresses = session.addresses
+        self.effects = machines.effects
+        self.settlement = machines.settlement
+        self.tally = machines.tally
+        self.drainer = machines.accumulator.drainer
+        self.compresses = bool(machines.accumulator.limits.codec)
         self.queue = queue
         self.node_id = queue.node_id
         self.work = Wakeup(self.loop)
         self.link: Link | None = None
-        self.contact = Contact(engine.log)
-        self.history = engine.history_of(self.node_id)
+        self.contact = Contact(log_of(self.config.client_id))
+        self.history = brokers.history_of(self.node_id)
         self.ended = False
+        # The task, and a call that connects early.
+        self._connecting = asyncio.Lock()
 
     # -- the task
 
@@ -71,11 +84,11 @@ class Sender:
     def _has_ready(self) -> bool:
         if not self.queue.ready or self._is_early():
             return False
-        return self.engine.accumulator.drainer.has_ready(self.queue, self.loop.time())
+        return self.drainer.has_ready(self.queue, self.loop.time())
 
     def _is_early(self) -> bool:
         """Whether the previous transaction still has to settle; if so, the sender is woken after that."""
-        transactions = self.engine.transactions
+        transactions = self.transactions
         if transactions is None or transactions.marker_delay.until <= self.loop.time():
             return False
         transactions.after_marker_delay.ring_at(transactions.marker_delay.until, self.work.ring)
@@ -128,14 +141,14 @@ class Sender:
         """End the task if it is idle: the broker has left the cluster."""
         if self.history.state == CONNECTING or (self.link is not None and is_busy(self.link.connection)):
             return False
-        self.close()
+        self.leave()
         self.ended = True
         self.work.ring()
         return True
 
     def look_at_address(self) -> None:
         """Brokers may move: compare the address of the connection with the present one."""
-        node = self.engine.view.node(self.node_id)
+        node = self.view.node(self.node_id)
         if node is not None and self.link is not None:
             self.link.moved = (node.host, node.port) != self.link.address
 
@@ -148,10 +161,12 @@ class Sender:
             self.close()
 
     async def handed_over(self) -> None:
-        """Wait until the socket has all written bytes: with acks=0 no answer confirms them, and closing drops the rest."""
-        if self.link is not None:
+        """Close the connection when the socket has all written bytes: with acks=0 no answer confirms them."""
+        link = self.link
+        if link is not None:
             with contextlib.suppress(KafkaError):
-                await self.link.connection.handed_over()
+                await link.connection.drained()
+                await link.connection.finish()
 
     def _pause(self, link: Link) -> float:
         # KIP-219: the broker requested a pause; other brokers go on.
@@ -173,26 +188,31 @@ class Sender:
     # -- connecting
 
     async def connect(self) -> None:
-        """Open the connection; a failure becomes the trouble of this broker."""
+        """Open the connection, unless there is one; a failure becomes the trouble of this broker."""
+        async with self._connecting:
+            if self.link is None:
+                await self._connect()
+
+    async def _connect(self) -> None:
         self._note_attempt()
         try:
             node = await self._node()
             endpoint = BrokerEndpoint.advertised(node.host, node.port, self.node_id)
-            connection = await self.engine.addresses.dial(endpoint)
+            connection = await self.addresses.dial(endpoint)
         except KafkaError as error:
             self.history.failed(error)
             self.queue.trouble = error
             self.contact.failed()
-            self.engine.unreachable(self.node_id, error)
+            self.brokers.unreachable(self.node_id, error)
         else:
             self._connected(connection, node)
 
     def _note_attempt(self) -> None:
-        node = self.engine.view.node(self.node_id)
+        node = self.view.node(self.node_id)
         self.history.connecting(self.history.address if node is None else address_text(node.host, node.port))
 
     async def _node(self) -> Node:
-        node = self.engine.view.node(self.node_id)
+        node = self.view.node(self.node_id)
         if node is None:
             # Its partitions get another leader, or it comes back: metadata, which is requested meanwhile, will tell.
             await anyio.sleep(self.config.reconnect_backoff_max_ms / 1000)
@@ -209,16 +229,18 @@ class Sender:
         # The broker may have moved again during the dialing.
         self.look_at_address()
         connection.add_close_callback(self._closed)
-        self.engine.reachable(self.node_id)
+        self.brokers.reachable(self.node_id)
 
     def _closed(self, connection: Connection) -> None:
         link = self.link
         if link is None or link.connection is not connection:
             return
         self.link = None
+        if connection.ending is Ending.LEFT:
+            return
         reason = self.queue.trouble = connection.close_reason or BrokerUnavailableError(broker=self.node_id)
         if connection.ending is Ending.GIVEN_UP:
-            self.engine.unreachable(self.node_id, reason)
+            self.brokers.unreachable(self.node_id, reason)
 
     def close(self) -> None:
         """Close the connection, if there is one, without counting it as a fault of the broker."""
@@ -230,22 +252,28 @@ class Sender:
         """Close a connection without requests for so many seconds."""
         link = self.link
         if link is not None and is_idle(link.connection, now, limit):
-            self.close()
+            self.leave()
+
+    def leave(self) -> None:
+        """Close the connection, if there is one, when the socket has all written bytes; returns at once."""
+        link, self.link = self.link, None
+        if link is not None:
+            link.connection.leave()
 
     # -- one request: from here to the write there is no await
 
     def _next_request(self, link: Link) -> bool:
-        if self.engine.compressor is not None:
+        if self.compresses:
             # Small batches are compressed at once, so that this request has them.
-            self.engine.accumulator.drainer.close_ready(self.queue, self.loop.time())
-        return self.engine.effects.event(self._send, link)
+            self.drainer.close_ready(self.queue, self.loop.time())
+        return self.effects.event(self._send, link)
 
     def _send(self, link: Link) -> bool:
         now = self.loop.time()
-        batches = self.engine.accumulator.drainer.drain(self.queue, now)
+        batches = self.drainer.drain(self.queue, now)
         if not batches:
             return False
-        self.engine.tally.sent(batches)
+        self.tally.sent(batches)
         for batch in batches:
             batch.written_at = now
         self._write(link, batches)
@@ -265,17 +293,17 @@ class Sender:
             return
         correlation_id = connection.next_correlation_id()
         timeout_ms = self.config.request_timeout_ms
-        transactions = self.engine.transactions
+        transactions = self.transactions
         head = ProduceHead(
             version,
             correlation_id,
             self.config.client_id,
-            self.engine.acks,
+            self.config.acks,
             timeout_ms,
             None if transactions is None else transactions.transactional_id,
         )
         parts = write_produce(head, topics)
-        if not self.engine.acks:
+        if not self.config.acks:
             self._write_unasked(link, correlation_id, parts, batches)
             return
         by_id = version >= TOPIC_IDS_FROM
@@ -284,7 +312,7 @@ class Sender:
             batch.sent_to = batch.queue.topic.topic_id if by_id else NO_ID  # type: ignore[attr-defined]  # a TopicQueues
         if transactions is not None:
             transactions.current.sent(batches[0].written_at)
-        exchange = ProduceExchange(self.engine, link, version, batches, names)
+        exchange = ProduceExchange(self, link, version, batches, names)
         size = sum(map(len, parts))
         limit = answer_limit(size)
         connection.write_request(correlation_id, parts, exchange, timeout_ms / 1000, limit, size)
@@ -294,7 +322,7 @@ class Sender:
         for topic in topics:
             if topic.topic_id == NO_ID:
                 newest = BEFORE_TOPIC_IDS
-        transactions = self.engine.transactions
+        transactions = self.transactions
         if transactions is None:
             return connection.versions.choose(PRODUCE, newest)
         return version_for(connection.versions, PRODUCE, transactions.parts.level, newest)
@@ -304,7 +332,7 @@ class Sender:
         now = self.loop.time()
         for batch in batches:
             answer = PartitionAnswer(ErrorCode.UNSUPPORTED_COMPRESSION_TYPE, broker=link.connection.broker)
-            self.engine.settlement.answered(batch, answer, now)
+            self.settlement.answered(batch, answer, now)
         link.permits.release()
 
     def _by_topic(self, batches: list[QueuedBatch]) -> list[TopicBatches]:
@@ -328,14 +356,14 @@ class Sender:
             self._unsent(link, batches, error)
             return
         for batch in batches:
-            self.engine.settlement.answered(batch, PartitionAnswer(0), now)
+            self.settlement.answered(batch, PartitionAnswer(0), now)
         link.permits.release()
 
     def _unsent(self, link: Link, batches: list[QueuedBatch], error: KafkaError) -> None:
         now = self.loop.time()
         # Last to first: each goes to the head of its queue.
         for batch in reversed(batches):
-            self.engine.settlement.lost(batch, error, now, written=False)
+            self.settlement.lost(batch, error, now, written=False)
         link.permits.release()
 
     def __repr__(self) -> str:

@@ -23,6 +23,7 @@ async def first_answer(engine: Engine, timeout: float | None, usable: Callable[[
             while not engine.cluster.known:
                 await engine.cluster.metadata_changed()
                 usable()
+                engine.cluster.raise_denial()
     except TimeoutError:
         servers = ", ".join(str(server) for server in engine.config.bootstrap_servers)
         cause = out_of_reach(engine)
@@ -40,6 +41,7 @@ async def known_partitions(
                 engine.cluster.want(topic)
                 await engine.cluster.metadata_changed()
                 usable()
+                engine.cluster.raise_denial()
     except TimeoutError:
         error = still_unknown(topic, timeout, trouble_with(engine, topic))
         raise error from error.cause

@@ -44,7 +44,7 @@ class Dispatcher:
                     if node.wakeup is not None:
                         node.wakeup.ring()
                     else:
-                        self.engine.start_sender(node)
+                        self.engine.brokers.start_sender(node)
                     effects.nodes.pop(node, None)
                 if effects.flushed or effects.flush_without_memory:
                     self._end_flushes()

@@ -25,24 +25,24 @@ from aioproducer._net.connecting.contact import Contact
 from aioproducer._net.connecting.dialing import SOCKETS, Network
 from aioproducer._net.log import log_of
 from aioproducer._net.observing.batch_reports import BatchReporter
-from aioproducer._net.observing.connections import CONNECTING, ConnectionHistory
 from aioproducer._net.observing.fault_log import FaultLog
 from aioproducer._net.observing.listeners import Listeners
 from aioproducer._net.observing.unseen import UnseenFailures
+from aioproducer._net.producing.brokers import Brokers
 from aioproducer._net.producing.compression import Compressor
 from aioproducer._net.producing.producer_id import IdentitySource
-from aioproducer._net.producing.sender import Sender
 from aioproducer._net.runtime.dispatch import Dispatcher
 from aioproducer._net.runtime.preparing import Preparing
 from aioproducer._net.runtime.timekeeper import Timekeeper
+from aioproducer._net.securing.protocol import security_of
 from aioproducer._net.timers.wakeup import Wakeup, wake
 from aioproducer._net.transactions.transactions import Transactions
 from aioproducer._state.backoff import Backoff
-from aioproducer._state.batching.accumulator import Limits
-from aioproducer._state.batching.flushing import cover_call, uncover
-from aioproducer._state.batching.slowness import Stalls
-from aioproducer._state.cluster.metadata import MetadataView, Node
+from aioproducer._state.batching.limits import Limits
+from aioproducer._state.cluster.metadata import MetadataView
+from aioproducer._state.delivery.slowness import Stalls
 from aioproducer._state.machines import Machines
+from aioproducer._state.queues.flushing import cover_call, uncover
 from aioproducer.errors import (
     AuthenticationError,
     AuthorizationError,
@@ -63,16 +63,12 @@ if TYPE_CHECKING:
     from anyio.abc import TaskGroup
 
     from aioproducer._net.connecting.connection import Connection
+    from aioproducer._net.producing.sender import Sender
     from aioproducer._state.admission.lines import Appender, Waiting
-    from aioproducer._state.batching.batches import QueuedBatch
-    from aioproducer._state.batching.flushing import Flush
-    from aioproducer._state.batching.queues import NodeQueue
     from aioproducer._state.effects import Settled
+    from aioproducer._state.queues.batches import QueuedBatch
+    from aioproducer._state.queues.flush import Flush
     from aioproducer.config import ProducerConfig
-
-
-# So many brokers that have left the cluster keep the counters of their connections: they may come back.
-MOST_BROKERS = 100
 
 
 class Engine:
@@ -131,16 +127,25 @@ class Engine:
         self.settlement = self.machines.settlement
         self.admission = self.machines.admission
         self.accumulator.withdraw = partial(_withdraw_here, loop, self.accumulator.withdraw)
-        self.addresses = Addresses(config, loop, rng, network=network)
+        self.addresses = Addresses(config, loop, rng, security_of(config, loop, rng), network)
         self.addresses.on_ended = self._connection_ended
         self.control = Control(self, Contact(self.log))
-        self.cluster = Cluster(self)
-        self.identity = IdentitySource(self)
+        self.senders: dict[int, Sender] = {}
+        self.cluster = Cluster(self, self.machines, self.senders)
+        self.identity = IdentitySource(self, self.machines)
         current = self.machines.transaction
         self.transactions = None if current is None else Transactions(self, current)
         self.wakeup = Wakeup(loop)
-        self.senders: dict[int, Sender] = {}
-        self.histories: dict[int, ConnectionHistory] = {}
+        self.brokers = Brokers(
+            self,
+            self.machines,
+            self.cluster,
+            self.transactions,
+            self.senders,
+            on_connection=self.listeners.on_connection,
+            look_after=self.look_after,
+            crash=self.crash,
+        )
         self.tasks: TaskGroup | None = None
         self.supervisor: asyncio.Task[None] | None = None
         self.stopping = False
@@ -211,10 +216,15 @@ class Engine:
         if self.crashed is not None:
             raise self.crashed
 
-    def look_after(self, name: str, run: Callable[[], Awaitable[None]]) -> None:
-        """Run one of the essential tasks: the producer ends with it, and it ends with the producer."""
-        if self.tasks is not None:
-            self.tasks.start_soon(self._vital, name, run, name=f"aioproducer {name}")
+    def look_after(self, name: str, run: Callable[[], Awaitable[None]]) -> bool:
+        """Run one of the essential tasks: the producer ends with it, and it ends with the producer.
+
+        False: the producer has ended.
+        """
+        if self.tasks is None:
+            return False
+        self.tasks.start_soon(self._vital, name, run, name=f"aioproducer {name}")
+        return True
 
     async def _vital(self, name: str, run: Callable[[], Awaitable[None]]) -> None:
         try:
@@ -245,8 +255,8 @@ class Engine:
 
     def _close_connections(self) -> None:
         self.control.close()
-        for sender in self.senders.values():
-            sender.close()
+        self.brokers.close()
+        self.addresses.close()
 
     def _die(self, cause: BaseException) -> None:
         bug = cause if isinstance(cause, Exception) and not isinstance(cause, KafkaError) else None
@@ -336,7 +346,7 @@ class Engine:
                 now=self.loop.time,
             )
 
-    # -- senders
+    # -- brokers
 
     def note_reach(self) -> None:
         """Store the errors of unreachable brokers, for the errors of the next event."""
@@ -347,84 +357,16 @@ class Engine:
         control = self.control.connection
         reach.has_metadata = self.cluster.known and control is not None and not control.closed
 
-    def start_sender(self, queue: NodeQueue) -> None:
-        """A broker without a sender has its first batch."""
-        sender = self._sender_of(queue)
-        if sender is not None:
-            sender.work.ring()
-
-    def _sender_of(self, queue: NodeQueue) -> Sender | None:
-        sender = self.senders.get(queue.node_id)
-        if sender is None and self.tasks is not None:
-            sender = self.senders[queue.node_id] = Sender(self, queue)
-            queue.wakeup = sender.work
-            self.look_after(f"sender {queue.node_id}", sender.run)
-        return sender
-
-    async def connect_early(self, node_id: int) -> bool:
-        """Connect to a broker before there is anything to send to it; False while its sender is connecting."""
-        sender = self._sender_of(self.accumulator.cluster.node(node_id))
-        if sender is None:
-            return False
-        if sender.link is None and sender.history.state != CONNECTING:
-            await sender.connect()
-        return sender.link is not None
-
     def report_outcome(self, settled: Settled) -> None:
         """Records of a batch have their outcome."""
         if self.batch_reporter is not None:
             self.batch_reporter.report(settled)
-
-    def history_of(self, node_id: int) -> ConnectionHistory:
-        """The connections to this broker. Counters never go back: a broker that comes back continues its own."""
-        found = self.histories.get(node_id)
-        if found is None:
-            if len(self.histories) >= MOST_BROKERS:
-                unused = (each for each in self.histories if each not in self.senders)
-                self.histories.pop(next(unused, node_id), None)
-            found = ConnectionHistory(str(node_id), self.loop, self.listeners.on_connection)
-            self.histories[node_id] = found
-        return found
-
-    def forget_unused(self, now: float) -> None:
-        """Drop the data of brokers that have left the cluster, and of addresses that are no longer dialed."""
-        for node_id in self.accumulator.cluster.unused_nodes({node.id for node in self.view.nodes}):
-            sender = self.senders.get(node_id)
-            if sender is None or sender.end_if_idle():
-                self.senders.pop(node_id, None)
-                self.accumulator.cluster.drop_node(node_id)
-        self.addresses.forget_unused(now)
-
-    def reachable(self, node_id: int) -> None:
-        """A connection to the broker is open."""
-        dead = self.accumulator.cluster.dead
-        if node_id in dead:
-            self.share_memory(dead - {node_id})
-
-    def unreachable(self, node_id: int, error: KafkaError) -> None:
-        """The broker cannot be connected to, or does not answer."""
-        dead = self.accumulator.cluster.dead
-        if node_id not in dead:
-            self.share_memory(dead | {node_id})
-        self.last_error = error
-        self.view.broker_failed(node_id)
-        self.cluster.stale(None)
 
     def _connection_ended(self, connection: Connection) -> None:
         """A connection of any kind has ended: metadata may show the reason, if any broker answers."""
         if connection.ending is not Ending.IDLE and connection.close_reason is not None:
             self.last_error = connection.close_reason
         self.cluster.stale(None)
-
-    def share_memory(self, dead: set[int]) -> None:
-        """Brokers joined, left, or changed their state: their shares change, and waiting calls get freed memory."""
-        self.machines.share_memory(dead)
-
-    def hint(self, batch: QueuedBatch, leader_id: int, leader_epoch: int, node: Node | None) -> None:
-        """A broker named the present leader of the partition of this batch (KIP-951)."""
-        self.cluster.apply(
-            self.view.leader_hint(batch.topic, batch.partition, leader_id, leader_epoch, node, batch.sent_to)
-        )
 
     @property
     def last_error(self) -> BaseException | None:
@@ -464,11 +406,6 @@ class Engine:
             self.end_flush(flush)
         return flush, done
 
-    async def handed_over(self) -> None:
-        """Wait until the sockets have all written bytes."""
-        for sender in list(self.senders.values()):
-            await sender.handed_over()
-
     def leave_flush(self, flush: Flush, queued: Iterable[Waiting]) -> None:
         """The task that waited for the flush is gone. Unanswered records would keep the flush until their deadlines."""
         if self.flushes.pop(flush, None) is not None:
@@ -478,7 +415,7 @@ class Engine:
         """Send the buffered records without lingering; done when all of them have their outcome."""
         return self.begin_flush()[1]
 
-    async def nobody_waits(self) -> None:
+    async def no_call_waits(self) -> None:
         """Wait until no call waits to be accepted."""
         while self.admission.waiting:
             done: asyncio.Future[None] = self.loop.create_future()

@@ -6,7 +6,8 @@ import asyncio
 import math
 from typing import TYPE_CHECKING
 
-from aioproducer._state.batching.slowness import PULSE, Stall
+from aioproducer._state.batching.batch_deadlines import PULSE
+from aioproducer._state.delivery.slowness import Stall
 
 if TYPE_CHECKING:
     from aioproducer._net.runtime.engine import Engine
@@ -48,7 +49,7 @@ class Timekeeper:
             if now >= self.next_idle_look:
                 self.next_idle_look = now + self.look_every
                 self._close_idle(now)
-                engine.forget_unused(now)
+                engine.brokers.forget_unused(now)
             self._set_alarm()
             await engine.wakeup.wait()
 

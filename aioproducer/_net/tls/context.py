@@ -7,12 +7,13 @@ import os
 import ssl
 import tempfile
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING
 
 from aioproducer.errors import ConfigurationError
+from aioproducer.secret import Secret
 from aioproducer.security import pem
-from aioproducer.security.secret import Secret
 from aioproducer.security.stores import LARGEST, Identity, identity_in, pem_identity, trusted_in
 from aioproducer.security.tls import PemText, StoreFile
 
@@ -41,7 +42,7 @@ def make_context(settings: TlsSettings) -> ssl.SSLContext:
         context.set_ciphers(settings.ciphers)
     _trust(context, settings)
     if settings.identity is not None:
-        _identify(context, settings.identity, settings.key_password)
+        _load(settings.identity, partial(_identify, context, settings.identity, settings.key_password))
     return context
 
 
@@ -49,9 +50,8 @@ def _trust(context: ssl.SSLContext, settings: TlsSettings) -> None:
     trust = settings.trust
     if trust is None:
         context.load_default_certs()
-        return
-    with _named(trust):
-        context.load_verify_locations(cadata=_trusted(trust))
+    else:
+        _load(trust, lambda: context.load_verify_locations(cadata=_trusted(trust)))
 
 
 def _trusted(source: StoreFile | PemText) -> str:
@@ -62,10 +62,9 @@ def _trusted(source: StoreFile | PemText) -> str:
 
 
 def _identify(context: ssl.SSLContext, source: StoreFile | PemIdentity, key_password: Secret | None) -> None:
-    with _named(source):
-        identity = _identity(source, key_password)
-        with _path_of(identity) as path:
-            context.load_cert_chain(path, password=_password(identity.password))
+    identity = _identity(source, key_password)
+    with _path_of(identity) as path:
+        context.load_cert_chain(path, password=_password(identity.password))
 
 
 def _identity(source: StoreFile | PemIdentity, key_password: Secret | None) -> Identity:
@@ -112,18 +111,23 @@ def _anonymous_file() -> tuple[int, str]:
     return tempfile.mkstemp()  # only this user may read it
 
 
-@contextlib.contextmanager
-def _named(source: StoreFile | PemText | PemIdentity) -> Iterator[None]:
-    """Turn what goes wrong into an error that names the setting and the file."""
-    place = f"{source.setting}={source.path}" if isinstance(source, StoreFile) else source.setting
+def _load(source: StoreFile | PemText | PemIdentity, load: Callable[[], None]) -> None:
+    """Load this source; an error names the setting and the file."""
     try:
-        yield
+        load()
     except ssl.SSLError as error:  # before OSError and ValueError, which it is
-        _fail(place, _openssl_says(error))
+        why = _openssl_says(error)
     except OSError as error:
-        _fail(place, error.strerror or type(error).__name__)
+        why = error.strerror or type(error).__name__
+    except UnicodeEncodeError:  # its text would show a part of a password
+        why = "it, or its password, has a character that cannot be encoded"
     except ValueError as error:
-        _fail(place, str(error))
+        why = str(error)
+    else:
+        return
+    # Outside of the handlers: as the context of this error, the former one would keep frames that hold keys.
+    place = f"{source.setting}={source.path}" if isinstance(source, StoreFile) else source.setting
+    raise ConfigurationError(f"{place}: {why}")
 
 
 def _openssl_says(error: ssl.SSLError) -> str:
@@ -133,8 +137,3 @@ def _openssl_says(error: ssl.SSLError) -> str:
     if reason is None or "DECRYPT" in reason or "PASSWORD" in reason:
         return "the private key or a certificate cannot be read; the password may be wrong"
     return f"OpenSSL cannot use it: {error.reason}"
-
-
-def _fail(place: str, why: str) -> NoReturn:
-    # Without the former error, whose traceback has frames that hold keys.
-    raise ConfigurationError(f"{place}: {why}") from None

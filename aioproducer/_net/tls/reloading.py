@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING
 
 from aioproducer._net.connecting.conversing import in_a_thread
 from aioproducer._net.tls.context import make_context
-from aioproducer.errors import ConfigurationError
+from aioproducer.errors import KafkaError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Awaitable, Callable
 
     from aioproducer._net.log import Log
     from aioproducer.security.tls import TlsSettings
@@ -29,12 +29,21 @@ Stamp = tuple[tuple[int, int, int] | None, ...]
 class ReloadedContext:
     """Gives the context for each new connection. Open connections keep theirs.
 
+    `settings` gives the settings with their secrets, each time that a context is made; `files` are all files that decide on it.
+
     Files that cannot be used, such as a key and a certificate of which only one is new yet, leave the present context in
     use. They are read again `LOOK_EVERY` seconds later.
     """
 
-    def __init__(self, settings: TlsSettings, log: Log, clock: Callable[[], float]) -> None:
+    def __init__(
+        self,
+        settings: Callable[[], Awaitable[TlsSettings]],
+        files: tuple[str, ...],
+        log: Log,
+        clock: Callable[[], float],
+    ) -> None:
         self._settings = settings
+        self._files = files
         self._log = log
         self._clock = clock
         self._context: ssl.SSLContext | None = None
@@ -45,27 +54,30 @@ class ReloadedContext:
 
     async def current(self) -> ssl.SSLContext:
         """The context; ConfigurationError if there is none yet and it cannot be made."""
+        if self._context is not None and self._making.locked():
+            # A secret that hangs while the context is made again holds up no other connection.
+            return self._context
         async with self._making:
             now = self._clock()
             if self._context is None or now >= self._look_at:
-                self._context = await self._made(self._context)
+                # First: an attempt that is cancelled is not repeated at once.
                 self._look_at = now + LOOK_EVERY
+                self._context = await self._made(self._context)
             return self._context
 
     async def _made(self, present: ssl.SSLContext | None) -> ssl.SSLContext:
-        known = None if present is None else self._stamp
+        # Before the files are read: a change while they are read is found the next time.
+        stamp = await in_a_thread(partial(_stamp_of_all, self._files))
+        if present is not None and stamp == self._stamp:
+            return present
         try:
-            made = await in_a_thread(partial(_make_if_changed, self._settings, known))
-        except ConfigurationError as error:
+            context = await in_a_thread(partial(make_context, await self._settings()))
+        except KafkaError as error:
             if present is None:
                 raise
             self._warn(str(error))
             return present
-        self._problem = ""
-        if made is None:
-            assert present is not None  # noqa: S101  # without one, a context is made
-            return present
-        self._stamp, context = made
+        self._problem, self._stamp = "", stamp
         if present is not None:
             self._log.info("the TLS certificates were read again: new connections use them")
         return context
@@ -78,10 +90,8 @@ class ReloadedContext:
         self._problem = problem
 
 
-def _make_if_changed(settings: TlsSettings, known: Stamp | None) -> tuple[Stamp, ssl.SSLContext] | None:
-    # Before the files are read: a change while they are read is found the next time.
-    stamp = tuple(map(_stamp_of, settings.files))
-    return None if stamp == known else (stamp, make_context(settings))
+def _stamp_of_all(files: tuple[str, ...]) -> Stamp:
+    return tuple(map(_stamp_of, files))
 
 
 def _stamp_of(path: str) -> tuple[int, int, int] | None:

@@ -20,8 +20,8 @@ R = TypeVar("R")
 S = TypeVar("S")
 
 
-async def converse(dialogue: Generator[S, Any, R], perform: Callable[[S], Awaitable[Any]]) -> R:
-    """Hold a dialogue to its end."""
+async def converse(dialogue: Generator[S, Any, R], perform: Callable[[S], Awaitable[Any] | None]) -> R:
+    """Hold a dialogue to its end. `perform` returns None for a step that was performed at once, and has no result."""
     result: Any = None
     error: KafkaError | None = None
     try:
@@ -29,7 +29,9 @@ async def converse(dialogue: Generator[S, Any, R], perform: Callable[[S], Awaita
             step = dialogue.send(result) if error is None else dialogue.throw(error)
             result = error = None
             try:
-                result = await perform(step)
+                performed = perform(step)
+                if performed is not None:
+                    result = await performed
             except KafkaError as failure:
                 error = failure
     except StopIteration as end:
@@ -40,10 +42,12 @@ async def converse(dialogue: Generator[S, Any, R], perform: Callable[[S], Awaita
         del error
 
 
-async def ask(coordinator: Coordinator, questions: Questions, step: Ask | AskForEpoch | AskGroup) -> Reply:
+def ask(
+    coordinator: Coordinator, questions: Questions, step: Ask | AskForEpoch | AskGroup
+) -> Awaitable[Reply]:
     """Make the attempts of this step at the coordinator."""
 
-    async def attempt(connection: Connection) -> int:
-        return await converse(step.attempt(), partial(questions.ask, connection))
+    def attempt(connection: Connection) -> Awaitable[int]:
+        return converse(step.attempt(), partial(questions.ask, connection))
 
-    return await coordinator.settle(step.request, attempt)
+    return coordinator.settle(step.request, attempt)

@@ -123,13 +123,17 @@ class Coordinator:
 
     async def _connected(self) -> Connection:
         connection = self.connection
-        if connection is None or connection.closed:
+        if connection is None or not connection.takes_requests:
+            # One whose session ends is closed after its answers.
+            self.connection = None
             endpoint = await self._find()
             connection = self.connection = await self.session.addresses.dial(endpoint)
             self.contact.made(connection, f", the coordinator of {self.of}")
         pause = connection.muted_until - self.session.loop.time()
         if pause > 0:
             await anyio.sleep(pause)
+        # Here, so that a request that is never written does not count as one whose effect is unknown.
+        await connection.free(self.timeout)
         return connection
 
     async def _find(self) -> BrokerEndpoint:

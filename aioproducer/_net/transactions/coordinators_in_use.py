@@ -6,10 +6,11 @@ from typing import TYPE_CHECKING
 
 from aioproducer._net.connecting.contact import Contact
 from aioproducer._net.connecting.link import is_idle
+from aioproducer._net.log import log_of
 from aioproducer._net.transactions.coordinator import Coordinator, Key
 
 if TYPE_CHECKING:
-    from aioproducer._net.runtime.engine import Engine
+    from aioproducer._net.cluster.session import Session
     from aioproducer.errors import KafkaError
 
 # The largest number of groups whose coordinators keep their connections.
@@ -19,15 +20,16 @@ MOST_GROUPS = 8
 class CoordinatorsInUse:
     """Each coordinator has a connection of its own."""
 
-    def __init__(self, engine: Engine, transactional_id: str) -> None:
-        self.engine = engine
-        self.of_id = Coordinator(engine, Key.TRANSACTION, transactional_id, Contact(engine.log))
+    def __init__(self, session: Session, transactional_id: str) -> None:
+        self.session = session
+        self.log = log_of(session.config.client_id)
+        self.of_id = Coordinator(session, Key.TRANSACTION, transactional_id, Contact(self.log))
         self.groups: dict[str, Coordinator] = {}
 
     def change_id(self, transactional_id: str) -> None:
         """Another transactional id is used from now on."""
         self.of_id.forget()
-        self.of_id = Coordinator(self.engine, Key.TRANSACTION, transactional_id, self.of_id.contact)
+        self.of_id = Coordinator(self.session, Key.TRANSACTION, transactional_id, self.of_id.contact)
 
     def of_group(self, group_id: str) -> Coordinator:
         """The coordinator of a group. The coordinator that was made first makes room for a new one."""
@@ -35,7 +37,7 @@ class CoordinatorsInUse:
         if found is None:
             if len(self.groups) >= MOST_GROUPS:
                 self.groups.pop(next(iter(self.groups))).forget()
-            found = Coordinator(self.engine, Key.GROUP, group_id, Contact(self.engine.log))
+            found = Coordinator(self.session, Key.GROUP, group_id, Contact(self.log))
             self.groups[group_id] = found
         return found
 

@@ -18,6 +18,7 @@ from aioproducer.errors import (
     TransactionError,
     TransactionTimeoutError,
 )
+from aioproducer.outcome import Outcome
 
 if TYPE_CHECKING:
     from aioproducer._net.transactions.transactions import Transactions
@@ -36,12 +37,12 @@ class Operations:
 
     def start(self, event: Event, dialogue: Dialogue[None]) -> Operation:
         """Begin an operation beside the present one."""
-        engine = self._transactions.engine
-        if engine.tasks is None:
+        host = self._transactions.host
+        if host.tasks is None:
             raise StateError("the producer's tasks have ended")
-        operation = Operation(event, engine.loop, self._ended)
+        operation = Operation(event, host.loop, self._ended)
         self._going_on.add(operation)
-        engine.tasks.start_soon(
+        host.tasks.start_soon(
             operation.run, partial(self._work, operation, dialogue), name=f"aioproducer {event.value}"
         )
         return operation
@@ -125,9 +126,13 @@ class Operations:
             self._end_with_producer(operation, error)
 
     def _end_with_producer(self, operation: Operation, error: KafkaError) -> None:
-        if operation.event is Event.COMMIT and self._current.parts.asked_to_commit:
+        parts = self._current.parts
+        if operation.event is Event.COMMIT and parts.asked_to_commit:
             text = "the producer ended before an answer to the commit came"
             error = CommitOutcomeUnknownError(text, cause=error)
+        elif operation.event is Event.INIT and parts.asked_to_commit and not parts.ended:
+            text = "the producer ended before init_transactions() had settled a commit without an answer"
+            error = TransactionError(text, cause=error, outcome=Outcome.UNKNOWN)
         operation.end(error)
 
     def replace_all(self, error_of: Callable[[Operation], KafkaError]) -> None:
@@ -142,7 +147,7 @@ class Operations:
             self.present = None
         number = self._current.number
         if operation.event is Event.COMMIT:
-            seconds = self._transactions.engine.loop.time() - operation.began_at
+            seconds = self._transactions.host.loop.time() - operation.began_at
             self.counts.commit_ended(number, operation.error, seconds)
         elif operation.event is Event.ABORT:
             self.counts.abort_ended(operation.error)

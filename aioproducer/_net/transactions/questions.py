@@ -69,9 +69,9 @@ class Questions:
     transactional_id: str
     level: int
 
-    async def ask(self, connection: Connection, question: Question) -> Any:
+    def ask(self, connection: Connection, question: Question) -> Awaitable[Any]:
         """Ask once."""
-        return await self._forms[type(question)](self, connection, question)
+        return self._forms[type(question)](self, connection, question)
 
     async def _describe(self, connection: Connection, _: Describe) -> tuple[int, Standing]:
         if DESCRIBE_TRANSACTIONS not in connection.versions.chosen:
@@ -130,11 +130,11 @@ class Questions:
             raise leaves_out(connection, "TxnOffsetCommit")
         return code
 
-    async def _of_level(
+    def _of_level(
         self, connection: Connection, request: tuple[Any, ...], response_type: type[R], api_key: int
-    ) -> R:
+    ) -> Awaitable[R]:
         version = version_for(connection.versions, api_key, self.level)
-        return await connection.request(request, response_type, timeout=self._timeout, version=version)
+        return connection.request(request, response_type, timeout=self._timeout, version=version)
 
     def _with_identity(self, answer: InitProducerIdResponse | EndTxnResponse) -> IdentityAnswer:
         identity: Identity = answer.producer_id, answer.producer_epoch

@@ -30,17 +30,16 @@ from aioproducer.config import checked_transactional_id
 from aioproducer.errors import (
     CommitOutcomeUnknownError,
     KafkaError,
-    ProducerFencedError,
     TransactionAbortedError,
     TransactionTimeoutError,
 )
 from aioproducer.records import GroupMetadata, OffsetAndMetadata, TopicPartition
 
 if TYPE_CHECKING:
-    from aioproducer._net.runtime.engine import Engine
     from aioproducer._net.transactions.coordinator import Coordinator
+    from aioproducer._net.transactions.host import Host
     from aioproducer._net.transactions.operation import Operation
-    from aioproducer._state.batching.queues import PartitionQueue
+    from aioproducer._state.queues.partition_queue import PartitionQueue
     from aioproducer._state.transactions.counts import TransactionCounts
     from aioproducer._state.transactions.current import CurrentTransaction
     from aioproducer._state.transactions.parts import TransactionParts
@@ -53,17 +52,19 @@ PAUSES_AT_CLOSING = (0.1, 0.2, 0.4, 0.8)
 class Transactions:
     """The calls, and the task that does what a transaction needs besides them."""
 
-    def __init__(self, engine: Engine, current: CurrentTransaction) -> None:
-        self.engine = engine
-        self.loop = engine.loop
+    def __init__(self, host: Host, current: CurrentTransaction) -> None:
+        self.host = host
+        self.loop = host.loop
         self.current = current
+        # The state of the producer.
+        self.table: TransactionTable = current.table
         self.marker_delay = current.marker_delay
-        self.after_marker_delay = FineTimer(engine.loop)
+        self.after_marker_delay = FineTimer(host.loop)
         self.last_abort = LastAbort()
-        self.coordinators = CoordinatorsInUse(engine, current.ownership.transactional_id)
+        self.coordinators = CoordinatorsInUse(host, current.ownership.transactional_id)
         self.operations = Operations(self)
         self.steps = Steps(self)
-        self.work_pending = Wakeup(engine.loop)
+        self.work_pending = Wakeup(host.loop)
         # Called when records may be sent from now on, or may not; set by the producer.
         self.accepting_changed: Callable[[], None] = _nothing
         # Records of `send_nowait` that are not accepted yet; set by the producer.
@@ -78,11 +79,6 @@ class Transactions:
     def number(self) -> int:
         """The number of transactions that were begun."""
         return self.current.number
-
-    @property
-    def table(self) -> TransactionTable:
-        """The state of the producer."""
-        return self.current.table
 
     @property
     def parts(self) -> TransactionParts:
@@ -154,12 +150,12 @@ class Transactions:
     async def begin(self, timeout: float) -> None:
         """Open a transaction. Only after an upgrade of the cluster the coordinator is asked for an epoch first."""
         self.table.check(Event.BEGIN)
-        level = level_of(self.engine.addresses.features)
+        level = level_of(self.host.addresses.features)
         if self.current.needs_epoch(level):
             await self.init(None, timeout)
         self.current.begin(level, self.loop.time())
         # Records that were lost in a former transaction were given up with it, and do not stop the records of this one.
-        self.engine.settlement.gaps_seen()
+        self.host.machines.settlement.gaps_seen()
         self.accepting_changed()
 
     def record_offsets(
@@ -229,7 +225,7 @@ class Transactions:
             except KafkaError as error:
                 unanswered = self.operation is None and self.table.state in (State.ABORTING, State.UNCERTAIN)
                 if pause is None or not unanswered:
-                    self.engine.log.warning(
+                    self.host.log.warning(
                         "close() could not end the open transaction of %r: %s",
                         self.transactional_id,
                         error,
@@ -254,10 +250,6 @@ class Transactions:
         # It leaves a transaction that can only be aborted.
         with contextlib.suppress(TransactionAbortedError):
             await operation.joined(timeout)
-
-    def overtaken(self) -> None:
-        """Another producer has taken over the transactional id."""
-        self.steps.follow(self.current.ends_with(ProducerFencedError()))
 
     def give_up(self, error: KafkaError) -> None:
         """The producer ends: all callers get this error."""

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from aioproducer._core import BatchDelivery, Column, Delivery
     from aioproducer._state.admission.lines import Admission, PlainHeaders
     from aioproducer._state.batching.accumulator import Accumulator
-    from aioproducer._state.batching.queues import PartitionQueue, TopicQueues
+    from aioproducer._state.queues.partition_queue import PartitionQueue, TopicQueues
     from aioproducer.errors import KafkaError
 
 # The lengths of a record, of its key and of its value need up to four bytes more each than those of an empty record.
@@ -195,8 +195,8 @@ class BulkWaiting(Waiting):
         admission.waits.over(self, now)
         while self._goes_on():
             before = self.at
-            singly = self.singly or self.asked_at < queues.accumulator.lost_at
-            status = self._append_singly(admission, queues) if singly else self._append_run(queues)
+            singly = self.singly or self.asked_at < admission.accumulator.lost_at
+            status = self._append_singly(admission, queues) if singly else self._append_run(admission, queues)
             if self.at > before:
                 # Each record may wait for max_block; the waits of earlier records do not count.
                 self.give_up_at = now + self.max_block
@@ -244,7 +244,7 @@ class BulkWaiting(Waiting):
         for at in range(self.at, self.delivery.total):
             self.on_refusal(at, error)
 
-    def _append_run(self, queues: TopicQueues) -> int:
+    def _append_run(self, admission: Admission, queues: TopicQueues) -> int:
         columns = self.columns
         assert columns is not None  # noqa: S101  # asked only when prepared
         known = len(batches_from(self.delivery, 0))
@@ -263,10 +263,10 @@ class BulkWaiting(Waiting):
             )
             if self.record_deadline:
                 for batch in batches_from(self.delivery, max(known - 1, 0)):
-                    queues.accumulator.deadlines.watch(batch, self.record_deadline)  # type: ignore[arg-type]  # QueuedBatch
+                    admission.accumulator.deadlines.watch(batch, self.record_deadline)  # type: ignore[arg-type]  # QueuedBatch
         except OUT_OF_MEMORY:
             # Some records may have their places.
-            queues.accumulator.deadlines.unwatched = True
+            admission.accumulator.deadlines.unwatched = True
             raise
         finally:
             self.placing = False
@@ -317,7 +317,7 @@ class BulkWaiting(Waiting):
         )
         if status == APPENDED:
             if self.record_deadline:
-                queues.accumulator.deadlines.watch(queue.open, self.record_deadline)
+                admission.accumulator.deadlines.watch(queue.open, self.record_deadline)
             place = queue.newest()
             self._adopt(delivery)
             if self.asked_at < queue.lost_at:

@@ -23,10 +23,10 @@ from aioproducer._core import (
 )
 from aioproducer._state.admission.topic_errors import no_such_partition, said_of_topic, still_unknown
 from aioproducer._state.admission.waits import Waits
-from aioproducer._state.batching.flushing import placed
 from aioproducer._state.cluster.facts import OUT_OF_MEMORY
 from aioproducer._state.deadlines import Deadlines
 from aioproducer._state.effects import event
+from aioproducer._state.queues.flushing import placed
 from aioproducer.errors import BufferFullError, MetadataTimeoutError, RecordError, RecordTooLargeError
 
 if TYPE_CHECKING:
@@ -35,10 +35,10 @@ if TYPE_CHECKING:
     from aioproducer._core import Delivery
     from aioproducer._state.admission.bulk import BulkWaiting
     from aioproducer._state.batching.accumulator import Accumulator
-    from aioproducer._state.batching.flushing import Flush
-    from aioproducer._state.batching.queues import PartitionQueue, TopicQueues
     from aioproducer._state.cluster.metadata import MetadataView
     from aioproducer._state.delivery.settlement import Settlement
+    from aioproducer._state.queues.flush import Flush
+    from aioproducer._state.queues.partition_queue import PartitionQueue, TopicQueues
     from aioproducer.errors import KafkaError
 
     PlainHeaders = tuple[tuple[str, bytes | None], ...] | None
@@ -662,6 +662,13 @@ class Admission:
             for call in list(line.calls):
                 if not (but_queued and call.queued):
                     self.refuse(call, error_for(call))
+
+    @event
+    def refuse_without_metadata(self, error_for: Callable[[Waiting], KafkaError]) -> None:
+        """No broker accepts this client: calls for topics that are not known end, and later ones ask again."""
+        for name, line in list(self.topic_lines.items()):
+            for call in [] if self.knows(name) else list(line.calls):
+                self.refuse(call, error_for(call))
 
     # -- time
 

@@ -9,53 +9,30 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-import attrs
-
 from aioproducer._core import BATCH_OVERHEAD, Waker
-from aioproducer._state.batching.batch_deadlines import BatchDeadlines, has_ended
+from aioproducer._state.batching.batch_deadlines import PULSE, BatchDeadlines, has_ended
 from aioproducer._state.batching.cluster_queues import ClusterQueues
 from aioproducer._state.batching.compression_ratio import CompressionRatios
 from aioproducer._state.batching.draining import Drainer
-from aioproducer._state.batching.flushing import Flush, cover, pass_on
-from aioproducer._state.batching.gapless import gap_of
 from aioproducer._state.batching.making import BatchMaker
-from aioproducer._state.batching.queues import NO_LEADER, NO_LOSS
-from aioproducer._state.batching.slowness import PULSE
 from aioproducer._state.batching.sticky import StickyChoice
 from aioproducer._state.effects import event
+from aioproducer._state.queues.flush import Flush
+from aioproducer._state.queues.flushing import cover, pass_on
+from aioproducer._state.queues.gapless import gap_of
+from aioproducer._state.queues.partition_queue import NO_LEADER, NO_LOSS
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from aioproducer._core import Batch, Budget, MemoryShare
-    from aioproducer._state.batching.batches import QueuedBatch
-    from aioproducer._state.batching.queues import PartitionQueue
-    from aioproducer._state.batching.sticky import Random
+    from aioproducer._state.batching.limits import Limits
+    from aioproducer._state.cluster.load_table import Random
     from aioproducer._state.cluster.reach import Reach
     from aioproducer._state.effects import Effects
     from aioproducer._state.identity.sequences import Sequences
-
-
-@attrs.frozen
-class Limits:
-    """The settings that the accumulator follows, in seconds and bytes."""
-
-    linger: float
-    batch_size: int
-    max_request_size: int
-    delivery_timeout: float
-    codec: int = 0
-    adaptive: bool = True
-    ignore_keys: bool = False
-    custom_partitioner: bool = False
-    linger_awaited: bool = False
-    # Records without a key prefer leaders in this rack (KIP-1123), and avoid brokers that take nothing for so long.
-    rack: str | None = None
-    availability_timeout: float = 0.0
-    # An open batch refuses records after this time, so that late ones have their full delivery time.
-    max_age: float = 1.0
-    # How many bytes of `buffer_memory` a topic may hold, where that is limited.
-    topic_buffers: Mapping[str, int] = attrs.field(factory=dict, hash=False)
+    from aioproducer._state.queues.batches import QueuedBatch
+    from aioproducer._state.queues.partition_queue import PartitionQueue
 
 
 def _never(batch: QueuedBatch, index: int) -> bool:

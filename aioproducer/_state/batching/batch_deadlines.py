@@ -7,14 +7,17 @@ from collections import OrderedDict
 from itertools import chain
 from typing import TYPE_CHECKING
 
-from aioproducer._state.batching.queues import PartitionQueue
 from aioproducer._state.cluster.facts import OUT_OF_MEMORY
 from aioproducer._state.deadlines import Deadlines
 from aioproducer._state.effects import event
+from aioproducer._state.queues.partition_queue import PartitionQueue
 
 if TYPE_CHECKING:
-    from aioproducer._state.batching.batches import QueuedBatch
     from aioproducer._state.effects import Effects
+    from aioproducer._state.queues.batches import QueuedBatch
+
+# While records have no outcome, the timekeeper wakes up this often: it sees then whether the loop was blocked.
+PULSE = 0.25
 
 
 def has_ended(thing: PartitionQueue | QueuedBatch) -> bool:

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 import attrs
 
 from aioproducer._core import Budget, MemoryShare
-from aioproducer._state.batching.queues import NO_LEADER, NodeQueue, PartitionQueue, TopicQueues
 from aioproducer._state.cluster.facts import NO_TOPIC_ID
 from aioproducer._state.effects import event
+from aioproducer._state.queues.partition_queue import NO_LEADER, NodeQueue, PartitionQueue, TopicQueues
 
 if TYPE_CHECKING:
     from collections.abc import Container, Iterator
@@ -144,7 +144,7 @@ class ClusterQueues:
     def _topic(self, name: str) -> TopicQueues:
         topic = self.topics.get(name) or self.prepared.get(name)
         if topic is None:
-            topic = TopicQueues(name, self.accumulator)
+            topic = TopicQueues(name, self.accumulator.sticky)
             topic.ignore_keys = self.limits.ignore_keys
             topic.custom = self.limits.custom_partitioner
             topic.sticky_limit = self.limits.batch_size
@@ -164,7 +164,8 @@ class ClusterQueues:
             if index % SLICE == SLICE - 1:
                 yield
             node = self.node(leaders[index])
-            more.append(topic.gone.get(index) or PartitionQueue(topic, index, node, self.accumulator))
+            share = self.share_of(topic.name, node)
+            more.append(topic.gone.get(index) or PartitionQueue(topic, index, node, share, self.accumulator))
 
     def _drop_partitions(self, topic: TopicQueues, count: int, now: float) -> list[PartitionQueue]:
         """The topic was recreated with fewer partitions: records for the others wait for their deadlines."""

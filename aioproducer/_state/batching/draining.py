@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from aioproducer._state.batching.rewriting import without_settled
 from aioproducer._state.effects import event
+from aioproducer._state.queues.rewriting import without_settled
 
 if TYPE_CHECKING:
     from aioproducer._state.batching.accumulator import Accumulator
-    from aioproducer._state.batching.batches import QueuedBatch
-    from aioproducer._state.batching.queues import NodeQueue, PartitionQueue
+    from aioproducer._state.queues.batches import QueuedBatch
+    from aioproducer._state.queues.partition_queue import NodeQueue, PartitionQueue
 
 
 class Drainer:

@@ -5,15 +5,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from aioproducer._core import BATCH_OVERHEAD
-from aioproducer._state.batching.batches import QueuedBatch
+from aioproducer._state.queues.batches import QueuedBatch
 
 if TYPE_CHECKING:
     from aioproducer._core import Waker
-    from aioproducer._state.batching.accumulator import Limits
     from aioproducer._state.batching.batch_deadlines import BatchDeadlines
     from aioproducer._state.batching.compression_ratio import CompressionRatios
-    from aioproducer._state.batching.gapless import Gap
-    from aioproducer._state.batching.queues import PartitionQueue
+    from aioproducer._state.batching.limits import Limits
+    from aioproducer._state.queues.gapless import Gap
+    from aioproducer._state.queues.partition_queue import PartitionQueue
 
 
 class BatchMaker:

@@ -63,11 +63,10 @@ class Ask(Step[bytes]):
 
 
 @attrs.frozen
-class Compute(Step[R]):
-    """Call a function in a thread: for computations that take longer than the event loop may be held."""
+class _Call(Step[R]):
+    """A function that takes time, with its purpose."""
 
     purpose: str
-    function: Callable[[], R] = attrs.field(repr=False)
 
     @property
     def unfinished(self) -> str:
@@ -76,16 +75,17 @@ class Compute(Step[R]):
 
 
 @attrs.frozen
-class Await(Step[R]):
+class Compute(_Call[R]):
+    """Call a function in a thread: for computations that take longer than the event loop may be held."""
+
+    function: Callable[[], R] = attrs.field(repr=False)
+
+
+@attrs.frozen
+class Await(_Call[R]):
     """Await the result of a function of the user, such as a token provider."""
 
-    purpose: str
     function: Callable[[], Awaitable[R]] = attrs.field(repr=False)
-
-    @property
-    def unfinished(self) -> str:
-        """The reason to report."""
-        return f"{self.purpose} did not end"
 
 
 @attrs.frozen

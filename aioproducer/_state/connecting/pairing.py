@@ -60,6 +60,11 @@ class Pairing:
         """A request was sent whose answer is ignored, if there is one: some brokers answer Produce with acks=0."""
         self._newest_unanswered = correlation_id
 
+    @property
+    def has_unanswered(self) -> bool:
+        """Whether any request was sent that no answer was expected to."""
+        return self._newest_unanswered >= 0
+
     def pair(self, correlation_id: int) -> SentRequest | None:
         """Take the request that this answer belongs to; None for an answer to be ignored."""
         waiting = self.waiting
@@ -90,6 +95,10 @@ class Pairing:
     def earliest_deadline(self) -> float:
         """Of all requests that wait; infinite if there are none."""
         return min((sent.deadline for sent in self.waiting), default=math.inf)
+
+    def latest_deadline(self) -> float:
+        """Of all requests that wait and have one; the past if there are none."""
+        return max((sent.deadline for sent in self.waiting if sent.deadline < math.inf), default=-math.inf)
 
     def bytes_in_flight(self) -> int:
         """The bytes of all requests that wait; for any thread."""

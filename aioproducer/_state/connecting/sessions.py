@@ -32,6 +32,11 @@ class AuthenticatedSession:
         return cls(mechanism, began_at, min(lifetime_ms / 1000, _LONGEST) if lifetime_ms > 0 else math.inf)
 
     @property
+    def has_end(self) -> bool:
+        """Whether the broker limits the session."""
+        return self.lifetime < math.inf
+
+    @property
     def ends_at(self) -> float:
         """The end of the session: the broker closes the connection at the next request after it, without an answer."""
         return self.began_at + self.lifetime

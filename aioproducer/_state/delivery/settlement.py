@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from aioproducer._state.backoff import Backoff
-from aioproducer._state.batching import rewriting
-from aioproducer._state.batching.batches import QueuedBatch
-from aioproducer._state.batching.flushing import batch_written, records_failed
-from aioproducer._state.batching.gapless import Gap, gap_of
-from aioproducer._state.batching.queues import PartitionQueue
-from aioproducer._state.batching.slowness import SLOW
 from aioproducer._state.cluster.facts import NO_TOPIC_ID
+from aioproducer._state.delivery.slowness import SLOW
 from aioproducer._state.delivery.verdicts import Kind, verdict
 from aioproducer._state.effects import Ended, OffsetWentBack, Retried, Settled, event
+from aioproducer._state.queues import rewriting
+from aioproducer._state.queues.batches import QueuedBatch
+from aioproducer._state.queues.flushing import batch_written, records_failed
+from aioproducer._state.queues.gapless import Gap, gap_of
+from aioproducer._state.queues.partition_queue import PartitionQueue
 from aioproducer._wire.error_codes import ERRORS, ErrorCode, describe
 from aioproducer.errors import BrokerError, DeliveryError, DeliveryTimeoutError, RefusedAsTooLargeError
 from aioproducer.outcome import Outcome
@@ -21,12 +21,13 @@ from aioproducer.outcome import Outcome
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
 
+    from aioproducer._state.backoff import Uniform
     from aioproducer._state.batching.accumulator import Accumulator
-    from aioproducer._state.batching.flushing import Flush
-    from aioproducer._state.batching.queues import TopicQueues
-    from aioproducer._state.batching.sticky import Random
     from aioproducer._state.delivery.tally import Tally
     from aioproducer._state.delivery.verdicts import Verdict
+    from aioproducer._state.queues.batches import PartitionAnswer
+    from aioproducer._state.queues.flush import Flush
+    from aioproducer._state.queues.partition_queue import TopicQueues
     from aioproducer._state.transactions.current import CurrentTransaction
     from aioproducer._state.transactions.giving_up import GivenUp
     from aioproducer.errors import KafkaError
@@ -37,17 +38,6 @@ SIZE_LIMITS: Mapping[int, tuple[str, str]] = {
     ErrorCode.MESSAGE_TOO_LARGE: ("max.message.bytes", "of the topic (or message.max.bytes of the brokers)"),
     ErrorCode.RECORD_LIST_TOO_LARGE: ("segment.bytes", "of the topic (or log.segment.bytes of the brokers)"),
 }
-
-
-class PartitionAnswer(NamedTuple):
-    """A broker's answer for one batch."""
-
-    code: int
-    base_offset: int = -1
-    log_append_time: int = -1
-    message: str | None = None
-    record_errors: tuple[tuple[int, str | None], ...] = ()
-    broker: str | int | None = None
 
 
 # The end of the previous transaction takes milliseconds.
@@ -64,7 +54,7 @@ class Settlement:
         *,
         retries: int,
         backoff: Backoff,
-        rng: Random,
+        rng: Uniform,
         gapless: bool = False,
         transaction: CurrentTransaction | None = None,
     ) -> None:

@@ -10,16 +10,16 @@ from typing import TYPE_CHECKING
 import attrs
 
 from aioproducer._callers.owners import Told
-from aioproducer._state.batching.flushing import FIRST_ERRORS, Failure
 from aioproducer._state.buckets import Buckets
 from aioproducer._state.delivery.topic_counts import MOST_TOPICS, OTHER_TOPICS, CountsByTopic
+from aioproducer._state.queues.flush import FIRST_ERRORS, Failure
 from aioproducer.outcome import Outcome
 from aioproducer.records import FlushReport
 from aioproducer.stats import BYTES_BOUNDS, RATIO_BOUNDS, RECORDS_BOUNDS, SECONDS_BOUNDS
 
 if TYPE_CHECKING:
-    from aioproducer._state.batching.batches import QueuedBatch
-    from aioproducer._state.batching.flushing import Flush
+    from aioproducer._state.queues.batches import QueuedBatch
+    from aioproducer._state.queues.flush import Flush
     from aioproducer.errors import KafkaError
 
 # Errors that are kept for owners of reports whose reports did not include them yet.

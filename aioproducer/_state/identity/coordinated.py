@@ -15,8 +15,8 @@ from aioproducer._wire.error_codes import ErrorCode
 if TYPE_CHECKING:
     from collections.abc import Collection
 
-    from aioproducer._state.batching.batches import QueuedBatch
-    from aioproducer._state.batching.queues import PartitionQueue
+    from aioproducer._state.queues.batches import QueuedBatch
+    from aioproducer._state.queues.partition_queue import PartitionQueue
 
 
 class CoordinatedIdentity(Sequences):

@@ -9,10 +9,10 @@ from aioproducer._state.identity.sequences import Sequences
 if TYPE_CHECKING:
     from collections.abc import Collection
 
-    from aioproducer._state.batching.batches import QueuedBatch
-    from aioproducer._state.batching.queues import PartitionQueue
     from aioproducer._state.effects import Effects
     from aioproducer._state.identity.standing import Identity
+    from aioproducer._state.queues.batches import QueuedBatch
+    from aioproducer._state.queues.partition_queue import PartitionQueue
 
 LAST_EPOCH = 32767
 

@@ -14,15 +14,15 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING
 
-from aioproducer._state.batching.queues import NEVER
+from aioproducer._state.queues.partition_queue import NEVER
 from aioproducer._wire.batches import stamp, stamp_anonymous
 
 if TYPE_CHECKING:
     from collections.abc import Collection
 
-    from aioproducer._state.batching.batches import QueuedBatch
-    from aioproducer._state.batching.queues import PartitionQueue
     from aioproducer._state.identity.standing import Identity
+    from aioproducer._state.queues.batches import QueuedBatch
+    from aioproducer._state.queues.partition_queue import PartitionQueue
 
 ANONYMOUS = (-1, -1)
 # A leader knows this many of the newest batches of a producer again when they are sent twice.

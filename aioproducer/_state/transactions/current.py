@@ -9,19 +9,21 @@ from aioproducer._state.transactions.dialogues.steps import EndCalls, EndProduce
 from aioproducer._state.transactions.giving_up import GivenUp
 from aioproducer._state.transactions.marker_delay import MarkerDelay
 from aioproducer._state.transactions.parts import TransactionParts
+from aioproducer._state.transactions.replies import fatal_error
 from aioproducer._state.transactions.table import Event, State, TransactionTable
 from aioproducer._wire.error_codes import ErrorCode
-from aioproducer.errors import BrokerError, TransactionError
+from aioproducer.errors import BrokerError, ProducerFencedError, TransactionError
+from aioproducer.outcome import Outcome
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from aioproducer._state.batching.batches import QueuedBatch
-    from aioproducer._state.batching.queues import PartitionQueue
-    from aioproducer._state.delivery.settlement import PartitionAnswer
     from aioproducer._state.identity.standing import Identity
+    from aioproducer._state.queues.batches import PartitionAnswer, QueuedBatch
+    from aioproducer._state.queues.partition_queue import PartitionQueue
     from aioproducer._state.transactions.dialogues.steps import Step
     from aioproducer._state.transactions.ownership import Ownership
+    from aioproducer._state.transactions.replies import Reply
     from aioproducer.errors import KafkaError
     from aioproducer.records import GroupMetadata, OffsetAndMetadata, TopicPartition
 
@@ -66,10 +68,11 @@ class CurrentTransaction:
 
     def begin(self, level: int, now: float) -> None:
         """A transaction begins."""
+        # Made before the state changes: without memory for them the transaction has not begun.
+        parts, number = TransactionParts(level), self.number + 1
         self.table.move(Event.BEGIN)
-        self.number += 1
+        self.parts, self.number = parts, number
         self.began_at = now
-        self.parts = TransactionParts(level)
         self.explanation = self.given_up = None
         self.must_ask_why = False
         self.ownership.is_used = level == 1
@@ -143,6 +146,26 @@ class CurrentTransaction:
         """Another producer has the transactional id. The producer ends when its records have their outcome."""
         self.table.refused(error)
         return (RefuseCalls(error),)
+
+    def fatal_error(self, reply: Reply) -> KafkaError:
+        """The error of an answer that ends the producer."""
+        error = fatal_error(reply)
+        is_fenced = isinstance(error, ProducerFencedError)
+        return self.fenced(error.cause, error.outcome) if is_fenced else error
+
+    def fenced(
+        self, cause: BaseException | None, outcome: Outcome = Outcome.NOT_WRITTEN
+    ) -> ProducerFencedError:
+        """The error of an identity that is not the newest of its transactional id."""
+        if not self.parts.is_unclear:
+            return ProducerFencedError(outcome=outcome, cause=cause)
+        # Without the cause, whose text names a takeover alone.
+        text = (
+            "another producer took over this transactional id, or the transaction exceeded its time limit of "
+            f"{self.time_limit:g} s (transaction_timeout_ms) while the coordinator could not be asked: its state fits "
+            "both. Close this producer; if no other producer uses the id, create a new one and begin again"
+        )
+        return ProducerFencedError(text, outcome=outcome)
 
     def ends_with(self, error: KafkaError) -> tuple[Step, ...]:
         """The producer cannot go on."""

@@ -11,7 +11,7 @@ from aioproducer.errors import DeliveryError, ProducerFencedError, TransactionAb
 from aioproducer.outcome import Outcome
 
 if TYPE_CHECKING:
-    from aioproducer._state.batching.batches import QueuedBatch
+    from aioproducer._state.queues.batches import QueuedBatch
     from aioproducer.errors import KafkaError
 
 

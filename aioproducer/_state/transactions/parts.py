@@ -10,7 +10,7 @@ import attrs
 from aioproducer.records import GroupMetadata, OffsetAndMetadata, TopicPartition
 
 if TYPE_CHECKING:
-    from aioproducer._state.batching.queues import PartitionQueue
+    from aioproducer._state.queues.partition_queue import PartitionQueue
 
 Place = tuple[str, int]
 """A partition: its topic's name, and its number."""
@@ -34,6 +34,8 @@ class TransactionParts:
     """The coordinator has it open: an answer said so, or a record of it was written."""
     in_doubt: bool = False
     """A request to the coordinator has no answer."""
+    is_unclear: bool = False
+    """Its id is refused, and the coordinator's state fits a successor as well as an abort at the time limit."""
     forgotten: bool = False
     """The coordinator does not know the producer under its transactional id: the next transaction needs a new identity."""
     failed: bool = False
@@ -47,11 +49,17 @@ class TransactionParts:
 
     @property
     def was_opened(self) -> bool:
-        """Whether the coordinator had it open, or may have had: on level 2 a leader opens it before it takes the first records.
+        """Whether the coordinator had it open, or on level 2 may have had: the first records or offsets of a group open it.
 
-        Their answer may be lost, and the transaction may exceed its time limit meanwhile.
+        Their answer may be lost, and the transaction may exceed its time limit meanwhile. On level 2 that is no doubt: the end
+        of a successor's transaction would have raised the epoch a second time.
         """
-        return self.opened or (self.level == 2 and self.records_sent)
+        return self.opened or (self.level == 2 and (self.records_sent or bool(self.groups)))
+
+    @property
+    def may_be_open(self) -> bool:
+        """On level 1: whether a request that opens it has no answer, and nothing else shows that the coordinator has it open."""
+        return self.level == 1 and self.in_doubt and not self.opened
 
     @property
     def is_empty(self) -> bool:

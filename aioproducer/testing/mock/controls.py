@@ -6,6 +6,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from aioproducer._callers.consumed import group_of, offsets_of
+from aioproducer._state.transactions.table import State as Standing
 from aioproducer.config import checked_transactional_id
 from aioproducer.errors import CommitOutcomeUnknownError, KafkaError, ProducerFencedError, StateError
 from aioproducer.outcome import Outcome
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from aioproducer._net.runtime.engine import Engine
+    from aioproducer._state.transactions.current import CurrentTransaction
     from aioproducer.config import ProducerConfig
     from aioproducer.testing.mock.brokers import MockCluster
     from aioproducer.testing.mock.history import Entry, History, MockRecord
@@ -144,15 +146,25 @@ class Controls:
     def fence_me(self) -> None:
         """Have another producer take over the transactional id: every later call raises `ProducerFencedError`.
 
-        Pending records fail, and the open transaction is aborted.
+        Pending records fail, and the open transaction is aborted. The outcome of the error is UNKNOWN if the coordinator has
+        committed the transaction before, and the commit has not returned.
         """
         engine = self._engine
         if engine is None or engine.transactions is None:
             raise StateError("fence_me() requires a started producer with a transactional_id")
-        name, longest = engine.transactions.transactional_id, self._cluster.options.transaction_max_timeout_ms
+        current, longest = engine.transactions.current, self._cluster.options.transaction_max_timeout_ms
+        outcome = Outcome.UNKNOWN if self._may_be_committed(current) else Outcome.NOT_WRITTEN
         with suppress(TransactionRefusal):
-            self._cluster.transactions.init(name, longest)
-        engine.transactions.overtaken()
+            self._cluster.transactions.init(current.ownership.transactional_id, longest)
+        engine.transactions.steps.follow(current.ends_with(ProducerFencedError(outcome=outcome)))
+
+    def _may_be_committed(self, current: CurrentTransaction) -> bool:
+        """Whether the coordinator may have committed the present transaction, and no call has returned that."""
+        known = self._cluster.transactions.get(current.ownership.transactional_id)
+        if known is None or current.table.state is Standing.READY:
+            return False
+        # EMPTY: init_transactions() has ended it meanwhile, in one way or the other.
+        return current.parts.asked_to_commit and (known.commits or known.state is State.EMPTY)
 
     def fail_commit(self, error: KafkaError, *, times: int | None = 1) -> None:
         """Have the coordinator refuse the next `times` commits (None: all that follow).

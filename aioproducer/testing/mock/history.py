@@ -12,7 +12,7 @@ from aioproducer.outcome import Outcome
 
 if TYPE_CHECKING:
     from aioproducer._core import Delivery
-    from aioproducer._state.batching.batches import QueuedBatch
+    from aioproducer._state.queues.batches import QueuedBatch
     from aioproducer.testing.broker.cluster.cluster import Cluster
 
 

@@ -8,10 +8,10 @@ import time
 import weakref
 from asyncio.events import _get_running_loop
 from collections import defaultdict
-from typing import TYPE_CHECKING, Any, Generic, Self, overload
+from typing import TYPE_CHECKING, Any, Generic, Self, cast, overload
 
 from aioproducer._core import APPENDED, Clock, ManualClock
-from aioproducer.config import ProducerConfig, checked_transactional_ids
+from aioproducer.config import checked_transactional_ids, config_of_call
 from aioproducer.producer import K_contra, Producer, V_contra
 from aioproducer.testing.broker.faults import FaultRules
 from aioproducer.testing.broker.pipes import Pipes
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from typing_extensions import Unpack
 
     from aioproducer._net.runtime.engine import Engine
-    from aioproducer.config import BootstrapServers, Settings
+    from aioproducer.config import BootstrapServers, ProducerConfig, Settings
     from aioproducer.producer import K, V
     from aioproducer.records import BytesLike
     from aioproducer.serializers import Serializer
@@ -115,7 +115,7 @@ class MockProducer(Controls, Producer[K_contra, V_contra], Generic[K_contra, V_c
         settings.setdefault("retry_backoff_ms", 1)
         if not auto_complete:
             settings.setdefault("close_timeout_ms", 0)
-        self._set_up(ProducerConfig(bootstrap_servers, **settings), auto_complete, partitions)
+        self._set_up(config_of_call(bootstrap_servers, cast("Any", settings)), auto_complete, partitions)
 
     @classmethod
     def from_config(
@@ -177,7 +177,7 @@ class MockProducer(Controls, Producer[K_contra, V_contra], Generic[K_contra, V_c
         try:
             await self.ready()
             engine = self._running()
-            while not await engine.connect_early(NODE_ID) or engine.sequences.wanted:
+            while not await engine.brokers.connect_early(NODE_ID) or engine.sequences.wanted:
                 await asyncio.sleep(0)
                 self._running()
             self._sending.start()
@@ -236,5 +236,9 @@ class MockProducer(Controls, Producer[K_contra, V_contra], Generic[K_contra, V_c
         return answer
 
     def __repr__(self) -> str:
+        if not hasattr(
+            self, "_history"
+        ):  # a debugger or a traceback shows an object whose settings were refused
+            return "<MockProducer, refused>"
         accepted, pending = len(self.history), len(self.pending)
         return f"<MockProducer {self._state}: {accepted} records in its history, {pending} pending>"

@@ -10,7 +10,7 @@ from aioproducer.testing.mock.orders import delivery_error
 
 if TYPE_CHECKING:
     from aioproducer._net.runtime.engine import Engine
-    from aioproducer._state.batching.batches import QueuedBatch
+    from aioproducer._state.queues.batches import QueuedBatch
     from aioproducer.testing.mock.brokers import MockCluster
 
 

@@ -27,7 +27,7 @@ from tests.api.support import held_requests, started, turns, unknown_topic, unti
 
 
 async def test_result(producer: Producer, kafka: EmbeddedKafka) -> None:
-    """The call gives a BatchDelivery, and that a result with offsets, partitions and counts."""
+    """The call returns a BatchDelivery; awaiting it gives a result with offsets, partitions and counts."""
     delivery = await producer.send_batch("one", [b"0", b"1", b"2"])
     result = await delivery
     assert isinstance(delivery, BatchDelivery)
@@ -38,7 +38,7 @@ async def test_result(producer: Producer, kafka: EmbeddedKafka) -> None:
 
 
 async def test_empty(producer: Producer) -> None:
-    """No records are a result of nothing."""
+    """A call without records has an empty result."""
     result = await (await producer.send_batch("one", []))
     assert (list(result.offsets), result.acked) == ([], 0)
 
@@ -53,7 +53,7 @@ async def test_delivery_is_there_from_the_beginning(producer: Producer) -> None:
 
 
 async def test_result_can_be_awaited_again(producer: Producer) -> None:
-    """A BatchDelivery can be awaited by several, and again."""
+    """Several tasks can await a BatchDelivery, and each can await it again."""
     delivery = await producer.send_batch("one", [b"v"] * 5)
 
     async def result() -> Any:
@@ -71,7 +71,7 @@ async def test_in_a_task(producer: Producer) -> None:
 
 
 async def test_on_an_unknown_topic(producer: Producer, kafka: EmbeddedKafka) -> None:
-    """It waits for its topic in its place in the order."""
+    """The call waits for its topic and keeps its place in the order."""
     hold = unknown_topic(kafka)
     first = started(producer.send("new", b"0"))
     many = started(producer.send_batch("new", [b"1", b"2"]))
@@ -109,7 +109,7 @@ async def test_bad_records_are_sparse_errors(producer: Producer[Any, Any], kafka
 
 
 async def test_raise_for_errors(producer: Producer[Any, Any]) -> None:
-    """A result with errors raises only when asked, with the first error as cause."""
+    """A result with errors raises only in raise_for_errors(), with the first error as cause."""
     result = await (await producer.send_batch("one", [b"0", "text"]))
     with pytest.raises(DeliveryError) as caught:
         result.raise_for_errors()
@@ -117,7 +117,7 @@ async def test_raise_for_errors(producer: Producer[Any, Any]) -> None:
 
 
 async def test_refused_by_the_broker(producer: Producer, kafka: EmbeddedKafka) -> None:
-    """What the broker refuses is told per record, with counts."""
+    """Records that the broker refuses are entries of errors, with counts."""
     kafka.faults.error("INVALID_REQUIRED_ACKS", topic="four", partition=1)
     result = await (await producer.send_batch("four", [b"v"] * 4, partition=[0, 1, 2, 3]))
     assert sorted(result.errors) == [1]
@@ -198,17 +198,17 @@ async def test_coroutine_serializers(make: Make, kafka: EmbeddedKafka) -> None:
 
 
 async def test_interceptors(make: Make, kafka: EmbeddedKafka) -> None:
-    """Interceptors see every record on its way out, and every fate."""
-    told: list[tuple[object, object]] = []
+    """Interceptors see every record before it is serialized, and every outcome."""
+    acknowledgements: list[tuple[object, object]] = []
 
     class Upper:
-        """Changes values and notes fates."""
+        """Changes values and collects outcomes."""
 
         def on_send(self, record: Record[Any, Any]) -> Record[Any, Any]:
             return attrs.evolve(record, value=(record.value or b"").upper())
 
         def on_acknowledgement(self, metadata: Any, error: Any) -> None:
-            told.append((metadata and metadata.offset, error))
+            acknowledgements.append((metadata and metadata.offset, error))
 
         def close(self) -> None:
             """Nothing to do."""
@@ -217,11 +217,11 @@ async def test_interceptors(make: Make, kafka: EmbeddedKafka) -> None:
     await (await producer.send_batch("one", [b"a", b"b"]))
     await producer.flush()
     assert values(kafka) == [b"A", b"B"]
-    assert told == [(0, None), (1, None)]
+    assert acknowledgements == [(0, None), (1, None)]
 
 
 async def test_custom_partitioner(make: Make, kafka: EmbeddedKafka) -> None:
-    """A partitioner of the user is asked for each record without a partition."""
+    """A partitioner of the user chooses for each record without a partition."""
 
     def by_value(
         topic: str, key: object, value: bytes, partitions: Sequence[int], available: Sequence[int]
@@ -243,7 +243,7 @@ async def test_awaited_bulk_does_not_linger(make: Make) -> None:
 
 
 async def test_unawaited_bulk_still_sends(producer: Producer, kafka: EmbeddedKafka) -> None:
-    """A bulk that nobody awaits warns when it is dropped and is sent all the same."""
+    """A bulk send without an await warns when it is dropped; its records are sent."""
     with pytest.warns(RuntimeWarning, match="never awaited"):
         producer.send_batch("new", [b"0", b"1"])
     await producer.send_and_wait("new", b"2")
@@ -257,7 +257,7 @@ async def test_flush_covers_it(producer: Producer, kafka: EmbeddedKafka) -> None
 
 
 async def test_done_and_accepted(producer: Producer, kafka: EmbeddedKafka) -> None:
-    """The delivery says how many are accepted, and when all are done."""
+    """The delivery counts accepted records, and is done when all are done."""
     hold = held_requests(kafka)
     delivery = await producer.send_batch("one", [b"v"] * 3)
     before = (delivery.accepted, delivery.done())
@@ -267,7 +267,7 @@ async def test_done_and_accepted(producer: Producer, kafka: EmbeddedKafka) -> No
 
 
 async def test_a_refused_record_stays_refused_in_gapless_mode(kafka: EmbeddedKafka, make: Make) -> None:
-    """Another record is lost while the call waits for its topic: its records are appended one by one, without that one."""
+    """Another record is lost while the call waits for its topic: its records are appended one by one, without the refused one."""
     missing = unknown_topic(kafka)
     producer = await warm(make(gapless=True, retry_backoff_ms=5))
     sending = started(producer.send_batch("new", [b"1", "text", b"3"]))

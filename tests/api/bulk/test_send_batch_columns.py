@@ -35,7 +35,7 @@ async def test_arrow_string(producer: Producer, kafka: EmbeddedKafka, kind: Any)
 
 @pytest.mark.parametrize("kind", [pa.binary_view(), pa.string_view(), pa.binary(2)])
 async def test_other_arrow_types_of_bytes(producer: Producer, kafka: EmbeddedKafka, kind: Any) -> None:
-    """View and fixed-size arrays are taken as well, or refused by their name; never written wrongly."""
+    """View and fixed-size arrays are written correctly, or refused by their name."""
     given = pa.array([b"ab", None, b"cd"], pa.binary()).cast(pa.string()).cast(kind)
     refusal = await refused(producer, given)
     if refusal is None:
@@ -46,7 +46,7 @@ async def test_other_arrow_types_of_bytes(producer: Producer, kafka: EmbeddedKaf
 
 
 async def refused(producer: Producer, given: Any) -> RecordError | None:
-    """Send it as a column of values; why it was refused, if it was."""
+    """Send it as a column of values; returns the refusal, if any."""
     try:
         await (await producer.send_batch("one", given))
     except RecordError as error:
@@ -171,7 +171,7 @@ BEFORE_1970 = datetime.datetime(1969, 12, 31, 23, 59, 59, 999_999, datetime.UTC)
 async def test_bad_timestamps_are_entries_of_errors(
     producer: Producer, kafka: EmbeddedKafka, given: Any
 ) -> None:
-    """A timestamp that is none is an entry of errors, in a list or in an array."""
+    """An invalid timestamp is an entry of errors, in a list or in an array."""
     result = await (await producer.send_batch("one", [b"a", b"b"], timestamps=given))
     assert sorted(result.errors) == [0]
     assert isinstance(result.errors[0], RecordError)
@@ -195,7 +195,7 @@ async def test_partition_per_record(producer: Producer, kafka: EmbeddedKafka, gi
 async def test_bad_partitions_are_entries_of_errors(
     producer: Producer[Any, Any], kafka: EmbeddedKafka
 ) -> None:
-    """A partition that is none is an entry of errors; the others are written."""
+    """An invalid partition is an entry of errors; the others are written."""
     given: list[Any] = [0, -1, True, 1]
     result = await (await producer.send_batch("four", [b"0", b"1", b"2", b"3"], partition=given))
     assert sorted(result.errors) == [1, 2]
@@ -239,13 +239,13 @@ async def test_headers_of_the_last_record_only(producer: Producer, kafka: Embedd
 
 
 async def test_no_headers_per_record(producer: Producer, kafka: EmbeddedKafka) -> None:
-    """Nothing per record is nothing."""
+    """Records without headers are written without headers."""
     await (await producer.send_batch("one", [b"a", b"b"], headers=[None, None]))
     assert [record.headers for record in kafka.records("one")] == [(), ()]
 
 
 async def test_bad_headers_are_entries_of_errors(producer: Producer[Any, Any], kafka: EmbeddedKafka) -> None:
-    """A set of headers that is none is an entry of errors."""
+    """An invalid set of headers is an entry of errors."""
     given: list[Any] = [{"a": b"1"}, {"a": 7}]
     result = await (await producer.send_batch("one", [b"a", b"b"], headers=given))
     assert sorted(result.errors) == [1]

@@ -1,4 +1,4 @@
-"""Bulk sends that need more memory than there is: in order, as far as it goes, cut by a cancellation."""
+"""Bulk sends that need more memory than there is: in order, until it is full, cut by a cancellation."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tests.api.support import held_requests, started, turns, values, warm
 
 
 async def test_cancelled_wait_keeps_what_was_accepted(make: Make, kafka: EmbeddedKafka) -> None:
-    """Cancelled half way: what was accepted is written, the rest is NOT_WRITTEN, and `.delivery` tells which."""
+    """Cancelled half way: accepted records are written, the rest is NOT_WRITTEN, and `.delivery` has each outcome."""
     producer = await warm(make(buffer_memory=5000))
     hold = held_requests(kafka)
     sending = producer.send_batch("one", [b"%d" % (i % 10) + bytes(999) for i in range(10)])
@@ -39,7 +39,7 @@ async def test_cancelled_wait_keeps_what_was_accepted(make: Make, kafka: Embedde
 
 
 async def test_more_data_than_memory(make: Make, kafka: EmbeddedKafka) -> None:
-    """It takes memory as it goes: ten times the memory gets through, in order, while a single send waits behind it."""
+    """It takes memory as room comes back: ten times the memory is written, in order, while a single send waits behind it."""
     producer = await warm(make(buffer_memory=20_000, batch_size=4000))
     many = started(producer.send_batch("one", [b"%04d" % i + bytes(996) for i in range(200)]))
     await turns(1)
@@ -51,7 +51,7 @@ async def test_more_data_than_memory(make: Make, kafka: EmbeddedKafka) -> None:
 
 
 async def test_no_memory_for_max_block(make: Make, kafka: EmbeddedKafka) -> None:
-    """When no memory comes back, the rest are BufferFullErrors, and what was accepted is written."""
+    """When no memory comes back, the rest are BufferFullErrors, and accepted records are written."""
     producer = await warm(make(buffer_memory=3000, max_block_ms=300))
     hold = held_requests(kafka)
     delivery = await producer.send_batch("one", [bytes(1000)] * 5)

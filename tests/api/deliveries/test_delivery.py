@@ -1,4 +1,4 @@
-"""A delivery speaks the protocol of futures, and tells what became of its record."""
+"""A delivery has the protocol of futures, and the outcome of its record."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ REFUSED = "INVALID_REQUIRED_ACKS"
 
 
 async def test_await_many_times(producer: Producer) -> None:
-    """A delivery can be awaited again, by as many as like, and gives the same each time."""
+    """Several tasks can await a delivery, more than once, and get the same result each time."""
     delivery = await producer.send("one", b"v")
     several = await asyncio.gather(*(asyncio.wait_for(_awaited(delivery), 5) for _ in range(5)))
     assert {*several, await delivery, delivery.result()} == {several[0]}
@@ -93,7 +93,7 @@ async def test_gather_return_exceptions(producer: Producer, kafka: EmbeddedKafka
 
 
 async def test_wait_first_completed(producer: Producer, kafka: EmbeddedKafka) -> None:
-    """asyncio.wait(FIRST_COMPLETED) tells which of two is written first."""
+    """asyncio.wait(FIRST_COMPLETED) returns the delivery that is written first."""
     fast = await producer.send("one", b"v")
     await fast
     hold = held_requests(kafka)
@@ -152,14 +152,14 @@ async def test_task_group(producer: Producer) -> None:
 
 
 async def test_wait_gives_the_outcome(producer: Producer) -> None:
-    """wait() gives the outcome as soon as it is known."""
+    """wait() returns the outcome as soon as it is known."""
     delivery = await producer.send("one", b"v")
     assert await delivery.wait(5) is Outcome.ACKED
     assert await delivery.wait() is Outcome.ACKED
 
 
 async def test_wait_gives_up_quietly(producer: Producer, kafka: EmbeddedKafka) -> None:
-    """When its time is over wait() says PENDING; the record goes on."""
+    """When its time is over wait() returns PENDING; the record is still sent."""
     hold = held_requests(kafka)
     delivery = await producer.send("one", b"v")
     assert await delivery.wait(0.01) is Outcome.PENDING
@@ -169,13 +169,13 @@ async def test_wait_gives_up_quietly(producer: Producer, kafka: EmbeddedKafka) -
 
 
 async def test_wait_does_not_raise_for_failures(producer: Producer, kafka: EmbeddedKafka) -> None:
-    """wait() tells a failure as an outcome."""
+    """wait() returns a failure as an outcome."""
     kafka.faults.error(REFUSED)
     assert await (await producer.send("one", b"v")).wait(5) is Outcome.NOT_WRITTEN
 
 
 async def test_timings(producer: Producer) -> None:
-    """The stages of a record are in order, in the loop's time; what has not happened is None."""
+    """The stages of a record are in order, in the loop's time; a stage that has not happened is None."""
     loop = asyncio.get_running_loop()
     before = loop.time()
     delivery = await producer.send("one", b"v")
@@ -211,7 +211,7 @@ async def test_try_cancel_of_all_records(producer: Producer, kafka: EmbeddedKafk
 
 
 async def test_try_cancel_twice(producer: Producer) -> None:
-    """A second try_cancel() did nothing, and says so."""
+    """A second try_cancel() has no effect, and returns False."""
     delivery = await producer.send("one", b"v")
     assert (delivery.try_cancel(), delivery.try_cancel()) == (True, False)
 

@@ -1,4 +1,4 @@
-"""Cancelling: whoever waits never cancels the record; the table of a handle that was cancelled as a future is."""
+"""Cancelling a wait never cancels the record; the states of a handle that was cancelled as a future."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from tests.api.support import held_requests, started, turns, values
 
 @pytest.fixture
 async def hold(kafka: EmbeddedKafka) -> Fault:
-    """Nothing is written until it is healed."""
+    """Records are not written until it is healed."""
     return held_requests(kafka)
 
 
 @pytest.fixture
 async def delivery(producer: Producer, hold: Fault) -> Delivery:
-    """A pending one."""
+    """A pending delivery."""
     return await producer.send("one", b"v")
 
 
@@ -87,7 +87,7 @@ async def test_cancelled_wait_method(delivery: Delivery, hold: Fault) -> None:
 
 
 async def test_wait_for_given_the_delivery(delivery: Delivery, hold: Fault, kafka: EmbeddedKafka) -> None:
-    """wait_for(delivery) times out in time; the record is written all the same."""
+    """wait_for(delivery) times out in time; the record is still written."""
     with pytest.raises(TimeoutError):
         await asyncio.wait_for(delivery, 0.01)
     hold.heal()
@@ -97,7 +97,7 @@ async def test_wait_for_given_the_delivery(delivery: Delivery, hold: Fault, kafk
 
 
 async def test_cancelled_gather_given_the_delivery(delivery: Delivery, hold: Fault) -> None:
-    """A cancelled gather(delivery) ends at once; the record is written all the same."""
+    """A cancelled gather(delivery) ends at once; the record is still written."""
     gathered = asyncio.gather(delivery)
     await turns()
     gathered.cancel()
@@ -126,7 +126,7 @@ async def test_cancelled_handle_while_pending(delivery: Delivery) -> None:
 
 
 async def test_cancelled_handle_after_acknowledgement(delivery: Delivery, hold: Fault) -> None:
-    """Cancelled, then written: not cancelled any more, and everything tells the metadata."""
+    """Cancelled, then written: not cancelled any more; await, result() and exception() give the metadata."""
     delivery.cancel()
     hold.heal()
     metadata = await delivery
@@ -136,7 +136,7 @@ async def test_cancelled_handle_after_acknowledgement(delivery: Delivery, hold: 
 
 
 async def test_cancelled_handle_after_failure(producer: Producer, kafka: EmbeddedKafka) -> None:
-    """Cancelled, then failed: everything tells the error."""
+    """Cancelled, then failed: await, result() and exception() give the error."""
     kafka.faults.error("INVALID_REQUIRED_ACKS")
     delivery = await producer.send("one", b"v")
     delivery.cancel()
@@ -158,14 +158,14 @@ async def test_new_await_of_a_cancelled_handle(delivery: Delivery, hold: Fault) 
 
 async def test_cancel_calls_the_callbacks_once(delivery: Delivery, hold: Fault) -> None:
     """Callbacks of a handle that is cancelled run then, and not again with the outcome."""
-    told: list[bool] = []
-    delivery.add_done_callback(lambda one: told.append(one.cancelled()))
+    observed: list[bool] = []
+    delivery.add_done_callback(lambda one: observed.append(one.cancelled()))
     delivery.cancel()
     await turns()
     hold.heal()
     await delivery
     await turns()
-    assert told == [True]
+    assert observed == [True]
 
 
 async def test_cancel_leaves_those_who_await(delivery: Delivery, hold: Fault) -> None:
@@ -180,14 +180,14 @@ async def test_cancel_leaves_those_who_await(delivery: Delivery, hold: Fault) ->
 
 
 async def test_cancel_of_a_done_delivery(producer: Producer) -> None:
-    """cancel() of a delivery whose outcome is known says False and changes nothing."""
+    """cancel() of a delivery with a known outcome returns False and changes nothing."""
     delivery = await producer.send("one", b"v")
     await delivery
     assert (delivery.cancel(), delivery.cancelled(), delivery.outcome) == (False, False, Outcome.ACKED)
 
 
 async def test_cancel_twice(delivery: Delivery) -> None:
-    """A second cancel() of a pending handle says False, as a future's does."""
+    """A second cancel() of a pending handle returns False, as that of a future does."""
     assert (delivery.cancel(), delivery.cancel()) == (True, False)
 
 
@@ -206,17 +206,17 @@ async def test_others_of_one_batch_are_not_cancelled(producer: Producer, hold: F
 
 
 async def test_try_cancel_reaches_those_who_wait(producer: Producer, hold: Fault) -> None:
-    """try_cancel() is told to everybody: awaits raise, callbacks run."""
+    """try_cancel() reaches every waiter: awaits raise, callbacks run."""
     blocker = await producer.send("one", b"blocker")
     started_blocker = started(awaited(blocker))
     await hold.reached()
     delivery = await producer.send("one", b"v")
     task = started(awaited(delivery))
-    told: list[Outcome] = []
-    delivery.add_done_callback(lambda one: told.append(one.outcome))
+    observed: list[Outcome] = []
+    delivery.add_done_callback(lambda one: observed.append(one.outcome))
     assert delivery.try_cancel()
     await asyncio.wait([task], timeout=5)
     hold.heal()
     await started_blocker
     assert str(task.exception()) == str(delivery.exception())
-    assert told == [Outcome.NOT_WRITTEN]
+    assert observed == [Outcome.NOT_WRITTEN]

@@ -1,4 +1,4 @@
-"""What real failures look like: errors with their facts, outcomes that are true."""
+"""Real failures: errors have their facts, outcomes are true."""
 
 from __future__ import annotations
 
@@ -45,8 +45,8 @@ async def test_broker_error(producer: Producer, kafka: EmbeddedKafka) -> None:
     assert values(kafka) == []
 
 
-async def test_broker_error_with_a_number_nobody_knows(producer: Producer, kafka: EmbeddedKafka) -> None:
-    """A code that is not in any table is told by its number; it is never lost as something else."""
+async def test_broker_error_with_an_unknown_number(producer: Producer, kafka: EmbeddedKafka) -> None:
+    """A code that no table has appears by its number in the error; it never becomes another error."""
     kafka.faults.error(4242)
     error = await failure(producer)
     assert isinstance(error, BrokerError)
@@ -55,7 +55,7 @@ async def test_broker_error_with_a_number_nobody_knows(producer: Producer, kafka
 
 
 async def test_not_authorized(producer: Producer, kafka: EmbeddedKafka) -> None:
-    """A topic that may not be written is a DeliveryError that names the permission."""
+    """A topic without write permission gives a DeliveryError that names the permission."""
     kafka.faults.error("TOPIC_AUTHORIZATION_FAILED")
     error = await failure(producer)
     assert error.outcome is Outcome.NOT_WRITTEN
@@ -77,7 +77,7 @@ async def test_errors_can_be_pickled(producer: Producer, kafka: EmbeddedKafka) -
 
 
 async def test_retries_are_counted_out(make: Make, kafka: EmbeddedKafka) -> None:
-    """With `retries`, the last error is the cause when they are used up."""
+    """With `retries`, the last error is the cause when the retries are used up."""
     producer = await warm(make(retries=2, retry_backoff_ms=1))
     fault = kafka.faults.error("NOT_ENOUGH_REPLICAS", times=None)
     error = await failure(producer)
@@ -99,7 +99,7 @@ async def test_delivery_timeout_of_a_refused_record(make: Make, kafka: EmbeddedK
 
 
 async def test_timeout_of_one_record(producer: Producer, kafka: EmbeddedKafka) -> None:
-    """`timeout` of a call ends that record alone; those that share its batch live on."""
+    """`timeout` of a call ends that record alone; other records of its batch are still sent."""
     hold = held_answers(kafka)
     patient = await producer.send("one", b"patient")
     error = await failure(producer, timeout=0.05)
@@ -134,7 +134,7 @@ async def test_longer_timeout_of_one_record(make: Make, kafka: EmbeddedKafka) ->
     fault = kafka.faults.error("NOT_ENOUGH_REPLICAS", times=None)
     short = await producer.send("one", b"short")
     long = await producer.send("one", b"long", timeout=30)
-    # Its bytes have travelled with the batch, which lives on: whether they will be written is not known.
+    # The record's bytes have left with the batch, which is still sent: whether they will be written is unknown.
     assert await short.wait(LIMIT) in {Outcome.UNKNOWN, Outcome.NOT_WRITTEN}
     assert long.outcome is Outcome.PENDING
     fault.heal()
@@ -165,7 +165,7 @@ async def test_health_while_a_broker_is_down(make: Make, kafka: EmbeddedKafka) -
 
 
 async def test_log_append_time(producer: Producer, kafka: EmbeddedKafka) -> None:
-    """Where the broker's clock counts, the metadata says so and has its time."""
+    """With the broker's clock in force, the metadata says so and has its time."""
     kafka.create_topic("stamped", 1, message_timestamp_type="LogAppendTime")
     metadata = await producer.send_and_wait("stamped", b"v", timestamp=1)
     assert metadata.timestamp_type is TimestampType.LOG_APPEND_TIME
@@ -173,7 +173,7 @@ async def test_log_append_time(producer: Producer, kafka: EmbeddedKafka) -> None
 
 
 async def test_every_error_is_of_the_one_tree(producer: Producer, kafka: EmbeddedKafka) -> None:
-    """Whatever a delivery raises is a KafkaError."""
+    """Every exception of a delivery is a KafkaError."""
     for name in (
         "CORRUPT_MESSAGE",
         "INVALID_TIMESTAMP",

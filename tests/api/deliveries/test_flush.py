@@ -1,4 +1,4 @@
-"""`flush()`: everything accepted before it is resolved, the report counts what ended since the last one."""
+"""`flush()`: all records accepted before it are resolved, and the report counts those that ended since the last one."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ async def test_everything_is_resolved(producer: Producer, kafka: EmbeddedKafka) 
 
 
 async def test_does_not_linger(make: Make) -> None:
-    """flush() sends at once what would linger for minutes."""
+    """flush() sends at once records that would linger for minutes."""
     producer = await warm(make(linger_ms=100_000, delivery_timeout_ms=200_000))
     await producer.send("one", b"v")
     assert (await asyncio.wait_for(producer.flush(), LIMIT)).acked == 1
@@ -62,7 +62,7 @@ async def test_failures_are_reported_not_raised(producer: Producer, kafka: Embed
 
 
 async def test_unknown_is_counted(make: Make, kafka: EmbeddedKafka) -> None:
-    """Records whose fate is not known are counted apart."""
+    """Records with an unknown outcome are counted apart."""
     producer = await warm(make(linger_ms=0, request_timeout_ms=60, delivery_timeout_ms=60))
     kafka.faults.drop_answer(times=None)
     delivery = await producer.send("one", b"v")
@@ -74,13 +74,13 @@ async def test_unknown_is_counted(make: Make, kafka: EmbeddedKafka) -> None:
 
 
 async def test_withdrawn_records_are_counted(producer: Producer) -> None:
-    """A record that was withdrawn ended as not written, and the report says so."""
+    """A withdrawn record ended as not written, and the report counts it so."""
     assert (await producer.send("one", b"v")).try_cancel()
     assert (await producer.flush()).not_written == 1
 
 
 async def test_first_errors_are_few(make: Make, kafka: EmbeddedKafka) -> None:
-    """However many records fail, the report keeps few errors."""
+    """With any number of failed records, the report keeps few errors."""
     producer = await warm(make(batch_size=0))
     kafka.faults.error(REFUSED, times=None)
     for _ in range(100):
@@ -91,7 +91,7 @@ async def test_first_errors_are_few(make: Make, kafka: EmbeddedKafka) -> None:
 
 
 async def test_timeout(producer: Producer, kafka: EmbeddedKafka) -> None:
-    """flush(timeout) raises TimeoutError when not all is resolved; nothing is lost by it."""
+    """flush(timeout) raises TimeoutError when some records are unresolved; it loses no record."""
     hold = held_requests(kafka)
     delivery = await producer.send("one", b"v")
     with pytest.raises(TimeoutError):
@@ -102,7 +102,7 @@ async def test_timeout(producer: Producer, kafka: EmbeddedKafka) -> None:
 
 
 async def test_flushes_that_run_out_of_time_leave_nothing(producer: Producer, kafka: EmbeddedKafka) -> None:
-    """Not to the records that they waited for either, which may be without an answer for minutes."""
+    """They leave nothing on the records that they waited for either, which may be without an answer for minutes."""
     hold = held_requests(kafka)
     delivery = await producer.send("one", b"v")
     queued = producer.send_nowait("not-there-yet", b"v")
@@ -135,7 +135,7 @@ async def test_cancelled(producer: Producer, kafka: EmbeddedKafka) -> None:
 
 
 async def test_later_sends_are_not_waited_for(producer: Producer, kafka: EmbeddedKafka) -> None:
-    """It covers what was accepted before the call: later sends may go on for ever."""
+    """It covers records accepted before the call: later sends may continue without end."""
     first = kafka.faults.delay(before=True, topic="one")
     await producer.send("one", b"before")
     task = started(producer.flush())
@@ -159,56 +159,56 @@ async def test_several_at_once(producer: Producer) -> None:
 
 async def test_callbacks_have_run(producer: Producer) -> None:
     """All done callbacks have run when flush() returns, in the order of the offsets."""
-    told: list[int] = []
+    observed: list[int] = []
     deliveries = [await producer.send("one", b"v") for _ in range(200)]
     for delivery in reversed(deliveries):
-        delivery.add_done_callback(lambda one: told.append(one.result().offset))
+        delivery.add_done_callback(lambda one: observed.append(one.result().offset))
     await producer.flush()
-    assert told == list(range(200))
+    assert observed == list(range(200))
 
 
 async def test_very_many_callbacks_have_run(producer: Producer) -> None:
-    """Callbacks run in slices, turn by turn of the loop: flush() returns behind the last one, of a record that it covers."""
-    told: list[Delivery] = []
+    """Callbacks run in slices, one per turn of the loop: flush() returns after the last one of a record that it covers."""
+    observed: list[Delivery] = []
     for _ in range(5000):
-        (await producer.send("one", b"v")).add_done_callback(told.append)
+        (await producer.send("one", b"v")).add_done_callback(observed.append)
     await producer.flush()
-    assert len(told) == 5000
+    assert len(observed) == 5000
 
 
 async def test_callbacks_of_what_was_resolved_before_have_run(producer: Producer) -> None:
-    """Those that wait in line for their turn when flush() is called come first."""
-    told: list[Delivery] = []
+    """Callbacks that are queued when flush() is called run first."""
+    observed: list[Delivery] = []
     deliveries = [await producer.send("one", b"v") for _ in range(5000)]
     for delivery in deliveries:
-        delivery.add_done_callback(told.append)
+        delivery.add_done_callback(observed.append)
     await until(deliveries[-1].done)
-    assert len(told) < 5000
+    assert len(observed) < 5000
     await producer.flush()
-    assert len(told) == 5000
+    assert len(observed) == 5000
 
 
 async def test_callbacks_have_run_though_all_was_resolved(producer: Producer) -> None:
-    """So have those that were due but had not run yet when flush() was called."""
-    told: list[Delivery] = []
+    """Callbacks that were due before flush() was called have run as well."""
+    observed: list[Delivery] = []
     first, second = await producer.send("one", b"v"), await producer.send("one", b"w")
-    second.add_done_callback(told.append)
+    second.add_done_callback(observed.append)
     await first
     await producer.flush()
-    assert told == [second]
+    assert observed == [second]
 
 
 async def test_callbacks_of_failures_have_run(producer: Producer, kafka: EmbeddedKafka) -> None:
     """Callbacks of failed records have run as well."""
     kafka.faults.error(REFUSED)
-    told: list[Any] = []
-    (await producer.send("one", b"v")).add_done_callback(lambda one: told.append(one.exception()))
+    observed: list[Any] = []
+    (await producer.send("one", b"v")).add_done_callback(lambda one: observed.append(one.exception()))
     await producer.flush()
-    assert [type(error) for error in told] == [BrokerError]
+    assert [type(error) for error in observed] == [BrokerError]
 
 
 async def test_covers_sends_that_wait_for_acceptance(producer: Producer, kafka: EmbeddedKafka) -> None:
-    """A send that is not accepted yet is not waited for: nothing of it was promised."""
+    """A send that is not accepted yet is not waited for: no promise covers it."""
     hold = unknown_topic(kafka)
     task = started(producer.send("new", b"v"))
     await hold.reached()
@@ -219,7 +219,7 @@ async def test_covers_sends_that_wait_for_acceptance(producer: Producer, kafka: 
 
 @pytest.mark.parametrize("timeout", [-1, "1", float("nan")])
 async def test_bad_timeout(producer: Producer, timeout: Any) -> None:
-    """A timeout that is none is a ValueError that names it."""
+    """An invalid timeout is a ValueError that names it."""
     with pytest.raises(ValueError, match="timeout"):
         await producer.flush(timeout)
 
@@ -228,9 +228,9 @@ async def test_order_of_callbacks_over_batches(make: Make, kafka: EmbeddedKafka)
     """Callbacks of one partition run in offset order over many batches, and over failed attempts."""
     producer = await warm(make(batch_size=200))
     kafka.faults.error("NOT_ENOUGH_REPLICAS", skip=2, times=2)
-    told: list[int] = []
+    observed: list[int] = []
     for i in range(50):
         delivery = await producer.send("one", b"%d" % i + bytes(50))
-        delivery.add_done_callback(lambda one: told.append(one.result().offset))
+        delivery.add_done_callback(lambda one: observed.append(one.result().offset))
     await producer.flush()
-    assert told == list(range(50))
+    assert observed == list(range(50))

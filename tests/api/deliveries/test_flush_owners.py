@@ -1,4 +1,4 @@
-"""Whose failures a flush tells of: each task and each scope is told by itself, whatever the others were told."""
+"""The owners of failures: each task and each scope has reports of its own, independent of the others."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def numbers(report: FlushReport) -> tuple[int, int, int]:
 
 
 async def in_a_task(work: Callable[[], Awaitable[Any]]) -> Any:
-    """The result of something that a task of its own does."""
+    """Run the work in a task of its own and return its result."""
 
     async def body() -> Any:
         return await work()
@@ -61,8 +61,8 @@ async def in_a_task(work: Callable[[], Awaitable[Any]]) -> Any:
     return await asyncio.get_running_loop().create_task(body())
 
 
-async def test_nobody_takes_the_failure_of_another(sender: Any, spoil: Spoil) -> None:
-    """B flushes first; A, whose record was lost, is told of it all the same."""
+async def test_no_report_takes_the_failure_of_another_task(sender: Any, spoil: Spoil) -> None:
+    """B flushes first; the record of A was lost, and the report of A still has the failure."""
     sent, flushed = asyncio.Event(), asyncio.Event()
     await sender.send("four", b"v")
 
@@ -84,8 +84,8 @@ async def test_nobody_takes_the_failure_of_another(sender: Any, spoil: Spoil) ->
         report.raise_for_errors()
 
 
-async def test_a_task_is_told_once(sender: Any, spoil: Spoil) -> None:
-    """The second report of a task has nothing of the first."""
+async def test_a_failure_is_reported_once(sender: Any, spoil: Spoil) -> None:
+    """The second report of a task has no failure of the first."""
     spoil()
     await sender.send("one", b"v")
     assert numbers(await sender.flush()) == (0, 1, 0)
@@ -95,7 +95,7 @@ async def test_a_task_is_told_once(sender: Any, spoil: Spoil) -> None:
 
 
 async def test_reports_begin_with_the_first_record_of_a_task(sender: Any, spoil: Spoil) -> None:
-    """What failed before a task first sent anything is not its matter: a handler for each request does not see old failures."""
+    """Failures before a task first sent a record are not in its report: a handler for each request does not see old failures."""
     spoil()
     await (await sender.send("one", b"v")).wait()
 
@@ -110,7 +110,7 @@ async def test_reports_begin_with_the_first_record_of_a_task(sender: Any, spoil:
 
 
 @pytest.mark.parametrize("how", ["send_and_wait", "send_nowait", "send_batch", "send_all", "slowly"])
-async def test_whatever_call_is_the_first(sender: Any, spoil: Spoil, how: str) -> None:
+async def test_each_call_may_be_the_first(sender: Any, spoil: Spoil, how: str) -> None:
     """Each way to send begins the reports of its task, before its record can fail."""
 
     await sender.send_and_wait("one", b"before")
@@ -134,8 +134,8 @@ async def test_whatever_call_is_the_first(sender: Any, spoil: Spoil, how: str) -
     assert numbers(await in_a_task(handler)) == (0, 1, 0)
 
 
-async def test_a_task_that_never_sent_is_told_everything(sender: Any, spoil: Spoil) -> None:
-    """Its children may have sent."""
+async def test_a_task_that_never_sent_gets_every_failure(sender: Any, spoil: Spoil) -> None:
+    """A task that never sent gets every failure: its children may have sent."""
     spoil()
     await (await sender.send("one", b"v")).wait()
 
@@ -148,7 +148,7 @@ async def test_a_task_that_never_sent_is_told_everything(sender: Any, spoil: Spo
 
 
 async def test_the_owner_is_the_task_that_makes_the_call(sender: Any, spoil: Spoil) -> None:
-    """`wait_for(flush())`, `create_task(flush())` and `gather(flush())` report to the task that wrote that."""
+    """`wait_for(flush())`, `create_task(flush())` and `gather(flush())` report to the task that wrote the call."""
     spoil()
     await sender.send("one", b"v")
     assert numbers(await asyncio.wait_for(sender.flush(), LIMIT)) == (0, 1, 0)
@@ -158,10 +158,10 @@ async def test_the_owner_is_the_task_that_makes_the_call(sender: Any, spoil: Spo
     assert [numbers(report) for report in await asyncio.gather(sender.flush())] == [(1, 0, 0)]
 
 
-async def test_a_flush_that_runs_out_of_time_tells_nothing(
+async def test_a_flush_that_runs_out_of_time_reports_nothing(
     producer: Producer, spoiled: Spoil, kafka: EmbeddedKafka
 ) -> None:
-    """What it would have told is told by the next."""
+    """The next report has the failures that the timed-out one would have had."""
     spoiled()
     await (await producer.send("one", b"v")).wait()
     hold = held_requests(kafka)
@@ -172,8 +172,8 @@ async def test_a_flush_that_runs_out_of_time_tells_nothing(
     assert numbers(await producer.flush()) == (1, 1, 0)
 
 
-async def test_a_mock_waits_for_the_test_and_tells_no_more() -> None:
-    """Records that come behind the call do not count in its report, nor does their failure."""
+async def test_a_mock_waits_for_the_test_and_reports_no_later_records() -> None:
+    """Records after the call do not count in its report, nor does their failure."""
     async with MockProducer(auto_complete=False) as mock:
         await mock.send("one", b"v")
         flushing = started(mock.flush())
@@ -186,7 +186,7 @@ async def test_a_mock_waits_for_the_test_and_tells_no_more() -> None:
 
 
 async def test_a_scope_begins_where_it_is_entered(sender: Any, spoil: Spoil) -> None:
-    """Neither what failed before it, nor what tasks were told meanwhile, changes what a scope is told."""
+    """A scope's report is independent of earlier failures and of reports to tasks."""
     spoil()
     await (await sender.send("one", b"v")).wait()
     async with sender.scope() as scope:
@@ -198,7 +198,7 @@ async def test_a_scope_begins_where_it_is_entered(sender: Any, spoil: Spoil) -> 
 
 
 async def test_tasks_share_a_scope(sender: Any, spoil: Spoil) -> None:
-    """A parent flushes what its children sent, and is told of that."""
+    """A parent flushes the records of its children, and its report has their failures."""
     spoil()
     await (await sender.send("one", b"v")).wait()
 
@@ -213,7 +213,7 @@ async def test_tasks_share_a_scope(sender: Any, spoil: Spoil) -> None:
 
 
 async def test_a_scope_has_an_end(sender: Any) -> None:
-    """It is used inside of its block; leaving it flushes nothing."""
+    """A scope works inside its block; leaving it flushes nothing."""
     scope = sender.scope()
     with pytest.raises(StateError, match="not entered"):
         await scope.flush()
@@ -227,7 +227,7 @@ async def test_a_scope_has_an_end(sender: Any) -> None:
 
 
 async def test_a_scope_of_a_producer_that_does_not_run(make: Make) -> None:
-    """Entering it says so."""
+    """Entering the scope raises the reason."""
     for one in (make(), MockProducer()):
         with pytest.raises(StateError, match="not started"):
             async with one.scope():
@@ -235,14 +235,14 @@ async def test_a_scope_of_a_producer_that_does_not_run(make: Make) -> None:
 
 
 async def test_an_error_leaves_a_scope_as_it_is(sender: Any) -> None:
-    """What is raised inside is not changed."""
+    """An exception inside the block is not changed."""
     with pytest.raises(ZeroDivisionError):
         async with sender.scope():
             raise ZeroDivisionError
 
 
 async def test_nothing_is_kept_of_tasks_that_are_gone(sender: Any) -> None:
-    """A thousand tasks came and went."""
+    """Nothing remains of a thousand finished tasks."""
 
     async def handler() -> None:
         await sender.send("one", b"v")
@@ -270,7 +270,7 @@ async def test_it_is_seen_as_a_coroutine_function() -> None:
 
 
 async def test_records_behind_the_call_are_of_the_next_report(make: Make, kafka: EmbeddedKafka) -> None:
-    """Records that join the batches of a flush do not count in its report, fail as they may."""
+    """Records that join the batches of a flush do not count in its report, even if they fail."""
     producer = await warm(make(linger_ms=60_000))
     hold = held_requests(kafka)
     kafka.faults.error("INVALID_REQUIRED_ACKS", topic="one", times=None)
@@ -287,7 +287,7 @@ async def test_records_behind_the_call_are_of_the_next_report(make: Make, kafka:
 
 
 async def test_records_that_wait_for_their_topic_count(producer: Producer, kafka: EmbeddedKafka) -> None:
-    """`send_nowait` had accepted them before the call; once told, they are not told again."""
+    """`send_nowait` had accepted them before the call; once reported, they are not reported again."""
     hold = unknown_topic(kafka)
     kafka.faults.error("INVALID_REQUIRED_ACKS", topic="new", times=None)
     delivery = producer.send_nowait("new", b"v")
@@ -323,8 +323,8 @@ async def test_errors_that_are_not_kept(make: Make, kafka: EmbeddedKafka) -> Non
     assert (report.not_written, len(report.first_errors), report.first_errors_dropped) == (300, 10, True)
 
 
-async def test_gapless_goes_on_when_the_loss_was_told(make: Make, kafka: EmbeddedKafka) -> None:
-    """A flush that does not tell of a loss, because that came after its call, does not count as a look at it."""
+async def test_gapless_goes_on_when_the_loss_was_reported(make: Make, kafka: EmbeddedKafka) -> None:
+    """A flush that does not report a loss, because the loss came after its call, does not count as a look at it."""
     producer = await warm(make(gapless=True, batch_size=1, max_in_flight_requests_per_connection=1))
     hold = kafka.faults.delay(before=True, topic="four")
     await producer.send("four", b"v")

@@ -1,4 +1,4 @@
-"""A delivery that fails and that nobody looked at is reported once through the logger."""
+"""A failed delivery that was never looked at is reported once through the logger."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ REFUSED = "INVALID_REQUIRED_ACKS"
 
 
 def errors(caplog: pytest.LogCaptureFixture) -> list[str]:
-    """What was logged as an error."""
+    """The texts logged as errors."""
     return [record.getMessage() for record in caplog.records if record.levelname == "ERROR"]
 
 
 async def test_dropped_deliveries(
     producer: Producer, kafka: EmbeddedKafka, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Deliveries that nobody kept: one line with topic, partition, error and count."""
+    """Dropped deliveries: one line with topic, partition, error and count."""
     kafka.faults.error(REFUSED)
     for _ in range(50):
         await producer.send("one", b"v")
@@ -38,7 +38,7 @@ async def test_dropped_deliveries(
 async def test_one_record_in_proper_words(
     producer: Producer, kafka: EmbeddedKafka, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """A single record is told as one, and one that never got a partition without any."""
+    """The line about a single record is in the singular; a record that never got a partition has none in it."""
     unknown_topic(kafka)
     producer.send_nowait("new", b"v", timeout=0.01)
     await until(lambda: errors(caplog))
@@ -61,7 +61,7 @@ async def test_several_partitions(make: Make, kafka: EmbeddedKafka, caplog: pyte
 async def test_kept_and_dropped_later(
     producer: Producer, kafka: EmbeddedKafka, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """A delivery that is kept unseen and dropped later is reported then."""
+    """A delivery that is kept without a look at it and dropped later is reported then."""
     kafka.faults.error(REFUSED)
     delivery = await producer.send("one", b"v")
     await producer.flush()
@@ -77,7 +77,7 @@ async def test_kept_and_dropped_later(
 async def test_seen(
     producer: Producer, kafka: EmbeddedKafka, caplog: pytest.LogCaptureFixture, look: str
 ) -> None:
-    """Whoever looks at it, in whatever way, has been told: nothing is logged."""
+    """After a look of any kind, nothing is logged."""
     kafka.faults.error(REFUSED)
     delivery = await producer.send("one", b"v")
     if look == "callback":
@@ -105,7 +105,7 @@ async def _look(delivery: Delivery, look: str) -> None:
 
 
 async def test_success_is_not_reported(producer: Producer, caplog: pytest.LogCaptureFixture) -> None:
-    """Records that nobody looks at and that are written are no news."""
+    """Written records that were never looked at are not logged."""
     for _ in range(10):
         await producer.send("one", b"v")
     await producer.close()
@@ -113,7 +113,7 @@ async def test_success_is_not_reported(producer: Producer, caplog: pytest.LogCap
 
 
 async def test_rate_limited(make: Make, kafka: EmbeddedKafka, caplog: pytest.LogCaptureFixture) -> None:
-    """Thousands of failures in many batches are a few lines."""
+    """Thousands of failures in many batches give a few lines."""
     producer = await warm(make(batch_size=0, linger_ms=0))
     kafka.faults.error(REFUSED, times=None)
     for _ in range(500):
@@ -124,13 +124,13 @@ async def test_rate_limited(make: Make, kafka: EmbeddedKafka, caplog: pytest.Log
 
 
 async def test_no_storm_of_asyncio(producer: Producer, kafka: EmbeddedKafka) -> None:
-    """asyncio's "exception was never retrieved" is never heard."""
-    told: list[object] = []
-    asyncio.get_running_loop().set_exception_handler(lambda _, context: told.append(context))
+    """asyncio does not log "exception was never retrieved"."""
+    contexts: list[object] = []
+    asyncio.get_running_loop().set_exception_handler(lambda _, context: contexts.append(context))
     kafka.faults.error(REFUSED)
     await producer.send("one", b"v")
     await producer.flush()
     await producer.send_and_wait("one", b"w")
     gc.collect()
-    assert told == []
+    assert contexts == []
     assert values(kafka) == [b"w"]

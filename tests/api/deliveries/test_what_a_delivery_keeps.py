@@ -1,4 +1,4 @@
-"""A delivery that somebody keeps, in a cache or a list, keeps nothing of the producer that it is from."""
+"""A delivery that is kept, in a cache or a list, keeps no part of its producer."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.api.support import held_requests, unknown_topic, warm
 
 
 def inside(producer: Producer) -> dict[str, weakref.ref[Any]]:
-    """The parts of a running producer that are large."""
+    """The large parts of a running producer."""
     engine = producer._engine
     assert engine is not None
     parts = {
@@ -67,7 +67,7 @@ async def never_placed(producer: Producer, kafka: EmbeddedKafka) -> Delivery:
 
 @pytest.mark.parametrize("how", [acked, refused, unknown, withdrawn, never_placed])
 async def test_a_kept_delivery_keeps_nothing_else(make: Make, kafka: EmbeddedKafka, how: Any) -> None:
-    """Whatever became of the record; it still tells that, and is of the same loop."""
+    """For any outcome of the record; the delivery still has that outcome and its loop."""
     producer = Producer(kafka.bootstrap_servers)
     await warm(producer)
     delivery: Delivery = await how(producer, kafka)

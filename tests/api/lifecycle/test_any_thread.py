@@ -38,7 +38,7 @@ OF_CONNECTIONS = (
 
 @pytest.fixture
 def short_turns() -> Iterator[None]:
-    """Threads change places very often."""
+    """Threads switch very often."""
     before = sys.getswitchinterval()
     sys.setswitchinterval(1e-5)
     yield
@@ -46,12 +46,12 @@ def short_turns() -> Iterator[None]:
 
 
 def counted(histogram: Histogram) -> tuple[int, ...]:
-    """How many values were at most each bound, and in all."""
+    """The number of values up to each bound, and in total."""
     return tuple(itertools.accumulate(histogram.counts))
 
 
 def counters(stats: Stats) -> dict[str, Any]:
-    """Everything in it that may only grow."""
+    """All counters, which may only grow."""
     found: dict[str, Any] = {name: getattr(stats, name) for name in COUNTERS}
     for name in HISTOGRAMS:
         found[name] = counted(getattr(stats, name))
@@ -83,7 +83,7 @@ def went_back(before: dict[str, Any], after: dict[str, Any]) -> list[str]:
 
 @attrs.define
 class Looker:
-    """A thread that looks at a producer all the time."""
+    """A thread that reads a producer without pause."""
 
     producer: Producer[Any, Any]
     calls: int = 0
@@ -104,12 +104,12 @@ class Looker:
                 assert stats.records_failed == stats.records_not_written + stats.records_unknown
                 assert min(stats.records_buffered, stats.bytes_buffered, stats.records_in_flight) >= 0
                 self.calls += 2
-        except BaseException as error:  # noqa: BLE001  # told to the test
+        except BaseException as error:  # noqa: BLE001  # reported to the test
             self.faults.append(repr(error))
 
 
 async def send_at_full_speed(producer: Producer[Any, Any], stop: threading.Event) -> None:
-    """Records to topics that come and go, with a callback that looks as well."""
+    """Sends records to topics that come and go, with a callback that reads as well."""
 
     def look(_: object) -> None:
         producer.stats()
@@ -145,7 +145,7 @@ async def make_trouble(kafka: EmbeddedKafka, producer: Producer[Any, Any], stop:
 
 
 def is_enough(producer: Producer[Any, Any], lookers: list[Looker]) -> bool:
-    """Whether a fault was found, or everybody has looked often enough."""
+    """Whether a fault was found, or every looker has looked often enough."""
     if any(looker.faults for looker in lookers):
         return True
     return sum(looker.calls for looker in lookers) >= CALLS and producer.stats().records_acked >= WRITTEN
@@ -179,7 +179,7 @@ async def test_two_threads_look_at_a_busy_producer() -> None:
         await until(lambda: is_enough(producer, lookers))
         stop.set()
         await asyncio.gather(*tasks)
-        await producer.close(timeout=5)
+        await producer.close(timeout=LIMIT)
         for looker in lookers:
             looker.stop.set()
         for thread in threads:

@@ -1,4 +1,4 @@
-"""`close()`: it always returns, and every record has its outcome then."""
+"""`close()` always returns, and every record has its outcome then."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.api.support import LIMIT, held_answers, held_requests, started, turns
 
 
 async def test_sends_what_is_buffered(make: Make, kafka: EmbeddedKafka) -> None:
-    """What was accepted is sent, however long it would linger, and counted."""
+    """Accepted records are sent, however long they would linger, and counted."""
     producer = await warm(make(linger_ms=100_000, delivery_timeout_ms=200_000))
     deliveries = [await producer.send("one", b"v") for _ in range(10)]
     report = await asyncio.wait_for(producer.close(), LIMIT)
@@ -33,7 +33,7 @@ async def test_report_counts_only_what_was_left(producer: Producer) -> None:
 
 
 async def test_before_start(make: Make) -> None:
-    """Closing what was never started is fine, and it cannot be started afterwards."""
+    """A producer that was never started can be closed, and cannot be started afterwards."""
     producer = make()
     assert await producer.close() == CloseReport()
     with pytest.raises(StateError, match="closed"):
@@ -46,7 +46,7 @@ async def test_nothing_sent(producer: Producer) -> None:
 
 
 async def test_timeout_zero_of_buffered(make: Make, kafka: EmbeddedKafka) -> None:
-    """close(timeout=0) resolves at once: what was not sent is NOT_WRITTEN."""
+    """close(timeout=0) resolves at once: unsent records are NOT_WRITTEN."""
     producer = await warm(make(linger_ms=10_000))
     delivery = await producer.send("one", b"v")
     assert await asyncio.wait_for(producer.close(timeout=0), LIMIT) == CloseReport(not_written=1)
@@ -57,7 +57,7 @@ async def test_timeout_zero_of_buffered(make: Make, kafka: EmbeddedKafka) -> Non
 
 
 async def test_timeout_zero_of_flying(producer: Producer, kafka: EmbeddedKafka) -> None:
-    """What is on its way is UNKNOWN then."""
+    """With close(timeout=0), records in flight are UNKNOWN."""
     hold = held_answers(kafka)
     delivery = await producer.send("one", b"v")
     delivery.add_done_callback(lambda _: None)
@@ -79,7 +79,7 @@ async def test_returns_within_its_time(producer: Producer, kafka: EmbeddedKafka)
 
 
 async def test_default_time(make: Make, kafka: EmbeddedKafka) -> None:
-    """Without a timeout the setting close_timeout_ms counts."""
+    """Without a timeout the setting close_timeout_ms applies."""
     producer = await warm(make(close_timeout_ms=30))
     hold = held_requests(kafka)
     await producer.send("one", b"v")
@@ -88,7 +88,7 @@ async def test_default_time(make: Make, kafka: EmbeddedKafka) -> None:
 
 
 async def test_no_broker() -> None:
-    """It returns within its time though no broker was ever there; nothing was written."""
+    """It returns within its time without any broker; nothing was written."""
     producer: Producer = Producer("127.0.0.1:1")
     await producer.start()
     delivery = producer.send_nowait("one", b"v")
@@ -111,7 +111,7 @@ async def test_second_close_may_be_shorter(producer: Producer, kafka: EmbeddedKa
 
 
 async def test_refuses_sends_at_once(producer: Producer, kafka: EmbeddedKafka) -> None:
-    """While it closes nothing more is accepted: a StateError, with NOT_WRITTEN."""
+    """A closing producer accepts no record: a StateError, with NOT_WRITTEN."""
     hold = held_requests(kafka)
     await producer.send("one", b"v")
     task = started(producer.close())
@@ -139,20 +139,20 @@ async def test_queued_records_are_sent(producer: Producer, kafka: EmbeddedKafka)
 
 async def test_callbacks_have_run(producer: Producer) -> None:
     """All done callbacks have run when close() returns, in the order of the offsets."""
-    told: list[int] = []
+    observed: list[int] = []
     for _ in range(50):
-        (await producer.send("one", b"v")).add_done_callback(lambda one: told.append(one.result().offset))
+        (await producer.send("one", b"v")).add_done_callback(lambda one: observed.append(one.result().offset))
     await producer.close()
-    assert told == list(range(50))
+    assert observed == list(range(50))
 
 
 async def test_callbacks_of_what_is_given_up_have_run(make: Make) -> None:
-    """So have those of records that close(timeout=0) gave up."""
+    """Callbacks of records that close(timeout=0) gave up have run as well."""
     producer = await warm(make(linger_ms=10_000, linger_awaited=True))
-    told: list[Outcome] = []
-    (await producer.send("one", b"v")).add_done_callback(lambda one: told.append(one.outcome))
+    observed: list[Outcome] = []
+    (await producer.send("one", b"v")).add_done_callback(lambda one: observed.append(one.outcome))
     await producer.close(timeout=0)
-    assert told == [Outcome.NOT_WRITTEN]
+    assert observed == [Outcome.NOT_WRITTEN]
 
 
 async def test_from_a_callback(producer: Producer) -> None:
@@ -166,7 +166,7 @@ async def test_from_a_callback(producer: Producer) -> None:
 
 
 async def test_flush_while_closing(producer: Producer, kafka: EmbeddedKafka) -> None:
-    """A flush() that is under way ends with the closing."""
+    """A flush() in progress ends with the closing."""
     hold = held_requests(kafka)
     await producer.send("one", b"v")
     flushing = started(producer.flush())
@@ -180,7 +180,7 @@ async def test_flush_while_closing(producer: Producer, kafka: EmbeddedKafka) -> 
 
 @pytest.mark.parametrize("timeout", [-1, "1", float("nan")])
 async def test_bad_timeout(producer: Producer, timeout: Any) -> None:
-    """A timeout that is none is a ValueError, and nothing is closed."""
+    """An invalid timeout is a ValueError, and nothing is closed."""
     with pytest.raises(ValueError, match="timeout"):
         await producer.close(timeout)
     assert (await producer.send_and_wait("one", b"v")).offset == 0

@@ -1,4 +1,4 @@
-"""The producer's own end: cancelled by a third party, dropped, or done; nobody hangs and nothing is left."""
+"""The producer's own end: cancelled by a third party, dropped, or done; no call hangs and nothing is left."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def tasks_of_the_library() -> list[asyncio.Task[Any]]:
 
 
 def cancel_everything() -> None:
-    """What a careless program does at its end."""
+    """Cancels all tasks, as a careless program does at its end."""
     for task in tasks_of_the_library():
         task.cancel()
 
@@ -52,7 +52,7 @@ async def test_waiting_calls_fail(producer: Producer, kafka: EmbeddedKafka) -> N
 
 @pytest.mark.parametrize("timeout", [None, LIMIT])
 async def test_ready_and_partitions_for_end(kafka: EmbeddedKafka, timeout: float | None) -> None:
-    """ready() and partitions_for() raise StateError then: no call waits for a task that has ended."""
+    """ready() and partitions_for() raise StateError then: no call waits for an ended task."""
     producer: Producer[Any, Any] = Producer("127.0.0.1:1")
     await producer.start()
     tasks = [started(producer.ready(timeout)), started(producer.partitions_for("one"))]
@@ -65,7 +65,7 @@ async def test_ready_and_partitions_for_end(kafka: EmbeddedKafka, timeout: float
 
 
 async def test_it_can_still_be_closed(producer: Producer, kafka: EmbeddedKafka) -> None:
-    """close() of a dead producer returns at once and reports what was lost."""
+    """close() of a dead producer returns at once and reports the lost records."""
     held_requests(kafka)
     await producer.send("one", b"v")
     await dead(producer)
@@ -74,7 +74,7 @@ async def test_it_can_still_be_closed(producer: Producer, kafka: EmbeddedKafka) 
 
 
 async def test_the_report_counts_what_the_end_took(producer: Producer, kafka: EmbeddedKafka) -> None:
-    """Records that were delivered, or had failed, before the end are not told as delivered, or lost, by close()."""
+    """Records that were delivered, or had failed, before the end are not counted by close() as delivered, or lost."""
     await producer.send_and_wait("one", b"v")
     with pytest.raises(DeliveryError):
         await (await withdrawn(producer))
@@ -87,14 +87,14 @@ async def test_the_report_counts_what_the_end_took(producer: Producer, kafka: Em
 
 
 async def withdrawn(producer: Producer[Any, Any]) -> Delivery:
-    """A record that was taken back."""
+    """A withdrawn record."""
     delivery = await producer.send("one", b"v")
     assert delivery.try_cancel()
     return delivery
 
 
 async def test_cancelled_right_after_the_start(make: Make) -> None:
-    """So it is when its tasks are cancelled before they had their first turn."""
+    """The same holds for tasks that are cancelled before their first turn."""
     producer = make()
     await producer.start()
     cancel_everything()
@@ -104,7 +104,7 @@ async def test_cancelled_right_after_the_start(make: Make) -> None:
 
 
 async def test_nothing_is_left(kafka: EmbeddedKafka) -> None:
-    """After close() no task is left but ours, and every connection is closed."""
+    """After close() only the test's own task is left, and every connection is closed."""
     before = asyncio.all_tasks()
     async with Producer(kafka.bootstrap_servers, compression_type="gzip") as producer:
         await producer.send_and_wait("one", bytes(200_000))
@@ -126,7 +126,7 @@ async def test_no_timer_is_left(kafka: EmbeddedKafka) -> None:
 
 @pytest.mark.parametrize("timeout", [None, 0])
 async def test_nothing_is_left_while_a_broker_is_silent(kafka: EmbeddedKafka, timeout: float | None) -> None:
-    """Nor is anything left when the broker does not answer."""
+    """Nothing is left either when the broker does not answer."""
     kafka.faults.silence()
     producer: Producer[Any, Any] = Producer(kafka.bootstrap_servers, close_timeout_ms=20)
     await producer.start()
@@ -138,7 +138,7 @@ async def test_nothing_is_left_while_a_broker_is_silent(kafka: EmbeddedKafka, ti
 
 
 async def test_closed_producer_is_freed(kafka: EmbeddedKafka) -> None:
-    """A closed producer that nobody holds is collected, with no ResourceWarning."""
+    """A closed producer without references is collected, with no ResourceWarning."""
     producer: Producer[Any, Any] = Producer(kafka.bootstrap_servers)
     async with producer:
         await producer.send_and_wait("one", b"v")
@@ -162,7 +162,7 @@ async def test_dropped_without_close(kafka: EmbeddedKafka) -> None:
 
 
 def forget(kept: list[Any]) -> None:
-    """Drop them, and whatever only they refer to."""
+    """Drop the objects of the list, and the objects that only they refer to."""
     kept.clear()
     gc.collect()
 

@@ -1,4 +1,4 @@
-"""What a probe is told: connections of every kind, the last answer, what went wrong and when; from any thread."""
+"""The facts for a probe: connections of every kind, the last answer, the last error with its time; from any thread."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ async def test_ready_is_connected(make: Make) -> None:
 
 
 async def test_two_brokers(make: Make) -> None:
-    """Each is counted once."""
+    """Each broker is counted once."""
     async with EmbeddedKafka(2) as kafka:
         kafka.create_topic("two", 2, replication_factor=1)
         producer = Producer(kafka.bootstrap_servers)
@@ -40,7 +40,7 @@ async def test_two_brokers(make: Make) -> None:
 
 
 async def test_idle_connections_are_closed(make: Make) -> None:
-    """Then none is connected, and the last answer is told all the same."""
+    """No broker is connected then; the last answer remains."""
     producer = make(connections_max_idle_ms=1)
     await producer.start(wait_ready=LIMIT)
     engine = producer._engine
@@ -51,7 +51,7 @@ async def test_idle_connections_are_closed(make: Make) -> None:
 
 
 async def test_an_error_has_its_time(make: Make, kafka: EmbeddedKafka) -> None:
-    """While brokers are down it is newer than the last answer; when they are back, it is older, and kept."""
+    """While brokers are down the error is newer than the last answer; when they are back, it is older, and kept."""
     producer = make(
         reconnect_backoff_ms=1, reconnect_backoff_max_ms=5, retry_backoff_ms=1, retry_backoff_max_ms=5
     )
@@ -73,7 +73,7 @@ async def test_an_error_has_its_time(make: Make, kafka: EmbeddedKafka) -> None:
 
 
 async def test_an_error_that_is_over_causes_nothing(make: Make, kafka: EmbeddedKafka) -> None:
-    """The connection for metadata was closed since, and a topic does not become known: the old error is not why."""
+    """The connection for metadata was closed since, and a topic does not become known: the old error is not the cause."""
     producer = make(
         reconnect_backoff_ms=1, reconnect_backoff_max_ms=5, retry_backoff_ms=1, retry_backoff_max_ms=5
     )
@@ -93,7 +93,7 @@ async def test_an_error_that_is_over_causes_nothing(make: Make, kafka: EmbeddedK
 
 @pytest.fixture
 def short_turns() -> Iterator[None]:
-    """Threads change places very often."""
+    """Threads switch very often."""
     before = sys.getswitchinterval()
     sys.setswitchinterval(1e-6)
     yield
@@ -106,17 +106,17 @@ async def test_any_thread(make: Make) -> None:
     producer = make(linger_ms=0, batch_size=1)
     await producer.start(wait_ready=LIMIT)
     await producer.partitions_for("four")
-    told: list[Any] = []
+    readings: list[Any] = []
     stop = threading.Event()
 
     def look() -> None:
         try:
             while not stop.is_set():
-                told.append(producer.stats())
-                told.append(producer.health())
+                readings.append(producer.stats())
+                readings.append(producer.health())
                 repr(producer)
-        except BaseException as error:  # noqa: BLE001  # told to the test
-            told.append(error)
+        except BaseException as error:  # noqa: BLE001  # reported to the test
+            readings.append(error)
 
     thread = threading.Thread(target=look)
     thread.start()
@@ -129,4 +129,4 @@ async def test_any_thread(make: Make) -> None:
     finally:
         stop.set()
         thread.join()
-    assert {type(one) for one in told} == {Stats, Health}
+    assert {type(one) for one in readings} == {Stats, Health}

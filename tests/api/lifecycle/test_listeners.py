@@ -1,4 +1,4 @@
-"""Listeners: one report per batch with its outcome, one per change of a connection, and nothing that they do matters."""
+"""Listeners: one report per batch with its outcome, one per change of a connection; their failures have no effect."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from tests.api.support import LIMIT, turns, until, warm
 
 @attrs.define
 class Listener:
-    """Keeps what it is told."""
+    """Keeps its reports."""
 
     batches: list[BatchReport] = attrs.Factory(list)
     connections: list[ConnectionReport] = attrs.Factory(list)
@@ -42,7 +42,7 @@ class Listener:
 
 
 async def test_a_report_for_each_batch(make: Make) -> None:
-    """It has the place, the sizes, the outcome, the broker, and when each stage was passed."""
+    """A report has the place, the sizes, the outcome, the broker, and the time of each stage."""
     listener = Listener()
     producer = await warm(make(listeners=[listener], compression_type="lz4"))
     before = asyncio.get_running_loop().time()
@@ -65,7 +65,7 @@ async def test_a_report_for_each_batch(make: Make) -> None:
 
 
 async def test_reports_and_statistics_agree(make: Make, kafka: EmbeddedKafka) -> None:
-    """Each record is in one report: what was written, refused, sent again, withdrawn one by one."""
+    """Each record is in one report: written, refused, sent again, or withdrawn one by one."""
     listener = Listener()
     producer = await warm(make(listeners=[listener], linger_ms=10_000))
     kafka.faults.error("NOT_ENOUGH_REPLICAS", times=1)
@@ -92,7 +92,7 @@ async def test_reports_and_statistics_agree(make: Make, kafka: EmbeddedKafka) ->
 
 
 async def test_a_batch_that_was_never_sent(make: Make) -> None:
-    """It has no broker, and no times but that of its beginning."""
+    """Its report has no broker, and no time but that of its beginning."""
     listener = Listener()
     producer = await warm(make(listeners=[listener], linger_ms=10_000))
     await producer.send("one", b"v")
@@ -128,7 +128,7 @@ async def test_a_report_for_each_change_of_a_connection(make: Make, kafka: Embed
 
 
 async def test_what_close_gives_up_is_reported(make: Make, kafka: EmbeddedKafka) -> None:
-    """Before close() returns."""
+    """The reports come before close() returns."""
     listener = Listener()
     producer = await warm(make(listeners=[listener]))
     kafka.faults.delay(times=None)
@@ -148,7 +148,7 @@ class Failing:
 
 
 async def test_a_listener_that_raises(make: Make, caplog: pytest.LogCaptureFixture) -> None:
-    """It is logged once in a while, no record is touched, and the other listeners are called."""
+    """The exception is logged once in a while, no record is affected, and the other listeners are called."""
     listener = Listener()
     producer = await warm(make(listeners=[Failing(), listener], linger_ms=0))
     for _ in range(10):
@@ -162,7 +162,7 @@ async def test_a_listener_that_raises(make: Make, caplog: pytest.LogCaptureFixtu
 
 
 async def test_a_listener_that_sends(make: Make) -> None:
-    """It is called when the event is over, and may use the producer."""
+    """A listener is called after the event, and may use the producer."""
     producer: Producer[Any, Any]
 
     class Echo:
@@ -178,13 +178,13 @@ async def test_a_listener_that_sends(make: Make) -> None:
 
 
 async def test_a_listener_leaves_the_compiled_path_on(make: Make) -> None:
-    """Nothing in Python sees a single record."""
+    """No code in Python sees a single record."""
     producer = await warm(make(listeners=[Listener()]))
     assert producer._plain
 
 
 class Coroutine:
-    """Cannot wait."""
+    """A listener that is a coroutine function, which cannot wait."""
 
     async def on_batch(self, report: BatchReport) -> None:
         del report
@@ -192,6 +192,6 @@ class Coroutine:
 
 @pytest.mark.parametrize("listeners", [7, "log", [object()], [Listener], [Coroutine()]])
 def test_what_is_no_listener(listeners: Any) -> None:
-    """It is refused when the producer is made."""
+    """An invalid listener is refused when the producer is made."""
     with pytest.raises(ConfigurationError, match="listeners"):
         Producer("localhost:9092", listeners=listeners)

@@ -1,4 +1,4 @@
-"""Looking at a producer: partitions_for, stats, health, repr, purge."""
+"""The readings of a producer and its purge: partitions_for, stats, health, repr, purge."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from tests.api.support import LIMIT, held_requests, started, turns, unknown_topi
 
 
 async def test_partitions_for(producer: Producer) -> None:
-    """It gives each partition with leader, replicas and in-sync replicas."""
+    """It returns each partition with leader, replicas and in-sync replicas."""
     found = await producer.partitions_for("four")
     assert found == tuple(PartitionInfo(i, 1, (1,), (1,), ()) for i in range(4))
 
@@ -41,7 +41,7 @@ async def test_partitions_for_an_unknown_topic_waits(producer: Producer, kafka: 
 
 
 async def test_partitions_for_gives_up(make: Make, kafka: EmbeddedKafka) -> None:
-    """After max_block_ms it is a MetadataTimeoutError that names the topic."""
+    """After max_block_ms it raises a MetadataTimeoutError that names the topic."""
     producer = await warm(make(max_block_ms=300))
     unknown_topic(kafka)
     with pytest.raises(MetadataTimeoutError, match="new"):
@@ -49,7 +49,7 @@ async def test_partitions_for_gives_up(make: Make, kafka: EmbeddedKafka) -> None
 
 
 async def test_partitions_for_a_partition_without_leader(producer: Producer, kafka: EmbeddedKafka) -> None:
-    """A partition that has no leader says None."""
+    """A partition without a leader has None in its place."""
     kafka.create_topic("headless", 1)
     kafka.faults.move_leader("headless", 0, -1)
     (info,) = await producer.partitions_for("headless")
@@ -58,13 +58,13 @@ async def test_partitions_for_a_partition_without_leader(producer: Producer, kaf
 
 @pytest.mark.parametrize("topic", [None, "", "a/b", 7])
 async def test_partitions_for_a_bad_name(producer: Producer, topic: Any) -> None:
-    """A name that cannot be is a RecordError."""
+    """An invalid name is a RecordError."""
     with pytest.raises(RecordError, match="topic"):
         await producer.partitions_for(topic)
 
 
 async def test_stats_of_sent_records(producer: Producer) -> None:
-    """Counters say what was accepted and acknowledged, gauges that nothing is left."""
+    """Counters have the accepted and acknowledged records; gauges are 0."""
     for _ in range(10):
         await producer.send("one", b"v")
     await producer.flush()
@@ -89,7 +89,7 @@ async def test_stats_are_a_frozen_snapshot(producer: Producer) -> None:
 
 
 async def test_stats_of_buffered_and_flying(make: Make, kafka: EmbeddedKafka) -> None:
-    """Gauges tell what is buffered from what is on its way, and how old the oldest is."""
+    """Gauges separate buffered records from those in flight, and have the age of the oldest."""
     producer = await warm(make(linger_ms=10_000))
     hold = held_requests(kafka)
     flying = await producer.send("one", b"v")
@@ -164,7 +164,7 @@ async def test_stats_of_connections(producer: Producer) -> None:
 
 
 async def test_stats_of_compression(make: Make) -> None:
-    """The ratio of compressed batches is in the histogram, below 1 for what can be compressed."""
+    """The ratio of compressed batches is in the histogram, below 1 for compressible records."""
     producer = await warm(make(compression_type="lz4"))
     await producer.send_and_wait("one", bytes(50_000))
     ratio = producer.stats().compression_ratio
@@ -173,7 +173,7 @@ async def test_stats_of_compression(make: Make) -> None:
 
 
 async def test_stats_before_start_and_after_close(make: Make) -> None:
-    """They can be read at any time; after close they still tell what was."""
+    """They can be read at any time; after close they keep their last values."""
     producer = make()
     assert producer.stats() == Stats()
     await warm(producer)
@@ -183,7 +183,7 @@ async def test_stats_before_start_and_after_close(make: Make) -> None:
 
 
 async def test_health(make: Make) -> None:
-    """It goes from new over running to closed, and tells connections and the last acknowledgement."""
+    """It goes from new over running to closed, with connections and the last acknowledgement."""
     producer = make()
     states = [producer.health().state]
     await warm(producer)
@@ -200,7 +200,7 @@ async def test_health(make: Make) -> None:
 
 
 async def test_health_of_a_stuck_producer(producer: Producer, kafka: EmbeddedKafka) -> None:
-    """It tells for how long the oldest record waits."""
+    """It has the waiting time of the oldest record."""
     hold = held_requests(kafka)
     delivery = await producer.send("one", b"v")
     delivery.add_done_callback(lambda _: None)
@@ -212,15 +212,15 @@ async def test_health_of_a_stuck_producer(producer: Producer, kafka: EmbeddedKaf
     assert (producer.health().oldest_unacked_seconds or 0) > (first or 0) > 0
 
 
-async def test_health_tells_the_last_error(producer: Producer, kafka: EmbeddedKafka) -> None:
-    """The last thing that went wrong is there."""
+async def test_health_has_the_last_error(producer: Producer, kafka: EmbeddedKafka) -> None:
+    """It has the last error."""
     kafka.faults.error("INVALID_REQUIRED_ACKS")
     await (await producer.send("one", b"v")).wait()
     assert isinstance(producer.health().last_error, BrokerError)
 
 
 async def test_repr(make: Make, kafka: EmbeddedKafka) -> None:
-    """The repr tells the state, the connections, and what is buffered and in flight."""
+    """The repr has the state, the connections, and the buffered and in-flight records."""
     producer = make(linger_ms=10_000)
     assert "new" in repr(producer)
     await warm(producer)
@@ -235,7 +235,7 @@ async def test_repr(make: Make, kafka: EmbeddedKafka) -> None:
 
 
 async def test_purge(make: Make, kafka: EmbeddedKafka) -> None:
-    """purge() withdraws what is buffered: the deliveries say NOT_WRITTEN, nothing is sent, room comes back."""
+    """purge() withdraws buffered records: the deliveries are NOT_WRITTEN, nothing is sent, room comes back."""
     producer = await warm(make(linger_ms=10_000))
     deliveries = [await producer.send("one", b"v") for _ in range(5)]
     assert producer.purge() == 5
@@ -258,7 +258,7 @@ async def test_purge_of_one_topic(make: Make, kafka: EmbeddedKafka) -> None:
 
 
 async def test_purge_leaves_what_was_drained(make: Make, kafka: EmbeddedKafka) -> None:
-    """What is on its way is not withdrawn."""
+    """Records in flight are not withdrawn."""
     producer = await warm(make(linger_ms=10_000))
     hold = held_requests(kafka)
     flying = await producer.send("one", b"v")
@@ -272,7 +272,7 @@ async def test_purge_leaves_what_was_drained(make: Make, kafka: EmbeddedKafka) -
 
 
 async def test_purge_lets_waiting_sends_in(make: Make, kafka: EmbeddedKafka) -> None:
-    """Room that a purge gives back goes to those who wait for it."""
+    """The room of purged records goes to the calls that wait for it."""
     producer = await warm(make(buffer_memory=3000, linger_ms=10_000, max_in_flight_requests_per_connection=1))
     hold = held_requests(kafka)
     flying = await producer.send("four", bytes(500), partition=0)
@@ -288,5 +288,5 @@ async def test_purge_lets_waiting_sends_in(make: Make, kafka: EmbeddedKafka) -> 
 
 
 async def test_purge_of_nothing(producer: Producer) -> None:
-    """With nothing buffered it says 0."""
+    """With nothing buffered it returns 0."""
     assert producer.purge() == 0

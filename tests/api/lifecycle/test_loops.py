@@ -67,7 +67,7 @@ async def cancelled_waits(kafka: EmbeddedKafka, producer: Producer[Any, Any]) ->
 
 
 async def failures(kafka: EmbeddedKafka, producer: Producer[Any, Any]) -> None:
-    """Failed records raise for everybody who looks."""
+    """Failed records raise on each look."""
     kafka.faults.error("INVALID_REQUIRED_ACKS")
     delivery = await producer.send("one", b"v")
     results = await asyncio.gather(delivery, delivery.wait(), return_exceptions=True)
@@ -77,11 +77,11 @@ async def failures(kafka: EmbeddedKafka, producer: Producer[Any, Any]) -> None:
 
 async def callbacks(kafka: EmbeddedKafka, producer: Producer[Any, Any]) -> None:
     """Callbacks run in offset order before flush() returns."""
-    told: list[int] = []
+    offsets: list[int] = []
     for _ in range(100):
-        (await producer.send("one", b"v")).add_done_callback(lambda one: told.append(one.result().offset))
+        (await producer.send("one", b"v")).add_done_callback(lambda one: offsets.append(one.result().offset))
     await producer.flush()
-    assert told == list(range(100))
+    assert offsets == list(range(100))
 
 
 async def bulk(kafka: EmbeddedKafka, producer: Producer[Any, Any]) -> None:
@@ -92,7 +92,7 @@ async def bulk(kafka: EmbeddedKafka, producer: Producer[Any, Any]) -> None:
 
 
 async def closing_under_way(kafka: EmbeddedKafka, producer: Producer[Any, Any]) -> None:
-    """close() ends everything that is under way."""
+    """close() ends every call in progress."""
     held_requests(kafka)
     delivery = await producer.send("one", b"v")
     waiting = started(producer.send("one", b"v", partition=9))
@@ -117,5 +117,5 @@ SCENES: list[Scene] = [
 @pytest.mark.parametrize("scene", SCENES)
 @pytest.mark.parametrize("loop", LOOPS)
 def test_scene(loop: str, scene: Scene) -> None:
-    """The scene plays on this loop."""
+    """The scene runs on this loop."""
     play_on(loop, scene)

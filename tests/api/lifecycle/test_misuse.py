@@ -1,4 +1,4 @@
-"""A producer used at the wrong time or place raises StateError that says which; it never hangs."""
+"""A producer used at the wrong time or place raises a StateError that names the reason; it never hangs."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ SENDS = [name for name in (*ASYNC_USES, *SYNC_USES) if name.startswith("send")]
 
 
 async def use(producer: Producer[Any, Any], name: str) -> Any:
-    """Call one method and await what it gives, for a limited time."""
+    """Call one method and await its result, for a limited time."""
     if name in SYNC_USES:
         return SYNC_USES[name](producer)
 
@@ -46,7 +46,7 @@ async def use(producer: Producer[Any, Any], name: str) -> Any:
 
 
 def from_properties(given: Any) -> Producer[Any, Any]:
-    """With one setting on top."""
+    """A producer from properties, with one setting on top."""
     return Producer.from_properties(given, client_id="test")
 
 
@@ -69,7 +69,7 @@ async def test_after_close(producer: Producer, name: str) -> None:
 @pytest.mark.parametrize("name", [*ASYNC_USES, *SYNC_USES])
 async def test_from_another_thread(producer: Producer, kafka: EmbeddedKafka, name: str) -> None:
     """In another thread the error names send_threadsafe(), and nothing is sent."""
-    told: list[BaseException] = []
+    refusals: list[BaseException] = []
 
     def other() -> None:
         async def main() -> None:
@@ -77,19 +77,19 @@ async def test_from_another_thread(producer: Producer, kafka: EmbeddedKafka, nam
 
         try:
             asyncio.run(main())
-        except BaseException as error:  # noqa: BLE001  # told to the test
-            told.append(error)
+        except BaseException as error:  # noqa: BLE001  # reported to the test
+            refusals.append(error)
 
     await asyncio.to_thread(other)
-    assert [type(error) for error in told] == [StateError]
-    assert "thread" in str(told[0])
+    assert [type(error) for error in refusals] == [StateError]
+    assert "thread" in str(refusals[0])
     await producer.flush()
     assert values(kafka) == []
 
 
 @pytest.fixture
 def two_loops() -> Iterator[tuple[asyncio.AbstractEventLoop, asyncio.AbstractEventLoop]]:
-    """Two loops of one thread; whatever is left in them is cancelled."""
+    """Two loops of one thread; remaining tasks in them are cancelled."""
     loops = asyncio.new_event_loop(), asyncio.new_event_loop()
     yield loops
     for loop in loops:
@@ -142,7 +142,7 @@ def test_outside_of_any_loop(
 def test_close_in_another_loop(
     two_loops: tuple[asyncio.AbstractEventLoop, asyncio.AbstractEventLoop],
 ) -> None:
-    """close() in another loop is a StateError, and it can still be closed at home."""
+    """close() in another loop is a StateError; close() in its own loop still works."""
     home, other = two_loops
     producer: Producer[Any, Any] = Producer("127.0.0.1:1")
     home.run_until_complete(producer.start())
@@ -170,12 +170,12 @@ def test_after_asyncio_run_has_ended() -> None:
 
 
 def in_child(check: Callable[[], None]) -> int:
-    """Fork, run the check in the child, and give its exit code: 0 if it raised nothing."""
+    """Fork, run the check in the child, and return its exit code: 0 if it raised nothing."""
     child = os.fork()
     if child == 0:
         try:
             check()
-        except BaseException:  # noqa: BLE001  # told by the exit code
+        except BaseException:  # noqa: BLE001  # reported by the exit code
             os._exit(1)
         os._exit(0)
     _, status = os.waitpid(child, 0)
@@ -184,7 +184,7 @@ def in_child(check: Callable[[], None]) -> int:
 
 @pytest.mark.parametrize("name", SENDS)
 async def test_after_fork(producer: Producer[Any, Any], kafka: EmbeddedKafka, name: str) -> None:
-    """In a forked child every send is a StateError that says so; the parent goes on."""
+    """In a forked child every send is a StateError that says so; the parent continues to send."""
 
     def check() -> None:
         uses = ASYNC_USES | SYNC_USES
@@ -220,7 +220,7 @@ async def test_own_producer_after_fork(producer: Producer) -> None:
 async def test_child_that_drops_the_producer_does_not_close_the_parents_connection(
     producer: Producer[Any, Any], kafka: EmbeddedKafka
 ) -> None:
-    """What a forked child drops or closes is its own affair."""
+    """A child that drops or closes its copy does not affect the parent."""
     await producer.send_and_wait("one", b"before")
 
     def check() -> None:
@@ -237,7 +237,7 @@ async def test_child_that_drops_the_producer_does_not_close_the_parents_connecti
 
 
 async def test_is_not_picklable(producer: Producer) -> None:
-    """Pickling a producer is a TypeError that names the configuration; that can be pickled."""
+    """Pickling a producer is a TypeError that names the configuration, which can be pickled."""
     with pytest.raises(TypeError, match="config"):
         pickle.dumps(producer)
     assert pickle.loads(pickle.dumps(producer.config)) == producer.config

@@ -1,4 +1,4 @@
-"""Whether a producer is live and ready, and its problems in words."""
+"""A producer's liveness and readiness, and its problems in words."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ QUICK: dict[str, Any] = {
 
 
 async def test_a_producer_that_is_well(make: Make) -> None:
-    """It is live all the time, and ready from the first metadata to close(), also when nothing was sent."""
+    """It is live all the time, and ready from the first metadata to close(), even if nothing was sent."""
     producer = make()
     healths = [producer.health()]
     await producer.start()
@@ -49,7 +49,7 @@ async def test_no_broker_answers() -> None:
 
 
 def misplace(kafka: EmbeddedKafka, *brokers: int) -> None:
-    """Metadata gives these brokers an address where nobody listens."""
+    """Metadata gives these brokers an address without a listener."""
 
     def elsewhere(answer: Any) -> Any:
         placed = [one._replace(port=1) if one.node_id in brokers else one for one in answer.brokers]
@@ -59,7 +59,7 @@ def misplace(kafka: EmbeddedKafka, *brokers: int) -> None:
 
 
 async def test_one_broker_of_two_is_down() -> None:
-    """The other one serves: the producer is ready, and the problem is told with its place, its time and its reason."""
+    """The other one serves: the producer is ready, and the problem has its place, its time and its reason."""
     async with EmbeddedKafka(2) as kafka:
         kafka.create_topic("two", 2, replication_factor=1)
         misplace(kafka, 2)
@@ -103,7 +103,7 @@ async def test_a_record_that_waits_too_long(make: Make, kafka: EmbeddedKafka) ->
 
 
 async def test_a_producer_that_was_fenced(make: Make) -> None:
-    """Another one has taken over: it failed, and says so."""
+    """Another producer has taken over: this one has failed, with that reason."""
     old, new = make(transactional_id="t"), make(transactional_id="t")
     for producer in (old, new):
         await producer.start()
@@ -123,8 +123,8 @@ async def test_a_producer_that_was_fenced(make: Make) -> None:
 async def test_the_facts_as_json(make: Make) -> None:
     """as_dict() has all fields, in types that json takes."""
     producer = await warm(make())
-    told = json.loads(json.dumps(producer.health().as_dict()))
-    assert (told["state"], told["live"], told["ready"], told["problems"]) == ("running", True, True, [])
+    facts = json.loads(json.dumps(producer.health().as_dict()))
+    assert (facts["state"], facts["live"], facts["ready"], facts["problems"]) == ("running", True, True, [])
     failed = Health("failed", last_error=OSError("disk"), live=False, problems=("it is over",)).as_dict()
     assert (failed["last_error"], failed["problems"]) == ("disk", ["it is over"])
     assert Health("failed", last_error=OSError()).as_dict()["last_error"] == "OSError"

@@ -16,23 +16,23 @@ from tests.api.support import LIMIT, started, turns, until, values
 
 
 @pytest.fixture
-def nobody() -> Iterator[str]:
-    """An address where nobody listens: the port is taken, so that nobody else can."""
+def closed_address() -> Iterator[str]:
+    """An address without a listener: the port is bound, so that no other program can take it."""
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         yield f"127.0.0.1:{taken.getsockname()[1]}"
 
 
-async def test_start_does_not_wait_for_brokers(nobody: str) -> None:
+async def test_start_does_not_wait_for_brokers(closed_address: str) -> None:
     """start() returns at once with every broker down."""
-    producer = Producer(nobody)
+    producer = Producer(closed_address)
     await asyncio.wait_for(producer.start(), LIMIT)
     assert producer.health().state == "running"
     await producer.close()
 
 
 async def test_start_twice(make: Make) -> None:
-    """A second start() while it runs is a StateError, and the producer goes on."""
+    """A second start() while the producer runs is a StateError, and the producer still works."""
     producer = make()
     await producer.start()
     with pytest.raises(StateError, match="running"):
@@ -57,7 +57,7 @@ async def test_start_wait_ready(make: Make) -> None:
 
 
 async def test_start_wait_ready_learns_the_topics(make: Make) -> None:
-    """With topics=[...] the first send finds them warm."""
+    """With topics=[...] the first send finds their metadata."""
     producer = make(topics=["one", "four"])
     await producer.start(wait_ready=LIMIT)
     sending = producer.send("one", b"v")
@@ -66,7 +66,7 @@ async def test_start_wait_ready_learns_the_topics(make: Make) -> None:
 
 
 async def test_topics_are_learned_behind_a_plain_start(make: Make) -> None:
-    """They are learned though nobody waits for them."""
+    """The metadata comes though no call waits for it."""
     producer = make(topics=["one"])
     await producer.start()
     await producer.ready(LIMIT)
@@ -75,10 +75,10 @@ async def test_topics_are_learned_behind_a_plain_start(make: Make) -> None:
     await sending
 
 
-async def test_start_wait_ready_without_brokers(nobody: str) -> None:
-    """With nobody there it raises within its time, naming the address and the reason."""
-    producer = Producer(nobody)
-    with pytest.raises(KafkaError, match=nobody) as caught:
+async def test_start_wait_ready_without_brokers(closed_address: str) -> None:
+    """Without a broker it raises within its time; the error names the address and the reason."""
+    producer = Producer(closed_address)
+    with pytest.raises(KafkaError, match=closed_address) as caught:
         await asyncio.wait_for(producer.start(wait_ready=0.05), LIMIT)
     assert isinstance(caught.value, TimeoutError)
     assert isinstance(caught.value.__cause__, BrokerUnavailableError)
@@ -112,9 +112,9 @@ async def test_start_again_after_a_cancelled_one(kafka: EmbeddedKafka) -> None:
     await producer.close()
 
 
-async def test_failed_start_leaves_no_task(nobody: str) -> None:
-    """A failed start has ended what it began."""
-    producer = Producer(nobody)
+async def test_failed_start_leaves_no_task(closed_address: str) -> None:
+    """A failed start has ended its tasks."""
+    producer = Producer(closed_address)
     before = asyncio.all_tasks()
     with pytest.raises(KafkaError):
         await producer.start(wait_ready=0.02)
@@ -130,16 +130,16 @@ async def test_ready(make: Make) -> None:
     await producer.ready()
 
 
-async def test_ready_without_brokers(nobody: str) -> None:
-    """ready(timeout) raises within its time what is wrong, and the producer keeps trying."""
-    async with Producer(nobody) as producer:
+async def test_ready_without_brokers(closed_address: str) -> None:
+    """ready(timeout) raises the problem within its time, and the producer keeps trying."""
+    async with Producer(closed_address) as producer:
         with pytest.raises(KafkaError, match="refused"):
             await asyncio.wait_for(producer.ready(timeout=0.05), LIMIT)
         assert producer.health().state == "running"
 
 
 async def test_broker_that_comes_later(kafka: EmbeddedKafka) -> None:
-    """A producer that was started with every broker down sends when one is there."""
+    """A producer that was started with every broker down sends when one appears."""
     await kafka.faults.refuse_connections(1)
     async with Producer(kafka.bootstrap_servers, reconnect_backoff_ms=10) as producer:
         task = started(producer.send_and_wait("one", b"v"))
@@ -149,9 +149,9 @@ async def test_broker_that_comes_later(kafka: EmbeddedKafka) -> None:
         assert (await asyncio.wait_for(task, LIMIT)).offset == 0
 
 
-async def test_close_during_ready(nobody: str) -> None:
+async def test_close_during_ready(closed_address: str) -> None:
     """close() ends a ready() that waits without a limit, with a StateError."""
-    producer = Producer(nobody)
+    producer = Producer(closed_address)
     await producer.start()
     task = started(producer.ready())
     await turns(5)
@@ -161,9 +161,9 @@ async def test_close_during_ready(nobody: str) -> None:
     assert isinstance(task.exception(), StateError)
 
 
-async def test_close_during_start(nobody: str) -> None:
-    """close() ends a start(wait_ready) that still waits; what was waited for raises StateError."""
-    producer = Producer(nobody)
+async def test_close_during_start(closed_address: str) -> None:
+    """close() ends a start(wait_ready) that still waits, with a StateError."""
+    producer = Producer(closed_address)
     task = started(producer.start(wait_ready=60))
     await turns(5)
     await asyncio.wait_for(producer.close(), LIMIT)
@@ -173,9 +173,9 @@ async def test_close_during_start(nobody: str) -> None:
     assert producer.health().state == "closed"
 
 
-async def test_close_during_partitions_for(nobody: str) -> None:
+async def test_close_during_partitions_for(closed_address: str) -> None:
     """close() ends a partitions_for() that still waits."""
-    producer = Producer(nobody)
+    producer = Producer(closed_address)
     await producer.start()
     task = started(producer.partitions_for("one"))
     await turns(5)
@@ -186,7 +186,7 @@ async def test_close_during_partitions_for(nobody: str) -> None:
 
 
 async def test_async_with(kafka: EmbeddedKafka) -> None:
-    """The block starts and closes; what was sent inside is written afterwards."""
+    """The block starts and closes the producer; records from the block are written afterwards."""
     async with Producer(kafka.bootstrap_servers) as producer:
         await producer.send("one", b"v")
     assert values(kafka) == [b"v"]
@@ -195,7 +195,7 @@ async def test_async_with(kafka: EmbeddedKafka) -> None:
 
 
 async def test_async_with_an_exception_inside(kafka: EmbeddedKafka) -> None:
-    """An exception in the block goes on outside, and what was sent before it is written."""
+    """An exception leaves the block unchanged, and earlier records are written."""
     with pytest.raises(ZeroDivisionError):
         async with Producer(kafka.bootstrap_servers) as producer:
             await producer.send("one", b"v")
@@ -204,7 +204,7 @@ async def test_async_with_an_exception_inside(kafka: EmbeddedKafka) -> None:
 
 
 async def test_async_with_cancelled_inside(kafka: EmbeddedKafka) -> None:
-    """A task cancelled in the block still closes: what was sent before is written."""
+    """A task cancelled in the block still closes the producer: earlier records are written."""
     sent = asyncio.Event()
 
     async def work() -> None:
@@ -221,7 +221,7 @@ async def test_async_with_cancelled_inside(kafka: EmbeddedKafka) -> None:
     assert values(kafka) == [b"v"]
 
 
-async def test_async_with_tells_what_was_lost(kafka: EmbeddedKafka, caplog: pytest.LogCaptureFixture) -> None:
+async def test_async_with_logs_lost_records(kafka: EmbeddedKafka, caplog: pytest.LogCaptureFixture) -> None:
     """Records that are lost at closing are logged as an error with their counts, and kept in close_report."""
     kafka.faults.delay(before=True, times=None)
     async with Producer(kafka.bootstrap_servers, close_timeout_ms=50) as producer:
@@ -235,7 +235,7 @@ async def test_async_with_tells_what_was_lost(kafka: EmbeddedKafka, caplog: pyte
 
 @pytest.mark.parametrize("wait_ready", [-1, "1", float("nan")])
 async def test_bad_wait_ready(make: Make, wait_ready: Any) -> None:
-    """A time that is none is a ValueError, and nothing is started."""
+    """An invalid time is a ValueError, and nothing is started."""
     producer = make()
     with pytest.raises(ValueError, match="wait_ready"):
         await producer.start(wait_ready=wait_ready)

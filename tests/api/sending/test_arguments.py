@@ -96,12 +96,12 @@ CALLS = ("send", "send_and_wait", "send_nowait")
 
 @pytest.fixture(params=BAD)
 def bad(request: pytest.FixtureRequest) -> tuple[dict[str, Any], str]:
-    """Arguments with one mistake, and what the error must name."""
+    """Arguments with one mistake, and the name that the error must contain."""
     return BAD[request.param]
 
 
 async def call(producer: Producer[Any, Any], how: str, arguments: dict[str, Any]) -> object:
-    """Send in one of three ways, with `topic` and `value` as they are given or as they should be."""
+    """Send in one of three ways; `topic` and `value` are as given, or valid ones."""
     given = {"topic": "one", "value": b"v", **arguments}
     if how == "send_nowait":
         given.pop("max_block", None)
@@ -140,7 +140,7 @@ async def test_a_bad_argument_on_an_unknown_topic_is_refused_at_once(
 async def test_the_next_record_is_not_affected(
     producer: Producer, kafka: EmbeddedKafka, bad: tuple[dict[str, Any], str]
 ) -> None:
-    """A good record after a refused one is written as if nothing had been."""
+    """A valid record after a refused one is written as usual."""
     with pytest.raises(RecordError):
         await call(producer, "send", bad[0])
     assert (await producer.send_and_wait("one", b"good")).offset == 0
@@ -161,7 +161,7 @@ async def test_str_key_says_what_to_do(producer: Producer[Any, Any]) -> None:
 
 
 async def test_error_names_the_topic(producer: Producer) -> None:
-    """What is wrong with a record is told with its topic, as text and as attribute."""
+    """The error of a bad record has its topic, as text and as attribute."""
     with pytest.raises(RecordError, match="one") as caught:
         await producer.send("one", b"v", partition=-5)
     assert caught.value.topic == "one"
@@ -181,7 +181,7 @@ async def test_too_large_record(producer: Producer, kafka: EmbeddedKafka, how: s
 
 
 async def test_record_larger_than_all_memory(kafka: EmbeddedKafka) -> None:
-    """A record that the whole buffer cannot hold is refused with that setting's name, not waited for."""
+    """A record that the whole buffer cannot hold is refused at once, with the name of that setting."""
     async with Producer(kafka.bootstrap_servers, buffer_memory=50_000) as producer:
         for how in CALLS:
             with pytest.raises(RecordTooLargeError, match="buffer_memory is 50000"):
@@ -208,7 +208,7 @@ def bytes_like(request: pytest.FixtureRequest) -> tuple[Any, bytes]:
 async def test_bytes_like_values_and_keys(
     producer: Producer[Any, Any], kafka: EmbeddedKafka, bytes_like: tuple[Any, bytes], how: str
 ) -> None:
-    """Every kind of bytes-like object is taken as value, key and header, and written as its bytes."""
+    """Every kind of bytes-like object is accepted as value, key and header, and written as its bytes."""
     data, expected = bytes_like
     await call(producer, how, {"value": data, "key": data, "headers": [("h", data)]})
     await producer.flush()
@@ -250,7 +250,7 @@ async def test_timestamp_as_aware_datetime(sent: Any) -> None:
 
 
 async def test_numbers_of_other_libraries(sent: Any) -> None:
-    """Whole numbers that are no int, as numpy's, are taken for partition and timestamp."""
+    """Whole numbers that are no int, such as those of numpy, are valid as partition and timestamp."""
     record = await sent(topic="four", partition=Whole(3), timestamp=Whole(1_700_000_000_000))
     assert (record.partition, record.timestamp) == (3, 1_700_000_000_000)
 
@@ -276,7 +276,7 @@ async def test_headers_as_a_mapping(sent: Any) -> None:
 
 @pytest.mark.parametrize("headers", [None, [], (), {}])
 async def test_no_headers(sent: Any, headers: Any) -> None:
-    """Nothing, and nothing in a container, are the same."""
+    """No headers and an empty container are the same."""
     assert (await sent(headers=headers)).headers == ()
 
 

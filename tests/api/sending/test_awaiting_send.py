@@ -1,4 +1,4 @@
-"""What `send()` returns behaves as a coroutine that gives the delivery."""
+"""The result of `send()` behaves as a coroutine that returns the delivery."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ async def test_accepted_send_does_not_suspend(producer: Producer) -> None:
 
 
 async def test_acceptance_happens_inside_the_call(producer: Producer) -> None:
-    """A record of a known topic has its place when send() returns, before anybody awaits."""
+    """A record of a known topic has its place when send() returns, before any await."""
     sending = producer.send("one", b"v")
     assert sending.delivery is not None
     assert producer.stats().records_accepted == 1
@@ -46,7 +46,7 @@ async def test_acceptance_happens_inside_the_call(producer: Producer) -> None:
 
 
 async def test_first_send_to_a_topic_waits_and_then_gives_the_same(producer: Producer) -> None:
-    """A send to a topic that is not known yet waits for it and then gives a delivery as well."""
+    """A send to an unknown topic waits for it and then returns a delivery as well."""
     sending = producer.send("new", b"v")
     assert sending.delivery is None
     delivery = await sending
@@ -65,7 +65,7 @@ async def test_is_a_coroutine_for_isinstance(producer: Producer) -> None:
 
 @pytest.mark.parametrize("topic", ["one", "new"])
 async def test_gather(producer: Producer, kafka: EmbeddedKafka, topic: str) -> None:
-    """gather() of sends gives their deliveries in the order of the calls, fast way and slow way."""
+    """gather() of sends returns their deliveries in the order of the calls, on the fast path and on the slow one."""
     deliveries = await asyncio.gather(*(producer.send(topic, b"%d" % i) for i in range(20)))
     offsets = [metadata.offset for metadata in await asyncio.gather(*deliveries)]
     assert offsets == list(range(20))
@@ -133,7 +133,7 @@ async def test_close_of_an_accepted_send_keeps_the_record(producer: Producer, ka
 async def test_throw_into_an_accepted_send_raises_and_keeps_the_record(
     producer: Producer, kafka: EmbeddedKafka
 ) -> None:
-    """throw() raises what was thrown; a record that was accepted is written all the same."""
+    """throw() raises its exception; an accepted record is still written."""
     sending = producer.send("one", b"v")
     with pytest.raises(ZeroDivisionError):
         sending.throw(ZeroDivisionError())
@@ -142,7 +142,7 @@ async def test_throw_into_an_accepted_send_raises_and_keeps_the_record(
 
 
 async def test_throw_into_a_waiting_send_withdraws_it(producer: Producer, kafka: EmbeddedKafka) -> None:
-    """throw() into a send that waits for its topic raises what was thrown, and the record is not sent."""
+    """throw() into a send that waits for its topic raises its exception, and the record is not sent."""
     hold = unknown_topic(kafka)
     sending = producer.send("new", b"v")
     sending.send(None)
@@ -163,7 +163,7 @@ async def test_unawaited_send_warns_and_still_sends(producer: Producer, kafka: E
 
 
 async def test_unawaited_waiting_send_warns_and_still_sends(producer: Producer, kafka: EmbeddedKafka) -> None:
-    """So does one that had to wait for its topic: the queues do not need an observer."""
+    """The same holds for one that had to wait for its topic: the queues do not need an observer."""
     with pytest.warns(RuntimeWarning, match="never awaited"):
         producer.send("new", b"v")
     await producer.send_and_wait("new", b"w")
@@ -173,7 +173,7 @@ async def test_unawaited_waiting_send_warns_and_still_sends(producer: Producer, 
 async def test_failure_of_an_unawaited_send_is_logged(
     producer: Producer, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """What refuses a send that nobody awaits is told by the logger, with the topic."""
+    """The refusal of a send without an await is logged, with the topic."""
     with pytest.warns(RuntimeWarning, match="never awaited"):
         producer.send("bad/topic", b"v")
     await turns()
@@ -192,7 +192,7 @@ async def test_one_awaited_in_another_task_than_the_caller(producer: Producer) -
 
 
 async def test_send_is_acceptance_not_delivery(make: Make, kafka: EmbeddedKafka) -> None:
-    """An awaited send says accepted, not written: the delivery is pending until the answer."""
+    """An awaited send is accepted, not written: the delivery is pending until the answer."""
     producer = await warm(make())
     hold = kafka.faults.delay()
     delivery = await producer.send("one", b"v")
@@ -214,7 +214,7 @@ async def test_bytes_are_copied_at_acceptance(producer: Producer, kafka: Embedde
 
 
 async def test_repr_says_what_it_waits_for(producer: Producer, kafka: EmbeddedKafka) -> None:
-    """The repr of the awaitable tells accepted from waiting."""
+    """The repr of the awaitable separates accepted from waiting."""
     accepted, waiting = producer.send("one"), producer.send("new")
     assert "accepted" in repr(accepted)
     assert "waiting" in repr(waiting)
@@ -223,20 +223,20 @@ async def test_repr_says_what_it_waits_for(producer: Producer, kafka: EmbeddedKa
 
 
 def step(call: Coroutine[Any, Any, Any]) -> Any:
-    """Let a task that was made of a call take a step: what it gives at its end, None before."""
+    """Let a task that was made of a call take a step; returns the call's result at its end, None before."""
     try:
         waits_for = call.send(None)
     except StopIteration as end:
         return end.value
     if waits_for is not None:
-        # As a task does that takes note of it.
+        # A task that reads the future does the same.
         waits_for._asyncio_future_blocking = False
     return None
 
 
 @pytest.mark.parametrize("name", ["send", "send_and_wait"])
 async def test_steps_of_two_tasks_of_one_call(name: str, producer: Producer) -> None:
-    """The steps of two tasks, taken by hand, both end with the answer; a task that does not could not even be cancelled."""
+    """The steps of two tasks, taken by hand, both end with the answer; otherwise a task could not even be cancelled."""
     call = getattr(producer, name)("new", b"v")
     assert [step(call), step(call)] == [None, None]
     await producer.partitions_for("new")
@@ -250,7 +250,7 @@ async def test_steps_of_two_tasks_of_one_call(name: str, producer: Producer) -> 
 
 @pytest.mark.parametrize("name", ["send", "send_and_wait"])
 async def test_two_tasks_of_one_call(name: str, producer: Producer) -> None:
-    """Both have the answer: neither goes on where the other has ended, and hangs."""
+    """Both have the answer: neither continues after the end of the other, and hangs."""
     call = getattr(producer, name)("new", b"v")
     both = [asyncio.create_task(call) for _ in range(2)]
     first, second = await asyncio.wait_for(asyncio.gather(*both), 5)

@@ -77,7 +77,7 @@ async def test_cancelled_while_waiting_for_memory_gives_its_place_away(
 
 
 async def test_cancelled_waiting_send_gives_its_room_back(make: Make, kafka: EmbeddedKafka) -> None:
-    """When all are cancelled and written, no memory and no call is left in the books."""
+    """When all are cancelled and written, no memory and no call is left in the counters."""
     producer = await warm(make(buffer_memory=3000))
     hold = held_requests(kafka)
     await producer.send("one", bytes(2000))
@@ -94,7 +94,7 @@ async def test_cancelled_waiting_send_gives_its_room_back(make: Make, kafka: Emb
 
 
 async def test_cancelled_during_a_coroutine_serializer_is_not_sent(make: Make, kafka: EmbeddedKafka) -> None:
-    """A record whose serializer is still at work is withdrawn by a cancellation; the one behind it is sent."""
+    """A record whose serializer has not finished is withdrawn by a cancellation; the one behind it is sent."""
     gate = asyncio.Event()
 
     async def slow(value: bytes) -> bytes:
@@ -148,7 +148,7 @@ async def test_cancelling_send_and_wait_before_acceptance_withdraws(
 async def test_cancellation_at_the_turn_of_the_loop_leaves_the_record_accepted(
     producer: Producer, kafka: EmbeddedKafka
 ) -> None:
-    """A tight loop of sends that is cancelled, wherever it is, leaves exactly the accepted records written."""
+    """A tight loop of sends that is cancelled at any point leaves exactly the accepted records written."""
 
     async def flood() -> None:
         while True:
@@ -177,11 +177,11 @@ async def test_one_cancelled_observer_of_gather_withdraws_all_waiting(
 
 
 class Order:
-    """Something that a serializer turns into bytes."""
+    """An object that a serializer turns into bytes."""
 
 
 async def test_what_was_sent_is_not_kept(make: Make) -> None:
-    """Once a record is written, the producer holds on to nothing of what the user gave."""
+    """After a record is written, the producer keeps no reference to the user's objects."""
     producer = await warm(make(value_serializer=lambda order: b"order"))
     order = Order()
     reference = weakref.ref(order)
@@ -192,7 +192,7 @@ async def test_what_was_sent_is_not_kept(make: Make) -> None:
 
 
 async def test_what_was_refused_is_not_kept(make: Make, kafka: EmbeddedKafka) -> None:
-    """Neither does it hold on to what was withdrawn."""
+    """The producer keeps no reference to withdrawn records either."""
     producer = await warm(make(value_serializer=lambda order: b"order"))
     hold = unknown_topic(kafka)
     order = Order()

@@ -1,4 +1,4 @@
-"""A long loop of accepted sends lets others run; a slow one does not suspend for nothing.
+"""A long loop of accepted sends lets other tasks run; a slow one does not suspend needlessly.
 
 Time is this thread's CPU time, so that a busy machine does not count; the broker, which lives in the same thread, is
 held back.
@@ -19,7 +19,7 @@ LONGEST = 0.005
 
 
 async def gaps_during(work: Callable[[], Coroutine[Any, Any, object]]) -> list[float]:
-    """How long another task waited for each of its turns while `work` ran."""
+    """The waits of another task for its turns while `work` ran."""
     gaps: list[float] = []
     running = True
 
@@ -40,7 +40,7 @@ async def gaps_during(work: Callable[[], Coroutine[Any, Any, object]]) -> list[f
 
 
 def assert_fair(gaps: list[float]) -> None:
-    """Others had a turn every 5 ms: on average, and nearly always."""
+    """Other tasks had a turn every 5 ms: on average, and nearly always."""
     assert sum(gaps) / len(gaps) <= LONGEST
     assert sorted(gaps)[len(gaps) * 9 // 10] <= LONGEST
 
@@ -78,7 +78,7 @@ async def test_a_large_bulk_lets_others_run(producer: Producer, kafka: EmbeddedK
 
 
 async def test_records_leave_during_a_loop_of_sends(producer: Producer) -> None:
-    """The sender works while the loop goes on: part of the records is acknowledged before it ends."""
+    """The sender works during the loop: part of the records is acknowledged before it ends."""
     for _ in range(100_000):
         await producer.send("one", b"v" * 100)
     assert producer.stats().records_acked > 0

@@ -1,4 +1,4 @@
-"""Records of one partition are written in the order of the calls, whatever they had to wait for."""
+"""Records of one partition are written in the order of the calls, through waits of every kind."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def numbers(kafka: EmbeddedKafka, topic: str = "one", partition: int | None = No
 
 
 async def test_calls_of_many_tasks(producer: Producer, kafka: EmbeddedKafka) -> None:
-    """What several tasks send is written in the order in which they called."""
+    """Records of several tasks are written in the order of the calls."""
     called: list[int] = []
 
     async def work(task: int) -> None:
@@ -93,7 +93,7 @@ async def test_through_coroutine_serializers_of_different_speed(make: Make, kafk
 
 
 async def test_a_slow_serializer_is_not_overtaken(make: Make, kafka: EmbeddedKafka) -> None:
-    """A record that is ready waits for the one before it whose serializer is still at work."""
+    """A ready record waits for the one before it whose serializer has not finished."""
     gate = asyncio.Event()
 
     async def first_waits(value: int) -> bytes:
@@ -112,7 +112,7 @@ async def test_a_slow_serializer_is_not_overtaken(make: Make, kafka: EmbeddedKaf
 
 
 async def test_fast_and_slow_forms_of_the_call(producer: Producer, kafka: EmbeddedKafka) -> None:
-    """Calls that need checking in Python and those that do not are one sequence."""
+    """Calls that need checking in Python and those that do not form one sequence."""
     for i in range(0, 40, 4):
         await producer.send("one", b"%d" % i)
         await producer.send("one", b"%d" % (i + 1), headers={"a": b"b"})

@@ -35,7 +35,7 @@ async def test_iterable(producer: Producer, kafka: EmbeddedKafka) -> None:
 
 
 async def test_async_iterable(producer: Producer, kafka: EmbeddedKafka) -> None:
-    """So are those of an async iterable."""
+    """Records of an async iterable are written and counted in the same way."""
     result = await producer.send_all(stream(50))
     assert result.acked == 50
     assert values(kafka) == [b"%d" % i for i in range(50)]
@@ -52,7 +52,7 @@ async def test_everything_of_a_record(producer: Producer, kafka: EmbeddedKafka) 
 
 
 async def test_empty(producer: Producer) -> None:
-    """No records are a result of nothing."""
+    """A call without records has an empty result."""
     assert await producer.send_all([]) == BatchResult()
 
 
@@ -74,21 +74,21 @@ async def test_errors_are_sparse(producer: Producer, kafka: EmbeddedKafka) -> No
 
 
 async def test_refused_by_the_broker(producer: Producer, kafka: EmbeddedKafka) -> None:
-    """What the broker refuses is an entry as well."""
+    """Records that the broker refuses are entries as well."""
     kafka.faults.error("INVALID_REQUIRED_ACKS", topic="four")
     result = await producer.send_all([Record("one", b"v"), Record("four", b"v"), Record("one", b"v")])
     assert (result.acked, sorted(result.errors)) == (2, [1])
 
 
 async def test_memory_is_bounded(make: Make, kafka: EmbeddedKafka) -> None:
-    """Far more than the memory goes through, and the source is read no faster than there is room."""
+    """Far more than the memory passes through, and the source is read no faster than room comes back."""
     producer = await warm(make(buffer_memory=20_000))
     hold = held_requests(kafka)
     read = 0
 
     def source() -> Iterator[Record[Any, Any]]:
         nonlocal read
-        for read in range(1, 201):  # noqa: B007  # looked at from outside
+        for read in range(1, 201):  # noqa: B007  # read from outside
             yield Record("one", bytes(1000))
 
     task = started(producer.send_all(source()))
@@ -101,15 +101,15 @@ async def test_memory_is_bounded(make: Make, kafka: EmbeddedKafka) -> None:
 
 async def test_progress(producer: Producer) -> None:
     """on_progress is called with growing numbers, and at the end with all."""
-    told: list[int] = []
-    await producer.send_all(records(5000), on_progress=told.append)
-    assert told == sorted(told)
-    assert told[-1] == 5000
-    assert len(told) > 1
+    progress_counts: list[int] = []
+    await producer.send_all(records(5000), on_progress=progress_counts.append)
+    assert progress_counts == sorted(progress_counts)
+    assert progress_counts[-1] == 5000
+    assert len(progress_counts) > 1
 
 
 async def test_source_that_fails(producer: Producer, kafka: EmbeddedKafka) -> None:
-    """What the source raises is raised; what was sent before is written."""
+    """The exception of the source is raised; earlier records are written."""
 
     def source() -> Iterator[Record[Any, Any]]:
         yield from records(3)
@@ -123,7 +123,7 @@ async def test_source_that_fails(producer: Producer, kafka: EmbeddedKafka) -> No
 
 @pytest.mark.parametrize("given", [None, 7, Record("one", b"v")])
 async def test_bad_source(producer: Producer, given: Any) -> None:
-    """Something that is no iterable is a RecordError that says what it is."""
+    """A source that is no iterable is a RecordError that names its type."""
     with pytest.raises(RecordError, match=type(given).__name__):
         await producer.send_all(given)
 
@@ -138,7 +138,7 @@ async def test_items_that_are_no_records(producer: Producer, kafka: EmbeddedKafk
 
 
 async def test_cancelled(producer: Producer, kafka: EmbeddedKafka) -> None:
-    """Cancelled, what was accepted is written, and nothing is left waiting."""
+    """Accepted records of a cancelled call are written, and nothing is left waiting."""
     task = started(producer.send_all(stream(1_000_000)))
     for _ in range(20):
         await asyncio.sleep(0)

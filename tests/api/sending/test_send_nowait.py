@@ -1,4 +1,4 @@
-"""`send_nowait()`: never waits; a record for an unknown topic is queued and its fate told by the delivery."""
+"""`send_nowait()` never waits; a record for an unknown topic is queued and its delivery has the outcome."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ async def test_gives_a_delivery_at_once(producer: Producer) -> None:
 
 
 async def test_from_a_callback_of_the_loop(producer: Producer) -> None:
-    """It may be called from a callback, where nothing can be awaited."""
+    """It may be called from a callback, where no await is possible."""
     made: asyncio.Future[Delivery] = asyncio.get_running_loop().create_future()
     asyncio.get_running_loop().call_soon(lambda: made.set_result(producer.send_nowait("one", b"v")))
     assert (await (await made)).offset == 0
@@ -62,13 +62,13 @@ async def test_unknown_topic_is_queued(producer: Producer, kafka: EmbeddedKafka)
 
 
 async def test_it_asks_for_the_metadata_itself(producer: Producer, kafka: EmbeddedKafka) -> None:
-    """A queued record needs nobody else who asks for its topic."""
+    """A queued record asks for the metadata of its topic by itself."""
     await asyncio.wait([producer.send_nowait("new", b"v")], timeout=5)  # type: ignore[type-var]
     assert values(kafka, "new") == [b"v"]
 
 
 async def test_order_of_queued_and_later_sends(producer: Producer, kafka: EmbeddedKafka) -> None:
-    """Queued records come before those that are sent after them, whatever the call."""
+    """Queued records come before later ones, for every kind of call."""
     hold = unknown_topic(kafka)
     queued = [producer.send_nowait("new", b"%d" % i) for i in range(3)]
     task = started(producer.send("new", b"3"))
@@ -85,7 +85,7 @@ async def test_order_of_queued_and_later_sends(producer: Producer, kafka: Embedd
 async def test_queued_record_is_sent_though_its_delivery_is_dropped(
     producer: Producer, kafka: EmbeddedKafka
 ) -> None:
-    """Nobody has to hold the delivery of a queued record."""
+    """A queued record is sent without a reference to its delivery."""
     hold = unknown_topic(kafka)
     producer.send_nowait("new", b"v")
     gc.collect()
@@ -107,7 +107,7 @@ async def test_flush_waits_for_queued_records(producer: Producer, kafka: Embedde
 
 
 async def test_topic_that_never_comes(make: Make, kafka: EmbeddedKafka) -> None:
-    """A queued record whose topic does not become known in its time has timed out, certainly not written."""
+    """A queued record whose topic does not become known in its time has timed out and is NOT_WRITTEN."""
     producer = await warm(make())
     unknown_topic(kafka)
     delivery = producer.send_nowait("new", b"v", timeout=0.02)
@@ -143,7 +143,7 @@ async def test_queued_records_take_memory(make: Make, kafka: EmbeddedKafka) -> N
 
 
 async def test_many_queued_records_within_the_memory_all_arrive(make: Make, kafka: EmbeddedKafka) -> None:
-    """What was queued while there was room is written, though the memory is as good as full."""
+    """Records that were queued while there was room are written, though the memory is nearly full."""
     producer = await warm(make(buffer_memory=20_000))
     hold = unknown_topic(kafka)
     queued = []
@@ -191,7 +191,7 @@ async def test_not_before_others_whose_serializer_or_partition_waits(producer: P
 
 
 async def test_missing_partition_of_a_known_topic(producer: Producer) -> None:
-    """A partition that is not known is queued like a topic that is not known."""
+    """A record for an unknown partition is queued like one for an unknown topic."""
     delivery = producer.send_nowait("one", b"v", partition=5, timeout=0.05)
     with pytest.raises(DeliveryTimeoutError, match="partition 5") as caught:
         await delivery
@@ -199,7 +199,7 @@ async def test_missing_partition_of_a_known_topic(producer: Producer) -> None:
 
 
 async def test_refused_with_coroutine_serializers(make: Make) -> None:
-    """With a coroutine function as serializer it is a StateError that says what to use."""
+    """With a coroutine function as serializer it is a StateError that names the right call."""
 
     async def serializer(value: bytes) -> bytes:
         return value
@@ -217,13 +217,13 @@ async def test_with_plain_serializers(make: Make, kafka: EmbeddedKafka) -> None:
 
 
 async def test_bad_record_raises_from_the_call(producer: Producer) -> None:
-    """What can never be sent raises from the call itself."""
+    """An invalid record raises from the call itself."""
     with pytest.raises(RecordError):
         producer.send_nowait("one", 7)  # type: ignore[arg-type]
 
 
 async def test_try_cancel_of_a_queued_record(producer: Producer, kafka: EmbeddedKafka) -> None:
-    """A queued record can be withdrawn: nothing of it was drained."""
+    """A queued record can be withdrawn: no part of it was drained."""
     hold = unknown_topic(kafka)
     delivery = producer.send_nowait("new", b"v")
     assert delivery.try_cancel()

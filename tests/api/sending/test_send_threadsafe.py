@@ -1,4 +1,4 @@
-"""`send_threadsafe()` from other threads, and ends that come while others send."""
+"""`send_threadsafe()` from other threads, and closing while other threads or tasks send."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ async def test_send_threadsafe(producer: Producer, kafka: EmbeddedKafka) -> None
 
 
 async def test_send_threadsafe_keeps_the_order_of_a_thread(producer: Producer, kafka: EmbeddedKafka) -> None:
-    """What one thread sends is written in its order."""
+    """Records of one thread are written in its order."""
 
     def work() -> None:
         futures = [producer.send_threadsafe("one", b"%d" % i) for i in range(100)]
@@ -52,14 +52,14 @@ async def test_send_threadsafe_keeps_the_order_of_a_thread(producer: Producer, k
 async def test_send_threadsafe_that_is_cancelled_at_once_ends(
     producer: Producer, kafka: EmbeddedKafka
 ) -> None:
-    """A future that is cancelled before the loop looks at it is done for who waits for several; nothing is written."""
+    """A future that is cancelled before the loop takes it up is done for a wait on several; nothing is written."""
     futures: list[concurrent.futures.Future[RecordMetadata]] = []
 
     def give_up() -> None:
         futures.append(producer.send_threadsafe("one", b"v"))
         futures[0].cancel()
 
-    # The loop does nothing else meanwhile.
+    # The loop does not run meanwhile.
     thread = threading.Thread(target=give_up)
     thread.start()
     thread.join()
@@ -75,7 +75,7 @@ async def test_send_threadsafe_on_the_own_thread(producer: Producer) -> None:
 
 
 async def test_send_threadsafe_of_a_bad_record(producer: Producer[Any, Any]) -> None:
-    """What is wrong with the record is told by the future, or the call."""
+    """The problem of a record is raised by the future, or by the call."""
 
     def work() -> None:
         producer.send_threadsafe("one", "text").result(LIMIT)
@@ -113,8 +113,8 @@ async def test_send_threadsafe_while_it_closes(producer: Producer) -> None:
     await producer.partitions_for("other")
     report = await producer.close()
     stop.set()
-    told = await task
-    assert all(error is None or isinstance(error, KafkaError) for error in told)
+    results = await task
+    assert all(error is None or isinstance(error, KafkaError) for error in results)
     assert report.unknown == 0
 
 

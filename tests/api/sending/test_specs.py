@@ -45,7 +45,7 @@ def test_what_is_awaited(kind: type[Any], name: str) -> None:
 
 @pytest.mark.parametrize("name", CALLED)
 def test_what_is_not_awaited(name: str) -> None:
-    """It is a function like others."""
+    """It is a plain function."""
     assert not inspect.iscoroutinefunction(getattr(Producer, name))
     assert not inspect.iscoroutinefunction(getattr(made(), name))
 
@@ -65,7 +65,7 @@ SPECS: dict[str, Any] = {
 
 @pytest.mark.parametrize("name", SPECS)
 async def test_mocks_of_the_standard_library(name: str) -> None:
-    """Code that awaits a producer awaits a mock of one, and what it does not await answers at once."""
+    """Code that awaits a producer awaits a mock of one; calls without an await return at once."""
     mock = SPECS[name]()
     mock.send_and_wait.return_value = "written"
     assert await mock.send_and_wait("orders", b"2") == "written"
@@ -78,7 +78,7 @@ async def test_mocks_of_the_standard_library(name: str) -> None:
 
 
 async def test_it_is_still_the_compiled_call(kafka: EmbeddedKafka) -> None:
-    """Nothing runs the flagged code object: an accepted send is accepted in the call, without a coroutine of Python's."""
+    """The flagged code object never runs: an accepted send is accepted in the call, without a Python coroutine."""
     async with Producer(kafka.bootstrap_servers, topics=["one"]) as producer:
         await producer.ready(LIMIT)
         sending = producer.send("one", b"0")

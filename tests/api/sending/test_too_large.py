@@ -1,4 +1,4 @@
-"""Records that can never fit are refused at once, also where nothing is known of their topic yet."""
+"""Records that can never fit are refused at once, even without metadata of their topic."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ async def send_and_wait(producer: Producer[Any, Any], **arguments: Any) -> None:
 async def test_unknown_topic(
     producer: Producer, kafka: EmbeddedKafka, call: Callable[..., Any], part: str
 ) -> None:
-    """It is refused while nothing is known of the topic, and neither waits nor holds memory."""
+    """It is refused before metadata of the topic, and neither waits nor holds memory."""
     unknown_topic(kafka)
     with pytest.raises(RecordTooLargeError, match="max_request_size is 1048576") as caught:
         await asyncio.wait_for(call(producer, **{part: {"h": LARGE} if part == "headers" else LARGE}), LIMIT)
@@ -56,7 +56,7 @@ async def test_unknown_topic_and_little_memory(make: Make, kafka: EmbeddedKafka)
 
 
 async def test_exactly_at_the_limit(producer: Producer, kafka: EmbeddedKafka) -> None:
-    """The limit is the same for topics that are known and that are not: what just fits is written, a byte more is not."""
+    """The limit is the same for known and unknown topics: a record of exactly this size is written, a byte more is refused."""
     hold = unknown_topic(kafka)
     with pytest.raises(RecordTooLargeError) as caught:
         producer.send_nowait("new", bytes(MOST - 20))
@@ -74,7 +74,7 @@ async def test_exactly_at_the_limit(producer: Producer, kafka: EmbeddedKafka) ->
 
 
 async def test_what_the_serializer_makes_counts(make: Make, kafka: EmbeddedKafka) -> None:
-    """The size is that of what the serializer made, not of what it was given."""
+    """The limit applies to the result of the serializer, not to its argument."""
     producer = await warm(make(value_serializer=zlib.compress, key_serializer=zlib.decompress))
     hold = unknown_topic(kafka)
     small_made_of_large = producer.send_nowait("new", LARGE, key=zlib.compress(b"k"))
@@ -91,7 +91,7 @@ async def inflated(value: bytes) -> bytes:
 
 
 async def test_what_a_coroutine_serializer_makes_counts(make: Make, kafka: EmbeddedKafka) -> None:
-    """With a coroutine function it is told as soon as that has ended, for single records and for many."""
+    """With a coroutine function the refusal comes as soon as it has ended, for single records and for many."""
     producer = await warm(make(value_serializer=inflated))
     unknown_topic(kafka)
     with pytest.raises(RecordTooLargeError):

@@ -1,4 +1,4 @@
-"""Waiting to be accepted has an end: `max_block` for metadata, memory and serializers together."""
+"""The wait for acceptance is limited: `max_block` covers metadata, memory and serializers together."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ async def test_metadata_timeout(producer: Producer, kafka: EmbeddedKafka) -> Non
 
 
 async def test_default_max_block(make: Make, kafka: EmbeddedKafka) -> None:
-    """Without max_block the setting max_block_ms counts."""
+    """Without max_block the setting max_block_ms applies."""
     producer = await warm(make(max_block_ms=300))
     unknown_topic(kafka)
     with pytest.raises(MetadataTimeoutError):
@@ -42,7 +42,7 @@ async def test_default_max_block(make: Make, kafka: EmbeddedKafka) -> None:
 
 
 async def test_max_block_of_the_call_goes_beyond_the_setting(make: Make, kafka: EmbeddedKafka) -> None:
-    """A longer max_block of one call is honoured, while others give up by the setting."""
+    """A longer max_block of one call is in force for it, while others give up by the setting."""
     producer = await warm(make(max_block_ms=300))
     hold = unknown_topic(kafka)
     patient = started(producer.send("new", b"v", max_block=5))
@@ -55,7 +55,7 @@ async def test_max_block_of_the_call_goes_beyond_the_setting(make: Make, kafka: 
 
 
 async def test_max_block_zero_does_not_wait(producer: Producer, kafka: EmbeddedKafka) -> None:
-    """max_block=0 refuses what cannot be accepted now, and takes what can."""
+    """max_block=0 refuses records that cannot be accepted now, and accepts the others."""
     unknown_topic(kafka)
     await producer.send("one", b"v", max_block=0)
     with pytest.raises(MetadataTimeoutError):
@@ -63,7 +63,7 @@ async def test_max_block_zero_does_not_wait(producer: Producer, kafka: EmbeddedK
 
 
 async def test_topic_that_does_not_exist() -> None:
-    """Where topics are not created by themselves, a missing one is a MetadataTimeoutError after max_block."""
+    """Without automatic creation of topics, a missing one is a MetadataTimeoutError after max_block."""
     async with (
         EmbeddedKafka(auto_create_topics=False) as kafka,
         Producer(kafka.bootstrap_servers) as producer,
@@ -85,7 +85,7 @@ async def test_topic_that_appears_in_time() -> None:
 
 
 async def test_partition_that_does_not_exist(producer: Producer) -> None:
-    """A partition that the topic does not have is waited for and then named."""
+    """The call waits for a partition that the topic does not have; the error names it."""
     with pytest.raises(MetadataTimeoutError, match="7") as caught:
         await producer.send("one", b"v", partition=7, max_block=0.05)
     assert (caught.value.topic, caught.value.partition) == ("one", 7)
@@ -104,7 +104,7 @@ async def test_partition_that_appears_in_time(make: Make, kafka: EmbeddedKafka) 
 async def test_a_waiting_partition_does_not_hold_up_others_for_ever(
     producer: Producer, kafka: EmbeddedKafka
 ) -> None:
-    """When a record for a missing partition gives up, those that came after it are written."""
+    """When a record for a missing partition gives up, later records are written."""
     first = started(producer.send("one", b"lost", partition=7, max_block=0.05))
     second = started(producer.send("one", b"kept"))
     with pytest.raises(MetadataTimeoutError):
@@ -113,15 +113,15 @@ async def test_a_waiting_partition_does_not_hold_up_others_for_ever(
     assert values(kafka) == [b"kept"]
 
 
-async def test_no_permission_is_told_at_once(producer: Producer, kafka: EmbeddedKafka) -> None:
-    """A topic that may not be seen is an AuthorizationError, long before max_block."""
+async def test_no_permission_fails_at_once(producer: Producer, kafka: EmbeddedKafka) -> None:
+    """A topic without permission to see it is an AuthorizationError, long before max_block."""
     kafka.faults.alter(_with_topic_error(29), api="Metadata", topic="new", times=None)
     with pytest.raises(AuthorizationError, match="new") as caught:
         await asyncio.wait_for(producer.send("new", b"v"), 5)
     assert caught.value.outcome is Outcome.NOT_WRITTEN
 
 
-async def test_invalid_topic_of_the_broker_is_told_at_once(producer: Producer, kafka: EmbeddedKafka) -> None:
+async def test_invalid_topic_of_the_broker_fails_at_once(producer: Producer, kafka: EmbeddedKafka) -> None:
     """A name that only the broker finds invalid is a RecordError, long before max_block."""
     kafka.faults.alter(_with_topic_error(17), api="Metadata", topic="new", times=None)
     with pytest.raises(RecordError, match="new"):
@@ -162,7 +162,7 @@ async def test_buffer_full_with_max_block_zero(make: Make, kafka: EmbeddedKafka)
 
 
 async def test_room_comes_back_with_the_acknowledgement(make: Make, kafka: EmbeddedKafka) -> None:
-    """A send that waits for memory goes on as soon as what is in the way is acknowledged."""
+    """A send that waits for memory is accepted as soon as the records in its way are acknowledged."""
     producer = await warm(make(buffer_memory=3000, linger_ms=60_000))
     for i in range(20):
         await asyncio.wait_for(producer.send("one", b"%02d" % i + bytes(2000)), LIMIT)
@@ -171,7 +171,7 @@ async def test_room_comes_back_with_the_acknowledgement(make: Make, kafka: Embed
 
 
 async def test_memory_is_never_exceeded(make: Make, kafka: EmbeddedKafka) -> None:
-    """The bytes buffered and in flight stay within buffer_memory, whatever is asked."""
+    """The buffered and in-flight bytes stay within buffer_memory, for any demand."""
     producer = await warm(make(buffer_memory=10_000))
     tasks = [started(producer.send("four", bytes(700), partition=i % 4)) for i in range(200)]
     seen = 0
@@ -186,7 +186,7 @@ async def test_memory_is_never_exceeded(make: Make, kafka: EmbeddedKafka) -> Non
 
 
 async def test_record_larger_than_the_memory(make: Make) -> None:
-    """A record that can never fit into buffer_memory is refused at once, not waited for."""
+    """A record that can never fit into buffer_memory is refused at once."""
     producer = await warm(make(buffer_memory=3000))
     with pytest.raises(RecordError):
         await asyncio.wait_for(producer.send("one", bytes(4000)), 5)
@@ -207,7 +207,7 @@ async def test_a_slow_serializer_counts(make: Make) -> None:
 
 
 async def test_a_serializer_that_gave_up_does_not_block_the_topic(make: Make, kafka: EmbeddedKafka) -> None:
-    """Records behind one whose serializer never ended are written once it gave up."""
+    """Records behind one whose serializer never ended are written after that record gave up."""
 
     async def never_for_x(value: bytes) -> bytes:
         if value == b"x":
@@ -223,7 +223,7 @@ async def test_a_serializer_that_gave_up_does_not_block_the_topic(make: Make, ka
 
 
 async def test_timeout_of_the_record_counts_from_the_call(producer: Producer, kafka: EmbeddedKafka) -> None:
-    """A record whose own time is over before it was accepted is refused, within that time."""
+    """A record whose own time ends before acceptance is refused, within that time."""
     unknown_topic(kafka)
     with pytest.raises(TimeoutError) as caught:
         await asyncio.wait_for(producer.send("new", b"v", timeout=0.02), 5)

@@ -1,4 +1,4 @@
-"""Lingering: batches wait for more records, but not when somebody waits for them."""
+"""Lingering: batches wait for more records, unless a call waits for them."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ WAYS = [by_await, by_gather, by_wait, by_wait_for, by_wait_method, by_callback, 
 async def test_awaited_does_not_linger(
     lingering: Producer[Any, Any], way: Callable[[Delivery], Awaitable[None]]
 ) -> None:
-    """Whoever waits, in whatever way, does not wait for linger_ms."""
+    """A delivery with a waiter of any kind does not wait for linger_ms."""
     delivery = await lingering.send("one", b"v")
     async with asyncio.timeout(LIMIT):
         await way(delivery)
@@ -85,7 +85,7 @@ async def test_awaited_before_it_has_a_place(lingering: Producer[Any, Any]) -> N
 
 
 async def test_not_awaited_lingers(lingering: Producer[Any, Any], kafka: EmbeddedKafka) -> None:
-    """A record that nobody waits for stays until the batch is full or somebody waits."""
+    """A record without a waiter stays until the batch is full or a call waits."""
     first = await lingering.send("one", b"v")
     await lingering.partitions_for("other")
     await turns(10)
@@ -112,7 +112,7 @@ async def test_full_batches_leave_at_once(make: Make, kafka: EmbeddedKafka) -> N
 
 
 async def test_linger_ends(make: Make) -> None:
-    """After linger_ms a batch leaves though nobody waits."""
+    """After linger_ms a batch leaves without a waiter."""
     producer = await warm(make(linger_ms=10))
     delivery = await producer.send("one", b"v")
     await until(delivery.done)
@@ -143,7 +143,7 @@ async def test_no_linger(make: Make, kafka: EmbeddedKafka) -> None:
 
 
 async def test_others_in_the_share_of_a_waiter_are_sent(make: Make) -> None:
-    """What lingers leaves when somebody waits for memory: also what was accepted while others waited."""
+    """Lingering records leave when a call waits for memory, even those accepted while others waited."""
     producer = await warm(make(buffer_memory=3000, linger_ms=60_000))
     tasks = [started(producer.send("one", bytes(2000))) for _ in range(6)]
     done, pending = await asyncio.wait(tasks, timeout=LIMIT)

@@ -1,4 +1,4 @@
-"""Who chooses the partition: the default, the built-in ones, one of the user's."""
+"""The choice of the partition: by the default, by the built-in partitioners, by one of the user."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ async def test_round_robin_takes_turns(make: Make) -> None:
 
 
 async def test_custom_partitioner_is_asked_with_everything(make: Make) -> None:
-    """A partitioner gets topic, serialized key and value, all partitions and the available ones."""
+    """A partitioner receives topic, serialized key and value, all partitions and the available ones."""
     asked: list[Any] = []
 
     def partitioner(
@@ -68,7 +68,7 @@ async def test_custom_partitioner_is_asked_with_everything(make: Make) -> None:
 
 
 async def test_explicit_partition_wins(make: Make) -> None:
-    """A partition that is given is not chosen again."""
+    """An explicit partition is not chosen again."""
     producer = await warm(make(partitioner=lambda *_: 1 // 0))
     assert (await producer.send("four", b"v", partition=3)).partition == 3
 
@@ -84,7 +84,7 @@ async def test_custom_partitioner_that_leaves_it(make: Make) -> None:
 
 @pytest.mark.parametrize("answer", [-1, 4, 1.5, "0", True])
 async def test_custom_partitioner_with_a_bad_answer(make: Make, answer: Any) -> None:
-    """An answer that is no partition is a RecordError, also for a record that had to wait."""
+    """An invalid answer is a RecordError, even for a record that had to wait."""
     producer = await warm(make(partitioner=lambda *_: answer))
     for topic in ("four", "new"):
         with pytest.raises(RecordError, match="partitioner"):

@@ -1,4 +1,4 @@
-"""What users supply: serializers and interceptors."""
+"""Callables of the user: serializers and interceptors."""
 
 from __future__ import annotations
 
@@ -44,10 +44,10 @@ async def test_json_serializer(make: Make, kafka: EmbeddedKafka) -> None:
 
 
 class WithTopic:
-    """A serializer that wants topic and headers."""
+    """A serializer that takes topic and headers."""
 
     def serialize(self, topic: str, headers: Any, data: Any) -> bytes:
-        """All of it, to be looked at."""
+        """Returns all arguments, for the test to read."""
         return repr((topic, headers, data)).encode()
 
 
@@ -85,7 +85,7 @@ async def test_failing_serializer(make: Make, kafka: EmbeddedKafka, part: str, a
 
 @pytest.mark.parametrize("made", ["text", 7, [1]])
 async def test_serializer_that_makes_no_bytes(make: Make, made: Any) -> None:
-    """A serializer that gives something else is a SerializationError that says what it gave."""
+    """A serializer with a result of another type gives a SerializationError that names the type."""
     producer = await warm(make(value_serializer=lambda _: made))
     with pytest.raises(SerializationError, match=type(made).__name__):
         await producer.send("one", b"v")
@@ -112,21 +112,21 @@ async def test_coroutine_serializer_is_not_blocking_others(make: Make, kafka: Em
 
 
 class Watcher:
-    """An interceptor that notes everything."""
+    """An interceptor that records every call."""
 
     def __init__(self) -> None:
         self.sent: list[Any] = []
-        self.fates: list[tuple[Any, Any]] = []
+        self.acknowledgements: list[tuple[Any, Any]] = []
         self.closed = 0
 
     def on_send(self, record: Record[Any, Any]) -> Record[Any, Any]:
-        """Note it, and mark the value."""
+        """Record it, and mark the value."""
         self.sent.append(record.value)
         return attrs.evolve(record, value=(record.value or b"") + b"!")
 
     def on_acknowledgement(self, metadata: Any, error: Any) -> None:
-        """Note it."""
-        self.fates.append((metadata, error))
+        """Record it."""
+        self.acknowledgements.append((metadata, error))
 
     def close(self) -> None:
         """Count it."""
@@ -134,7 +134,7 @@ class Watcher:
 
 
 class Broken(Watcher):
-    """An interceptor that fails at everything."""
+    """An interceptor that fails in every call."""
 
     def on_send(self, record: Record[Any, Any]) -> Record[Any, Any]:
         """Fail."""
@@ -150,30 +150,30 @@ class Broken(Watcher):
 
 
 async def test_interceptors_run_in_order(make: Make, kafka: EmbeddedKafka) -> None:
-    """Each interceptor gets what the one before made, before serializing."""
+    """Each interceptor receives the result of the one before, before serializing."""
     first, second = Watcher(), Watcher()
     producer = await warm(make(interceptors=[first, second]))
     metadata = await producer.send_and_wait("one", b"v")
     await producer.flush()
     assert (first.sent, second.sent, values(kafka)) == ([b"v"], [b"v!"], [b"v!!"])
-    assert first.fates == second.fates == [(metadata, None)]
+    assert first.acknowledgements == second.acknowledgements == [(metadata, None)]
     assert isinstance(metadata, RecordMetadata)
 
 
 async def test_broken_interceptor_is_left_out(
     make: Make, kafka: EmbeddedKafka, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """An interceptor that raises is logged; the chain goes on with the last good record."""
+    """The exception of an interceptor is logged; the chain continues with the last good record."""
     watcher = Watcher()
     producer = await warm(make(interceptors=[Broken(), watcher]))
     await producer.send_and_wait("one", b"v")
     await producer.close()
     assert values(kafka) == [b"v!"]
-    assert len(watcher.fates) == watcher.closed == 1
+    assert len(watcher.acknowledgements) == watcher.closed == 1
     assert "Broken" in caplog.text
 
 
-async def test_interceptors_are_told_of_failures(make: Make, kafka: EmbeddedKafka) -> None:
+async def test_interceptors_get_failures(make: Make, kafka: EmbeddedKafka) -> None:
     """on_acknowledgement gets the error of a record that failed, or was refused."""
     watcher = Watcher()
     producer = await warm(make(interceptors=[watcher]))
@@ -182,25 +182,25 @@ async def test_interceptors_are_told_of_failures(make: Make, kafka: EmbeddedKafk
     with pytest.raises(RecordError):
         await producer.send("one", b"v", partition=-1)
     await turns()
-    assert [(metadata, type(error)) for metadata, error in watcher.fates] == [
+    assert [(metadata, type(error)) for metadata, error in watcher.acknowledgements] == [
         (None, BrokerError),
         (None, RecordError),
     ]
 
 
-async def test_interceptors_are_told_of_queued_records(make: Make, kafka: EmbeddedKafka) -> None:
-    """Records of send_nowait() that fail in the queue are told once."""
+async def test_interceptors_get_failures_of_queued_records(make: Make, kafka: EmbeddedKafka) -> None:
+    """Records of send_nowait() that fail in the queue are reported once."""
     watcher = Watcher()
     producer = await warm(make(interceptors=[watcher]))
     unknown_topic(kafka)
     delivery = producer.send_nowait("new", b"v", timeout=0.02)
     await delivery.wait()
     await turns()
-    assert [type(error) for _, error in watcher.fates] == [DeliveryTimeoutError]
+    assert [type(error) for _, error in watcher.acknowledgements] == [DeliveryTimeoutError]
 
 
-async def test_interceptors_are_told_what_send_nowait_refuses(make: Make, kafka: EmbeddedKafka) -> None:
-    """What send_nowait() raises is told as well, once for each record that they saw."""
+async def test_interceptors_get_refusals_of_send_nowait(make: Make, kafka: EmbeddedKafka) -> None:
+    """Refusals of send_nowait() are reported as well, once for each record that the interceptors saw."""
     watcher = Watcher()
     real = await warm(make(interceptors=[watcher], buffer_memory=100_000, linger_ms=10_000))
     raised = []
@@ -217,17 +217,17 @@ async def test_interceptors_are_told_what_send_nowait_refuses(make: Make, kafka:
     await real.send("one", bytes(90_000))
     with pytest.raises(BufferFullError) as full:
         real.send_nowait("one", bytes(90_000))
-    assert watcher.fates == [(None, error) for error in [*raised, full.value]]
+    assert watcher.acknowledgements == [(None, error) for error in [*raised, full.value]]
     assert len(watcher.sent) == 6
     mock_watcher = Watcher()
     async with MockProducer(interceptors=[mock_watcher]) as mock:
         with pytest.raises(RecordError) as refused:
             mock.send_nowait("one", b"v", partition=-1)
-    assert mock_watcher.fates == [(None, refused.value)]
+    assert mock_watcher.acknowledgements == [(None, refused.value)]
 
 
-async def test_interceptors_are_told_what_is_withdrawn(make: Make, kafka: EmbeddedKafka) -> None:
-    """A send() that is cancelled before its record was accepted is told as not written, once."""
+async def test_interceptors_get_withdrawn_records(make: Make, kafka: EmbeddedKafka) -> None:
+    """A send() that is cancelled before acceptance is reported as not written, once."""
     watcher = Watcher()
     producer = await warm(make(interceptors=[watcher]))
     unknown_topic(kafka)
@@ -236,22 +236,22 @@ async def test_interceptors_are_told_what_is_withdrawn(make: Make, kafka: Embedd
     task.cancel()
     await asyncio.wait([task])
     await turns()
-    ((metadata, error),) = watcher.fates
+    ((metadata, error),) = watcher.acknowledgements
     assert (metadata, error.outcome, error.topic) == (None, Outcome.NOT_WRITTEN, "new")
 
 
 async def test_interceptors_are_closed_once(make: Make) -> None:
-    """close() of the producer closes its interceptors, once, after all fates were told."""
+    """close() of the producer closes its interceptors, once, after all outcomes were reported."""
     watcher = Watcher()
     producer = await warm(make(interceptors=[watcher]))
     await producer.send("one", b"v")
     await producer.close()
     await producer.close()
-    assert (len(watcher.fates), watcher.closed) == (1, 1)
+    assert (len(watcher.acknowledgements), watcher.closed) == (1, 1)
 
 
 async def test_interceptors_do_not_hurry(make: Make) -> None:
-    """Looking on through interceptors does not make batches leave before their linger time."""
+    """Interceptors do not make batches leave before their linger time."""
     producer = await warm(make(interceptors=[Watcher()], linger_ms=10_000))
     delivery = await producer.send("one", b"v")
     assert await asyncio.wait({started(turns(20))})
@@ -259,7 +259,7 @@ async def test_interceptors_do_not_hurry(make: Make) -> None:
 
 
 class Asked:
-    """A text serializer that notes what it was asked for."""
+    """A text serializer that keeps its arguments."""
 
     def __init__(self) -> None:
         self.times: list[Any] = []
@@ -281,7 +281,7 @@ async def test_a_serializer_that_answers_at_once_keeps_the_call_at_once(make: Ma
 
 
 async def test_a_serializer_is_asked_once(make: Make, kafka: EmbeddedKafka) -> None:
-    """Also for a record that has to wait for memory, for an unknown topic, or for a partition that is not there."""
+    """Holds also for a record that has to wait for memory, for an unknown topic, or for a missing partition."""
     asked = Asked()
     producer = await warm(
         make(value_serializer=asked, buffer_memory=4096, batch_size=1024, max_request_size=1024)
@@ -302,7 +302,7 @@ async def test_a_serializer_is_asked_once(make: Make, kafka: EmbeddedKafka) -> N
 
 
 async def test_a_serializer_may_send(make: Make, kafka: EmbeddedKafka) -> None:
-    """Its own records are written before the one it was asked for, and no record is lost between the two."""
+    """The serializer's own records are written before the serialized one, and no record is lost between the two."""
 
     def audited(data: bytes) -> bytes:
         if not data.startswith(b"audit"):
@@ -317,7 +317,7 @@ async def test_a_serializer_may_send(make: Make, kafka: EmbeddedKafka) -> None:
 
 
 async def test_a_serializer_may_fill_the_batch(make: Make, kafka: EmbeddedKafka) -> None:
-    """What it sends itself may close the batch that had room for the record."""
+    """Records that the serializer sends may close the batch that had room for the record."""
 
     def greedy(data: bytes) -> bytes:
         if data == b"hungry":
@@ -336,7 +336,7 @@ async def test_a_serializer_may_fill_the_batch(make: Make, kafka: EmbeddedKafka)
 
 @pytest.mark.parametrize("headers", [{"h": b"1"}, [("h", b"1")], (("h", b"1"),), [["h", bytearray(b"1")]]])
 async def test_a_serializer_gets_the_headers_as_pairs(make: Make, kafka: EmbeddedKafka, headers: Any) -> None:
-    """In whatever form they were given."""
+    """Holds for every form of the argument."""
     producer = await warm(make(value_serializer=WithTopic()))
     await producer.send_and_wait("one", 1, headers=headers)
     await producer.send_and_wait("one", 2, headers=type(headers)())

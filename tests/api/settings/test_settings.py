@@ -1,4 +1,4 @@
-"""Settings that change how records travel."""
+"""Settings that change how records are sent."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ PLAIN = {"enable_idempotence": False}
 
 @pytest.mark.parametrize("acks", [0, 1, -1, "0", "1", "all", "-1"])
 async def test_acks(make: Make, kafka: EmbeddedKafka, acks: Any) -> None:
-    """Records are written with every kind of acks; with 0 the offset is not known."""
+    """Records are written with every kind of acks; with 0 the offset is unknown."""
     producer = await warm(make(acks=acks, **PLAIN))
     deliveries = [await producer.send("one", b"%d" % i) for i in range(10)]
     report = await producer.flush()
@@ -46,7 +46,7 @@ async def test_compression(make: Make, kafka: EmbeddedKafka, compression: str, s
 
 
 async def test_compression_that_does_not_help(make: Make, kafka: EmbeddedKafka) -> None:
-    """What compressing makes larger is sent as it is."""
+    """Batches that compression makes larger are sent uncompressed."""
     noise = random.Random(1).randbytes(5000)
     producer = await warm(make(compression_type="gzip"))
     await producer.send_and_wait("one", noise)
@@ -59,13 +59,13 @@ async def test_compression_that_does_not_help(make: Make, kafka: EmbeddedKafka) 
     [{"acks": 1}, {"acks": 0}, {"retries": 0}, {"max_in_flight_requests_per_connection": 6}],
 )
 def test_conflict_with_idempotence(settings: dict[str, Any]) -> None:
-    """What idempotence does not allow is a ConfigurationError that names the way out."""
+    """A setting that idempotence excludes is a ConfigurationError that names the way out."""
     with pytest.raises(ConfigurationError, match="enable_idempotence"):
         Producer("localhost:9092", **settings)
 
 
 def test_all_problems_at_once() -> None:
-    """One error lists everything that is wrong, with the nearest name for what is unknown."""
+    """One error lists all problems, with the nearest name for each unknown setting."""
     unknown: dict[str, Any] = {"linger_mss": 5, "acks": "some", "batch_size": -1}
     with pytest.raises(ConfigurationError) as caught:
         Producer("localhost:notaport", **unknown)
@@ -89,16 +89,20 @@ def test_all_problems_at_once() -> None:
     ],
 )
 def test_bad_bootstrap_servers(servers: Any) -> None:
-    """Servers that cannot be are a ConfigurationError that names the setting."""
+    """Invalid servers are a ConfigurationError that names the setting."""
     with pytest.raises(ConfigurationError, match="bootstrap_servers"):
         Producer(servers)
 
 
 @pytest.mark.parametrize(
-    "given", [{"security_protocol": "SSL"}, {"transaction_two_phase_commit_enable": True}]
+    "given",
+    [
+        {"sasl_mechanism": "GSSAPI", "security_protocol": "SASL_SSL"},
+        {"transaction_two_phase_commit_enable": True},
+    ],
 )
 def test_what_is_not_built_yet(given: dict[str, Any]) -> None:
-    """Secured connections, and commits in two phases, are refused, not ignored."""
+    """Kerberos, and commits in two phases, are refused, not ignored."""
     with pytest.raises(ConfigurationError, match=next(iter(given))):
         Producer("localhost:9092", **given)
 
@@ -112,7 +116,7 @@ def test_what_is_not_built_yet(given: dict[str, Any]) -> None:
     ],
 )
 def test_transactions_that_cannot_be(given: dict[str, Any], line: str) -> None:
-    """The error says what a transaction needs."""
+    """The error lists the settings that a transaction needs."""
     with pytest.raises(ConfigurationError, match=line):
         Producer("localhost:9092", **given)
 
@@ -152,7 +156,7 @@ async def test_one_request_in_flight(make: Make, kafka: EmbeddedKafka) -> None:
 
 
 async def test_without_idempotence_there_is_no_producer_id(make: Make, kafka: EmbeddedKafka) -> None:
-    """enable_idempotence=False asks for no producer id and sends none."""
+    """enable_idempotence=False requests no producer id and sends none."""
     producer = await warm(make(**PLAIN))
     await producer.send_and_wait("one", b"v")
     assert [request.api for request in kafka.requests if request.api == "InitProducerId"] == []
@@ -169,7 +173,7 @@ async def test_idempotence_is_on(producer: Producer, kafka: EmbeddedKafka) -> No
 
 
 async def test_client_id(make: Make, kafka: EmbeddedKafka) -> None:
-    """client_id goes with every request."""
+    """client_id is in every request."""
     producer = await warm(make(client_id="orders-7"))
     await producer.send_and_wait("one", b"v")
     assert {request.client_id for request in kafka.requests} == {"orders-7"}

@@ -1,4 +1,4 @@
-"""`topic_buffer_limits`: one topic that nobody takes does not keep the others from their memory."""
+"""`topic_buffer_limits`: one topic that no broker accepts does not keep the others from their memory."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ async def test_a_topic_at_its_limit_waits_alone() -> None:
 
 
 async def test_a_record_larger_than_the_limit_is_refused() -> None:
-    """It could never be sent; the error names the setting."""
+    """Such a record could never be sent; the error names the setting."""
     async with (
         EmbeddedKafka() as kafka,
         Producer(kafka.bootstrap_servers, topic_buffer_limits={"metrics": 1_000}) as producer,
@@ -54,7 +54,7 @@ async def test_a_record_larger_than_the_limit_is_refused() -> None:
     ],
 )
 def test_limits_that_make_no_sense_are_named(limits: object, problem: str) -> None:
-    """At construction, like every other setting."""
+    """The error comes at construction, like for every other setting."""
     with pytest.raises(ConfigurationError, match=problem):
         Producer("localhost:9092", topic_buffer_limits=limits)  # type: ignore[call-overload]
 
@@ -78,6 +78,6 @@ def test_limits_in_a_properties_file() -> None:
     ],
 )
 def test_gapless_needs_settings_that_keep_it(settings: dict[str, object], problem: str) -> None:
-    """A guarantee that could not be kept is refused."""
+    """Settings that would break the guarantee are refused."""
     with pytest.raises(ConfigurationError, match=problem):
         ProducerConfig("localhost:9092", gapless=True, **settings)  # type: ignore[arg-type]

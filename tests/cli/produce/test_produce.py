@@ -93,6 +93,15 @@ async def test_failures_are_named_and_the_rest_goes_on(kafka: EmbeddedKafka, tmp
     assert too_large.startswith(f"{file}:4: the record is too large")
 
 
+@pytest.mark.parametrize("name", ["sasl.password", "sasl_jaas_config", "ssl.key.password"])
+async def test_secrets_are_no_arguments(kafka: EmbeddedKafka, name: str) -> None:
+    """Other users of the machine see the command line; the message does not repeat the secret."""
+    done = await produce(kafka, "-X", f"{name}=canary-7", stdin=b"1\n")
+    assert done.code == 2
+    assert "put it into the file of --config" in done.err
+    assert "canary" not in done.err
+
+
 async def test_first_failure_is_the_end(kafka: EmbeddedKafka) -> None:
     """Unless told otherwise, nothing that follows a wrong line is sent, and what preceded it is."""
     lines = b'{"value": "1"}\n{"valeu": "2"}\n{"value": "3"}\n'

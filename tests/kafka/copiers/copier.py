@@ -1,8 +1,8 @@
-"""A program that copies a topic to another in transactions, offsets included, until it has all or somebody ends it.
+"""A program that copies a topic to another in transactions, offsets included, until all is copied or it is killed.
 
-Its only argument is an `Order` as JSON. What it does it says on its standard output, a line for each step, past every
-buffer of this process. Every third transaction it aborts, for no reason. With `hold` it stops in the middle of its
-first transaction until a line comes in.
+Its only argument is an `Order` as JSON. It writes a line for each step to its standard output, past every
+buffer of this process. It aborts every third transaction on purpose. With `hold` it stops in the middle of its
+first transaction until it reads a line.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from confluent_kafka import Consumer, Message, TopicPartition
 from aioproducer import KafkaError, Producer, ProducerFencedError
 
 FENCED: Final = 3
-"""Its exit code when another copier has taken over."""
+"""The exit code when another copier has taken over."""
 _EVERY: Final = 3
 _GROUP: Final = "copiers"
 _SETTINGS: Final[dict[str, Any]] = {"request_timeout_ms": 4_000, "delivery_timeout_ms": 60_000}
@@ -28,59 +28,59 @@ Step = Literal["ready", "begun", "committed", "aborted", "recovering", "holding"
 
 
 class DeliberateError(Exception):
-    """What every third transaction ends with."""
+    """The error that ends every third transaction."""
 
 
 @attrs.frozen
 class Order:
-    """What a copier is to do."""
+    """The work of one copier."""
 
     servers: str
     transactional_id: str
     source: str
     sink: str
     ends: dict[int, int]
-    """Its partitions, and how many records each of them will have."""
+    """Its partitions, and the number of records that each of them will have."""
     seed: int
     hold: Literal["", "begun", "sent"] = ""
     group: str = _GROUP
 
     def write(self) -> str:
-        """As an argument."""
+        """The order as an argument."""
         return json.dumps(attrs.asdict(self))
 
     @classmethod
     def read(cls, argument: str) -> Order:
-        """Of an argument; JSON has no numbers for keys."""
-        told = json.loads(argument)
-        return cls(**told | {"ends": {int(place): end for place, end in told["ends"].items()}})
+        """The order of an argument; JSON has no numbers for keys."""
+        fields = json.loads(argument)
+        return cls(**fields | {"ends": {int(place): end for place, end in fields["ends"].items()}})
 
 
 def transformed(value: bytes) -> bytes:
-    """What becomes of a record on the way."""
+    """The value that the copy of a record gets."""
     return b"copy of " + value
 
 
 def tell(step: Step, details: object = "") -> None:
-    """One line."""
+    """Write one line."""
     os.write(1, f"{step} {details}\n".encode())
 
 
 @attrs.define(eq=False)
 class Copier:
-    """Between two topics with the same number of partitions."""
+    """Copies between two topics with the same number of partitions."""
 
     order: Order
     producer: Producer[Any, Any]
     consumer: Consumer
     rng: random.Random
     positions: dict[int, int] = attrs.Factory(dict)
-    """Where it goes on in each of its partitions."""
+    """The next offset in each of its partitions."""
     transactions: int = 0
     hold: str = ""
 
     async def run(self) -> None:
-        """Recover whenever something fails, and go on."""
+        """Copy all; recover after each failure."""
         self.hold = self.order.hold
         await self.recover()
         while any(self.positions[place] < end for place, end in self.order.ends.items()):
@@ -93,7 +93,7 @@ class Copier:
                 await self.recover()
 
     async def recover(self) -> None:
-        """End what is open, then go on where the last commit has come to, whoever made it."""
+        """End the open transaction, then continue at the last committed offsets of any copier."""
         await self.producer.init_transactions()
         places = [(self.order.source, place) for place in self.order.ends]
         committed = await self.producer.committed_offsets(self.order.group, places)
@@ -103,13 +103,13 @@ class Copier:
         tell("ready")
 
     def rewind(self) -> None:
-        """Read again what was read since the last commit."""
+        """Read the records since the last commit again."""
         self.consumer.assign(
             [TopicPartition(self.order.source, place, offset) for place, offset in self.positions.items()]
         )
 
     async def copy_some(self) -> None:
-        """One transaction."""
+        """Copy in one transaction."""
         records = await self.consume(self.rng.randrange(100, 300))
         if not records:
             return
@@ -125,12 +125,12 @@ class Copier:
             tell("committed", len(records))
 
     async def consume(self, most: int) -> list[Message]:
-        """So many records, or fewer."""
+        """At most so many records."""
         read = await asyncio.to_thread(self.consumer.consume, most, 0.1)
         return [message for message in read if message.error() is None]
 
     async def copy(self, records: list[Message]) -> None:
-        """Records and offsets, or neither."""
+        """Copy records and offsets, or neither."""
         async with self.producer.transaction() as transaction:
             tell("begun", len(records))
             await self.pause("begun")
@@ -149,7 +149,7 @@ class Copier:
                 raise DeliberateError
 
     async def pause(self, moment: str) -> None:
-        """Wait for a word, if that was ordered for this moment."""
+        """Wait for a line, if the order holds the copier here."""
         if self.hold == moment:
             self.hold = ""
             await self.producer.flush()
@@ -163,7 +163,7 @@ def _known(number: int | None) -> int:
 
 
 async def main(order: Order) -> int:
-    """Its exit code."""
+    """Run, and return the exit code."""
     consumer = Consumer(
         {
             "bootstrap.servers": order.servers,

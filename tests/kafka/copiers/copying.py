@@ -1,4 +1,4 @@
-"""Copiers at work: a topic that is filled, processes that copy it in transactions, and who watches what they commit."""
+"""Copiers at work: a topic that is filled, processes that copy it in transactions, and a watcher of their commits."""
 
 from __future__ import annotations
 
@@ -23,24 +23,24 @@ from tools.kafka_cluster import KafkaCluster
 from tools.kafka_node import KafkaNode, _dies_with_its_parent
 
 LIMIT: Final = 90.0
-"""Seconds within which whatever is waited for must have happened."""
+"""The limit of each wait, in seconds."""
 PARTITIONS: Final = 6
 _ROOT: Final = Path(__file__).parents[3]
 
 
 def value_of(partition: int, number: int) -> bytes:
-    """What a record of the source is, known by its place."""
+    """The value of a record of the source, computed from its place."""
     return b"%d of %d, " % (number, partition) + b"to be copied " * (number % 8)
 
 
 @attrs.define(eq=False)
 class Process:
-    """One copier, and what it has told."""
+    """One copier, and the steps that it has reported."""
 
     order: Order
     process: asyncio.subprocess.Process
-    told: Counter[str] = attrs.field(factory=Counter, init=False)
-    """How many transactions it has begun, committed, ..."""
+    steps: Counter[str] = attrs.field(factory=Counter, init=False)
+    """The number of transactions that it has begun, committed, ..."""
     recoveries: list[str] = attrs.field(factory=list, init=False)
     listening: asyncio.Task[None] = attrs.field(init=False)
 
@@ -66,33 +66,33 @@ class Process:
         assert self.process.stdout is not None
         async for line in self.process.stdout:
             step, _, details = line.decode().strip().partition(" ")
-            self.told[step] += 1
+            self.steps[step] += 1
             if step == "recovering":
                 self.recoveries.append(details)
 
     @property
     def running(self) -> bool:
-        """Whether it is there (it may be paused)."""
+        """Whether the process exists (it may be paused)."""
         return self.process.returncode is None
 
     def pause(self) -> None:
-        """SIGSTOP."""
+        """Send SIGSTOP."""
         self.process.send_signal(signal.SIGSTOP)
 
     def resume(self) -> None:
-        """SIGCONT, and the word that it may be waiting for."""
+        """Send SIGCONT, and the line that the copier may be waiting for."""
         assert self.process.stdin is not None
         self.process.stdin.write(b"go on\n")
         self.process.send_signal(signal.SIGCONT)
 
     async def ended(self) -> int:
-        """Its exit code, when all that it has told is known."""
+        """The exit code, after all reported steps are read."""
         async with asyncio.timeout(LIMIT):
             await self.listening
             return await self.process.wait()
 
     async def kill(self) -> None:
-        """SIGKILL."""
+        """Send SIGKILL."""
         with contextlib.suppress(ProcessLookupError):
             self.process.kill()
         await self.ended()
@@ -100,7 +100,7 @@ class Process:
 
 @attrs.define(eq=False)
 class Copying:
-    """`async with Copying(...) as copying:` fills a source in portions, has it copied, and lets the test make faults."""
+    """`async with Copying(...) as copying:` fills a source, starts copiers, and lets the test make faults."""
 
     kafka: KafkaCluster
     name: str
@@ -160,7 +160,7 @@ class Copying:
     # -- at work
 
     async def fill(self, count: int) -> None:
-        """So many more records into the source, evenly, each of them acknowledged."""
+        """Send so many more records to the source, evenly, and wait for their acknowledgements."""
         numbers = range(self._filled, self._filled + count)
         sent = [
             await self.producer.send(
@@ -175,7 +175,7 @@ class Copying:
             await delivery
 
     def order(self, index: int, **options: Any) -> Order:
-        """What the copier with this number has to do: it has its own name, and its share of the partitions."""
+        """The order of the copier with this number: its own name, and its share of the partitions."""
         ends = {place: len(range(place, self.count, PARTITIONS)) for place in range(PARTITIONS)}
         mine = {place: end for place, end in ends.items() if place % self.copiers == index}
         name, seed = f"{self.name}-{index}", self.rng.randrange(2**31)
@@ -192,81 +192,84 @@ class Copying:
         return process
 
     async def until(self, condition: Callable[[], object], what: str) -> None:
-        """Let them work until it is so: other processes tell nothing that could be waited for."""
+        """Let the copiers work until the condition holds: it is polled, as other processes send no event."""
         deadline = time.monotonic() + LIMIT
         while not condition():
-            self._nobody_failed()
+            self._check_exit_codes()
             assert time.monotonic() < deadline, f"{what}: not within {LIMIT:g} s, {self.situation()}"
             await asyncio.sleep(0.005)
 
     async def until_seen(self, total: int) -> None:
-        """Wait until so many records were seen."""
+        """Wait until so many records are seen."""
         await self.until(lambda: self.watcher.total >= total, f"{total} records")
 
-    def _nobody_failed(self) -> None:
+    def _check_exit_codes(self) -> None:
         codes = [process.process.returncode for process in self.processes]
         assert set(codes) <= {None, 0}, f"copiers ended with {codes}"
 
     def situation(self) -> str:
-        """What is known, for who reads of a failure."""
-        told = [
-            (process.process.returncode, dict(process.told), process.recoveries) for process in self.processes
+        """The known state, for the message of a failure."""
+        copiers = [
+            (process.process.returncode, dict(process.steps), process.recoveries)
+            for process in self.processes
         ]
-        return f"filled {self._filled}, seen {self.watcher.seen}, copiers {told}, faults {dict(self.counts)}"
+        return (
+            f"filled {self._filled}, seen {self.watcher.seen}, copiers {copiers}, faults {dict(self.counts)}"
+        )
 
     # -- faults
 
     async def kill_copier(self, index: int) -> None:
-        """SIGKILL, and another takes its place."""
+        """Send SIGKILL, and start another in its place."""
         await self.processes[index].kill()
         self.counts["copiers killed"] += 1
         await self.start(index)
 
     async def kill_broker(self, node: KafkaNode) -> None:
-        """SIGKILL, once the cluster is whole, so that only one node is missing at a time; it comes back at once."""
+        """Kill the node once the cluster is whole, so that only one node is missing at a time; restart it at once."""
         await asyncio.to_thread(self.kafka.wait_ready, LIMIT)
         node.kill()
         self.counts["brokers killed"] += 1
         node.start()
 
     async def stop_copier_for_its_successor(self, index: int) -> None:
-        """SIGSTOP, then another takes over and commits, then SIGCONT: the zombie learns that it is one.
+        """Stop a copier, let another take over and commit, then resume it: the resumed copier is fenced.
 
-        It must have owned the id: one that is stopped while it starts would come later, and rightly take over.
+        The copier must have owned the id: one that is stopped during its start would come later, and rightly take over.
         """
         zombie = self.processes[index]
-        await self.until(lambda: zombie.told["ready"], "the copier that is to be stopped")
+        await self.until(lambda: zombie.steps["ready"], "the copier that is to be stopped")
         zombie.pause()
         successor = await self.start(index)
-        await self.until(lambda: successor.told["committed"], "the successor's first commit")
+        await self.until(lambda: successor.steps["committed"], "the successor's first commit")
         zombie.resume()
         assert await zombie.ended() == FENCED
         self.counts["zombies"] += 1
 
-    # -- the end
+    # -- at the end
 
     async def finish(self) -> None:
-        """All is copied, the copiers end by themselves, and the group's offsets are at the end."""
+        """Wait until all is copied, the copiers have ended by themselves, and the group's offsets are at the end."""
         await self.until_seen(self.count)
         assert [await process.ended() for process in self.processes] == [0] * self.copiers
         await self.offsets_agree()
 
     async def offsets_agree(self) -> None:
-        """Offsets are never behind what was seen before, and what they cover is soon seen: they move with the data."""
+        """Committed offsets are never behind the records seen before, and the records before them are soon seen."""
         before = list(self.watcher.seen)
         committed = await offsets(self.servers, self.group, self.source, PARTITIONS)
-        told = [committed.get(place, 0) for place in range(PARTITIONS)]
-        assert all(offset >= seen for offset, seen in zip(told, before, strict=True)), (told, before)
+        stored = [committed.get(place, 0) for place in range(PARTITIONS)]
+        assert all(offset >= seen for offset, seen in zip(stored, before, strict=True)), (stored, before)
         await self.until(
-            lambda: all(seen >= offset for seen, offset in zip(self.watcher.seen, told, strict=True)),
-            f"records up to offsets {told}",
+            lambda: all(seen >= offset for seen, offset in zip(self.watcher.seen, stored, strict=True)),
+            f"records up to offsets {stored}",
         )
         self.counts["offsets compared"] += 1
 
-    def told(self) -> Counter[str]:
-        """What all copiers together have told."""
-        return sum((process.told for process in [*self.processes, *self.gone]), Counter())
+    def steps(self) -> Counter[str]:
+        """The steps that all copiers together have reported."""
+        return sum((process.steps for process in [*self.processes, *self.gone]), Counter())
 
     def recoveries(self) -> list[str]:
-        """What their transactions have failed with."""
+        """The errors with which transactions have failed."""
         return [error for process in [*self.processes, *self.gone] for error in process.recoveries]

@@ -1,6 +1,7 @@
-"""Exactly once, from end to end: copiers and brokers are killed while a foreign reader watches what is committed.
+"""Exactly once, from end to end: copiers and brokers are killed while a foreign reader watches the committed records.
 
-Zombies among them come back when others have taken over, also in the middle of a transaction. Each input is seen once and in order, also while it happens, and the offsets of the group move with it. 50,000 records in
+Stopped copiers resume after others have taken over, also in the middle of a transaction. Each input is seen once and in
+order, also during the faults, and the offsets of the group move with it. 50,000 records in
 `make test`; ten times as many with `AIOPRODUCER_EFFORT=proof`.
 """
 
@@ -23,7 +24,7 @@ from tools.kafka_cluster import KafkaCluster
 RECORDS: Final = 500_000 if PROOF else 50_000
 ROUNDS: Final = 20 if PROOF else 2
 FAULTS_BETWEEN: Final = ("copier", "copier", "zombie")
-"""In each round, after a broker, so that it has its copies back before the next is killed."""
+"""The faults of a round after the kill of a broker, which gets its copies back before the next kill."""
 _SEED: Final = seed_of(__name__)
 
 pytestmark = [pytest.mark.kafka, pytest.mark.timeout(3600 if PROOF else 300)]
@@ -32,7 +33,7 @@ pytestmark = [pytest.mark.kafka, pytest.mark.timeout(3600 if PROOF else 300)]
 async def test_each_input_once_and_in_order(
     transacting_nodes: KafkaCluster, request: pytest.FixtureRequest
 ) -> None:
-    """Whatever is killed, each input is committed once, in order, together with its offset."""
+    """After every kill each input is committed once, in order, together with its offset."""
     print(f"replay these faults with {SEED_VARIABLE}={_SEED}")
     began = time.monotonic()
     async with Copying(transacting_nodes, _name(request), _SEED, RECORDS) as copying:
@@ -47,22 +48,22 @@ async def test_each_input_once_and_in_order(
         await copying.finish()
         seconds = time.monotonic() - began
         written = await asyncio.to_thread(_count, copying)
-        told, recoveries = copying.told(), copying.recoveries()
+        steps, recoveries = copying.steps(), copying.recoveries()
     assert written > RECORDS
-    assert told["aborted"] > RECORDS / 1000
-    _report(request, f"{RECORDS} copied, {written} written in {seconds:.1f} s; {told}; {copying.counts}")
+    assert steps["aborted"] > RECORDS / 1000
+    _report(request, f"{RECORDS} copied, {written} written in {seconds:.1f} s; {steps}; {copying.counts}")
     _report(request, f"what copiers had to recover from: {recoveries}")
 
 
 async def _late_transactions(copying: Copying, portion: int) -> None:
-    """Stopped as a transaction begins or ends, copiers go on when others have taken over: it must come to nothing."""
+    """Copiers are stopped as a transaction begins or ends, and resume after a takeover: they commit nothing."""
     await copying.fill(portion)
     zombies = [await copying.start(index, hold=hold) for index, hold in enumerate(("begun", "sent"))]
-    await copying.until(lambda: all(one.told["holding"] for one in zombies), "both in their transactions")
+    await copying.until(lambda: all(one.steps["holding"] for one in zombies), "both in their transactions")
     for index in range(copying.copiers):
         await copying.stop_copier_for_its_successor(index)
     await copying.offsets_agree()
-    assert [(one.told["committed"], one.told["fenced"]) for one in zombies] == [(0, 1)] * 2
+    assert [(one.steps["committed"], one.steps["fenced"]) for one in zombies] == [(0, 1)] * 2
 
 
 def _drawn(rng: random.Random) -> list[str]:
@@ -71,7 +72,7 @@ def _drawn(rng: random.Random) -> list[str]:
 
 
 async def _make(fault: str, copying: Copying, portion: int) -> None:
-    """A portion more to copy, and a fault in the middle of that."""
+    """Fill in a portion more, and make a fault in the middle of its copying."""
     index = copying.rng.randrange(copying.copiers)
     if fault == "zombie":
         filling = asyncio.create_task(copying.fill(portion))
@@ -89,12 +90,12 @@ async def _make(fault: str, copying: Copying, portion: int) -> None:
 
 
 def _count(copying: Copying) -> int:
-    """How many records the sink has, whatever became of their transactions."""
+    """The number of records in the sink, committed or not."""
     return sum(1 for _ in messages(copying.servers, copying.sink))
 
 
 def _name(request: pytest.FixtureRequest) -> str:
-    """Of topics and groups: both versions have the same cluster."""
+    """The names of topics and groups: both versions share the cluster."""
     return re.sub(r"\W+", "-", request.node.name).strip("-")
 
 

@@ -1,4 +1,4 @@
-"""A foreign reader of committed records that follows a topic while it is written, and checks each record at once."""
+"""A foreign reader of committed records that follows a topic while it is written, and checks each record on arrival."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ _AT_ONCE: Final = 1_000
 
 @attrs.define(eq=False)
 class Watcher:
-    """`with Watcher(...) as watcher:` a thread reads; `expected(partition, number)` is what each record has to be."""
+    """`with Watcher(...) as watcher:` reads in a thread; `expected(partition, number)` is the value of each record."""
 
     servers: str
     topic: str
     partitions: int
     expected: Callable[[int, int], bytes]
     seen: list[int] = attrs.field(init=False)
-    """How many records of each partition were what they had to be."""
+    """The number of correct records of each partition."""
     wrong: list[str] = attrs.field(factory=list, init=False)
     _stopping: threading.Event = attrs.field(factory=threading.Event, init=False)
     _thread: threading.Thread = attrs.field(init=False)
@@ -40,7 +40,7 @@ class Watcher:
 
     @property
     def total(self) -> int:
-        """How many records it has seen; an error as soon as one was wrong."""
+        """The number of records seen; raises as soon as one was wrong."""
         assert self.wrong == []
         return sum(self.seen)
 
@@ -53,7 +53,7 @@ class Watcher:
                 "isolation.level": "read_committed",
                 "check.crcs": True,
                 "fetch.wait.max.ms": 20,
-                # It is read to its end before a broker that was killed is back.
+                # The topic is read to its end before a killed broker is back.
                 "reconnect.backoff.max.ms": 500,
             }
         )
@@ -61,7 +61,7 @@ class Watcher:
             consumer.assign([TopicPartition(self.topic, place, 0) for place in range(self.partitions)])
             while not self._stopping.is_set() and not self.wrong:
                 for message in consumer.consume(_AT_ONCE, timeout=0.05):
-                    # Errors are about brokers that are gone: it goes on by itself.
+                    # Errors are about brokers that are gone: the consumer continues by itself.
                     if message.error() is None:
                         self._check(_known(message.partition()), _bytes(message.value()))
         finally:

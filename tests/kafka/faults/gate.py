@@ -1,4 +1,4 @@
-"""A partition of the network between the producer and one broker, which the rest of the cluster does not notice."""
+"""A network partition between the producer and one broker, which the rest of the cluster does not notice."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _CHUNK = 65_536
 
 @attrs.define(eq=False)
 class Gate:
-    """Forwards to a broker's port what this loop sends there; when shut, bytes and new connections wait in it."""
+    """Forwards the bytes of this loop to a broker's port; when shut, bytes and new connections wait in it."""
 
     port: int
     _open: asyncio.Event = attrs.field(factory=asyncio.Event, init=False)
@@ -45,11 +45,11 @@ class Gate:
         monkeypatch.setattr(loop, "create_connection", redirected)
 
     def shut(self) -> None:
-        """Let nothing through, either way; connections stay."""
+        """Let nothing through in either direction; connections stay open."""
         self._open.clear()
 
     def open(self) -> None:
-        """Let through what has waited, and all that follows."""
+        """Let the waiting bytes through, and all that follow."""
         self._open.set()
 
     async def _connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -59,7 +59,7 @@ class Gate:
 
     async def _join(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await self._open.wait()
-        # The loop's own open_connection would come back to the gate.
+        # The loop's own open_connection would lead back to the gate.
         transport_reader, upstream = await direct(self.port)
         ends = [self._forward(reader, upstream), self._forward(transport_reader, writer)]
         with contextlib.suppress(ConnectionError):

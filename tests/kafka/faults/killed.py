@@ -1,4 +1,4 @@
-"""A program that sends without end and writes down what was acknowledged, until somebody kills it.
+"""A program that sends without end and writes acknowledged records down, until it is killed.
 
 Its arguments are the bootstrap servers, a topic and its number of partitions. Each line of its output is the number,
 partition and offset of one record, and is handed to the operating system as soon as the record is acknowledged.
@@ -32,7 +32,7 @@ def tell(number: int, delivery: Delivery) -> None:
 
 
 async def main(servers: str, topic: str, partitions: int) -> None:
-    """Twenty tasks, for ever."""
+    """Run twenty tasks without end."""
     numbers = itertools.count()
 
     async def send_on(task: int, producer: Producer) -> None:

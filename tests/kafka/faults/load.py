@@ -1,7 +1,7 @@
-"""Twenty tasks that send without pause, and remember what they were told of each record.
+"""Twenty tasks that send without pause, and record the outcome of each record.
 
 "Full speed" is bounded in two ways: the buffer is small, so that tasks wait for room whenever brokers do not answer,
-and unless `flood` is set a pacer lets all of them send a burst at once, so many records a second.
+and unless `flood` is set a pacer lets all tasks send in bursts, at so many records a second.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _HEADERS: Final = (("h", b"1"), ("h", None))
 
 @attrs.frozen
 class Plan:
-    """What a load is: its topic, the producer's settings, and how fast it goes when it does not flood."""
+    """The settings of a load: its topic, the producer's settings, and its pace without `flood`."""
 
     name: str
     topic: str
@@ -54,7 +54,7 @@ class Load:
     longest: float = 0.0
     """The longest time from a send to its outcome."""
     latest: float = float("-inf")
-    """How long after its deadline the latest outcome came, lag of the loop apart; negative if each came before."""
+    """How long after its deadline the latest outcome came, without the lag of the loop; negative if all came before."""
     lag: LagWatch = attrs.Factory(LagWatch)
     producer: Producer[Any, Any] = attrs.field(init=False)
     _numbers: Iterator[int] = attrs.field(factory=itertools.count, init=False)
@@ -68,7 +68,7 @@ class Load:
         self.producer = Producer(self.servers, **self.plan.settings)
 
     async def start(self) -> None:
-        """Start the producer, the tasks, the pacer and the clock that notices a loop that stands still."""
+        """Start the producer, the tasks, the pacer, and the clock that notices a loop that stands still."""
         await self.producer.start(wait_ready=60.0)
         await self.producer.partitions_for(self.plan.topic)
         count = TASKS if self.plan.roaming else PARTITIONS
@@ -77,7 +77,7 @@ class Load:
         self._tasks = [asyncio.create_task(one) for one in (*tasks, self._pace(), self.lag.watch())]
 
     async def finish(self) -> CloseReport:
-        """Stop sending, let everything be resolved, close the producer, and tell what was never resolved too."""
+        """Stop sending, wait for all outcomes, close the producer, and record the unresolved records too."""
         self._stopping = True
         *senders, pacer, watch = self._tasks
         await asyncio.gather(*senders)
@@ -90,23 +90,23 @@ class Load:
         return report
 
     async def abort(self) -> None:
-        """End everything at once, after a test that failed."""
+        """End everything at once, after a failed test."""
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
         await self.producer.close(0)
 
     def next_acks(self, partitions: Iterable[int]) -> list[asyncio.Future[float]]:
-        """When each of these partitions is next acknowledged, by the loop's clock."""
+        """The time of the next acknowledgement of each of these partitions, by the loop's clock."""
         loop = asyncio.get_running_loop()
         self._expected = {partition: loop.create_future() for partition in partitions}
         return list(self._expected.values())
 
     def in_flight(self) -> dict[str, int]:
-        """Requests on their way, by broker."""
+        """The number of requests in flight, by broker."""
         return {one.broker: one.requests_in_flight for one in self.producer.stats().connections}
 
-    # -- what the tasks do
+    # -- the tasks
 
     async def _send_on(self, index: int, allowance: asyncio.Semaphore) -> None:
         rng = random.Random(f"{self.plan.seed}-{self.plan.name}-{index}")
@@ -151,7 +151,7 @@ class Load:
                 expected.set_result(now)
 
     def _excused(self, due_at: float, now: float) -> float:
-        """When an outcome was due, of a loop that was kept from telling it in time."""
+        """The time at which an outcome was due, shifted by the lag of the loop."""
         return due_at if now <= due_at else due_at + self.lag.between(due_at, now)
 
     def _add(self, record: Sent, called_at: float) -> None:
@@ -166,7 +166,7 @@ class Load:
         pause = BURST * len(self._allowances) / self.plan.records_per_second
         while True:
             await asyncio.sleep(pause)
-            # Each task has its own, so that those that wait for room leave nothing to the others, nor save it up.
+            # Each task has its own: tasks that wait for room neither pass their share to the others nor save it up.
             for allowance in self._allowances:
                 if allowance.locked():
                     allowance.release()

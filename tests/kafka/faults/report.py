@@ -1,4 +1,4 @@
-"""What the runs on a real Kafka have shown, in numbers: printed at their end and kept for the closing note."""
+"""The results of runs on a real Kafka, in numbers: printed at the end and kept in a file."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ PLACE: Final = Path(__file__).parents[3] / "build" / "checks" / "real_faults.jso
 
 @attrs.frozen
 class Recovery:
-    """One fault that ended: seconds from then to the first ack, and until every partition had one.
+    """One fault that ended: seconds from its end to the first ack, and until every partition had one.
 
     `allowed` is the connect or request timeout that may have been running.
     """
@@ -46,12 +46,12 @@ class Report:
     latest: float = float("-inf")
     lag: float = 0.0
     requests_killed: list[int] = attrs.Factory(list)
-    """How many requests were in flight to each node at the moment it was killed."""
+    """The number of requests in flight to each node at the moment it was killed."""
     rates: dict[str, float] = attrs.Factory(dict)
     scenarios: list[str] = attrs.Factory(list)
 
     def add(self, load: Load, findings: list[Finding]) -> None:
-        """Count what one load was told, and what the judge found."""
+        """Count the outcomes of one load, and the findings of the judge."""
         self.outcomes.update({outcome.name: count for outcome, count in _outcomes(load.history).items()})
         self.anomalies.update(finding.anomaly.name for finding in findings)
         timeout = f"{load.producer.config.delivery_timeout_ms / 1000:g} s"
@@ -60,7 +60,7 @@ class Report:
         self.lag = max(self.lag, load.lag.so_far.longest)
 
     def facts(self) -> dict[str, Any]:
-        """Everything, as it is written down."""
+        """All results, as they are written to the file."""
         return {
             "seed": self.seed,
             "scenarios": self.scenarios,
@@ -82,7 +82,7 @@ class Report:
         }
 
     def write(self) -> str:
-        """Keep it in a file, and give it as text."""
+        """Write the results to a file, and return them as text."""
         facts = self.facts()
         PLACE.parent.mkdir(parents=True, exist_ok=True)
         PLACE.write_text(json.dumps(facts, indent=1) + "\n", encoding="utf-8")

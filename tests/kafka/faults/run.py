@@ -23,7 +23,7 @@ from tools.kafka_node import KafkaNode
 
 REQUEST_TIMEOUT: Final = 4.0
 LIMIT: Final = 90.0
-"""Seconds within which whatever a run waits for must have happened."""
+"""The limit of each wait of a run, in seconds."""
 _SLACK: Final = 0.25
 _RECORDS_PER_SECOND: Final = 4000.0
 _MANY_REQUESTS: Final = 5
@@ -41,19 +41,19 @@ HASTY: Final[dict[str, Any]] = _COMMON | {
     "max_block_ms": 8_000,
     "compression_type": "lz4",
 }
-"""Its deadlines pass during the longer faults: there the truth of NOT_WRITTEN and UNKNOWN is seen."""
+"""Its deadlines pass during the longer faults, which tests the truth of NOT_WRITTEN and UNKNOWN."""
 
 
 @attrs.frozen
 class Verdict:
-    """What the judge found about one load, and the load."""
+    """A load, and the findings of the judge about it."""
 
     load: Load
     findings: list[Finding]
 
     @property
     def untimely(self) -> list[Sent]:
-        """Records whose fate was called unknown long before their deadline."""
+        """Records that ended as UNKNOWN long before their deadline."""
         early = _SLACK + self.load.lag.so_far.longest
         unknown = (record for record in self.load.history if record.outcome is Outcome.UNKNOWN)
         return [record for record in unknown if record.resolved_at < record.due_at - early]
@@ -61,7 +61,7 @@ class Verdict:
 
 @attrs.define(eq=False)
 class Run:
-    """`async with Run(...) as run:` sends, and lets the test make faults; at the end all is healed and judged."""
+    """`async with Run(...) as run:` sends, and lets the test make faults; at the end it heals the cluster and judges."""
 
     kafka: KafkaCluster
     name: str
@@ -81,7 +81,7 @@ class Run:
 
     @property
     def loads(self) -> tuple[Load, Load]:
-        """Both."""
+        """Both loads."""
         return self.patient, self.hasty
 
     async def __aenter__(self) -> Self:
@@ -110,7 +110,7 @@ class Run:
                 await load.abort()
             return
         await self.until_whole()
-        # Both have ended before anything is read: judging keeps the loop.
+        # Both have ended before the topics are read: judging blocks the loop.
         await asyncio.gather(*(load.finish() for load in self.loads))
         for load in self.loads:
             log = await asyncio.to_thread(read_found, self.kafka.bootstrap_servers, load.plan.topic)
@@ -128,14 +128,14 @@ class Run:
     # -- faults
 
     def kill(self, *node_ids: int) -> None:
-        """SIGKILL, all of them at once."""
+        """Send SIGKILL to all of them at once."""
         for node in map(self.kafka.node, node_ids):
             self.report.requests_killed.append(self.in_flight(node))
             node.kill()
             self.report.counts["kills"] += 1
 
     async def kill_in_full_flight(self, node_id: int) -> None:
-        """SIGKILL when five requests are on their way to this node."""
+        """Send SIGKILL when five requests are on their way to this node."""
         node = self.kafka.node(node_id)
         self.flood(True)
         async with asyncio.timeout(LIMIT):
@@ -151,12 +151,12 @@ class Run:
             self.report.counts["restarts"] += 1
 
     async def stop(self, node_id: int) -> None:
-        """Stop a node cleanly, as an operator would."""
+        """Stop a node cleanly, as an operator does."""
         await asyncio.to_thread(self.kafka.node(node_id).stop, LIMIT)
         self.report.counts["clean stops"] += 1
 
     async def pause(self, seconds: float, *node_ids: int) -> None:
-        """SIGSTOP, and SIGCONT after so long: the length is the fault itself."""
+        """Send SIGSTOP, and SIGCONT after so long: the length is the fault itself."""
         for node_id in node_ids:
             self.kafka.node(node_id).pause()
             self.report.counts["pauses"] += 1
@@ -166,7 +166,7 @@ class Run:
             self.kafka.node(node_id).resume()
 
     async def move_leaders(self) -> int:
-        """Give every partition of both topics a leader drawn from the seed; how many leaderships moved."""
+        """Give every partition of both topics a leader drawn from the seed; return the number of moved leaderships."""
         moved = 0
         for load in self.loads:
             leaders = {index: self.rng.choice(self._alive()).node_id for index in range(PARTITIONS)}
@@ -175,35 +175,35 @@ class Run:
         return moved
 
     def flood(self, on: bool) -> None:
-        """Let the tasks send without a pace, or no longer."""
+        """Switch sending without a pace on or off."""
         for load in self.loads:
             load.flood = on
 
     def in_flight(self, node: KafkaNode) -> int:
-        """The requests on their way to a node, of the producer that has more of them."""
+        """The requests in flight to a node, of the producer that has more of them."""
         return max(load.in_flight().get(str(node.node_id), 0) for load in self.loads)
 
     # -- waiting
 
     async def acked_everywhere(self) -> list[float]:
-        """Wait until every partition of both topics was acknowledged something; when, by the loop's clock."""
+        """Wait until every partition of both topics has a new acknowledgement; return the times, by the loop's clock."""
         acks = [ack for load in self.loads for ack in load.next_acks(range(PARTITIONS))]
         async with asyncio.timeout(LIMIT):
             return list(await asyncio.gather(*acks))
 
     async def until(self, condition: Callable[[], object]) -> None:
-        """Let the load go on until it is so."""
+        """Let the load go on until the condition holds."""
         async with asyncio.timeout(LIMIT):
             while not condition():
                 await _a_moment()
 
     async def recovered(self, fault: str, allowed: float = 0.0) -> Recovery:
-        """Wait until the cluster can take records of all partitions again, and see how soon we notice."""
+        """Wait until the cluster can accept records of all partitions again, and measure how soon producers notice."""
         await self.until_healthy()
         return await self.noticed(fault, allowed)
 
     async def noticed(self, fault: str, allowed: float = 0.0) -> Recovery:
-        """From now on the cluster takes records again: see how soon each partition is acknowledged some."""
+        """Measure how soon each partition has an acknowledgement, from now, when the cluster accepts records again."""
         healed_at = asyncio.get_running_loop().time()
         acks = await self.acked_everywhere()
         after = [round(ack - healed_at, 3) for ack in acks]
@@ -213,18 +213,18 @@ class Run:
         return recovery
 
     async def until_healthy(self) -> None:
-        """Every partition has a leader that lives, and all that are in sync live, and they are enough."""
+        """Every partition has a live leader; all of its in-sync replicas live, and there are enough of them."""
         await self._until(lambda leader, in_sync, alive: {leader, *in_sync} <= alive)
 
     async def until_whole(self) -> None:
-        """All nodes run, and all copies are in sync."""
+        """All nodes run, and all replicas are in sync."""
         await self._until(
             lambda leader, in_sync, alive: leader in alive and len(in_sync) == len(self.kafka.nodes)
         )
 
     async def _until(self, good: Any) -> None:
         async with asyncio.timeout(LIMIT):
-            # A cluster says nothing by itself: it has to be asked again and again.
+            # A cluster sends no event: its state is polled.
             while not await self._holds(good):
                 await _a_moment()
 
@@ -244,7 +244,7 @@ class Run:
         )
 
     async def _partitions(self, node: KafkaNode) -> list[Any]:
-        """What one node says about both topics."""
+        """The answer of one node about both topics."""
         async with asyncio.timeout(5.0), WireClient(node.address) as client:
             topics = [await client.describe(load.plan.topic, 12) for load in self.loads]
         if any(len(topic.partitions) != PARTITIONS for topic in topics):
@@ -257,11 +257,11 @@ class Run:
     # -- the verdict
 
     def check(self) -> None:
-        """The promise was kept: nothing lost, doubled, reordered, untrue, late or left hanging, and acks came soon."""
+        """The promise holds: no record lost, doubled, reordered, late, unresolved or with a false outcome; acks came soon."""
         for verdict in self.verdicts:
-            told = f"{self.name}, seed {self.seed}, {verdict.load.plan.name}: {dict(verdict.load.outcomes)}"
-            assert not verdict.findings, _listed(told, verdict.findings)
-            assert not verdict.untimely, _listed(f"{told}: UNKNOWN before the deadline", verdict.untimely)
+            facts = f"{self.name}, seed {self.seed}, {verdict.load.plan.name}: {dict(verdict.load.outcomes)}"
+            assert not verdict.findings, _listed(facts, verdict.findings)
+            assert not verdict.untimely, _listed(f"{facts}: UNKNOWN before the deadline", verdict.untimely)
         lag = max(load.lag.so_far.longest for load in self.loads)
         slow = [one for one in self.recoveries if one.all_partitions > _RECOVERY + one.allowed + lag]
         assert not slow, _listed(f"{self.name}, seed {self.seed}: late acks after healing", slow)
@@ -269,16 +269,16 @@ class Run:
         assert outcomes == {Outcome.ACKED}, f"{self.name}, seed {self.seed}: {self.patient.outcomes}"
 
     def check_hasty_too(self) -> None:
-        """Not one record failed, not even of the producer with the short deadlines."""
+        """No record failed, not even of the producer with the short deadlines."""
         errors = {record.error for record in self.hasty.history if record.error}
         assert set(self.hasty.outcomes) == {Outcome.ACKED}, (self.hasty.outcomes, list(errors)[:5])
 
 
 async def _a_moment() -> None:
-    # Records are sent meanwhile: how many does not matter.
+    # Records are sent meanwhile: their number does not matter.
     await asyncio.sleep(0.05)
 
 
-def _listed(told: str, found: Iterable[object]) -> str:
+def _listed(facts: str, found: Iterable[object]) -> str:
     listed = list(found)
-    return "\n".join([f"{told}, {len(listed)} found", *map(str, listed[:20])])
+    return "\n".join([f"{facts}, {len(listed)} found", *map(str, listed[:20])])

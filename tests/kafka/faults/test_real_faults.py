@@ -1,7 +1,7 @@
-"""Three nodes of a real Kafka are killed, paused, stopped and robbed of their leaders while 40 tasks send.
+"""Nodes of a real Kafka of three are killed, paused, stopped, and lose their leaderships while 40 tasks send.
 
 Two producers suffer the same faults: a patient one, of which every record must be acknowledged, and a hasty one whose
-deadlines pass during the longer faults. All that was sent is read back by a foreign client and judged. Once in
+deadlines pass during the longer faults. A foreign client reads all records back, and the judge compares them. Once in
 `make test`; ten times, and with pauses of up to 45 seconds, with `AIOPRODUCER_EFFORT=proof`.
 """
 
@@ -37,7 +37,7 @@ Place = tuple[Load, int]
 
 @pytest.fixture(scope="module")
 def report(request: pytest.FixtureRequest) -> Iterator[Report]:
-    """What all runs together have shown; printed when the last has ended."""
+    """The results of all runs together; printed after the last one."""
     report = Report(_SEED)
     yield report
     capture = request.config.pluginmanager.get_plugin("capturemanager")
@@ -48,7 +48,7 @@ def report(request: pytest.FixtureRequest) -> Iterator[Report]:
 
 @pytest.fixture
 def run(faulty_nodes: KafkaCluster, report: Report) -> Start:
-    """Begins a run by its name, and its round's number."""
+    """Begins a run by its name and the number of its round."""
     return lambda name, round_, **options: Run(
         faulty_nodes, f"{name}-{round_}", _SEED + round_, report, **options
     )
@@ -58,7 +58,7 @@ def run(faulty_nodes: KafkaCluster, report: Report) -> Start:
 async def test_d01_leaders_killed_with_five_requests_in_flight(
     run: Start, round_: int, report: Report
 ) -> None:
-    """D01: SIGKILL and a restart: nothing lost, doubled or out of order; acked in 3 s, and at least 60 % of the speed."""
+    """D01: SIGKILL and a restart: no record lost, doubled or out of order; acked in 3 s, and at least 60 % of the speed."""
     async with run("D01", round_) as faults:
         for victim in faults.rng.sample(NODES, 3 if PROOF else 1):
             normal = await _full_speed(faults)
@@ -75,7 +75,7 @@ async def test_d01_leaders_killed_with_five_requests_in_flight(
 
 @rounds
 async def test_d02_a_clean_stop_and_leader_moves_fail_nothing(run: Start, round_: int) -> None:
-    """D02: while leaders are moved and a node is shut down by its operator, not one record fails."""
+    """D02: while leaders are moved and an operator shuts a node down, no record fails."""
     async with run("D02", round_) as faults:
         moved = 0
         for _ in range(4):
@@ -92,7 +92,7 @@ async def test_d02_a_clean_stop_and_leader_moves_fail_nothing(run: Start, round_
 
 @rounds
 async def test_d03_a_rolling_restart_fails_nothing(run: Start, round_: int) -> None:
-    """D03: all nodes are stopped cleanly and started again, one after the other, and not one record fails."""
+    """D03: all nodes are stopped cleanly and started again, one after the other, and no record fails."""
     async with run("D03", round_) as faults:
         for node in NODES:
             await faults.stop(node)
@@ -105,7 +105,7 @@ async def test_d03_a_rolling_restart_fails_nothing(run: Start, round_: int) -> N
 
 @rounds
 async def test_d04_two_of_three_nodes_paused_beyond_the_deadlines(run: Start, round_: int) -> None:
-    """D04: SIGSTOP of two nodes (librdkafka 4134), longer than the hasty deadlines: UNKNOWN only beyond them."""
+    """D04: SIGSTOP of two nodes (librdkafka 4134), longer than the hasty deadlines: UNKNOWN only after them."""
     async with run("D04", round_) as faults:
         for seconds in (45.0, 3.0, 45.0) if PROOF else (12.0,):
             await faults.pause(seconds, *faults.rng.sample(NODES, 2))
@@ -129,7 +129,7 @@ async def test_d04_one_node_paused_beyond_the_request_timeout(run: Start, round_
 
 @rounds
 async def test_d11_too_few_in_sync_copies_for_a_while(run: Start, round_: int) -> None:
-    """D11: with a node gone, partitions that want three copies in sync refuse; then they heal by themselves."""
+    """D11: with a node gone, partitions that need three in-sync replicas refuse records; then they recover."""
     async with run("D11", round_, min_in_sync=3) as faults:
         victim = faults.rng.choice(NODES)
         faults.kill(victim)
@@ -143,7 +143,7 @@ async def test_d11_too_few_in_sync_copies_for_a_while(run: Start, round_: int) -
 
 @rounds
 async def test_d13_all_nodes_gone_and_back(run: Start, round_: int) -> None:
-    """D13: with no broker left, records end at their deadlines; once they are back, sending works again."""
+    """D13: with no broker left, records end at their deadlines; when the brokers are back, sending works again."""
     async with run("D13", round_) as faults:
         faults.kill(*NODES)
         failed = faults.hasty.outcomes
@@ -165,7 +165,7 @@ async def test_d14_a_network_partition_between_us_and_one_broker(
             live = await _led_by_others(faults, cut_off)
             normal = await _rate(live, 4.0)
             gate.shut()
-            await _full_speed(faults)  # what cannot be sent takes all the memory that it may have
+            await _full_speed(faults)  # records that cannot be sent take all the memory that they may have
             dark = await _best_rate(live, 2 * REQUEST_TIMEOUT, enough=0.9 * normal)
             gate.open()
             await faults.noticed("network partition", REQUEST_TIMEOUT)
@@ -183,7 +183,7 @@ async def _led_by_others(faults: Run, node_id: int) -> list[Place]:
 
 
 async def _full_speed(faults: Run) -> float:
-    """Records acknowledged in a second without a pace: the best of three looks, as the machine has other work too."""
+    """Records acknowledged in a second without a pace: the best of three samples, as the machine has other work too."""
     everywhere = [(load, index) for load in faults.loads for index in range(PARTITIONS)]
     faults.flood(True)
     looks = [await _rate(everywhere, 1.5) for _ in range(3)]
@@ -192,9 +192,9 @@ async def _full_speed(faults: Run) -> float:
 
 
 async def _best_rate(places: list[Place], seconds: float, *, enough: float) -> float:
-    """The best of three looks, as the machine has other work too; the first that is enough ends it.
+    """The best of three samples, as the machine has other work too; the first that is enough ends the sampling.
 
-    Each look lasts for whole request timeouts: a broker that held the others up would do so in each of them.
+    Each sample lasts for whole request timeouts: a broker that held the others up would do so in each of them.
     """
     rates: list[float] = []
     while len(rates) < 3 and max(rates, default=0.0) < enough:
@@ -203,7 +203,7 @@ async def _best_rate(places: list[Place], seconds: float, *, enough: float) -> f
 
 
 async def _rate(places: list[Place], seconds: float) -> float:
-    """Records of these partitions acknowledged in a second, measured over so many."""
+    """Records of these partitions acknowledged in a second, measured over so many seconds."""
     loop = asyncio.get_running_loop()
     before, began = _acked(places), loop.time()
     # How long the rate is measured.
@@ -217,7 +217,7 @@ def _acked(places: list[Place]) -> int:
 
 @rounds
 async def test_faults_drawn_from_a_seed(run: Start, round_: int) -> None:
-    """Kills, pauses, clean stops and leader moves in an order that nobody chose: the promise holds."""
+    """Kills, pauses, clean stops and leader moves in a random order: the promise holds."""
     async with run("drawn", round_) as faults:
         for _ in range(12 if PROOF else 1):
             await _some_fault(faults)

@@ -1,4 +1,4 @@
-"""A process that is killed while it sends: what it knew to be acknowledged is in the log."""
+"""A process that is killed while it sends: every record that it saw acknowledged is in the log."""
 
 from __future__ import annotations
 
@@ -25,17 +25,17 @@ _LINES = 20_000
 
 @pytest.mark.parametrize("run", range(3))
 async def test_f12_what_a_killed_producer_knew_is_durable(real_kafka: KafkaCluster, run: int) -> None:
-    """F12: kill -9 with requests in flight; every record that was told acked is at its offset, once and in order."""
+    """F12: kill -9 with requests in flight; every acknowledged record is at its offset, once and in order."""
     seed = fresh_seed()
     topic = real_kafka.create_topic(f"killed-producer-{run}", 6)
-    told = await _acks_until_killed(real_kafka, topic, random.Random(seed).randrange(1, _LINES))
+    acked = await _acks_until_killed(real_kafka, topic, random.Random(seed).randrange(1, _LINES))
     log = await asyncio.to_thread(read_found, real_kafka.bootstrap_servers, topic)
-    known = {record.number for record in told}
-    # What it did not live to know of is in the log or not; nothing is promised but that it is what was sent, once.
+    known = {record.number for record in acked}
+    # A record without an outcome may be in the log; if it is, it is there unchanged and once.
     last = max((record.number for record in log), default=NO_NUMBER)
     unknown = [_sent(topic, n, None, Outcome.UNKNOWN) for n in range(last + 1) if n not in known]
-    assert judge([*told, *unknown], log) == []
-    assert len(told) > 0
+    assert judge([*acked, *unknown], log) == []
+    assert len(acked) > 0
 
 
 async def _acks_until_killed(kafka: KafkaCluster, topic: str, lines: int) -> list[Sent]:
@@ -45,17 +45,17 @@ async def _acks_until_killed(kafka: KafkaCluster, topic: str, lines: int) -> lis
         stdout=asyncio.subprocess.PIPE,
     )
     assert process.stdout is not None
-    told = b""
+    output = b""
     async with asyncio.timeout(60.0):
         try:
-            while told.count(b"\n") < lines:
-                told += await process.stdout.read(65_536)
+            while output.count(b"\n") < lines:
+                output += await process.stdout.read(65_536)
         finally:
             process.kill()
-        # What it had written before it was killed is in the pipe.
-        told += await process.stdout.read()
+        # The lines that it had written before its end are in the pipe.
+        output += await process.stdout.read()
         await process.wait()
-    *whole, _ = told.split(b"\n")
+    *whole, _ = output.split(b"\n")
     return [_acked(topic, line) for line in whole]
 
 

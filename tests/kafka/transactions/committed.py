@@ -1,4 +1,4 @@
-"""What a foreign reader finds of transactions: committed records and committed offsets, by confluent-kafka."""
+"""The results of transactions as a foreign reader sees them: committed records and offsets, by confluent-kafka."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Values = dict[int, list[bytes | None]]
 
 
 async def state_of(servers: str, transactional_id: str) -> str:
-    """The state of one transactional id, as its coordinator tells; "" where nobody knows it."""
+    """The state of one transactional id at its coordinator; "" for an unknown id."""
     for one in await list_transactions(transactional_id, servers):
         if one.transactional_id == transactional_id:
             return one.state
@@ -26,7 +26,7 @@ async def state_of(servers: str, transactional_id: str) -> str:
 
 
 async def until_state(servers: str, transactional_id: str, *states: str) -> str:
-    """Ask until it is in one of these states."""
+    """Poll until the state is one of these."""
     deadline = time.monotonic() + LIMIT
     while (state := await state_of(servers, transactional_id)) not in states:
         assert time.monotonic() < deadline, f"{transactional_id} is {state!r}, and not {states}"
@@ -34,7 +34,7 @@ async def until_state(servers: str, transactional_id: str, *states: str) -> str:
 
 
 async def values(servers: str, topic: str, *transactional_ids: str) -> Values:
-    """What a foreign reader of committed records finds in each partition, once these ids have ended theirs.
+    """The committed records of each partition, as a foreign reader finds them once these ids have ended theirs.
 
     EndTxn is answered before the markers are written, and until then the end of a partition is before them.
     """
@@ -44,7 +44,7 @@ async def values(servers: str, topic: str, *transactional_ids: str) -> Values:
 
 
 async def all_values(servers: str, topic: str) -> Values:
-    """What is in the log, whatever became of its transactions."""
+    """All records in the log, committed or not."""
     return await _read(servers, topic, "read_uncommitted")
 
 
@@ -55,7 +55,7 @@ async def _read(servers: str, topic: str, isolation: str) -> Values:
 
 
 async def offsets(servers: str, group: str, topic: str, partitions: int) -> Mapping[int, int]:
-    """What the group has committed, told to a foreign client that waits for open transactions."""
+    """The committed offsets of the group, for a foreign client that waits for open transactions."""
     return await asyncio.to_thread(_offsets, servers, group, topic, partitions)
 
 
@@ -65,14 +65,14 @@ def _offsets(servers: str, group: str, topic: str, partitions: int) -> Mapping[i
     )
     try:
         asked = [TopicPartition(topic, partition) for partition in range(partitions)]
-        told = _told(consumer, asked)
-        return {one.partition: one.offset for one in told if one.offset >= 0}
+        found = _committed(consumer, asked)
+        return {one.partition: one.offset for one in found if one.offset >= 0}
     finally:
         consumer.close()
 
 
-def _told(consumer: Consumer, asked: list[TopicPartition]) -> list[TopicPartition]:
-    """librdkafka gives up at the first NOT_COORDINATOR, which a killed coordinator's successor may say."""
+def _committed(consumer: Consumer, asked: list[TopicPartition]) -> list[TopicPartition]:
+    """The committed offsets; librdkafka gives up at the first NOT_COORDINATOR of a killed coordinator's successor."""
     deadline = time.monotonic() + LIMIT
     while True:
         try:

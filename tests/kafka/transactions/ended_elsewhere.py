@@ -1,7 +1,7 @@
-"""A program that ends the transactions of pickled handles, each twice: what another process does with them.
+"""A program that ends the transactions of pickled handles, each twice, as another process does.
 
-Its argument is the bootstrap servers; the handles come in by its standard input, by "commit" or "abort". It prints what came
-of each call: "done", or the name of an error.
+Its argument is the bootstrap servers; it reads handles from its standard input, by "commit" or "abort". It prints the
+result of each call: "done", or the name of an error.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from aioproducer import KafkaError, TransactionHandle
 
 
 async def main(servers: str, handles: dict[str, TransactionHandle]) -> None:
-    """The same call twice: repeating it does no harm."""
+    """Make the same call twice: the second does no harm."""
     for end, handle in handles.items():
         for _ in range(2):
             try:

@@ -17,7 +17,7 @@ FEATURE: Final = "transaction.version"
 
 
 async def level_of(node: KafkaNode) -> int:
-    """What one node tells to clients."""
+    """The version that one node announces."""
     async with WireClient(node.address) as client:
         answer = await client.ask(ApiVersionsRequest("levels", "1"), 4)
     found: dict[str, int] = {feature.name: feature.max_version_level for feature in answer.finalized_features}
@@ -25,7 +25,7 @@ async def level_of(node: KafkaNode) -> int:
 
 
 async def finalize(kafka: KafkaCluster, level: int) -> None:
-    """Upgrade or downgrade the cluster, and wait until each of its nodes says so."""
+    """Upgrade or downgrade the cluster, and wait until each of its nodes announces it."""
     before = await level_of(kafka.node(1))
     if before == level:
         return

@@ -1,4 +1,4 @@
-"""Scissors on the way to one broker: they cut a connection at a request of one kind, before it or behind it."""
+"""Scissors on the way to one broker: they cut a connection at a request of one kind, before or behind it."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ END_TXN = 26
 
 @attrs.define(eq=False)
 class Scissors:
-    """`async with Scissors(port) as scissors:` this loop connects to them in place of the broker that listens there."""
+    """`async with Scissors(port) as scissors:` this loop connects to them in place of the broker at that port."""
 
     port: int
     cuts: int = attrs.field(default=0, init=False)
-    """How many connections were cut."""
+    """The number of cut connections."""
     _left: int = attrs.field(default=0, init=False)
     _api_key: int = attrs.field(default=-1, init=False)
     _behind: bool = attrs.field(default=False, init=False)
@@ -38,7 +38,7 @@ class Scissors:
         await asyncio.gather(*self._ways, return_exceptions=True)
 
     def sever(self) -> None:
-        """Cut all connections that there are, now."""
+        """Cut all present connections now."""
         for way in self._ways:
             way.cancel()
 
@@ -52,11 +52,11 @@ class Scissors:
         self._patch.setattr(loop, "create_connection", redirected)
 
     def cut(self, api_key: int, *, behind: bool, times: int = 1) -> None:
-        """Cut at the next requests of this kind: before the broker has them, or when it has answered."""
+        """Cut at the next requests of this kind: before the broker has them, or after its answer."""
         self._api_key, self._behind, self._left = api_key, behind, times
 
     def heal(self) -> None:
-        """Cut nothing any more."""
+        """Cut no more connections."""
         self._left = 0
 
     async def _connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -107,7 +107,7 @@ async def _frame(reader: asyncio.StreamReader) -> bytes:
 
 
 async def direct(port: int) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
-    """A connection of this loop that goes past whatever stands in for its `create_connection`."""
+    """A connection of this loop that bypasses the replaced `create_connection`."""
     loop = asyncio.get_running_loop()
     reader = asyncio.StreamReader()
     transport, protocol = await type(loop).create_connection(

@@ -1,4 +1,4 @@
-"""The Java client's transactions, on the embedded Kafka: it believes what the brokers say, also when they fail."""
+"""The Java client's transactions on the embedded Kafka, also with failing brokers."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ async def _perform(kafka: EmbeddedKafka) -> None:
     ],
 )
 async def test_java_commits(level: int, versions: set[tuple[str, int]]) -> None:
-    """In the way of the version that is finalized, and every record once."""
+    """The client commits under the finalized version, and every record is there once."""
     async with EmbeddedKafka(brokers=3, transaction_version=level) as kafka:
         kafka.create_topic("t", 3)
         await _perform(kafka)
@@ -48,7 +48,7 @@ async def test_java_commits(level: int, versions: set[tuple[str, int]]) -> None:
 
 @pytest.mark.parametrize("level", [1, 2])
 async def test_java_gets_over_faults(level: int) -> None:
-    """Lost answers, markers that take their time and a coordinator that moves cost no record and make no copy."""
+    """Lost answers, late markers and a moving coordinator cost no record and make no copy."""
     async with EmbeddedKafka(brokers=3, transaction_version=level) as kafka:
         kafka.create_topic("t", 3)
         kafka.faults.delay_markers(0.03, times=None)

@@ -1,4 +1,4 @@
-"""Offsets of consumers of other libraries in transactions on a real Kafka: who is no member any more is refused."""
+"""Offsets of consumers of other libraries in transactions on a real Kafka: a former member is refused."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ _numbers = itertools.count()
 
 @pytest.fixture
 def servers(transacting_kafka: KafkaCluster) -> str:
-    """Where a real Kafka of each kind listens."""
+    """The addresses of a real Kafka of each kind."""
     return transacting_kafka.bootstrap_servers
 
 
 @pytest.fixture
 def name() -> str:
-    """A group, and a transactional id, that no other test uses."""
+    """A group and a transactional id that no other test uses."""
     return f"consuming-{next(_numbers)}"
 
 
@@ -84,7 +84,7 @@ async def aiokafka(servers: str, name: str, source: str) -> AsyncIterator[Any]:
 
 
 async def test_of_aiokafka(servers: str, name: str, source: str, sink: str, aiokafka: Any) -> None:
-    """Its records and itself are taken as they are; what is aborted is consumed again."""
+    """`consumed()` takes aiokafka's records and consumer; records of an aborted transaction are consumed again."""
     async with Producer(servers, transactional_id=name) as producer:
         for aborts in (True, False):
             async with asyncio.timeout(LIMIT):
@@ -106,7 +106,7 @@ async def test_of_aiokafka(servers: str, name: str, source: str, sink: str, aiok
 async def test_of_confluent_kafka(
     servers: str, name: str, source: str, sink: str, confluent: Consumer
 ) -> None:
-    """The same; its own positions are taken too."""
+    """`consumed()` takes confluent-kafka's messages and consumer, and also its positions."""
     records = await asyncio.to_thread(confluent.consume, COUNT, LIMIT)
     async with Producer(servers, transactional_id=name) as producer:
         async with producer.transaction() as tx:
@@ -124,10 +124,10 @@ async def test_of_confluent_kafka(
 
 
 async def test_e12_who_is_no_member_any_more(servers: str, name: str, source: str, sink: str) -> None:
-    """E12: the group has gone on without it: its transaction is aborted, records and all, and the next works."""
+    """E12: the group has rebalanced without the member: its transaction is aborted as a whole, and the next works."""
     zombie = _confluent(servers, name)
     records = await asyncio.to_thread(_first, zombie, source)
-    told = zombie.consumer_group_metadata()
+    member = zombie.consumer_group_metadata()
     zombie.close()
     successor = _confluent(servers, name)
     try:
@@ -136,7 +136,7 @@ async def test_e12_who_is_no_member_any_more(servers: str, name: str, source: st
             with pytest.raises(TransactionAbortedError):
                 async with producer.transaction() as tx:
                     await producer.send(sink, b"of the zombie")
-                    tx.consumed(records, told)
+                    tx.consumed(records, member)
             assert await offsets(servers, name, source, 1) == {}
             async with producer.transaction() as tx:
                 await producer.send(sink, b"of the successor")
@@ -148,7 +148,7 @@ async def test_e12_who_is_no_member_any_more(servers: str, name: str, source: st
 
 
 def _first(consumer: Consumer, topic: str) -> list[Message]:
-    """All records of the topic, for a consumer that joins its group for them."""
+    """All records of the topic, for a consumer that joins its group to read them."""
     consumer.subscribe([topic])
     found = consumer.consume(COUNT, LIMIT)
     assert len(found) == COUNT

@@ -1,4 +1,4 @@
-"""Transactions on a real Kafka of three nodes whose coordinators are killed, and whose version of transactions changes."""
+"""Transactions on a real Kafka of three nodes: coordinators are killed, and the version of transactions changes."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ async def _coordinator_of(kafka: KafkaCluster, name: str) -> int:
 
 
 async def test_d15_the_coordinator_is_killed_at_the_end(transacting_nodes: KafkaCluster, name: str) -> None:
-    """D15: with commits and aborts on their way to it: each transaction is seen as it was ended, once, with its offset."""
+    """D15: commits and aborts are on their way to it: each transaction has its one outcome, with its offset."""
     rng = random.Random(_SEED)
     print(f"replay these kills with {SEED_VARIABLE}={_SEED}")
     kafka = transacting_nodes
@@ -77,7 +77,7 @@ def _commits(index: int, number: int) -> bool:
 
 
 def _kept(index: int) -> list[bytes | None]:
-    """What is to be seen of the producer with this number: all but what it has aborted."""
+    """The visible records of the producer with this number: all but those that it has aborted."""
     pairs = ((b"%d" % number, b"after %d" % number) for number in range(KILLS))
     return [value for n, pair in enumerate(pairs) for value in pair[0 if _commits(index, n) else 1 :]]
 
@@ -85,7 +85,7 @@ def _kept(index: int) -> list[bytes | None]:
 async def _kill_at_the_end(
     kafka: KafkaCluster, producers: list[Made], topic: str, number: int, rng: random.Random
 ) -> None:
-    """Each producer has a transaction open; they end them as the coordinator of one of them is killed, and go on."""
+    """Each producer has a transaction open; all end theirs as the coordinator of one is killed, and continue."""
     for index, producer in enumerate(producers):
         if not number:
             await producer.init_transactions()
@@ -95,7 +95,7 @@ async def _kill_at_the_end(
     victim = kafka.node(await _coordinator_of(kafka, _name_of(rng.choice(producers))))
     ends = [_end(producer, commits=_commits(index, number)) for index, producer in enumerate(producers)]
     ending = asyncio.gather(*ends)
-    # The length is the fault: from before the first request to behind the last answer.
+    # The length is the fault: from before the first request to after the last answer.
     await asyncio.sleep(rng.choice([0, rng.uniform(0, 0.05)]))
     victim.kill()
     await ending
@@ -110,16 +110,16 @@ async def _end(producer: Made, *, commits: bool) -> None:
     await (producer.commit_transaction if commits else producer.abort_transaction)(timeout=60.0)
 
 
-# -- up and down
+# -- upgrade and downgrade
 
 
 async def test_the_version_of_transactions_changes(faulty_nodes: KafkaCluster, name: str) -> None:
-    """One producer goes on as before over connections that it has, and in the new way over new ones; up and down."""
+    """One producer keeps the old version on open connections, and uses the new one on new ones; up and down."""
     kafka = faulty_nodes
     before = await level_of(kafka.node(1))
     topic = await asyncio.to_thread(kafka.create_topic, f"topic-of-{name}", 3)
     async with contextlib.AsyncExitStack() as stack:
-        # Connections are cut by hand: nodes would take their time to come back.
+        # Connections are cut by the test: nodes would restore them too slowly.
         ways = [await stack.enter_async_context(Scissors(node.ports.broker)) for node in kafka.nodes]
         producer = await stack.enter_async_context(Producer(kafka.bootstrap_servers, transactional_id=name))
         kept = await _some(producer, topic, before)
@@ -136,7 +136,7 @@ async def test_the_version_of_transactions_changes(faulty_nodes: KafkaCluster, n
 
 
 async def _some(producer: Made, topic: str, level: int | None) -> list[bytes]:
-    """Transactions of all kinds, in this version if one is given; what is to be seen of them."""
+    """Transactions of all kinds, in this version if one is given; returns the visible records."""
     kept = []
     for end in ("commit", "abort", "empty", "commit"):
         value = b"%d" % next(_numbers)

@@ -1,4 +1,4 @@
-"""How a real Kafka checks who commits a group's offsets in a transaction; `set_group` of the embedded one does the same."""
+"""The checks of a real Kafka on the member of an offset commit in a transaction, and those of the embedded `set_group`."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ INSTANCE = "instance"
 
 
 async def _join(client: WireClient, group: str) -> Member:
-    """The only member of a group, a static one."""
+    """Join as the only member of a group, a static one."""
     find = FindCoordinatorRequest(key_type=GROUP, coordinator_keys=[group])
     await until(lambda: client.ask(find, 6), lambda answer: answer.coordinators[0].error_code == 0)
     join = JoinGroupRequest(
@@ -33,7 +33,7 @@ async def _join(client: WireClient, group: str) -> Member:
 
 
 async def test_members_are_checked(real_kafka: KafkaCluster) -> None:
-    """Who names no member is taken; who names one must be it, with its instance and its generation (KIP-447)."""
+    """A commit without a member is accepted; a named member must match in instance and generation (KIP-447)."""
     topic = real_kafka.create_topic("group-members", 1)
     async with WireClient(real_kafka.bootstrap_servers) as client:
         transactor = Transactor(client, "group-members", topic)

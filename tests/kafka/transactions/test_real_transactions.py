@@ -1,6 +1,6 @@
 """The producer's transactions on a real Kafka of each kind: 4.3 with both versions of transactions, and 3.9.
 
-What became of them is told by confluent-kafka.
+confluent-kafka reads their results.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ def kafka(transacting_kafka: KafkaCluster) -> KafkaCluster:
 
 @pytest.fixture
 def servers(kafka: KafkaCluster) -> str:
-    """Where it listens."""
+    """The address of the cluster."""
     return kafka.bootstrap_servers
 
 
@@ -87,7 +87,7 @@ async def put(producer: Made, topic: str, *values: bytes, partition: int = 0) ->
 
 
 async def test_what_is_committed_is_seen(servers: str, name: str, topic: str) -> None:
-    """And what is aborted is not; empty transactions between them do no harm."""
+    """Aborted records are not seen; empty transactions between do no harm."""
     async with Producer(servers, transactional_id=name) as producer:
         for number in range(6):
             async with producer.transaction():
@@ -102,7 +102,7 @@ async def test_what_is_committed_is_seen(servers: str, name: str, topic: str) ->
 
 
 async def test_many_small_transactions(servers: str, name: str, topic: str) -> None:
-    """Every third of 100 is aborted, written or not: what is seen is exactly the rest, in order."""
+    """Every third of 100 is aborted, written or not: the others are seen completely and in order."""
     rng = random.Random(_SEED)
     print(f"many small transactions: replay with {SEED_VARIABLE}={_SEED}")
     kept: Values = {}
@@ -132,7 +132,7 @@ async def _scattered(producer: Made, topic: str, number: int, rng: random.Random
 
 
 async def test_another_name(servers: str, name: str, topic: str) -> None:
-    """A producer that goes over to another transactional id leaves the one before as it is."""
+    """A producer that changes to another transactional id leaves the former one as it is."""
     async with Producer(servers, transactional_id=name) as producer:
         async with producer.transaction():
             await put(producer, topic, b"a")
@@ -148,7 +148,7 @@ async def test_another_name(servers: str, name: str, topic: str) -> None:
 
 
 async def test_offsets_move_with_the_transaction(servers: str, name: str, topic: str) -> None:
-    """Those of a commit are a foreign client's too, those of an abort nobody's; metadata is kept."""
+    """A foreign client reads the offsets of a commit, and none of an abort; metadata is kept."""
     async with Producer(servers, transactional_id=name) as producer:
         async with producer.transaction() as tx:
             await put(producer, topic, b"a")
@@ -159,13 +159,13 @@ async def test_offsets_move_with_the_transaction(servers: str, name: str, topic:
                 raise ZeroDivisionError
         async with producer.transaction() as tx:
             tx.send_offsets({(topic, 1): 8}, name)
-        told = await producer.committed_offsets(name, [(topic, number) for number in range(4)])
-    assert {place.partition: one.offset for place, one in told.items()} == {0: 5, 1: 8}
+        committed = await producer.committed_offsets(name, [(topic, number) for number in range(4)])
+    assert {place.partition: one.offset for place, one in committed.items()} == {0: 5, 1: 8}
     assert await offsets(servers, name, topic, 4) == {0: 5, 1: 8}
 
 
 async def test_open_offsets_are_waited_for(servers: str, name: str, topic: str) -> None:
-    """Whoever asks for offsets that a transaction holds is told when it has ended."""
+    """A request for offsets that a transaction holds is answered after its end."""
     async with Producer(servers, transactional_id=name) as producer, Producer(servers) as other:
         async with producer.transaction():
             await producer.send_offsets_to_transaction({(topic, 0): 3}, name)
@@ -175,11 +175,11 @@ async def test_open_offsets_are_waited_for(servers: str, name: str, topic: str) 
         assert [one.offset for one in (await asking).values()] == [3]
 
 
-# -- others take over
+# -- takeover
 
 
 async def test_e07_a_second_producer_fences_the_first(servers: str, name: str, topic: str) -> None:
-    """E07: at whatever point the first is, it is told, all it has sent is aborted, and the second goes on."""
+    """E07: at every point the first is fenced, all of its records are aborted, and the second continues."""
     for moment in ("ready", "open", "written", "offsets"):
         async with Producer(servers, transactional_id=name) as first:
             await first.init_transactions()
@@ -201,7 +201,7 @@ async def test_e07_a_second_producer_fences_the_first(servers: str, name: str, t
 
 
 async def _find_out(first: Made, topic: str) -> None:
-    """Whatever it tries comes to nothing, and nothing hangs."""
+    """Every call of the fenced producer fails, and none hangs."""
     with pytest.raises((ProducerFencedError, TransactionAbortedError)):
         async with asyncio.timeout(LIMIT):
             with contextlib.suppress(StateError):
@@ -218,7 +218,7 @@ async def _find_out(first: Made, topic: str) -> None:
 
 
 async def test_fence_ends_what_others_have_open(servers: str, name: str, topic: str) -> None:
-    """Their transactions are aborted, and they are refused when they come back; ids nobody has used are fine."""
+    """The transactions are aborted, and their producers are refused afterwards; unused ids are accepted."""
     async with Producer(servers, transactional_id=name) as producer:
         await producer.init_transactions()
         await producer.begin_transaction()
@@ -234,7 +234,7 @@ async def test_fence_ends_what_others_have_open(servers: str, name: str, topic: 
 
 
 async def test_transactions_are_listed(servers: str, name: str, topic: str) -> None:
-    """With their states, whoever asks."""
+    """Any client can list transactions with their states."""
     async with Producer(servers, transactional_id=name) as producer:
         await producer.init_transactions()
         assert await state_of(servers, name) == "Empty"
@@ -243,14 +243,14 @@ async def test_transactions_are_listed(servers: str, name: str, topic: str) -> N
         assert await state_of(servers, name) == "Ongoing"
         await producer.commit_transaction()
         assert await until_state(servers, name, "CompleteCommit")
-        assert await list_transactions("nobody-is-called-so", servers) == []
+        assert await list_transactions("unused-prefix-", servers) == []
 
 
 # -- time
 
 
 async def test_e06_its_time_is_over_before_the_commit(servers: str, name: str, topic: str) -> None:
-    """E06: the commit says so, nothing is visible, and the next transaction works; and that again."""
+    """E06: the commit raises the time-out, no record is visible, and the next transaction works; and this twice."""
     async with Producer(servers, transactional_id=name, transaction_timeout_ms=400) as producer:
         await producer.init_transactions()
         for _ in range(2):
@@ -267,7 +267,7 @@ async def test_e06_its_time_is_over_before_the_commit(servers: str, name: str, t
 
 
 async def test_e06_its_time_is_over_while_it_sends(servers: str, name: str, topic: str) -> None:
-    """E06: what comes late fails, and the transaction with it; the producer goes on with the next."""
+    """E06: late records fail, and the transaction with them; the producer continues with the next."""
     async with Producer(servers, transactional_id=name, transaction_timeout_ms=500) as producer:
         with pytest.raises(TransactionAbortedError):
             async with producer.transaction():
@@ -284,7 +284,7 @@ async def test_e06_its_time_is_over_while_it_sends(servers: str, name: str, topi
 
 
 async def test_a_handle_ends_it_in_another_process(servers: str, name: str, topic: str) -> None:
-    """Twice without harm; the other end is refused afterwards; the producer goes on once it is initialized."""
+    """Each end is repeated without harm; the opposite end is refused; the producer continues after init."""
     handles = {}
     for end in ("commit", "abort"):
         producer: Made = Producer(servers, transactional_id=f"{name}-{end}")
@@ -318,7 +318,7 @@ async def _ended_elsewhere(servers: str, handles: dict[str, TransactionHandle]) 
 
 
 async def test_a_detached_producer_goes_on(servers: str, name: str, topic: str) -> None:
-    """Once its handle has been used, `init_transactions()` is all that it needs."""
+    """After the use of its handle the producer needs only `init_transactions()`."""
     async with Producer(servers, transactional_id=name) as producer:
         for number in range(2):
             async with producer.transaction() as tx:
@@ -330,7 +330,7 @@ async def test_a_detached_producer_goes_on(servers: str, name: str, topic: str) 
 
 
 async def test_a_handle_whose_time_is_over(servers: str, name: str, topic: str) -> None:
-    """Its commit says so, its abort is done, and a successor goes on."""
+    """The commit raises the time-out, the abort succeeds, and a successor continues."""
     producer: Made = Producer(servers, transactional_id=name, transaction_timeout_ms=500)
     async with producer, producer.transaction() as tx:
         await put(producer, topic, b"lost")
@@ -348,11 +348,11 @@ async def test_a_handle_whose_time_is_over(servers: str, name: str, topic: str) 
     assert await values(servers, topic, name) == {0: [b"kept"]}
 
 
-# -- connections that end at the end of a transaction
+# -- connections cut at the end of a transaction
 
 
 async def test_e01_connections_are_cut_at_the_end(kafka: KafkaCluster, name: str, topic: str) -> None:
-    """E01: whether the coordinator had it or not, each commit and abort is done once, and none hits the next."""
+    """E01: whether the coordinator had the request or not, each commit and abort is done once; none affects the next."""
     servers, kept = kafka.bootstrap_servers, []
     async with (
         Scissors(kafka.node(1).ports.broker) as scissors,
@@ -370,7 +370,7 @@ async def test_e01_connections_are_cut_at_the_end(kafka: KafkaCluster, name: str
 
 
 async def test_e01_a_commit_without_an_answer(kafka: KafkaCluster, name: str, topic: str) -> None:
-    """E01: nobody claims to know; the same call again joins it, or `init_transactions()` ends the doubt."""
+    """E01: the outcome is unknown; the same call again joins it, or `init_transactions()` settles it."""
     servers, kept = kafka.bootstrap_servers, []
     async with (
         Scissors(kafka.node(1).ports.broker) as scissors,

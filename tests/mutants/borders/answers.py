@@ -1,4 +1,4 @@
-"""The mutants of answers: brokers that write more, or less, than the definitions say, and what is concluded from it."""
+"""The mutants of answers: brokers that write more or less than the protocol defines, and wrong conclusions from it."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ ANSWERS: Final = (
         "_net/connecting/connection.py",
         "            self._pairing.expect_no_answer(correlation_id)",
         "            pass",
-        "A broker answers Produce with acks=0: the connection ends, and what is buffered in it is lost.",
+        "A broker answers Produce with acks=0: the connection ends, and the buffered records are lost.",
         "tests/connection/test_pairing.py",
     ),
     _mutant(
@@ -34,16 +34,24 @@ ANSWERS: Final = (
         "producer.py",
         "                    if not engine.acks:",
         "                    if False:",
-        "With acks=0 closing drops what waits for room in the socket, though it was acknowledged.",
-        "tests/net/producing/test_answers.py::test_closing_waits_until_the_socket_has_what_nobody_answers",
+        "With acks=0 closing drops acknowledged records that wait for room in the socket.",
+        "tests/net/producing/test_answers.py::test_closing_waits_until_the_socket_has_unanswered_bytes",
+    ),
+    _mutant(
+        "aborted-before-the-socket-has-all",
+        "_net/connecting/connection.py",
+        "        transport.close()\n",
+        "        transport.abort()\n",
+        "With acks=0 a connection that is left, or whose session ends, drops records that wait in the transport.",
+        "tests/connection/test_finishing.py::test_all_bytes_arrive_before_the_end",
     ),
     _mutant(
         "sender-ended-before-the-socket-has-all",
         "_net/connecting/link.py",
         "    return bool(connection.in_flight or connection.unsent)",
         "    return bool(connection.in_flight)",
-        "With acks=0 the connection to a broker that has left drops what waits for room in the socket, though it was acknowledged.",
-        "tests/net/producing/test_answers.py::test_the_sender_of_a_broker_that_has_left_hands_over_what_nobody_answers",
+        "With acks=0 the connection to a broker that has left drops acknowledged records that wait for room in the socket.",
+        "tests/net/producing/test_answers.py::test_the_sender_of_a_broker_that_has_left_hands_over_unanswered_bytes",
     ),
     _mutant(
         "offsets-without-an-answer-are-fatal",
@@ -66,7 +74,7 @@ ANSWERS: Final = (
         "_net/transactions/questions.py",
         "if one.transactional_id == name)",
         "if True)",
-        "How another transactional id stands is taken for how this one does.",
+        "The state of another transactional id is taken for that of this one.",
         f"{_INCOMPLETE}::test_an_id_that_is_not_described_is_looked_at_again",
     ),
     _mutant(
@@ -74,15 +82,15 @@ ANSWERS: Final = (
         "_net/transactions/coordinator.py",
         "                if not may_be_done(request, code):",
         "                if code != -1:",
-        "EndTxn is answered with COORDINATOR_NOT_AVAILABLE after the commit was written down; the commit is said not to be done.",
+        "EndTxn is answered with COORDINATOR_NOT_AVAILABLE after the commit was stored; the error denies the commit.",
         f"{_INCOMPLETE}::test_a_commit_that_may_have_been_done_is_not_denied",
     ),
     _mutant(
-        "a-commit-in-doubt-is-told-as-aborted",
+        "a-commit-in-doubt-is-reported-as-aborted",
         "_state/transactions/dialogues/requirement.py",
         "    may_be_committed = reply.request is Request.COMMIT and reply.undecided > 0",
         "    may_be_committed = False",
-        "A commit was done, a later attempt is answered with TRANSACTION_ABORTABLE, and the transaction runs again.",
+        "A commit is done, a later attempt is answered with TRANSACTION_ABORTABLE, and the transaction runs again.",
         f"{_INCOMPLETE}::test_a_commit_that_may_have_been_done_is_not_denied",
     ),
     _mutant(
@@ -90,7 +98,7 @@ ANSWERS: Final = (
         "_net/transactions/foreign_transactions.py",
         "pattern_of(prefix) if version >= PATTERNS_FROM else None",
         "None",
-        "Every transactional id of a cluster is sent to find a few.",
+        "The brokers send every transactional id of the cluster, though a few are wanted.",
         f"{_INCOMPLETE}::test_brokers_filter_by_the_prefix",
     ),
     _mutant(
@@ -102,11 +110,11 @@ ANSWERS: Final = (
         f"{_INCOMPLETE}::test_a_cluster_without_brokers_has_not_answered",
     ),
     _mutant(
-        "fenced-and-told-to-abort",
+        "fenced-and-advised-to-abort",
         "_state/delivery/settlement.py",
         "            if self.transaction.is_in_doubt(answer.code):",
         "            if False:",
-        "A producer is fenced, and its calls say that the transaction can be aborted and tried again, until the coordinator has answered.",
+        "Until the coordinator has answered, the calls of a fenced producer say that the transaction can be aborted and repeated.",
         f"{_FENCED}::test_deliveries_have_the_reason",
     ),
     _mutant(
@@ -120,9 +128,9 @@ ANSWERS: Final = (
     _mutant(
         "time-over-taken-for-fencing",
         "_state/transactions/dialogues/standing.py",
-        "    if standing is None or not standing.follows(current.identity, ABORTED):",
-        "    if True:",
-        "The coordinator has aborted a transaction because its time was over, and the producer takes itself for fenced.",
+        "    is_certain = parts.was_opened and not may_be_over",
+        "    is_certain = False",
+        "The coordinator aborts an expired transaction, and the producer takes itself for fenced.",
         f"{_FENCED}::test_its_time_was_over",
     ),
     _mutant(
@@ -130,7 +138,7 @@ ANSWERS: Final = (
         "_state/transactions/coordinator_verdicts.py",
         "        _R.INIT_PRODUCER_ID: _A.RETRY,",
         "        _R.INIT_PRODUCER_ID: _A.FATAL,",
-        "A code that Kafka does not have ends the producer at its first question.",
+        "An unknown error code ends the producer at its first request.",
         "tests/state/transactions/test_coordinator_verdicts.py",
     ),
     _mutant(
@@ -138,11 +146,11 @@ ANSWERS: Final = (
         "_state/transactions/dialogues/ending.py",
         "undecided=reply.undecided + parts.doubtful_ends",
         "undecided=reply.undecided",
-        "A commit was done and answered without a meaning; it is asked again, refused, and said not to be done.",
+        "A commit is done and answered with a code without a meaning; it is repeated, refused, and reported as not done.",
         f"{_INCOMPLETE}::test_a_doubt_is_not_forgotten",
     ),
     _mutant(
-        "an-identity-of-nobody",
+        "an-identity-of-minus-one",
         "_net/transactions/questions.py",
         "    if not answer.error_code and min(answer.producer_id, answer.producer_epoch) < 0:",
         "    if False:",
@@ -154,7 +162,7 @@ ANSWERS: Final = (
         "_net/transactions/coordinator.py",
         "                if unspoken and confirmed:",
         "                if unspoken:",
-        "A coordinator leaves an API out of its list of versions once, and the producer ends.",
+        "A coordinator leaves an API out of one list of versions, and the producer ends.",
         f"{_INCOMPLETE}::test_versions_that_are_missing_once",
     ),
     _mutant(
@@ -170,7 +178,7 @@ ANSWERS: Final = (
         "_state/transactions/current.py",
         "        self.table.refused(error)\n        return (RefuseCalls(error),)",
         "        return self.failed(error)",
-        "The coordinator has told that another producer took over, and calls say that the transaction can be aborted and tried again.",
+        "The coordinator reports another producer, and calls say that the transaction can be aborted and repeated.",
         f"{_FENCED}::test_calls_meanwhile_tell_the_truth",
     ),
     _mutant(
@@ -178,7 +186,7 @@ ANSWERS: Final = (
         "_state/transactions/replies.py",
         "        return ProducerFencedError(outcome=outcome_of(reply), cause=error_of(reply))",
         "        return ProducerFencedError(cause=error_of(reply))",
-        "EndTxn is answered with COORDINATOR_NOT_AVAILABLE, then as fenced: a commit that may have been done is said not to be done.",
+        "EndTxn is answered with COORDINATOR_NOT_AVAILABLE, then as fenced: a commit that may be done is reported as not done.",
         f"{_INCOMPLETE}::test_a_commit_that_may_have_been_done_is_not_denied",
     ),
     _mutant(
@@ -186,15 +194,15 @@ ANSWERS: Final = (
         "_net/transactions/foreign_transactions.py",
         "                answer_limit=LONGEST_LISTING,\n",
         "",
-        "A broker of before ListTransactions 2 tells of all its ids in more than 16 MiB, and the connection is ended for it.",
+        "A broker from before ListTransactions 2 lists all its ids in more than 16 MiB, which ends the connection.",
         f"{_INCOMPLETE}::test_long_lists",
     ),
     _mutant(
-        "surplus-bytes-told-each-time",
+        "surplus-bytes-logged-each-time",
         "_net/connecting/connection.py",
         "        if text not in self._remarks:",
         "        if True:",
-        "Each answer of a broker that writes too much is a line in the log.",
+        "Each answer with surplus bytes is a line in the log.",
         "tests/connection/test_pairing.py::test_bytes_behind_the_last_field_are_told_once",
     ),
     _mutant(
@@ -202,7 +210,7 @@ ANSWERS: Final = (
         "_wire/codec.py",
         "    data = _owned(frame)\n    plan = _plan(message_type, version)",
         "    data = _owned(frame) + bytes(16)\n    plan = _plan(message_type, version)",
-        "Where bytes too many are tolerated, so are bytes too few: what is missing at the end of an answer is read as zeros.",
+        "Missing bytes are tolerated like surplus ones: the missing end of an answer is read as zeros.",
         "tests/wire/test_codec.py",
     ),
     _mutant(
@@ -210,7 +218,7 @@ ANSWERS: Final = (
         "_state/connecting/opening.py",
         "    if _error_code(frame) == ErrorCode.UNSUPPORTED_VERSION:",
         "    if decode_response(ApiVersionsResponse, version, frame)[1].error_code == ErrorCode.UNSUPPORTED_VERSION:",
-        "librdkafka's mock cluster refuses ApiVersions 3 with an array that is broken: the producer never starts.",
+        "librdkafka's mock cluster refuses ApiVersions 3 with a broken array: the producer never starts.",
         "tests/state/connecting/test_opening.py::test_old_broker_is_asked_again_in_version_0",
     ),
 )

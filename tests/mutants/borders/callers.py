@@ -1,4 +1,4 @@
-"""The mutants of callers that lie: what they hand over is believed, or ends more than its record."""
+"""The mutants of wrong arguments: values of the caller that are trusted, or that end more than their record."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ CALLERS: Final = (
         "_net/accepting/bulk_intake.py",
         "            refused=frozenset(refused),\n",
         "",
-        "A record of a bulk send that was refused is appended without its value, where records are appended one by one.",
+        "A refused record of a bulk send is appended without its value, where records are appended one by one.",
         "tests/api/bulk/test_send_batch.py::test_a_refused_record_stays_refused_in_gapless_mode",
     ),
     _mutant(
@@ -48,7 +48,7 @@ CALLERS: Final = (
         "testing/mock/sending.py",
         "        batch.retry_at, batch.retry_leader = math.inf, NODE_ID\n",
         "        batch.retry_leader = NODE_ID\n",
-        "A record of a mock that waits for the test is acknowledged by itself.",
+        "A record of a mock that waits for the test is acknowledged without it.",
         "tests/testing/mock/test_mock_completion.py",
     ),
     _mutant(
@@ -64,7 +64,7 @@ CALLERS: Final = (
         "_net/accepting/columns.py",
         "    if len(items) != length:\n",
         "    if False:\n",
-        "A DataFrame says how many rows it has, and gives its columns: what is sent is not what was meant.",
+        "A DataFrame reports a number of rows that differs from its columns: other records are sent than intended.",
         f"{_COLUMNS}::test_a_column_of_another_length_than_it_says",
     ),
     _mutant(
@@ -72,7 +72,7 @@ CALLERS: Final = (
         "_core/accept_column.pxi",
         "            if not before <= self.offset(at) <= end:\n",
         "            if False:\n",
-        "The offsets of an Arrow array are followed out of its data.",
+        "The offsets of an Arrow array point outside its data, and are followed.",
         f"{_COLUMNS}::test_an_arrow_array_whose_offsets_lead_elsewhere",
     ),
     _mutant(
@@ -80,7 +80,7 @@ CALLERS: Final = (
         "_core/accept.pyx",
         "        if not 0 <= start <= total or total > min(\n",
         "        if start > total > min(\n",
-        "Compiled code reads so many items of a column as another one has.",
+        "Compiled code reads as many items of a column as another column has.",
         f"{_COLUMNS}::test_compiled_columns_are_as_long_as_the_call",
     ),
     _mutant(
@@ -88,7 +88,7 @@ CALLERS: Final = (
         "_core/accept.pyx",
         "    except BaseException:\n        return 0\n",
         "    except (TypeError, BufferError):\n        return 0\n",
-        "A memoryview that was released is a ValueError of Python's from send(), which no transaction is told of.",
+        "A released memoryview raises Python's ValueError from send(), and its transaction does not fail.",
         f"{_COLUMNS}::test_a_released_view_is_a_record_error",
     ),
     _mutant(
@@ -96,7 +96,7 @@ CALLERS: Final = (
         "_net/accepting/intake.py",
         "        self.admission.refuse(waiting, refusal_of(error, waiting.topic))\n",
         "        self.engine.crash(error)\n",
-        "What a coroutine serializer raises for one record ends the task group, and with it every delivery.",
+        "An exception of a coroutine serializer for one record ends the task group, and with it every delivery.",
         f"{_SERIALIZERS}::test_a_bad_record_ends_alone",
     ),
     _mutant(
@@ -104,7 +104,7 @@ CALLERS: Final = (
         "_callers/refusals.py",
         "        if error is None or isinstance(error, THROUGH):\n",
         "        if error is None or not isinstance(error, KafkaError):\n",
-        "Headers that raise while they are read raise whatever that is from send(), and fail send_batch() as a whole.",
+        "The exception of unreadable headers leaves send() unchanged, and fails send_batch() as a whole.",
         f"{_SERIALIZERS}::test_a_bad_record_among_many",
     ),
     _mutant(
@@ -112,7 +112,7 @@ CALLERS: Final = (
         "_state/admission/lines.py",
         "            call.stop_preparing()\n",
         "",
-        "max_block ends the call, and its coroutine serializer waits for ever with the record.",
+        "max_block ends the call, and its coroutine serializer holds the record without end.",
         f"{_SERIALIZERS}::test_max_block_ends_the_serializer_too",
     ),
     _mutant(
@@ -120,7 +120,7 @@ CALLERS: Final = (
         "_net/runtime/serializer_tasks.py",
         "        if self._loop.time() - since >= GRACE:\n",
         "        if False:\n",
-        "Serializers that ignore their cancellation pile up, one for each call.",
+        "Serializers that ignore their cancellation accumulate, one for each call.",
         f"{_SERIALIZERS}::test_serializers_that_ignore_their_cancellation_are_bounded",
     ),
     _mutant(
@@ -136,7 +136,7 @@ CALLERS: Final = (
         "_state/admission/lines.py",
         "        return self.placing or (part is not None and part.placing)\n",
         "        return False\n",
-        "A finalizer withdraws a record in the middle of its append: it is told as not written, and is in the log.",
+        "A finalizer withdraws a record in the middle of its append: it is reported as not written, and is in the log.",
         f"{_FINALIZERS}::test_a_queued_record_is_not_withdrawn_while_it_is_placed",
     ),
     _mutant(
@@ -144,7 +144,7 @@ CALLERS: Final = (
         "_state/admission/lines.py",
         "        if call.ended:\n            # The partitioner itself has ended the call.\n            return True\n",
         "",
-        "A record that purge() has withdrawn, called by its partitioner, is written all the same.",
+        "A partitioner calls purge(), which withdraws its record; the record is written all the same.",
         f"{_SERIALIZERS}::test_a_partitioner_that_withdraws_its_own_record",
     ),
     _mutant(
@@ -152,7 +152,7 @@ CALLERS: Final = (
         "_net/accepting/intake.py",
         "            self.usable()\n        except KafkaError as error:\n",
         "        except KafkaError as error:\n",
-        "A serializer closes the producer, and its record waits for ever in a line that nobody serves.",
+        "A serializer closes the producer, and its record waits without end in a line that no task serves.",
         f"{_SERIALIZERS}::test_a_serializer_that_closes_the_producer",
     ),
     _mutant(
@@ -160,7 +160,7 @@ CALLERS: Final = (
         "_state/batching/accumulator.py",
         "            deadlines.heap.over(has_ended, batch.alarms)\n",
         "",
-        "Each batch with a record of an own timeout stays in memory until that time, acknowledged or not.",
+        "Each batch with a record that has its own timeout stays in memory until that time, acknowledged or not.",
         f"{_BOUNDS}::test_records_with_a_timeout_leave_nothing",
     ),
     _mutant(
@@ -168,7 +168,7 @@ CALLERS: Final = (
         "_state/batching/accumulator.py",
         "            deadlines.heap.over(has_ended, batch.alarms)\n",
         "            deadlines.heap.over(has_ended)\n",
-        "Of batches whose records have ever shorter timeouts most entries are taken for wanted.",
+        "With ever shorter timeouts of records, most deadline entries of ended batches are kept.",
         f"{_BOUNDS}::test_records_with_a_timeout_leave_nothing",
     ),
     _mutant(
@@ -176,7 +176,7 @@ CALLERS: Final = (
         "_state/admission/lines.py",
         "        if count and (partition is None or partition < count):\n",
         "        if False:\n",
-        "A call that waited behind others for memory is told that its topic is not known.",
+        "A call that waited for memory behind others reports that its topic is not known.",
         f"{_BOUNDS}::test_a_call_behind_a_bulk_send_is_told_of_the_memory",
     ),
     _mutant(
@@ -188,19 +188,11 @@ CALLERS: Final = (
         f"{_BOUNDS}::test_a_topic_whose_calls_wait_for_memory_is_not_idle",
     ),
     _mutant(
-        "codec-that-raises-doubles",
-        "_net/producing/compression.py",
-        "                self._tasks.start_soon(self._fail_soon, batch, plain, made)\n",
-        "                self._finish(batch, plain, made)\n",
-        "A batch fails within the append that closed it, and the room that it gives back is handed to that very record.",
-        f"{_BOUNDS}::test_a_codec_that_raises_at_once_doubles_nothing",
-    ),
-    _mutant(
         "wrong-timeout-taken-for-a-wrong-record",
         "_state/admission/checking.py",
         "        raise ConfigurationError(str(error)) from None\n",
         "        raise RecordError(str(error)) from None\n",
-        "flush(timeout=-1) says that a record cannot be sent.",
+        "flush(timeout=-1) reports that a record cannot be sent.",
         f"{_BOUNDS}::test_a_wrong_length_of_time",
     ),
     _mutant(
@@ -216,7 +208,7 @@ CALLERS: Final = (
         "_core/records_waiting.pxi",
         "        if loop.is_closed():\n            raise\n",
         "        raise\n",
-        "A callback that raises when a loop in its debug mode looks at it ends the producer.",
+        "A callback that raises when a loop in its debug mode inspects it ends the producer.",
         f"{_DELIVERIES}::test_callbacks_that_cannot_be_called",
     ),
     _mutant(
@@ -224,7 +216,7 @@ CALLERS: Final = (
         "_core/records.pyx",
         "        cdef list before = self._waiters_of(index)\n",
         "        cdef list before = self._waiters_of(index)\n        self._waiters = None\n",
-        "A callback whose comparison raises leaves everybody else waiting for ever.",
+        "A callback whose comparison raises leaves all other waiters waiting without end.",
         f"{_DELIVERIES}::test_a_callback_that_raises_when_it_is_compared",
     ),
     _mutant(
@@ -232,7 +224,7 @@ CALLERS: Final = (
         "_net/accepting/pending.py",
         "            if self.delivery is None and not self.finished:\n",
         "            if False:\n",
-        "A send() that was cancelled and is awaited again gives None for its delivery.",
+        "A cancelled send() that is awaited again returns None instead of its delivery.",
         f"{_DELIVERIES}::test_a_call_that_was_given_up_and_is_awaited_again",
     ),
     _mutant(
@@ -240,7 +232,7 @@ CALLERS: Final = (
         "_core/delivery_sending.pxi",
         "            if self._inner.gi_yieldfrom is not None:\n",
         "            if False:\n",
-        "A second task takes the place of the first one that awaits a send().",
+        "A second task takes the place of the first that awaits a send().",
         f"{_DELIVERIES}::test_a_call_that_two_tasks_await",
     ),
     _mutant(
@@ -248,7 +240,7 @@ CALLERS: Final = (
         "_core/delivery_many.pxi",
         "        if not 0 <= at < self.total:\n",
         "        if at < 0:\n",
-        "A record with a number that is not there is written behind the end of a block of memory.",
+        "A record with an index out of range is written behind the end of a block of memory.",
         f"{_DELIVERIES}::test_records_of_a_bulk_delivery_are_counted_by_itself",
     ),
     _mutant(
@@ -256,7 +248,7 @@ CALLERS: Final = (
         "errors.py",
         "{text_of(self.__cause__)}",
         "{self.__cause__}",
-        "An exception of a partitioner whose text raises ends a task of the producer.",
+        "An exception of a partitioner whose str() raises ends a task of the producer.",
         f"{_LIFE}::test_errors_that_lie",
     ),
     _mutant(
@@ -264,7 +256,7 @@ CALLERS: Final = (
         "_net/accepting/stream.py",
         "                if producer._pace():  # noqa: SLF001  # the core's own clock\n",
         "                if False:\n",
-        "send_all() of bad items without an end never lets the loop run.",
+        "send_all() of an endless stream of bad items never lets the loop run.",
         f"{_STREAMS}::test_bad_items_without_an_end",
     ),
     _mutant(
@@ -272,7 +264,7 @@ CALLERS: Final = (
         "_callers/threads.py",
         "        if not self.begun:\n",
         "        if False:\n",
-        "A thread waits for ever for a record that a closed loop has dropped.",
+        "A thread waits without end for a record that a closed loop has dropped.",
         f"{_ELSEWHERE}::test_a_loop_that_is_closed_before_it_looks",
     ),
     _mutant(
@@ -288,12 +280,12 @@ CALLERS: Final = (
         "_callers/consumed.py",
         "    plain = str.__str__(name)\n",
         "    plain = name\n",
-        "A str that lies is encoded in a task of the producer, and ends it.",
+        "A subclass of str with a false content is encoded in a task of the producer, and ends it.",
         f"{_TRANSACTIONS}::test_offsets_that_lie",
         f"{_TRANSACTIONS}::test_names_that_lie_are_taken_over",
     ),
     _mutant(
-        "closing-hides-what-the-block-raised",
+        "closing-hides-the-error-of-the-block",
         "transaction.py",
         "            self._log.warning(",
         "            self._transactions().engine.log.warning(",
@@ -301,11 +293,11 @@ CALLERS: Final = (
         f"{_TRANSACTIONS}::test_a_block_that_fails_while_the_producer_closes",
     ),
     _mutant(
-        "settings-raise-what-they-like",
+        "settings-raise-foreign-errors",
         "config/producer.py",
         "        except BaseException as error:  # noqa: BLE001  # an object of the user raised: one problem among others\n",
         "        except ValueError as error:\n",
-        "A number that raises when it is read raises that from the constructor, and hides all other problems.",
+        "A number whose conversion raises does so from the constructor, and hides all other problems.",
         f"{_LIFE}::test_iterables_without_an_end",
     ),
     _mutant(
@@ -313,7 +305,7 @@ CALLERS: Final = (
         "_core/accept.pyx",
         "        partition.rolling = True\n",
         "        partition.rolling = False\n",
-        "A record that a finalizer sends gets into the batch that is being opened for another, and its bytes are wrong.",
+        "The record of a finalizer gets into the batch that is being opened for another, and its bytes are wrong.",
         f"{_FINALIZERS}::test_a_record_sent_while_a_batch_is_opened",
     ),
     _mutant(
@@ -321,7 +313,7 @@ CALLERS: Final = (
         "_core/accept.pyx",
         "            self._chosen = partition\n            break\n",
         "            break\n",
-        "A send returns the delivery of the record that a finalizer has sent meanwhile: its outcome is that of another.",
+        "A send returns the delivery of a record that a finalizer has sent meanwhile, with its outcome.",
         f"{_FINALIZERS}::test_a_record_sent_while_a_batch_is_opened",
     ),
     _mutant(
@@ -329,7 +321,7 @@ CALLERS: Final = (
         "_core/accept.pyx",
         "            if batch is None or batch.closed:\n",
         "            if False:\n",
-        "A batch that was ended while it was opened is written to, without memory.",
+        "A batch that ended while it was being opened is written to, without memory.",
         f"{_FINALIZERS}::test_a_batch_that_ends_while_it_is_opened",
     ),
     _mutant(
@@ -337,7 +329,7 @@ CALLERS: Final = (
         "_state/delivery/settlement.py",
         "        if self.accumulator.drainer.is_draining or not indexes",
         "        if not indexes",
-        "A finalizer withdraws a record that is about to be sent: it is told NOT_WRITTEN, and is in the log.",
+        "A finalizer withdraws a record that is about to be sent: it is reported as NOT_WRITTEN, and is in the log.",
         f"{_FINALIZERS}::test_nothing_is_withdrawn_while_it_is_chosen_for_a_request",
     ),
     _mutant(
@@ -345,7 +337,7 @@ CALLERS: Final = (
         "_state/effects.py",
         "        if self.under_way:\n            return happen(*args, **kwargs)\n",
         "",
-        "Memory that comes back while the first of a line is placed has it placed once more.",
+        "Memory is freed while the first call of a line is placed, and the call is placed twice.",
         f"{_FINALIZERS}::test_room_that_comes_back_while_a_record_is_placed",
     ),
     _mutant(
@@ -353,7 +345,7 @@ CALLERS: Final = (
         "_net/timers/wakeup.py",
         "        waiter = self._loop.create_future()\n        if not self._rung:\n",
         "        if not self._rung:\n            waiter = self._loop.create_future()\n",
-        "What a finalizer sends as the sender goes to sleep wakes nobody, as with asyncio's own Event.",
+        "A finalizer sends a record as the sender goes to sleep, and the sender does not wake, as with asyncio's own Event.",
         f"{_FINALIZERS}::test_a_bell_that_rings_as_its_task_goes_to_sleep",
     ),
     _mutant(
@@ -361,7 +353,7 @@ CALLERS: Final = (
         "_core/delivery_sending.pxi",
         "    if flags & FINISHED:\n",
         "    if False:\n",
-        "Of two tasks that are made of one send() one hangs: it goes on where the other has ended.",
+        "Of two tasks that are made of one send() one hangs: it continues where the other has ended.",
         "tests/api/sending/test_awaiting_send.py::test_steps_of_two_tasks_of_one_call",
     ),
 )

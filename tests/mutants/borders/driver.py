@@ -1,4 +1,4 @@
-"""The mutants of what Spark's driver says and draws: the audit's picture, the look at Kafka before a job, the interpreter."""
+"""The mutants of Spark's driver: the audit's picture, the check of Kafka before a job, the choice of the interpreter."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from tests.mutants.mutant import Kind
 _PICTURE: Final = "tests/spark/auditing/test_picture.py"
 _PREFLIGHT: Final = "tests/spark/test_preflight.py"
 
-_mutant = Kind("telling")
+_mutant = Kind("errors")
 
 DRIVER: Final = (
     _mutant(
@@ -33,7 +33,7 @@ DRIVER: Final = (
         "spark/auditing/picture.py",
         "    known = {(topic, at) for topic, count in verdict.partitions.items() for at in range(count)}",
         "    known: set[tuple[str, int]] = set()",
-        "Partitions without records are not in the picture: nobody sees that a key leads to none of them.",
+        "Partitions without records are not in the picture, which hides that a key leads to none of them.",
         f"{_PICTURE}::test_partitions_without_records",
     ),
     _mutant(
@@ -41,7 +41,7 @@ DRIVER: Final = (
         "spark/auditing/picture.py",
         "    shown = verdict.damages[:MOST_SOURCES]",
         "    shown = verdict.damages[:0]",
-        "What is lost has no offset, and is in no part of the picture.",
+        "Lost records have no offset, and are in no part of the picture.",
         f"{_PICTURE}::test_what_is_lost_and_doubled_is_drawn",
     ),
     _mutant(
@@ -49,15 +49,15 @@ DRIVER: Final = (
         "spark/auditing/picture.py",
         "    if not found:\n        _say(axes, NOTHING_WRONG)",
         "    if True:\n        _say(axes, NOTHING_WRONG)",
-        "Places where something is wrong are drawn under the words that nothing is.",
+        "Places with damage are drawn under the words that nothing is wrong.",
         f"{_PICTURE}::test_what_is_lost_and_doubled_is_drawn",
     ),
     _mutant(
-        "nothing-wrong-not-said",
+        "nothing-wrong-not-shown",
         "spark/auditing/picture.py",
         "    if not found:\n        _say(axes, NOTHING_WRONG)",
         "    if False:\n        _say(axes, NOTHING_WRONG)",
-        "Of a sound topic a part of the picture is empty: nothing wrong, or nothing looked at?",
+        "A part of the picture of a sound topic is empty, without a word whether it was examined.",
         f"{_PICTURE}::test_a_sound_topic",
     ),
     _mutant(
@@ -65,7 +65,7 @@ DRIVER: Final = (
         "spark/auditing/picture.py",
         '        + (f" ({hidden} more sources are not shown)" if hidden else ""),',
         '        + "",',
-        "Of many damaged sources the first twenty are drawn, as if there were no others.",
+        "The first twenty of many damaged sources are drawn, as if there were no others.",
         f"{_PICTURE}::test_many_damaged_sources",
     ),
     _mutant(
@@ -73,7 +73,7 @@ DRIVER: Final = (
         "spark/preflight.py",
         "    if isinstance(error, AuthorizationError):",
         "    if False:",
-        "Who may not write a topic is told to create it.",
+        "A user without the right to write a topic is advised to create it.",
         f"{_PREFLIGHT}::test_a_missing_right_is_not_a_missing_topic",
     ),
     _mutant(
@@ -81,7 +81,7 @@ DRIVER: Final = (
         "spark/preflight.py",
         "    if isinstance(error, AuthorizationError):",
         "    if True:",
-        "Who has misspelt a topic is told to ask for the right to write it.",
+        "A user who misspells a topic is advised to ask for the right to write it.",
         f"{_PREFLIGHT}::test_a_missing_right_is_not_a_missing_topic",
     ),
     _mutant(
@@ -89,7 +89,7 @@ DRIVER: Final = (
         "spark/preflight.py",
         "    topics = [options.topic, options.dead_letters]",
         "    topics = [options.topic]",
-        "A topic for dead letters that is not there is found out by the first bad row, hours later.",
+        "A missing topic for dead letters is found by the first bad row, hours later.",
         _PREFLIGHT,
     ),
     _mutant(
@@ -97,7 +97,7 @@ DRIVER: Final = (
         "spark/preflight.py",
         "        if marks is not None and marks not in topics:",
         "        if False:",
-        "A topic for marks that is not there is found out by each task when it has written all of its rows.",
+        "A missing topic for marks is found by each task after it has written all of its rows.",
         f"{_PREFLIGHT}::test_a_missing_topic_for_marks_is_told_as_well",
     ),
     _mutant(
@@ -105,7 +105,7 @@ DRIVER: Final = (
         "spark/interpreter.py",
         "    if another is not None:",
         "    if False:",
-        "Spark's workers run another Python than the program, and fail with a ModuleNotFoundError of theirs.",
+        "Spark's workers run another Python than the program, and fail with a bare ModuleNotFoundError.",
         _PREFLIGHT,
     ),
     _mutant(
@@ -113,7 +113,7 @@ DRIVER: Final = (
         "spark/interpreter.py",
         "    same = Path(found).resolve() == Path(own).resolve() and Path(found).parent == Path(own).parent",
         "    same = Path(found).resolve() == Path(own).resolve()",
-        "Two virtual environments of one Python are taken for the same, though the library is in one of them only.",
+        "Two virtual environments of one Python are taken for the same, though only one has the library.",
         f"{_PREFLIGHT}::test_another_python_is_named",
     ),
     _mutant(
@@ -121,7 +121,7 @@ DRIVER: Final = (
         "spark/interpreter.py",
         '    if context is None or not context.master.startswith("local"):',
         "    if context is None:",
-        "On a cluster, where other paths are what one expects, each job begins with a warning.",
+        "On a cluster, where other paths are expected, each job begins with a warning.",
         _PREFLIGHT,
     ),
 )

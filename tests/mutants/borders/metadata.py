@@ -1,4 +1,4 @@
-"""The mutants of metadata: brokers that lag behind are believed."""
+"""The mutants of metadata: the client trusts brokers that lag behind."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ METADATA: Final = (
         "_state/cluster/metadata.py",
         "        if leader_epoch <= before.leader_epoch:",
         "        if leader_epoch < -1:",
-        "A leader hint (KIP-951) that waited for an answer wins over it, though it is older.",
+        "A leader hint (KIP-951) that waited for an answer wins over the newer answer.",
         "tests/state/cluster/test_late_hints.py",
     ),
     _mutant(
@@ -40,7 +40,7 @@ METADATA: Final = (
         "_state/cluster/metadata.py",
         "        if is_recreated(known, topic_id):",
         "        if False:",
-        "A leader hint about a topic that was made anew since then keeps all records from the leaders of the present one.",
+        "A leader hint about a deleted topic keeps all records from the leaders of the topic that has its name now.",
         "tests/state/cluster/test_late_hints.py",
     ),
     _mutant(
@@ -48,7 +48,7 @@ METADATA: Final = (
         "_state/cluster/metadata.py",
         "trusted = not interest.may_lower_epochs(now)",
         "trusted = not interest.vanished",
-        "A topic that was made anew, on a cluster without topic ids, gets no record (KAFKA-12257).",
+        "A topic that was created anew, on a cluster without topic ids, gets no record (KAFKA-12257).",
         _METADATA,
     ),
     _mutant(
@@ -69,10 +69,10 @@ METADATA: Final = (
     ),
     _mutant(
         "dead-leader-of-a-former-topic",
-        "_net/runtime/engine.py",
-        "        self.view.broker_failed(node_id)",
+        "_net/producing/brokers.py",
+        "        self.session.view.broker_failed(node_id)",
         "        pass",
-        "A topic that was made anew gets no record while the leader of the former one is down.",
+        "A topic that was created anew gets no record while the leader of the former one is down.",
         "tests/simulation/lives/test_leaders_of_former_topics.py",
     ),
     _mutant(
@@ -80,7 +80,7 @@ METADATA: Final = (
         "_state/cluster/metadata.py",
         "            self._hints.append((topic, partition, leader_id, leader_epoch))",
         "            pass",
-        "An answer that was under way undoes a newer leader hint.",
+        "An answer that was on its way undoes a newer leader hint.",
         _METADATA,
     ),
     _mutant(
@@ -92,11 +92,11 @@ METADATA: Final = (
         _METADATA,
     ),
     _mutant(
-        "leader-that-nobody-knows",
+        "leader-without-an-address",
         "_state/cluster/topic_reading.py",
         "if leader >= 0 and leader not in self._brokers:",
         "if False:",
-        "A leader that is not among the brokers is taken over, and its records wait for an address that never comes.",
+        "A leader that is not among the brokers is adopted, and its records wait for an address that never comes.",
         _METADATA,
     ),
     _mutant(
@@ -104,7 +104,7 @@ METADATA: Final = (
         "_state/cluster/topic_reading.py",
         "        elif self._listed[index]:",
         "        elif False:",
-        "A partition that is listed twice in one answer has the leader that came last.",
+        "A partition that one answer lists twice gets the leader that is listed last.",
         _METADATA,
     ),
     _mutant(
@@ -112,7 +112,7 @@ METADATA: Final = (
         "_net/producing/sender.py",
         "self.link.moved = (node.host, node.port) != self.link.address",
         "pass",
-        "A broker has moved to another address, and its records go to whoever is at the old one now (D12).",
+        "A broker has moved to another address, and its records go to the program that listens at the old one (D12).",
         "tests/scenarios/test_d_cluster.py::test_d12_two_brokers_swap_their_addresses",
     ),
 )

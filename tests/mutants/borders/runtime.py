@@ -1,4 +1,4 @@
-"""The mutants of the program around a producer: forks, threads, loops, and what a closed producer leaves behind."""
+"""The mutants of the program around a producer: forks, threads, loops, and leftovers of a closed producer."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ RUNTIME: Final = (
         "_core/accept.pyx",
         "return (self._accepting and PyThread_get_thread_ident() == self._thread",
         "return (self._accepting",
-        "A send from another thread changes queues while the loop does.",
+        "A send from another thread changes queues while the loop changes them.",
         _WHO_MAY_SEND,
     ),
     _mutant(
@@ -49,7 +49,7 @@ RUNTIME: Final = (
         "_core/records_waiting.pxi",
         "    AT_ONCE = 256",
         "    AT_ONCE = 1000000",
-        "All who wait for one batch are woken in one turn, and nobody else has one meanwhile.",
+        "All waiters of one batch wake in one turn of the loop, which holds up every other task.",
         "tests/core/test_delivery.py::test_many_are_woken_in_slices_and_in_order",
     ),
     _mutant(
@@ -62,7 +62,7 @@ RUNTIME: Final = (
     ),
     _mutant(
         "connections-left-after-close",
-        "_net/runtime/engine.py",
+        "_net/producing/brokers.py",
         "            sender.close()",
         "            pass",
         "A closed producer leaves its sockets open.",

@@ -1,4 +1,4 @@
-"""The mutants of security: peers that are not who they should be, and keys that are not kept."""
+"""The mutants of security: unauthenticated peers, and keys that are read wrongly."""
 
 from __future__ import annotations
 
@@ -7,10 +7,15 @@ from typing import Final
 from tests.mutants.mutant import Kind
 
 _CONTEXT: Final = "tests/net/tls/test_context.py"
+_REFUSED: Final = "tests/connection/test_refused_credentials.py"
 _RELOADING: Final = "tests/net/tls/test_reloading.py"
+_RENEWAL: Final = "tests/connection/test_renewal.py"
 _SCRAM: Final = "tests/security/test_scram.py"
+_SECRETS: Final = "tests/net/securing/test_secrets.py"
+_SETTINGS: Final = "tests/vocabulary/test_security_settings.py"
 _STORES: Final = "tests/security/test_stores.py"
 _TLS: Final = "tests/connection/test_tls.py"
+_TOKENS: Final = "tests/net/securing/test_tokens.py"
 
 _mutant = Kind("security")
 
@@ -20,7 +25,7 @@ SECURITY: Final = (
         "_net/tls/context.py",
         "    context.hostname_checks_common_name = False\n",
         "",
-        "A certificate whose common name is the host, without an alternative name, is accepted (kafka-python #3113).",
+        "A certificate is accepted by its common name, without an alternative name (kafka-python #3113).",
         f"{_TLS}::test_a_certificate_that_is_refused",
     ),
     _mutant(
@@ -28,7 +33,7 @@ SECURITY: Final = (
         "_net/connecting/dialing.py",
         '"server_hostname": endpoint.server_name}',
         '"server_hostname": endpoint.host}',
-        "A trailing dot of the advertised name goes to the broker, and no certificate has it.",
+        "The trailing dot of an advertised name is sent to the broker, and no certificate has it.",
         f"{_TLS}::test_the_advertised_name_is_sent_and_checked",
     ),
     _mutant(
@@ -36,7 +41,7 @@ SECURITY: Final = (
         "_net/connecting/dialing.py",
         "    cause = error.cause if isinstance(error, BrokerUnavailableError) else error\n",
         "    cause = error\n",
-        "With TLS 1.3 a refused certificate of the client looks like a broker that cannot be reached (S51).",
+        "With TLS 1.3 the refusal of a client certificate looks like a broker that cannot be reached (S51).",
         f"{_TLS}::test_a_broker_that_refuses_the_client",
     ),
     _mutant(
@@ -48,18 +53,26 @@ SECURITY: Final = (
         f"{_CONTEXT}::test_what_cannot_be_used",
     ),
     _mutant(
+        "token-kept-by-the-driver",
+        "_net/connecting/conversing.py",
+        "                            del result  #",
+        "                            pass  #",
+        "A report of a failed authentication, with the variables of each frame, shows the token that was fetched for it.",
+        "tests/connection/test_conversing.py::test_an_error_keeps_no_result_of_a_former_step",
+    ),
+    _mutant(
         "half-renewed-certificate-used",
         "_net/tls/reloading.py",
         "            if present is None:\n                raise\n",
         "            raise\n",
-        "A key and a certificate of which one is new: no connection can be opened until the other is there (S48).",
+        "Of a key and a certificate one is renewed first: no connection can be opened until the other is renewed (S48).",
         f"{_RELOADING}::test_a_broken_file_keeps_the_former_context",
     ),
     _mutant(
         "certificates-never-read-again",
         "_net/tls/reloading.py",
-        "    return None if stamp == known else (stamp, make_context(settings))\n",
-        "    return None if known is not None else (stamp, make_context(settings))\n",
+        "        if present is not None and stamp == self._stamp:\n",
+        "        if present is not None:\n",
         "A renewed certificate is not used until the program restarts.",
         f"{_RELOADING}::test_a_changed_file_gives_another_context",
     ),
@@ -84,7 +97,7 @@ SECURITY: Final = (
         "security/scram.py",
         "        if not keys.is_signature(self._signature_in(server_final), signed):\n",
         "        if self._signature_in(server_final) is None:\n",
-        "A broker that does not know the password is believed (CVE-2021-38153).",
+        "A broker that does not know the password is trusted (CVE-2021-38153).",
         f"{_SCRAM}::test_a_broker_that_does_not_know_the_password",
     ),
     _mutant(
@@ -92,7 +105,7 @@ SECURITY: Final = (
         "security/scram.py",
         "        if not nonce.startswith(own_nonce) or len(nonce) == len(own_nonce):\n",
         "        if not nonce:\n",
-        "An old exchange can be played again (CVE-2024-56128).",
+        "An old exchange can be replayed (CVE-2024-56128).",
         f"{_SCRAM}::test_a_first_message_that_is_refused",
     ),
     _mutant(
@@ -100,7 +113,87 @@ SECURITY: Final = (
         "security/scram.py",
         "not _LEAST_ITERATIONS <= int(iterations) <= most_iterations",
         "int(iterations) < 0",
-        "One iteration makes the password easy to guess; two billion hold a processor for minutes (CVE-2026-10143).",
+        "One iteration makes the password easy to guess; two billion occupy a processor for minutes (CVE-2026-10143).",
         f"{_SCRAM}::test_a_first_message_that_is_refused",
+    ),
+    _mutant(
+        "session-written-after-its-end",
+        "_net/connecting/connection.py",
+        "        if session is None or self._loop.time() < session.last_write_at:\n",
+        "        if True:\n",
+        "The loop was blocked over the end of a session: the broker drops the next request without an answer.",
+        f"{_RENEWAL}::test_nothing_is_written_after_the_end_of_a_session",
+    ),
+    _mutant(
+        "session-never-renewed",
+        "_net/connecting/renewal.py",
+        "            if due < session.last_write_at and (connection.in_flight or _Use.of(connection) != before):\n",
+        "            if False:\n",
+        "Each connection ends with its first session.",
+        f"{_RENEWAL}::test_a_connection_in_use_authenticates_again",
+    ),
+    _mutant(
+        "renewed-session-forgotten",
+        "_net/connecting/renewal.py",
+        "            session = connection.session = renewed\n",
+        "            session = renewed\n",
+        "A connection takes no request after its first session, though it has another one.",
+        f"{_RENEWAL}::test_a_connection_in_use_authenticates_again",
+    ),
+    _mutant(
+        "token-fetched-for-each-connection",
+        "_net/securing/tokens.py",
+        "            if cached is None or not cached.is_fresh(self._clock()):\n",
+        "            if True:\n",
+        "The identity provider is asked once for each connection.",
+        f"{_TOKENS}::test_a_token_is_kept_until_it_is_renewed",
+    ),
+    _mutant(
+        "line-end-in-the-password",
+        "_net/securing/secrets.py",
+        '.removesuffix("\\n")',
+        "",
+        "A password file that an editor wrote ends with a line end, which is sent as a part of the password.",
+        f"{_SECRETS}::test_each_place_is_read_each_time",
+    ),
+    _mutant(
+        "literal-secret-stays-in-the-frames",
+        "config/producer.py",
+        "    return row.kind.check(values.pop(name) if row.hides else values[name])\n",
+        "    return row.kind.check(values[name])\n",
+        "A debugger or an error report shows the password of a configuration that was refused.",
+        f"{_SETTINGS}::test_no_error_shows_a_secret",
+    ),
+    _mutant(
+        "password-in-clear-without-permission",
+        "config/security_conflicts.py",
+        '    if in_clear and not fields["allow_plaintext_credentials"]:\n',
+        "    if False:\n",
+        "PLAIN sends the password over a connection that is not encrypted.",
+        f"{_SETTINGS}::test_settings_that_do_not_fit",
+    ),
+    _mutant(
+        "refused-password-tried-at-each-broker",
+        "_net/cluster/control.py",
+        "                if is_refused_everywhere(error):\n",
+        "                if False:\n",
+        "Each broker is asked with the same wrong password, which may lock the account (S41).",
+        f"{_REFUSED}::test_callers_learn_of_a_refusal_at_once",
+    ),
+    _mutant(
+        "attempts-without-a-pause-after-a-refusal",
+        "_net/connecting/refusals.py",
+        "            if self._count:\n",
+        "            if False:\n",
+        "A wrong password is tried as often as a broker that is down (S41).",
+        f"{_REFUSED}::test_the_pauses_grow",
+    ),
+    _mutant(
+        "refusal-kept-until-the-time-limit",
+        "_net/cluster/metadata_task.py",
+        "            self.machines.admission.refuse_without_metadata(lambda _call: copy.copy(error))\n",
+        "",
+        "A call waits for its whole time while every broker refuses the client.",
+        f"{_REFUSED}::test_callers_learn_of_a_refusal_at_once",
     ),
 )

@@ -35,7 +35,7 @@ SERIALIZERS: Final = (
         "_net/runtime/preparations.py",
         "                first.failed(error)\n                waiting.popleft()\n",
         "                first.failed(error)\n                break\n",
-        "With the registry down, N calls that wait cost N times N calls of the serializer.",
+        "With the registry down, N waiting calls cost N times N calls of the serializer.",
         f"{_PREPARED}::test_many_preparations_that_fail",
     ),
     _mutant(
@@ -59,7 +59,7 @@ SERIALIZERS: Final = (
         "_net/accepting/serializing.py",
         "                if learned == preparations.succeeded:\n",
         "                if True:\n",
-        "Each record of a send_batch() asks the registry again for what the record before it has learned.",
+        "Each record of a send_batch() asks the registry again for the schema of the record before it.",
         f"{_PREPARED}::test_send_batch",
     ),
     _mutant(
@@ -67,7 +67,7 @@ SERIALIZERS: Final = (
         "_net/accepting/serializing.py",
         "                if was_prepared:\n",
         "                if False:\n",
-        "A serializer that never knows enough is prepared again and again until max_block is over.",
+        "A serializer that always asks for preparation is prepared again and again until max_block is over.",
         f"{_PREPARED}::test_not_prepared_after_its_preparation_is_an_error",
     ),
     _mutant(
@@ -75,7 +75,7 @@ SERIALIZERS: Final = (
         "producer.py",
         "            if not isinstance(error, BufferFullError) and not is_being_prepared(error):\n",
         "            if not isinstance(error, BufferFullError):\n",
-        "send_nowait() asks for the same record again, and the transaction that it belongs to can only be aborted.",
+        "send_nowait() prepares the same record again, and its transaction can only be aborted.",
         f"{_PREPARED}::test_send_nowait_that_comes_too_early_fails_no_transaction",
     ),
     _mutant(
@@ -91,7 +91,7 @@ SERIALIZERS: Final = (
         "_net/runtime/first_step.py",
         "        if self._begun:\n            self.task.cancel()\n",
         "        if True:\n            self.task.cancel()\n",
-        "A call that is dropped at once leaves a serializer that is torn down instead of cancelled.",
+        "A call that is dropped at once has its serializer closed instead of cancelled.",
         f"{_STEPS}::test_a_cancellation_reaches_what_is_awaited",
     ),
     _mutant(
@@ -99,7 +99,7 @@ SERIALIZERS: Final = (
         "_net/runtime/first_step.py",
         "        spare, self._spare = self._spare, None\n        if spare is not None and spare.usable:\n",
         "        spare = self._spare\n        if spare is not None and spare.usable:\n",
-        "Two serializers that wait are given to one task: one of them never ends.",
+        "Two waiting serializers are given to one task: one of them never ends.",
         _STEPS,
     ),
     _mutant(
@@ -107,7 +107,7 @@ SERIALIZERS: Final = (
         "_net/runtime/first_step.py",
         "                    yielded = run(coroutine.send, sent)\n",
         "                    yielded = coroutine.send(sent)\n",
-        "After its first await a serializer has lost the context of its caller, and the trace with it.",
+        "After its first await a serializer has lost the context variables of its caller, and the trace with them.",
         f"{_STEPS}::test_one_context_from_the_first_step_to_the_last",
     ),
     _mutant(
@@ -115,7 +115,7 @@ SERIALIZERS: Final = (
         "_core/accept.pyx",
         "    return serializer is not None and isinstance(made, tuple) and len(<tuple>made) == 2\n",
         "    return isinstance(made, tuple) and len(<tuple>made) == 2\n",
-        "A pair that is given as a value without a serializer is written, its second item taken for headers.",
+        "A pair as a value without a serializer is written, with its second item taken for headers.",
         f"{_ENCODED}::test_only_a_serializer_can_give_it",
     ),
     _mutant(
@@ -123,7 +123,7 @@ SERIALIZERS: Final = (
         "_net/runtime/preparing.py",
         "                await self._over.wait()\n",
         "                pass\n",
-        "The HTTP session of a serializer is closed while its requests still end.",
+        "The HTTP session of a serializer is closed while its requests are still ending.",
         f"{_ENDS}::test_closed_after_the_last_record",
     ),
     _mutant(
@@ -131,7 +131,7 @@ SERIALIZERS: Final = (
         "_net/runtime/preparing.py",
         "        owners = {id(each.owner): each.owner for each in serializers if _has_close(each)}\n",
         "        owners = dict(enumerate(each.owner for each in serializers if _has_close(each)))\n",
-        "An object that serializes keys and values is closed twice.",
+        "An object that serializes both keys and values is closed twice.",
         f"{_ENDS}::test_one_object_for_both_parts",
     ),
 )

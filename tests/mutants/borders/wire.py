@@ -9,7 +9,7 @@ from tests.mutants.mutant import Kind
 _CONVERSING: Final = "tests/connection/test_conversing.py"
 _KEYED_SENDS: Final = "tests/golden/test_keyed_sends.py"
 _RECORDS: Final = "tests/core/test_records.py"
-_REWRITING: Final = "tests/state/batching/test_rewriting.py"
+_REWRITING: Final = "tests/state/queues/test_rewriting.py"
 
 _mutant = Kind("wire")
 
@@ -27,7 +27,7 @@ WIRE: Final = (
         "_core/records_octets.pxi",
         "        if self.exports:\n",
         "        if self.exports < 0:\n",
-        "The memory of a batch is moved while somebody refers to it.",
+        "The memory of a batch is moved while a transport still refers to it.",
         f"{_RECORDS}::test_lent_bytes_do_not_grow",
     ),
     _mutant(
@@ -44,18 +44,18 @@ WIRE: Final = (
     ),
     _mutant(
         "split-loses-headers",
-        "_state/batching/rewriting.py",
+        "_state/queues/rewriting.py",
         "child.append(key, value, headers, timestamp,",
         "child.append(key, value, None, timestamp,",
-        "Records whose batch is split lose their headers.",
+        "Records of a split batch lose their headers.",
         _REWRITING,
     ),
     _mutant(
         "split-loses-timestamps",
-        "_state/batching/rewriting.py",
+        "_state/queues/rewriting.py",
         "child.append(key, value, headers, timestamp,",
         "child.append(key, value, headers, batch.max_timestamp,",
-        "Records whose batch is split all get the time of its last (aiokafka rebinds a timestamp in a loop).",
+        "Records of a split batch all get the time of the last one (aiokafka rebinds a timestamp in a loop).",
         _REWRITING,
     ),
     _mutant(
@@ -63,7 +63,7 @@ WIRE: Final = (
         "_core/records_encoding.pxi",
         "        pairs.append((name, take_bytes(data, at)))",
         "        pairs.insert(0, (name, take_bytes(data, at)))",
-        "Records whose batch is split have their headers in another order.",
+        "Records of a split batch have their headers in another order.",
         _RECORDS,
     ),
     _mutant(
@@ -71,7 +71,7 @@ WIRE: Final = (
         "_wire/frames.py",
         "if not _SHORTEST <= length <= self.limit:",
         "if length < _SHORTEST:",
-        "The length that a peer announces is allocated as it is (CVE-2026-111108 and its kind).",
+        "The length that a peer announces is allocated unchecked (CVE-2026-111108 and its kind).",
         "tests/connection/test_frames.py::test_bad_length_is_told_the_same_wherever_the_stream_is_cut",
     ),
     _mutant(
@@ -79,13 +79,13 @@ WIRE: Final = (
         "_state/connecting/pairing.py",
         "        if waiting and waiting[0].correlation_id == correlation_id:\n            return waiting.popleft()",
         "        if waiting:\n            return waiting.popleft()",
-        "Each answer is taken for that of the oldest request, whatever its id says.",
+        "Each answer is paired with the oldest request, whatever its correlation id.",
         "tests/connection/test_pairing.py::test_wrong_correlation_id_ends_the_connection",
     ),
     _mutant(
         "gate-open-during-an-exchange",
         "_net/connecting/conversing.py",
-        "            self._connection.gate.hold()\n",
+        "            self._connection.hold()\n",
         "",
         "A Produce request leaves in the middle of a re-authentication: the broker closes the connection.",
         f"{_CONVERSING}::test_requests_in_flight_come_first_and_new_ones_wait",
@@ -93,7 +93,7 @@ WIRE: Final = (
     _mutant(
         "questions-pass-the-gate",
         "_net/connecting/connection.py",
-        "        while self.gate.is_held:\n",
+        "        while not self.closed and (self.gate.is_held or self._session_is_over()):\n",
         "        while False:\n",
         "A request for metadata leaves in the middle of a re-authentication: the broker closes the connection.",
         f"{_CONVERSING}::test_requests_in_flight_come_first_and_new_ones_wait",
@@ -109,9 +109,9 @@ WIRE: Final = (
     _mutant(
         "half-close-ignored",
         "_net/connecting/connection.py",
-        "        self._end(self._unavailable(self._how_it_left()))\n        return False",
+        "        self._left(None)\n        return False",
         "        return True",
-        "A peer that closes its side is waited for until the request times out.",
+        "A peer closes its side, and the client waits for it until the request times out.",
         "tests/connection/test_dialing.py::test_broker_that_hangs_up_is_told_apart",
     ),
     _mutant(
@@ -119,7 +119,7 @@ WIRE: Final = (
         "_state/batching/accumulator.py",
         "        if batch.sealing or (",
         "        if (",
-        "A batch leaves while a thread compresses it.",
+        "A batch is sent while a thread compresses it.",
         "tests/net/producing/test_compressing.py::test_small_and_large_batches_keep_their_order",
     ),
     _mutant(
@@ -135,15 +135,15 @@ WIRE: Final = (
         "_core/accept.pyx",
         "if key.size >= 0 and not topic.ignore_keys:",
         "if key.size > 0 and not topic.ignore_keys:",
-        "An empty key is taken for none (librdkafka's consistent_random does so).",
+        "An empty key is taken for no key (as librdkafka's consistent_random does).",
         _KEYED_SENDS,
     ),
     _mutant(
-        "hash-of-what-is-decoded-is-always-zero",
+        "hash-of-decoded-tuples-is-always-zero",
         "_core/messages.h",
         "    made->ob_hash = -1;",
         "    made->ob_hash = 0;",
-        "Tuples that the codec makes have the hash 0: sets and dictionaries do not find what is equal to them.",
+        "Tuples that the codec makes have the hash 0: sets and dictionaries do not find equal ones.",
         "tests/wire/test_codec.py::test_what_is_decoded_has_the_hash_of_what_it_equals",
         since="3.14",
     ),

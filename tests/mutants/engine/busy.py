@@ -1,4 +1,4 @@
-"""The mutants of busy machines and slow networks: what goes well only as long as answers come at once."""
+"""The mutants of busy machines and slow networks: steps that work only while answers come at once."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ BUSY: Final = (
         "\n"
         "    def close_if_idle",
         "        self.close()\n\n    def close_if_idle",
-        "A broker that gives no producer ids is hung up on before its metadata has come: over a network no other broker is ever known, and the producer neither works nor fails.",
+        "The connection to a broker that gives no producer ids ends before its metadata arrives: over a network no other broker is ever known, and the producer neither works nor fails.",
         "tests/net/producing/test_identity.py",
     ),
     _mutant(

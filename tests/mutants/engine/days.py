@@ -1,4 +1,4 @@
-"""The mutants of quiet days: what is not used for long is forgotten somewhere, and a producer that takes that badly."""
+"""The mutants of quiet days: brokers forget unused state, and the producer fails by it."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ DAYS: Final = (
         "_state/transactions/parts.py",
         "(self.partitions or self.groups or self.in_doubt or self.forgotten)",
         "(self.partitions or self.groups or self.in_doubt)",
-        "After AddPartitionsToTxn is refused because the id is forgotten, nothing is asked of the coordinator: each transaction fails.",
+        "AddPartitionsToTxn is refused because the id is forgotten, and the coordinator is not asked for a new one: each transaction fails.",
         _FORGOTTEN,
     ),
     _mutant(
@@ -34,7 +34,7 @@ DAYS: Final = (
         "_state/transactions/dialogues/end_attempts.py",
         "    passes = answers_later(looked) if looked else standing.passes(code, identity)",
         "    passes = answers_later(looked)",
-        "An abort or a new epoch is asked for while the markers of the commit before are written: Kafka's PRODUCER_FENCED is believed.",
+        "An abort or a new epoch is requested while the markers of the commit before are written: Kafka's PRODUCER_FENCED is believed.",
         _LATE,
     ),
     _mutant(
@@ -42,7 +42,7 @@ DAYS: Final = (
         "_state/transactions/dialogues/end_attempts.py",
         "    passes = answers_later(looked) if looked else standing.passes(code, identity)",
         "    passes = not looked and standing.passes(code, identity)",
-        "An end is refused while markers are written, and the coordinator moves before it can tell why: the refusal is believed.",
+        "An end is refused while markers are written, and the coordinator moves before it can give the reason: the refusal is believed.",
         _LATE,
     ),
     _mutant(
@@ -50,13 +50,13 @@ DAYS: Final = (
         "_state/identity/standing.py",
         "            return code != ErrorCode.INVALID_PRODUCER_ID_MAPPING or self.state in ENDED",
         "            return self.state in PREPARING",
-        "An end is refused while markers are written, and they are complete when the producer asks why: the refusal is believed.",
+        "An end is refused while markers are written, which are complete when the producer asks for the reason: the refusal is believed.",
         _LATE,
     ),
     _mutant(
         "fenced-though-no-record-was-acknowledged",
         "_state/transactions/parts.py",
-        "        return self.opened or (self.level == 2 and self.records_sent)\n",
+        "        return self.opened or (self.level == 2 and (self.records_sent or bool(self.groups)))\n",
         "        return self.opened\n",
         "Each answer to the first records is lost, and the transaction outlives its time: the leader's refusal is taken for fencing.",
         "tests/net/transactions/test_transactions_taken_over.py::test_e06_its_time_is_over_and_no_record_was_acknowledged",
@@ -74,7 +74,7 @@ DAYS: Final = (
         "_state/identity/standing.py",
         "        return self.state in PREPARING and self.epoch > LAST_EPOCH and identity[1] == 0",
         "        return False",
-        "The same, where the commit used up the epochs of its producer id, and the next one counts only afterwards.",
+        "The same, where the commit used up the epochs of its producer id, and the next id applies only afterwards.",
         _LATE,
     ),
     _mutant(
@@ -82,7 +82,7 @@ DAYS: Final = (
         "_state/identity/standing.py",
         "            return code != ErrorCode.INVALID_PRODUCER_ID_MAPPING or self.state in ENDED",
         "            return True",
-        "A coordinator has the producer's transaction open, and refuses its end for another producer id: it is asked for ever.",
+        "A coordinator has the producer's transaction open, and refuses its end for another producer id: the end is requested without end.",
         _STANDING,
     ),
     _mutant(
@@ -90,7 +90,7 @@ DAYS: Final = (
         "_state/identity/standing.py",
         "            return code != ErrorCode.INVALID_PRODUCER_ID_MAPPING or self.state in ENDED",
         "            return code != ErrorCode.INVALID_PRODUCER_ID_MAPPING",
-        "The first end under the next producer id is refused, and that id counts when the producer asks why: the refusal is believed.",
+        "The first end under the next producer id is refused, and that id applies when the producer asks for the reason: the refusal is believed.",
         _STANDING,
     ),
     _mutant(
@@ -98,15 +98,15 @@ DAYS: Final = (
         "_state/transactions/dialogues/initializing.py",
         "    yield StopAdding()\n",
         "",
-        "init_transactions() waits behind an AddPartitionsToTxn that is repeated for ever, as its partition is no more.",
+        "init_transactions() waits behind an AddPartitionsToTxn for a deleted partition, which is repeated without end.",
         _LATE,
     ),
     _mutant(
         "vanished-partition-asked-for-ever",
         "_net/transactions/steps.py",
-        "                self._adding.cancel()\n                table",
-        "                table",
-        "A transaction has failed, and a partition that is no more is asked for until somebody aborts it.",
+        "        self._adding.cancel()\n        operations.present",
+        "        operations.present",
+        "A transaction has failed, and its request for a deleted partition is repeated until the transaction is aborted.",
         _LATE,
     ),
     _mutant(
@@ -114,7 +114,7 @@ DAYS: Final = (
         "_state/delivery/settlement.py",
         "        if 0 <= base_offset < queue.end_offset + sum(older.record_count for older in before):",
         "        if False:",
-        "A topic was made anew unnoticed; its new log has a newer batch, from which it is concluded that the older ones are in it.",
+        "A topic is created anew unnoticed; a newer batch in its log is taken for proof that the older ones are in it.",
         "tests/state/batching/test_sequences.py::test_a_leader_of_another_log_proves_nothing_of_older_batches",
     ),
     _mutant(
@@ -122,7 +122,7 @@ DAYS: Final = (
         "_state/transactions/dialogues/adding.py",
         "    if reply.answer is Answer.ABORTABLE and current.table.state is State.ABORTING:",
         "    if False:",
-        "AddPartitionsToTxn is refused while the program aborts: what would only abort the transaction ends the producer.",
+        "AddPartitionsToTxn is refused while the program aborts: an error that would only abort the transaction ends the producer.",
         _LATE,
     ),
 )

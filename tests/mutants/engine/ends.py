@@ -1,4 +1,4 @@
-"""Mutants of what has to end: whatever came and went is kept for ever."""
+"""The mutants of leftovers: state of brokers, topics and addresses that is kept after its use."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ ENDS: Final = (
         "_state/batching/cluster_queues.py",
         "            self.accumulator.ratios.forget(name)\n",
         "",
-        "What is known of the compression of a topic is kept when the topic is not used any more.",
+        "The compression ratio of a topic is kept when the topic is not used any more.",
         _EVERYTHING_ENDS,
     ),
     _mutant(
         "brokers-kept-for-ever",
         "_net/runtime/timekeeper.py",
-        "                engine.forget_unused(now)\n",
+        "                engine.brokers.forget_unused(now)\n",
         "",
-        "Each broker that was ever met keeps a task and a share of the memory, though it has left the cluster.",
+        "Each broker that was ever known keeps a task and a share of the memory, though it has left the cluster.",
         _EVERYTHING_ENDS,
     ),
     _mutant(
@@ -32,7 +32,7 @@ ENDS: Final = (
         "_net/connecting/addresses.py",
         "                del self._known[place]\n",
         "                pass\n",
-        "Each address that was ever called is remembered.",
+        "Each address that was ever connected to is remembered.",
         _EVERYTHING_ENDS,
     ),
     _mutant(
@@ -40,7 +40,7 @@ ENDS: Final = (
         "_state/cluster/metadata.py",
         "            past = [(id_, node) for id_, node in past if id_ in leading]\n",
         "",
-        "Brokers that the metadata leaves out and that lead nothing are kept.",
+        "Brokers that are not in the metadata and lead nothing are kept.",
         _EVERYTHING_ENDS,
     ),
     _mutant(
@@ -48,7 +48,7 @@ ENDS: Final = (
         "_state/delivery/topic_counts.py",
         "        return topic if is_named else OTHER_TOPICS",
         "        return topic",
-        "Each topic that ever lost a record is counted by its name.",
+        "Each topic that ever lost a record keeps a counter under its name.",
         "tests/state/delivery/test_tally.py",
     ),
     _mutant(
@@ -56,7 +56,7 @@ ENDS: Final = (
         "_state/batching/cluster_queues.py",
         "        del self.nodes[node_id]\n        self.share_memory(self.dead - {node_id})",
         "        del self.nodes[node_id]",
-        "A broker that has left the cluster counts as one that answers: those that do not may only hold half of the memory.",
+        "A broker that has left the cluster counts as one that answers: silent brokers may hold only half of the memory.",
         "tests/state/batching/test_accumulator.py",
     ),
 )

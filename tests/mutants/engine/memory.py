@@ -1,4 +1,4 @@
-"""The mutants of memory that fails: what was counted before it was there, and records that were refused and written."""
+"""The mutants of failed allocations: amounts counted too early, and records that are refused and written."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ MEMORY: Final = (
         "_core/records.pyx",
         "            capacity = max(2, self._mark_capacity * 2)\n",
         "            capacity = self._mark_capacity = max(2, self._mark_capacity * 2)\n",
-        "The block of marks could not grow, and the next ones are written behind its end.",
+        "The block of marks could not grow, and the next marks are written behind its end.",
         _STARVATION,
     ),
     _mutant(
@@ -33,7 +33,7 @@ MEMORY: Final = (
         "            fill(delivery, self._chosen.open, k.size, v.size, stamp)\n            return True\n",
         "            Delivery.__new__(Delivery)\n"
         "            fill(delivery, self._chosen.open, k.size, v.size, stamp)\n            return True\n",
-        "The record is in its batch when there is no memory for its delivery: the caller is told MemoryError, and it is written.",
+        "The record is in its batch when there is no memory for its delivery: the caller gets MemoryError, and the record is written.",
         _STARVATION,
     ),
     _mutant(
@@ -41,7 +41,7 @@ MEMORY: Final = (
         "_state/admission/lines.py",
         "            self.refuse(call, without_memory(call.topic, error))\n            self.advance(call.topic, now)\n",
         "            raise error\n",
-        "A call that joins a line finds no memory: it is told so and keeps its place, and those behind it wait.",
+        "A call that joins a line finds no memory: it raises and keeps its place, and those behind it wait.",
         _STARVATION,
     ),
     _mutant(
@@ -49,7 +49,7 @@ MEMORY: Final = (
         "_net/timers/wakeup.py",
         "            timer = self._loop.call_at(deadline, self._due)\n            if self._at <= deadline:\n",
         "            self._at = deadline\n            timer = self._loop.call_at(deadline, self._due)\n            if self._at < deadline:\n",
-        "Without memory for a timer the next alarms are taken for later than it, and the task never wakes.",
+        "Without memory for a timer the next alarms count as later than it, and the task never wakes.",
         "tests/net/timers/test_wakeup.py",
     ),
     _mutant(
@@ -57,7 +57,7 @@ MEMORY: Final = (
         "_state/batching/batch_deadlines.py",
         "            except OUT_OF_MEMORY:\n                self.unwatched = True\n",
         "            except OUT_OF_MEMORY:\n                self.unwatched = False\n",
-        "A record whose own deadline found no memory is waited for until the common one.",
+        "A record whose own deadline found no memory waits until the common deadline.",
         "tests/state/batching/test_own_deadlines.py",
     ),
     _mutant(

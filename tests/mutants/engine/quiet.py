@@ -1,4 +1,4 @@
-"""Mutants of quiet times: leaders that forget, topics that are remade, answers from the past, partitions that are gone."""
+"""The mutants of quiet times: leaders that forget, topics created anew, old answers, deleted partitions."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ QUIET: Final = (
         "_state/delivery/settlement.py",
         "    return batch.dirty and _was_sent_to_the_former_topic(batch)",
         "    return False",
-        "A batch without an answer is sent again after one metadata answer told of another topic id.",
+        "A batch without an answer is sent again after one metadata answer with another topic id.",
         _STRANGERS,
     ),
     _truth(
@@ -39,19 +39,19 @@ QUIET: Final = (
         "_state/delivery/settlement.py",
         "        if _may_be_in_the_former_topic(batch):\n            # An earlier",
         "        if False:\n            # An earlier",
-        "The former topic finds a repetition too large, and the parts of what it may have are sent to the present one.",
+        "The former topic finds a repetition too large, and the parts of a batch that it may have are sent to the present one.",
         f"{_STRANGERS}::test_the_parts_of_what_may_be_in_the_former_topic_are_not_sent_to_the_present_one",
     ),
     _truth(
-        "what-has-no-number-written-again-into-the-present-topic",
+        "batch-without-a-number-repeated-in-the-present-topic",
         "_state/delivery/settlement.py",
         "            for batch in dict.fromkeys((*queue.sent, *queue.queue)):",
         "            for batch in list(queue.sent):",
-        "Without idempotence a batch in doubt waits to be repeated, and is sent to the topic that was made anew meanwhile.",
+        "Without idempotence a batch in doubt waits for its repetition, and is sent to the topic that was created anew meanwhile.",
         f"{_STRANGERS}::test_without_idempotence_what_may_be_in_the_former_topic_is_not_sent_to_the_present_one_either",
     ),
     _truth(
-        "remade-topic-is-not-told-to-settlement",
+        "settlement-misses-a-recreated-topic",
         "_state/machines.py",
         "        if learned.remade:",
         "        if False:",
@@ -63,7 +63,7 @@ QUIET: Final = (
         "_state/identity/coordinated.py",
         "        super().remade(queue)",
         "        super().remade(queue)\n        queue.identity = None",
-        "A topic seems to be remade, and numbers of the epoch are given twice: records are acknowledged and not written.",
+        "A topic seems to be created anew, and sequence numbers of the epoch are given twice: records are acknowledged and not written.",
         _TRANSACTIONAL_SEQUENCES,
     ),
     _identity(
@@ -79,7 +79,7 @@ QUIET: Final = (
         "_state/identity/own.py",
         "        if any(queue.identity == self._identity for queue in queues):",
         "        if True:",
-        "A topic that was only looked at idles out, and the epoch is raised for nothing.",
+        "A topic whose metadata alone was used idles out, and the epoch is raised for nothing.",
         f"{_SEQUENCES}::test_a_topic_that_was_only_looked_at_costs_no_epoch",
     ),
     _identity(
@@ -87,7 +87,7 @@ QUIET: Final = (
         "_state/batching/cluster_queues.py",
         "topic.gone.get(index) or PartitionQueue(",
         "PartitionQueue(",
-        "A partition goes and comes back, and its count begins at 0 while the former queue still holds records.",
+        "A partition disappears and returns, and its count begins at 0 while the former queue still holds records.",
         _SEQUENCES,
     ),
     _waking(
@@ -95,7 +95,7 @@ QUIET: Final = (
         "_state/machines.py",
         "        if learned.gone:",
         "        if False:",
-        "A call waits for memory of a partition that is gone, and holds up every call to that broker.",
+        "A call waits for memory of a deleted partition, and holds up every call to that broker.",
         f"{_QUIET_TIMES}::test_a_call_waits_for_memory_of_a_partition_that_is_gone",
     ),
     _truth(
@@ -127,7 +127,7 @@ QUIET: Final = (
         "_state/admission/lines.py",
         "        self.topic_lines.setdefault(call.topic, Line()).calls.appendleft(call)",
         "        self.topic_lines.setdefault(call.topic, Line()).calls.append(call)",
-        "Calls that waited for memory of a partition that is gone come behind calls that were made later.",
+        "Calls that waited for memory of a deleted partition come behind later calls.",
         "tests/state/admission/test_moving_lines.py",
     ),
     _waking(
@@ -135,7 +135,7 @@ QUIET: Final = (
         "_state/admission/bulk.py",
         "        admission.drop_part(self)\n        self.whole.alone = None",
         "        admission.drop_part(self)",
-        "A bulk send goes on waiting for memory of a partition that is gone.",
+        "A bulk send goes on waiting for memory of a deleted partition.",
         f"{_QUIET_TIMES}::test_a_call_waits_for_memory_of_a_partition_that_is_gone",
     ),
 )

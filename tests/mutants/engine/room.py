@@ -1,4 +1,4 @@
-"""The mutants of buffer_memory: room that is not counted, not given back, or taken by one from all."""
+"""The mutants of buffer_memory: memory that is not counted, not freed, or taken by one topic or broker from all."""
 
 from __future__ import annotations
 
@@ -27,23 +27,23 @@ ROOM: Final = (
         "_state/batching/accumulator.py",
         "replacement.charged = min(replacement.size, charged)",
         "replacement.charged = 0",
-        "What a split batch holds is given back while its parts hold it still.",
+        "The memory of a split batch is freed while its parts still hold it.",
         "tests/state/admission/test_split_memory.py",
     ),
     _mutant(
-        "moved-batch-is-charged-to-nobody",
+        "moved-batch-is-charged-to-no-broker",
         "_state/batching/cluster_queues.py",
         "        share.charge(batch.charged)",
         "        pass",
-        "A partition moves to another broker, and what it holds is no longer counted.",
+        "A partition moves to another broker, and its memory is no longer counted.",
         _ACCUMULATOR,
     ),
     _mutant(
-        "nobody-told-of-free-memory",
+        "waiters-not-woken-by-free-memory",
         "_state/delivery/settlement.py",
         "        self.accumulator.retire(batch)\n        # The same as `room()`, without a call for each batch.\n        self.effects.has_room, self.effects.room_of = True, batch.share",
         "        self.accumulator.retire(batch)",
-        "Memory comes back and whoever waits for it is not woken.",
+        "Memory is freed and the waiting call does not wake.",
         _SETTLEMENT,
     ),
     _mutant(
@@ -51,7 +51,7 @@ ROOM: Final = (
         "_state/admission/lines.py",
         "if share is not None or held:",
         "if held:",
-        "The first of the line is cancelled when there is room for the second, and nobody wakes that one (as asyncio.Semaphore once did).",
+        "The first of the line is cancelled when there is room for the second, which does not wake (as in asyncio.Semaphore once).",
         _ADMISSION,
     ),
     _mutant(
@@ -59,7 +59,7 @@ ROOM: Final = (
         "_state/admission/lines.py",
         "        self.waiting -= 1\n        self.let_go(call)",
         "        self.waiting -= 1",
-        "A queued record that is withdrawn keeps what it held.",
+        "A queued record that is withdrawn keeps its memory.",
         _ADMISSION,
     ),
     _mutant(
@@ -103,7 +103,7 @@ ROOM: Final = (
         _ADMISSION,
     ),
     _mutant(
-        "what-came-later-lingers-before-waiters",
+        "later-batches-linger-before-waiters",
         "_state/admission/lines.py",
         "                self._free_memory_for(share, ANY_TIME)\n                return\n",
         "                return\n",
@@ -115,7 +115,7 @@ ROOM: Final = (
         "_state/machines.py",
         "        self.serve_room()\n        self.admission.expire(now)\n",
         "        self.admission.expire(now)\n",
-        "A call is refused for want of memory in the moment in which the records that hold it end.",
+        "A call is refused for lack of memory at the moment in which the records that hold it end.",
         _ADMISSION,
     ),
     _mutant(
@@ -131,7 +131,7 @@ ROOM: Final = (
         "_state/batching/draining.py",
         "if batch is not None and taken and size + batch.size > self.limits.max_request_size:",
         "if batch is not None and taken and size < 0:",
-        "One request takes all ready batches, however large that makes it, and the broker closes the connection.",
+        "One request takes all ready batches, however large it becomes, and the broker closes the connection.",
         _ACCUMULATOR,
     ),
     _mutant(
@@ -139,7 +139,7 @@ ROOM: Final = (
         "_state/batching/draining.py",
         "if batch is not None and taken and size + batch.size > self.limits.max_request_size:",
         "if batch is not None and size + batch.size > self.limits.max_request_size:",
-        "A batch above max_request_size is not even sent alone, and holds up its broker for ever.",
+        "A batch above max_request_size is not sent even alone, and blocks its broker without end.",
         _ACCUMULATOR,
     ),
     _mutant(
@@ -147,7 +147,7 @@ ROOM: Final = (
         "_net/runtime/engine.py",
         "        reach.last_error, reach.present_error = root_of(self.last_error), root_of(self.present_trouble)",
         "        reach.last_error = reach.present_error = self.last_error",
-        "Each expired record has the error of the one before as its cause: a list of errors without a bound.",
+        "Each expired record has the error of the one before as its cause: an unbounded chain of errors.",
         "tests/proxy/test_silence.py::test_a04_errors_do_not_refer_to_each_other",
     ),
     _mutant(
@@ -155,7 +155,7 @@ ROOM: Final = (
         "_state/batching/draining.py",
         "        used = self._budget.used\n        self.is_draining = True\n",
         "        used = 0\n        self.is_draining = True\n",
-        "What is withdrawn from a batch makes room when that leaves, and nobody who waits is served before the answer.",
+        "A withdrawn record frees memory when its batch leaves, and no waiting call is served before the answer.",
         "tests/state/admission/test_topic_limits.py",
     ),
 )

@@ -1,4 +1,4 @@
-"""The mutants of time: limits that are not kept, pauses that are too short, clocks that are confused."""
+"""The mutants of time: limits that are exceeded, pauses that are too short, clocks that are confused."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ TIMING: Final = (
         "_net/connecting/connection.py",
         "            self._alarm.expect(now + timeout)\n",
         "            pass\n",
-        "A broker that takes requests and says nothing is waited for without an end.",
+        "The wait for a broker that takes requests and does not answer has no end.",
         f"{_TIME_LIMITS}::test_request_without_an_answer_ends_the_connection",
     ),
     _mutant(
@@ -50,7 +50,7 @@ TIMING: Final = (
         "_net/connecting/connection.py",
         "        self._end(reason, Ending.GIVEN_UP, overdue_at=now)",
         "        self._pairing.waiting.popleft().handler.failed(self._timed_out(0.0), written=True)",
-        "A request times out, its connection is used on, and its late answer is paired with another request.",
+        "A request times out, its connection stays in use, and its late answer is paired with another request.",
         f"{_TIME_LIMITS}::test_request_without_an_answer_ends_the_connection",
     ),
     _mutant(
@@ -58,7 +58,7 @@ TIMING: Final = (
         "_net/timers/alarm.py",
         "            self._let_arrive(_CATCH_UP_TURNS)\n",
         "            self._watched.overdue(self._loop.time())\n",
-        "After a loop that was held up, requests time out whose answers are there to be read.",
+        "After the loop was held up, requests time out whose answers are ready to be read.",
         f"{_TIME_LIMITS}::test_answers_that_arrived_during_a_stall_come_before_the_timeout",
     ),
     _mutant(
@@ -66,7 +66,7 @@ TIMING: Final = (
         "_net/runtime/timekeeper.py",
         "                await self._let_answers_arrive()",
         "                pass",
-        "After a loop that was held up, records expire whose acknowledgement is there to be read.",
+        "After the loop was held up, records expire whose acknowledgement is ready to be read.",
         "tests/net/runtime/test_stalls.py::test_waiting_for_memory",
     ),
     _mutant(
@@ -74,7 +74,7 @@ TIMING: Final = (
         "_state/delivery/settlement.py",
         "batch.retry_at = now + (backoff or self.backoff).after(batch.attempts - 1, self.rng)",
         "batch.retry_at = now",
-        "A batch that is refused is sent again at once, for as long as its delivery time lasts.",
+        "A refused batch is sent again at once, for as long as its delivery time lasts.",
         _SETTLEMENT,
     ),
     _mutant(
@@ -82,7 +82,7 @@ TIMING: Final = (
         "_net/connecting/addresses.py",
         "            if pause > 0:",
         "            if pause > 1e9:",
-        "A broker that is down is called as fast as it refuses.",
+        "Connecting to a broker that is down is repeated as fast as it is refused.",
         f"{_BROKERS_DOWN}::test_calls_to_a_dead_broker_are_bounded",
     ),
     _mutant(
@@ -90,15 +90,15 @@ TIMING: Final = (
         "_net/connecting/addresses.py",
         "        address.failures += 1",
         "        pass",
-        "A broker that is down for an hour is called twenty times a second for an hour.",
+        "Connecting to a broker that is down for an hour is repeated twenty times a second for an hour.",
         f"{_BROKERS_DOWN}::test_calls_to_a_dead_broker_are_bounded",
     ),
     _mutant(
         "half-an-answer-ends-the-backoff",
         "_net/connecting/addresses.py",
-        "if connection.answers > answers_at_opening and not",
-        "if connection.reads > answers_at_opening and not",
-        "A peer that cuts every answer in its middle is called without backoff.",
+        "was_useful = connection.answers > answers_at_opening or",
+        "was_useful = connection.reads > answers_at_opening or",
+        "Connecting to a peer that cuts every answer in its middle is repeated without backoff.",
         "tests/proxy/test_cuts.py::test_a06_a09_reconnects_follow_the_backoff_when_many_partitions_wait",
     ),
     _mutant(
@@ -106,7 +106,7 @@ TIMING: Final = (
         "_net/connecting/connection.py",
         "self.muted_until = max(self.muted_until, now + seconds)",
         "self.muted_until = max(self.muted_until, now - seconds)",
-        "The pause that a broker asks for (KIP-219) is not kept.",
+        "The throttle time of a broker (KIP-219) is ignored.",
         "tests/net/producing/test_answers.py::test_throttled_broker_is_left_alone",
     ),
     _mutant(
@@ -114,15 +114,15 @@ TIMING: Final = (
         "_net/producing/sender.py",
         "return not (link.moved or link.connection.closed or self._pause(link) > 0)",
         "return not (link.moved or link.connection.closed)",
-        "A request that waited for a permit leaves although the answer that gave it asked for a pause.",
+        "A request that waited for a permit leaves although the answer that freed the permit asked for a pause.",
         "tests/net/producing/test_throttled_permits.py",
     ),
     _mutant(
         "written-while-the-socket-is-full",
         "_net/producing/sender.py",
-        "            await link.connection.drained()\n",
-        "            pass\n",
-        "Requests pile up in the transport of a peer that does not read.",
+        "            await link.connection.drained()\n        except",
+        "            pass\n        except",
+        "Requests accumulate in the transport of a peer that does not read.",
         "tests/net/producing/test_time_limits.py::test_peer_that_stops_reading",
     ),
 )

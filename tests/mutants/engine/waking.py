@@ -1,4 +1,4 @@
-"""The mutants of waking: what waits, and is not told that it can go on."""
+"""The mutants of waking: waiting calls, batches and tasks that are not resumed."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ WAKING: Final = (
         "_net/runtime/engine.py",
         "            self._end(first_of(cause))",
         "            pass",
-        "The background task dies and every call waits for ever (aiokafka #1039).",
+        "The background task dies and every call waits without end (aiokafka #1039).",
         f"{_END_OF_THE_SUPERVISOR}::test_everything_resolves",
     ),
     _mutant(
@@ -30,7 +30,7 @@ WAKING: Final = (
         "tests/state/admission/test_hurried_waiting.py",
     ),
     _mutant(
-        "a-limited-topic-takes-its-own-limit-for-what-is-short",
+        "a-limited-topic-takes-its-own-limit-for-the-shortage",
         "_state/batching/accumulator.py",
         "short = own if own.whole is None or own.used + size > own.capacity - own.kept else own.whole",
         "short = own",
@@ -42,7 +42,7 @@ WAKING: Final = (
         "_net/runtime/engine.py",
         '            self.crash(StateError(f"the {name} task of the producer was cancelled from outside"))\n            raise',
         "            return",
-        "One of the inner tasks is cancelled from outside, and the rest waits for it for ever (aiokafka #1039).",
+        "One of the inner tasks is cancelled from outside, and the others wait for it without end (aiokafka #1039).",
         f"{_END_OF_THE_SUPERVISOR}::test_everything_resolves",
     ),
     _mutant(
@@ -50,7 +50,7 @@ WAKING: Final = (
         "_net/runtime/engine.py",
         "        if self.on_death is not None:",
         "        if False:",
-        "After its tasks have died a producer accepts records that nobody will send.",
+        "After its tasks have died a producer accepts records that no task sends.",
         f"{_END_OF_THE_SUPERVISOR}::test_everything_resolves",
     ),
     _mutant(
@@ -58,7 +58,7 @@ WAKING: Final = (
         "_state/delivery/settlement.py",
         "self.accumulator.deadlines.heap.add(batch.retry_at, batch.queue)",
         "pass",
-        "A batch that waits for its retry is sent only when something else happens to its partition.",
+        "A batch that waits for its retry is sent only at the next event of its partition.",
         "tests/state/delivery/test_backoff_alarms.py",
     ),
     _mutant(
@@ -66,17 +66,17 @@ WAKING: Final = (
         "_state/batching/accumulator.py",
         "self.deadlines.heap.add(batch.linger_at, queue)",
         "pass",
-        "A half-full batch is sent only when something else happens to its partition.",
+        "A half-full batch is sent only at the next event of its partition.",
         _ACCUMULATOR,
     ),
     _mutant(
-        "nobody-looks-again-after-an-answer",
+        "queue-not-checked-after-an-answer",
         "_state/delivery/settlement.py",
         "            self._judge(queue, batch, answer, now)\n"
         "        batch.judged = True\n"
         "        self.accumulator.update_readiness(queue, now)",
         "            self._judge(queue, batch, answer, now)\n        batch.judged = True",
-        "What waited for the answer of the batch before it is not sent until something else happens.",
+        "A batch that waited for the answer of the batch before it is sent only at the next event.",
         _SETTLEMENT,
     ),
     _mutant(
@@ -84,15 +84,15 @@ WAKING: Final = (
         "_state/delivery/settlement.py",
         "        if decided.refresh_metadata:",
         "        if False:",
-        "NOT_LEADER does not make anybody ask who the leader is.",
+        "NOT_LEADER does not start a request for the leader.",
         _SETTLEMENT,
     ),
     _mutant(
-        "new-leader-not-told-of-its-batches",
+        "new-leader-not-given-its-batches",
         "_state/batching/cluster_queues.py",
         "queue.node))\n        self.accumulator.update_readiness(queue, now)",
         "queue.node))",
-        "What waits for a partition whose leader has changed is not offered to the new one.",
+        "Calls that wait for a partition whose leader has changed are not offered to the new leader.",
         _ACCUMULATOR,
     ),
     _mutant(
@@ -100,7 +100,7 @@ WAKING: Final = (
         "_state/machines.py",
         "self.admission.moved(queue)",
         "pass",
-        "Calls that wait for memory go on waiting for a broker that does not lead their partition any more.",
+        "Calls that wait for memory keep waiting for a broker that does not lead their partition any more.",
         "tests/net/accepting/test_moving_calls.py",
     ),
     _mutant(
@@ -108,7 +108,7 @@ WAKING: Final = (
         "_net/producing/exchange.py",
         "        self._omitted()\n",
         "        pass\n",
-        "A Produce answer leaves a partition out, and its batch waits for ever.",
+        "A Produce answer leaves a partition out, and its batch waits without end.",
         "tests/scenarios/test_b_answers.py::test_b08_an_answer_leaves_partitions_out",
     ),
     _mutant(
@@ -116,7 +116,7 @@ WAKING: Final = (
         "_net/producing/exchange.py",
         "        self._lose(error, written=written)\n        self._link.permits.release()",
         "        self._lose(error, written=written)",
-        "A request that failed keeps its place among those in flight; after five of them the broker is not written to again.",
+        "A failed request keeps its place among those in flight; after five of them the broker gets no request any more.",
         "tests/net/producing/test_lost_permits.py",
     ),
     _mutant(

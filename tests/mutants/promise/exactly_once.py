@@ -1,4 +1,4 @@
-"""The mutants of what is written exactly once by Spark: marks that are overlooked, and jobs that are committed by halves."""
+"""The mutants of exactly-once writes by Spark: marks that are overlooked, and jobs that are committed in part."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ EXACTLY_ONCE: Final = (
         "_state/transactions/committed_offsets.py",
         "    if missing:\n",
         "    if False:\n",
-        'An OffsetFetch answer without what was asked for is taken for "nothing is committed", and work is done again.',
+        'An OffsetFetch answer without the requested partition is taken for "nothing is committed", and work is repeated.',
         "tests/net/transactions/test_committed_offsets.py",
     ),
     _mutant(
@@ -28,7 +28,7 @@ EXACTLY_ONCE: Final = (
         "_state/delivery/settlement.py",
         "        if self._is_given_up(batch, now):\n            return\n        if _may_be",
         "        if _may_be",
-        "A batch of a transaction that was given up comes back as too large, and its parts wait for ever, and every flush.",
+        "A batch of an aborted transaction comes back as too large, and its parts wait without end, as does every flush.",
         "tests/state/identity/test_transactional_sequences.py",
     ),
     _mutant(
@@ -36,7 +36,7 @@ EXACTLY_ONCE: Final = (
         "spark/exactly_once/jobs.py",
         "            await self._require_open(handles)\n",
         "",
-        'A job took longer than its first transactions live: the rest of it is committed, and "all or none" becomes "some".',
+        'A job outlives its first transactions: the rest of it is committed, and "all or none" becomes "some".',
         f"{_REPEATS}::test_a_job_of_which_one_transaction_is_gone_is_aborted",
     ),
     _mutant(
@@ -44,7 +44,7 @@ EXACTLY_ONCE: Final = (
         "spark/exactly_once/jobs.py",
         "            await self._abort_after(error)\n",
         "",
-        "What a refused job has left open hides all that is written behind it.",
+        "An open transaction of a refused job hides all records behind it.",
         f"{_REPEATS}::test_a_job_of_which_one_transaction_is_gone_is_aborted",
     ),
     _mutant(
@@ -52,7 +52,7 @@ EXACTLY_ONCE: Final = (
         "spark/exactly_once/jobs.py",
         "LOOKS: Final = 4",
         "LOOKS: Final = 1",
-        "A coordinator moves while transactions are listed, and a job that could be committed is aborted.",
+        "A coordinator moves while transactions are listed, and a job that can be committed is aborted.",
         f"{_REPEATS}::test_a_transaction_that_is_left_out_once_is_asked_for_again",
     ),
     _mutant(
@@ -60,7 +60,7 @@ EXACTLY_ONCE: Final = (
         "spark/exactly_once/jobs.py",
         "                await self._require_no_other_note(producer)\n",
         "                pass\n",
-        "Two runs of one write.id are committed, as a coordinator was elected anew while one of them looked for the other.",
+        "Two runs of one write.id are committed, as a coordinator was elected anew while one run searched for the other.",
         f"{_REPEATS}::test_a_run_that_is_not_listed_while_another_is_committed",
     ),
     _mutant(
@@ -68,7 +68,7 @@ EXACTLY_ONCE: Final = (
         "spark/exactly_once/jobs.py",
         "        if marks or (found and earlier is not None):",
         "        if False:",
-        "A job with a write.id that was committed by halves is repeated with fewer tasks, and rows are doubled.",
+        "A job with a write.id that was committed in part is repeated with fewer tasks, and rows are doubled.",
         f"{_REPEATS}::test_a_job_that_was_committed_by_halves_is_repeated_with_as_many_tasks",
     ),
     _mutant(
@@ -76,7 +76,7 @@ EXACTLY_ONCE: Final = (
         "spark/exactly_once/jobs.py",
         "await self._numbers_from(tasks)",
         "()",
-        "A job that an older version has committed by halves is repeated with fewer tasks, and rows are doubled.",
+        "A job that an older version has committed in part is repeated with fewer tasks, and rows are doubled.",
         f"{_REPEATS}::test_a_job_that_an_older_version_has_committed_by_halves",
     ),
     _mutant(
@@ -84,7 +84,7 @@ EXACTLY_ONCE: Final = (
         "spark/exactly_once/absent.py",
         "    if late:\n",
         "    if False:\n",
-        "An epoch is repeated with fewer tasks: nobody looks at the marks of the others, and rows are doubled in silence.",
+        "An epoch is repeated with fewer tasks: no task reads the marks of the others, and rows are doubled silently.",
         f"{_REPEATS}::test_an_epoch_that_was_written_in_part_by_more_tasks_is_noticed",
     ),
     _mutant(
@@ -92,7 +92,7 @@ EXACTLY_ONCE: Final = (
         "spark/exactly_once/absent.py",
         "    await fence(names, config.bootstrap_servers, **settings_of(config))\n",
         "",
-        "A frozen task of the run before wakes up behind the check, and commits rows that others have written.",
+        "A frozen task of the run before resumes after the check, and commits rows that other tasks have written.",
         f"{_REPEATS}::test_a_task_that_nobody_repeats_commits_nothing_behind_the_check",
     ),
     _mutant(
@@ -100,7 +100,7 @@ EXACTLY_ONCE: Final = (
         "spark/exactly_once/absent.py",
         "        if numbers.issuperset(range(tasks)):\n",
         "        if True:\n",
-        "A coordinator is being elected while tasks of an earlier run are looked for: they are passed over.",
+        "A coordinator is being elected during the search for tasks of an earlier run: they are passed over.",
         f"{_REPEATS}::test_a_listing_that_leaves_out_tasks_of_the_run_itself_is_asked_for_again",
     ),
     _mutant(
@@ -108,7 +108,7 @@ EXACTLY_ONCE: Final = (
         "spark/exactly_once/absent.py",
         "    return run is None or last is None",
         "    return last is None",
-        "Spark Connect does not tell the run: an epoch that another process has begun is not looked at.",
+        "Spark Connect does not give the run: an epoch that another process has begun is not examined.",
         f"{_REPEATS}::test_which_epochs_may_be_repeated_ones",
     ),
     _mutant(
@@ -116,7 +116,7 @@ EXACTLY_ONCE: Final = (
         "spark/exactly_once/epochs.py",
         "        if mark is None or mark.epoch < epoch - 1:",
         "        if False:",
-        "A checkpoint was deleted, and tasks that are new commit before the others find out.",
+        "A checkpoint was deleted, and new tasks commit before the others notice.",
         f"{_REPEATS}::test_a_task_that_is_new_knows_that_the_checkpoint_was_set_back",
     ),
     _mutant(
@@ -124,7 +124,7 @@ EXACTLY_ONCE: Final = (
         "spark/exactly_once/markers.py",
         "        if self.topic not in (topic, NOT_SAID):",
         "        if False:",
-        "Two writes of an epoch to two topics have their marks in one place, and the second is taken for done.",
+        "Two writes of an epoch to two topics keep their marks in one place, and the second is taken for done.",
         f"{_REPEATS}::test_two_writes_of_an_epoch_to_different_topics",
     ),
     _mutant(
@@ -140,7 +140,7 @@ EXACTLY_ONCE: Final = (
         "spark/shipping/inspection.py",
         "        if not len(sizes) or pc.max(sizes).as_py() <= self._limit:",
         "        if True:",
-        "What is known to be too large is sent, and each such row costs the transaction.",
+        "Rows that are known to be too large are sent, and each costs the transaction.",
         f"{_ASIDE}::test_what_is_known_before_it_is_sent",
     ),
     _mutant(
@@ -156,7 +156,7 @@ EXACTLY_ONCE: Final = (
         "spark/exactly_once/rounds.py",
         "        yield from self._kept\n",
         "",
-        "A transaction that is written again has only the rows that had not come before.",
+        "A repeated transaction has only the rows that are new to its task.",
         f"{_ASIDE}::test_rows_are_kept_from_the_first",
     ),
     _mutant(
@@ -164,7 +164,7 @@ EXACTLY_ONCE: Final = (
         "spark/shipping/inspection.py",
         "            wrong |= await self._misdirected(parcel)",
         "            pass",
-        "A row for a topic that is not there is sent all the same, and costs the transaction.",
+        "A row for a missing topic is sent nevertheless, and costs the transaction.",
         f"{_ASIDE}::test_what_is_known_before_it_is_sent",
     ),
     _mutant(
@@ -172,7 +172,7 @@ EXACTLY_ONCE: Final = (
         "spark/exactly_once/jobs.py",
         "        await self._fence([name for name in await self._attempts() if not self._is_of_this_run(name)])\n",
         "",
-        "A job with a write.id is started twice, both runs end at once, and all rows are doubled.",
+        "A job with a write.id is started twice, both runs end at the same time, and all rows are doubled.",
         f"{_REPEATS}::test_two_runs_of_a_job_that_end_at_once",
     ),
     _mutant(
@@ -180,7 +180,7 @@ EXACTLY_ONCE: Final = (
         "spark/exactly_once/jobs.py",
         "for name in await self._attempts() if self._is_of_this_run(name)",
         "for name in await self._attempts()",
-        "The driver of an earlier run, which was taken for dead, aborts what the job has written that was begun again.",
+        "The driver of an earlier run that was taken for dead aborts the transactions of the present run.",
         f"{_REPEATS}::test_a_run_that_fails_leaves_another_run_alone",
     ),
     _mutant(
@@ -188,7 +188,7 @@ EXACTLY_ONCE: Final = (
         "spark/exactly_once/jobs.py",
         'frozenset({"Empty", OPEN, "PrepareAbort", "CompleteAbort"})',
         'frozenset({"Empty", OPEN})',
-        "An attempt that writes again without refused rows is left out of the abort, and stays open until its time is over.",
+        "An attempt that writes again without refused rows is left out of the abort, and stays open until it times out.",
         f"{_ASIDE}::test_a_job_that_is_aborted_while_an_attempt_begins_again",
     ),
     _mutant(
@@ -196,7 +196,7 @@ EXACTLY_ONCE: Final = (
         "spark/shipping/shipment.py",
         "time.monotonic() - self._began < limit",
         "True",
-        "A task takes longer than its transaction may be open, and hears only that another producer is newer.",
+        "A task takes longer than its transaction may be open, and reports only that another producer is newer.",
         "tests/spark/exactly_once/test_attempts.py::test_a_task_that_is_slower_than_its_transaction_may_be",
     ),
     _mutant(
@@ -204,7 +204,7 @@ EXACTLY_ONCE: Final = (
         "spark/exactly_once/fingerprint.py",
         "    if pa.types.is_timestamp(column.type):",
         "    if False:",
-        "A query that is restarted with another time zone of its session takes the same rows for others, and never goes on.",
+        "A query that restarts with another session time zone takes the same rows for others, and makes no progress.",
         f"{_FINGERPRINT}::test_the_time_zone_of_the_session_does_not_matter",
     ),
     _mutant(
@@ -212,7 +212,7 @@ EXACTLY_ONCE: Final = (
         "spark/shipping/columns.py",
         "            if names.count(name) > 1",
         "            if False",
-        "Of two columns 'value' the last is written, and the other is lost in silence.",
+        "Of two columns 'value' the last is written, and the other is lost silently.",
         f"{_COLUMNS}::test_two_columns_of_one_name",
     ),
     _mutant(
@@ -220,7 +220,7 @@ EXACTLY_ONCE: Final = (
         "spark/options.py",
         "if on_error.strip().lower() == FAIL",
         "if on_error == FAIL",
-        "on.error=FAIL sets rows aside in a topic of that name, which brokers may make.",
+        "on.error=FAIL sets rows aside in a topic named FAIL, which brokers may create.",
         f"{_OPTIONS}::test_words_are_read_without_regard_to_case",
     ),
 )

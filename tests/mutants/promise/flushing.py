@@ -1,4 +1,4 @@
-"""The mutants of flushes and their reports: failures that nobody is told of, records that prolong a flush, callbacks that come late."""
+"""The mutants of flushes and their reports: unreported failures, records that prolong a flush, late callbacks."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Final
 from tests.mutants.mutant import Kind
 
 _OWNERS: Final = "tests/api/deliveries/test_flush_owners.py"
-_ENDS: Final = "tests/state/batching/test_flushes_that_end.py"
+_ENDS: Final = "tests/state/queues/test_flushes_that_end.py"
 _HEALTH: Final = "tests/api/lifecycle/test_health.py"
 _TALLY: Final = "tests/state/delivery/test_tally.py"
 
@@ -19,7 +19,7 @@ FLUSHING: Final = (
         "_state/delivery/settlement.py",
         "            self.effects.flushed.extend(self._failed(batch, error, count, now, indexes, size=batch.size))\n",
         "            self._failed(batch, error, count, now, indexes, size=batch.size)\n",
-        "flush() waits for ever for records that were withdrawn or expired alone in a batch that goes on.",
+        "flush() waits without end for records that were withdrawn or expired alone in a batch that goes on.",
         _ENDS,
     ),
     _mutant(
@@ -27,7 +27,7 @@ FLUSHING: Final = (
         "_state/batching/accumulator.py",
         "            pass_on(batch, to)",
         "            batch.flushes.clear()",
-        "flush() does not see what becomes of the parts of a split batch.",
+        "flush() does not see the outcomes of the parts of a split batch.",
         _ENDS,
     ),
     _mutant(
@@ -35,23 +35,23 @@ FLUSHING: Final = (
         "producer.py",
         "told_to = owner if isinstance(owner, Owner) else self._owners.of(owner or asyncio.current_task())",
         "told_to = self._owners.of(None)",
-        "Owners of reports are told apart from nothing: each flush begins at the start of the producer.",
-        f"{_OWNERS}::test_a_task_is_told_once",
+        "Reports have no owners: each flush begins at the start of the producer.",
+        f"{_OWNERS}::test_a_failure_is_reported_once",
     ),
     _mutant(
         "reports-of-a-task-begin-at-its-flush",
         "_callers/owners.py",
         "return self.begin(task, Told()) if found is None else found",
         "return self.begin(task, Told(1 << 40, 1 << 40, 1 << 40)) if found is None else found",
-        "A task whose children have sent is told of nothing: the failure of its records is hidden.",
-        f"{_OWNERS}::test_a_task_that_never_sent_is_told_everything",
+        "A task whose children have sent gets no report: the failure of its records is hidden.",
+        f"{_OWNERS}::test_a_task_that_never_sent_gets_every_failure",
     ),
     _mutant(
         "first-send-of-a-task-unseen",
         "_core/accept.pyx",
         "        if aioproducer_context_version() != self._context_version:\n            self._look_at_task()\n        if partition",
         "        if partition",
-        "A task's reports begin at the start of the producer, with the failures of all that were there before.",
+        "A task's reports begin at the start of the producer, with all earlier failures.",
         f"{_OWNERS}::test_reports_begin_with_the_first_record_of_a_task",
     ),
     _mutant(
@@ -59,12 +59,12 @@ FLUSHING: Final = (
         "_callers/owners.py",
         "    owner.entries.pop(owner.key, None)",
         "    pass",
-        "An entry is left of each task that ever sent.",
+        "Each task that ever sent leaves an entry.",
         f"{_OWNERS}::test_nothing_is_kept_of_tasks_that_are_gone",
     ),
     _mutant(
-        "flush-counts-what-came-later",
-        "_state/batching/flushing.py",
+        "flush-counts-later-records",
+        "_state/queues/flushing.py",
         "        flush.acked += covered.left",
         "        flush.acked += batch.record_count",
         "Records that were accepted after the call are in its report.",
@@ -72,18 +72,18 @@ FLUSHING: Final = (
     ),
     _mutant(
         "later-records-prolong-a-flush",
-        "_state/batching/flushing.py",
+        "_state/queues/flushing.py",
         "        if not covered.left:\n            flush.waiting -= 1",
         "        if not batch.pending:\n            flush.waiting -= 1",
         "flush() waits for the last record of a batch that was open at the call, seconds above the delivery timeout.",
         _ENDS,
     ),
     _mutant(
-        "an-error-is-told-twice",
+        "an-error-is-reported-twice",
         "_state/delivery/tally.py",
         "            _told_ahead(flush, told) if flush.failures or told.ahead else told.ahead,",
         "            frozenset(),",
-        "A failure that one report told of is the first error of the next, too.",
+        "A failure of one report is the first error of the next report, too.",
         _TALLY,
     ),
     _mutant(
@@ -91,7 +91,7 @@ FLUSHING: Final = (
         "_state/delivery/tally.py",
         "        return dropped - told.failures > sum(number <= dropped for number in told.ahead)",
         "        return False",
-        "The first error of a report is that of a later failure, and nothing says so.",
+        "The first error of a report is that of a later failure, without a word about it.",
         _TALLY,
     ),
     _mutant(
@@ -99,7 +99,7 @@ FLUSHING: Final = (
         "_net/runtime/engine.py",
         "            self.accumulator.waker.wake_after_all(done)",
         "            done.set_result(None)",
-        "flush() returns while callbacks of its records wait for their turn (85,000 of two million).",
+        "flush() returns before callbacks of its records have run (85,000 of two million).",
         "tests/api/deliveries/test_flush.py::test_very_many_callbacks_have_run",
     ),
     _mutant(
@@ -107,15 +107,15 @@ FLUSHING: Final = (
         "_state/delivery/settlement.py",
         "            gap.seen = gap.seen or flush is None or flush.knows_of(gap.failure)",
         "            gap.seen = True",
-        "gapless=True: records behind a loss are written although nobody was told of it.",
-        f"{_OWNERS}::test_gapless_goes_on_when_the_loss_was_told",
+        "gapless=True: records behind a loss are written although the loss was not reported.",
+        f"{_OWNERS}::test_gapless_goes_on_when_the_loss_was_reported",
     ),
     _mutant(
         "age-of-the-batch-for-that-of-a-record",
-        "_state/batching/rewriting.py",
+        "_state/queues/rewriting.py",
         "now=accepted[index], deadline",
         "now=batch.opened_at, deadline",
-        "The oldest record is older than its delivery timeout allows: its batch was opened for others, that have ended.",
+        "The oldest record is older than its delivery timeout allows: its batch was opened for others, which have ended.",
         _ENDS,
     ),
     _mutant(
@@ -123,7 +123,7 @@ FLUSHING: Final = (
         "_core/records.pyx",
         "        self._owner = None if owner is None else _weak(owner)",
         "        self._owner = None if owner is None else (lambda: owner)",
-        "A delivery in a cache keeps the queues, the connections and the configuration of a producer that was closed.",
+        "A delivery in a cache keeps the queues, the connections and the configuration of a closed producer.",
         "tests/api/deliveries/test_what_a_delivery_keeps.py",
     ),
     _mutant(
@@ -139,7 +139,7 @@ FLUSHING: Final = (
         "_net/runtime/engine.py",
         "        over = failed is None or (answered is not None and answered > failed)",
         "        over = failed is None",
-        "An error of yesterday, long over, is named as the cause of today's.",
+        "An error of yesterday that has ended is given as the cause of today's.",
         f"{_HEALTH}::test_an_error_that_is_over_causes_nothing",
     ),
     _mutant(
@@ -147,7 +147,7 @@ FLUSHING: Final = (
         "_net/connecting/addresses.py",
         "            self._answered_at = max(self._answered_at or -math.inf, connection.answered_at)",
         "            pass",
-        "A producer whose idle connections were closed looks like one that was never answered.",
+        "A producer whose idle connections were closed looks like one that never got an answer.",
         f"{_HEALTH}::test_idle_connections_are_closed",
     ),
     _mutant(
@@ -163,15 +163,15 @@ FLUSHING: Final = (
         "_state/batching/cluster_queues.py",
         "        return next((trouble for trouble in found if trouble is not None), None)",
         "        return None",
-        "Brokers are down, and the error says that records come too fast.",
+        "Brokers are down, and the error gives the rate of the records as the reason.",
         "tests/net/accepting/test_no_room.py",
     ),
     _mutant(
-        "told-to-join-the-transaction-of-another",
+        "advised-to-join-the-transaction-of-another",
         "_state/transactions/table.py",
         "ONE_AT_A_TIME if event is _E.BEGIN and self.state in UNDER_WAY else self.state.value",
         "self.state.value",
-        "A task that begins a transaction while another task's ends is told to join that.",
+        "A task begins a transaction while that of another task ends, and its error advises to join that one.",
         "tests/net/accepting/test_no_room.py",
     ),
     _mutant(
@@ -179,7 +179,7 @@ FLUSHING: Final = (
         "producer.py",
         "        long = engine.loop.call_later(WORTH_A_LINE, log_waits, engine, self._intake, until)",
         "        long = engine.loop.call_later(WORTH_A_LINE, int)",
-        "A close() that waits for two minutes says nothing of what it waits for.",
+        "A close() that waits for two minutes does not log the reason.",
         "tests/net/observing/test_lines_of_a_life.py",
     ),
     _mutant(
@@ -187,11 +187,11 @@ FLUSHING: Final = (
         "_callers/owners.py",
         "        self.told = self._now()\n",
         "",
-        "The first report of a scope has the failures of all that was sent before it.",
+        "The first report of a scope has the failures of all earlier records.",
         f"{_OWNERS}::test_a_scope_begins_where_it_is_entered",
     ),
     _mutant(
-        "flushes-that-nobody-waits-for-are-kept",
+        "abandoned-flushes-are-kept",
         "_net/accepting/ending.py",
         "        engine.leave_flush(flush, intake.waiting_for_topics())\n",
         "",
@@ -203,7 +203,7 @@ FLUSHING: Final = (
         "_net/runtime/engine.py",
         "        done = self.flushes.get(flush)\n",
         "        done = self.flushes[flush]\n",
-        "A flush() finds no memory when batches refer to it already: with the answer to one of them the producer ends.",
+        "A flush() runs out of memory after batches already refer to it: the answer to one of them ends the producer.",
         "tests/net/runtime/test_flushing.py::test_without_memory_at_its_begin",
     ),
     _mutant(
@@ -211,7 +211,7 @@ FLUSHING: Final = (
         "_net/runtime/engine.py",
         "                    done.set_exception(flush.error)\n",
         "                    done.done()\n",
-        "A record finds its place and no memory to note it for a flush(), which waits for ever.",
+        "A record finds its place and no memory for the note of a flush(), which waits without end.",
         "tests/net/runtime/test_flushing.py::test_without_memory_for_the_place_of_a_record",
     ),
     _mutant(
@@ -219,7 +219,7 @@ FLUSHING: Final = (
         "producer.py",
         "        self.close_report = report_of_close(self._engine, self._intake, self._before_close, waited_for)",
         "        self.close_report = report_of_close(self._engine, self._intake, Totals(), waited_for)",
-        "The report of close() counts records that had their outcome long before.",
+        "The report of close() counts records whose outcome came long before.",
         "tests/simulation/wide",
     ),
 )

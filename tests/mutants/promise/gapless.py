@@ -1,4 +1,4 @@
-"""The mutants of gapless mode: records are written past one that was lost."""
+"""The mutants of gapless mode: records are written past a lost one."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Final
 
 from tests.mutants.mutant import Kind
 
-_GAPLESS: Final = "tests/state/batching/test_gapless.py"
+_GAPLESS: Final = "tests/state/queues/test_gapless.py"
 
 _mutant = Kind("gapless")
 
@@ -16,7 +16,7 @@ GAPLESS: Final = (
         "_state/delivery/settlement.py",
         "        if self.gapless:\n            self._open_gap(batch, error, now, number)",
         "        if False:\n            self._open_gap(batch, error, now, number)",
-        "What was sent behind a lost record is written past it.",
+        "Records behind a lost record are written past it.",
         _GAPLESS,
     ),
     _mutant(
@@ -24,7 +24,7 @@ GAPLESS: Final = (
         "_state/admission/lines.py",
         "if call.asked_at < queue.lost_at:",
         "if False:",
-        "A call that was made before a loss and found its place after it is written past the gap.",
+        "A call from before a loss that found its place after it is written past the gap.",
         _GAPLESS,
     ),
     _mutant(
@@ -32,19 +32,19 @@ GAPLESS: Final = (
         "_state/delivery/settlement.py",
         "        if not batch.in_flight and not batch.dirty:\n            self._conclude(batch, gap.error(batch, now), now)",
         "        if not batch.in_flight:\n            self._conclude(batch, gap.error(batch, now), now)",
-        "A batch behind a gap that may be in the log is told as not written.",
+        "A batch behind a gap that may be in the log is reported as not written.",
         _GAPLESS,
     ),
     _mutant(
         "gap-is-closed-unseen",
-        "_state/batching/gapless.py",
+        "_state/queues/gapless.py",
         "return not (self.seen or any(batch.noticed for batch in self.batches))",
         "return not self.seen and not self.batches",
-        "The gap is taken for seen as soon as it has a victim, and records are written past it.",
+        "The gap counts as reported as soon as one record failed by it, and records are written past it.",
         _GAPLESS,
     ),
     _mutant(
-        "what-stood-between-two-losses-is-written",
+        "record-between-two-losses-is-written",
         "_state/delivery/settlement.py",
         "self._open_gap(batch, error, now, number, after=indexes[0])",
         "self._open_gap(batch, error, now, number, after=indexes[-1])",
@@ -64,15 +64,15 @@ GAPLESS: Final = (
         "_state/delivery/settlement.py",
         "            if not batch.settled:\n                self._expire(batch, now)",
         "            self._expire(batch, now)",
-        "Two batches are due at once, the first ends the second by the gap that it opens, and the producer dies of that.",
+        "Two batches are due at once, the first ends the second by the gap that it opens, and the producer dies by it.",
         _GAPLESS,
     ),
     _mutant(
         "gap-outlives-its-transaction",
         "_net/transactions/transactions.py",
-        "        self.engine.settlement.gaps_seen()\n",
+        "        self.host.machines.settlement.gaps_seen()\n",
         "",
-        "A record was lost in a transaction that was aborted; the next one is committed without its records.",
+        "A record is lost in a transaction that is aborted; the next one is committed without its records.",
         "tests/net/transactions/test_transactions.py::test_a_gap_is_over_with_its_transaction",
     ),
     _mutant(
@@ -80,7 +80,7 @@ GAPLESS: Final = (
         "_state/batching/draining.py",
         "        if batch.has_individual and not batch.attempts:\n",
         "        if batch.has_individual and batch.sequence < 0:\n",
-        "Without numbers, a record that expires between two attempts is left out of the second, and those behind it are written.",
+        "Without sequence numbers, a record that expires between two attempts is left out of the second, and those behind it are written.",
         _GAPLESS,
     ),
 )

@@ -1,4 +1,4 @@
-"""The mutants of identity: sequence numbers and epochs by which a broker takes new for old, or old for new."""
+"""The mutants of identity: sequence numbers and epochs by which a broker takes new records for old, or old for new."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ IDENTITY: Final = (
         "_state/identity/sequences.py",
         "return not queue.in_flight and not any(batch.dirty for batch in queue.sent)",
         "return not queue.in_flight",
-        "Sequences are written anew while an earlier batch may yet turn out to be in the log (KAFKA-14034).",
+        "Sequences are rewritten while an earlier batch may still turn out to be in the log (KAFKA-14034).",
         _SEQUENCES,
     ),
     _mutant(
@@ -41,7 +41,7 @@ IDENTITY: Final = (
         "_state/identity/sequences.py",
         "        if self._forget(queue, batch):\n            queue.broken = True",
         "        if self._forget(queue, batch):\n            queue.next_sequence = batch.sequence",
-        "After a batch has expired in flight its numbers go to other records, which the broker then takes for a repetition: lost, and acknowledged.",
+        "After a batch has expired in flight its numbers go to other records, which the broker takes for a repetition: lost, and acknowledged.",
         _SEQUENCES,
     ),
     _mutant(
@@ -57,12 +57,12 @@ IDENTITY: Final = (
         "_state/identity/sequences.py",
         "if queue.identity != self._identity and not queue.sent:",
         "if queue.identity != self._identity:",
-        "Another partition's new epoch is taken over while batches are unresolved under the old one.",
+        "Another partition's new epoch is adopted while batches are unresolved under the old one.",
         _SEQUENCES,
     ),
     _mutant(
         "sequence-does-not-wrap",
-        "_state/batching/batches.py",
+        "_state/queues/batches.py",
         "return (self.sequence + self.record_count) % SEQUENCE_MODULUS",
         "return self.sequence + self.record_count",
         "After 2**31 records of a partition the sequence number leaves 32 bits (M14; aiokafka's comment in place of a check).",
@@ -77,11 +77,11 @@ IDENTITY: Final = (
         _SEQUENCES,
     ),
     _mutant(
-        "nobody-asks-for-the-next-producer-id",
+        "next-producer-id-not-requested",
         "_state/identity/own.py",
         "            self.effects.identity_exhausted = True",
         "            pass",
-        "The last epoch is used up and no new producer id is asked for: the next broken sequence waits for ever.",
+        "The last epoch is used up and no new producer id is requested: the next broken sequence waits without end.",
         _SEQUENCES,
     ),
     _mutant(
@@ -89,7 +89,7 @@ IDENTITY: Final = (
         "_state/identity/own.py",
         "self._lost_count_of = self._identity",
         "self._lost_count_of = None",
-        "A topic drops out of the metadata and comes back, and its counter begins at 0 under the same epoch: records are taken for repetitions (M07).",
+        "A topic leaves the metadata and returns, and its counter begins at 0 under the same epoch: records are taken for repetitions (M07).",
         _SEQUENCES,
     ),
     _mutant(
@@ -97,7 +97,7 @@ IDENTITY: Final = (
         "_state/identity/sequences.py",
         "        queue.next_sequence = 0\n\n    # -- outcomes",
         "        pass\n\n    # -- outcomes",
-        "Under a new epoch the count goes on instead of beginning at 0.",
+        "Under a new epoch the sequence continues instead of beginning at 0.",
         _SEQUENCES,
     ),
     _mutant(
@@ -121,7 +121,7 @@ IDENTITY: Final = (
         "_state/batching/making.py",
         "= batch.attempts, batch.dirty",
         "= batch.attempts, False",
-        "A batch that may be in the log is split, and its parts are taken for never written.",
+        "A batch that may be in the log is split, and its parts count as never written.",
         _SETTLEMENT,
     ),
     _mutant(
@@ -129,7 +129,7 @@ IDENTITY: Final = (
         "_state/identity/own.py",
         "queue.broken = queue.identity is not None",
         "pass",
-        "A topic was deleted and made again, and its new leaders are told numbers that go on from those of the old one.",
+        "A topic is deleted and created again, and its new leaders get numbers that continue those of the old ones.",
         "tests/state/batching/test_strangers.py",
     ),
     _mutant(
@@ -137,7 +137,7 @@ IDENTITY: Final = (
         "_state/identity/sequences.py",
         "            if following.sequence != expected:\n                return False",
         "            if following.sequence != expected:\n                return True",
-        "A sequence with a gap is taken for whole because a batch before the gap was acknowledged.",
-        "tests/state/batching/test_closed_gaps.py",
+        "A sequence with a gap counts as whole because a batch before the gap was acknowledged.",
+        "tests/state/queues/test_closed_gaps.py",
     ),
 )

@@ -1,4 +1,4 @@
-"""The mutants of order: records of a partition that pass each other."""
+"""The mutants of order: records of a partition that overtake each other."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ _mutant = Kind("order")
 ORDER: Final = (
     _mutant(
         "retry-at-the-tail",
-        "_state/batching/queues.py",
+        "_state/queues/partition_queue.py",
         "self.queue.appendleft(batch)",
         "self.queue.append(batch)",
         "A batch that is sent again goes to the end of its partition's queue, behind younger ones.",
         _SETTLEMENT,
     ),
     _mutant(
-        "reset-reverses-what-was-in-flight",
-        "_state/batching/queues.py",
+        "reset-reverses-batches-in-flight",
+        "_state/queues/partition_queue.py",
         "while self.queue and self.queue[0].order < batch.order:",
         "while False:",
         "A connection breaks with several batches in flight, and they come back last to first.",
@@ -34,7 +34,7 @@ ORDER: Final = (
         "_state/identity/sequences.py",
         "        if queue.sent[0] is not batch:",
         "        if False:",
-        "A retried batch leaves while an older one of its partition has no outcome: what Java's shouldStopDrainBatchesForPartition is for.",
+        "A retried batch leaves while an older one of its partition has no outcome: the case of Java's shouldStopDrainBatchesForPartition.",
         _SEQUENCES,
     ),
     _mutant(
@@ -42,7 +42,7 @@ ORDER: Final = (
         "_state/batching/cluster_queues.py",
         "        queue.in_order_again()",
         "        pass",
-        "What one leader has shown is taken for true of the next: a batch is repeated before those that were sent before it, at a leader that may never have heard of the producer.",
+        "The answers of one leader count for the next: a batch is repeated before those that were sent before it, at a leader that may not know the producer.",
         _SEQUENCES,
     ),
     _mutant(
@@ -50,7 +50,7 @@ ORDER: Final = (
         "_state/identity/sequences.py",
         "(is_confirmed(queue, now) and to_remember(queue) < REMEMBERED_BATCHES)",
         "to_remember(queue) < REMEMBERED_BATCHES",
-        "Several batches leave before the leader knows the producer, which takes any number from a stranger: the second may be taken and the first refused.",
+        "Several batches leave before the leader knows the producer, and it accepts any number of an unknown one: the second may be taken and the first refused.",
         _SEQUENCES,
     ),
     _mutant(
@@ -58,7 +58,7 @@ ORDER: Final = (
         "_state/identity/sequences.py",
         "            queue.confirmed_at = NEVER",
         "            pass",
-        "After the producer id has changed, leaders are taken to know the new one.",
+        "After the producer id has changed, leaders count as knowing the new one.",
         _STRANGERS,
     ),
     _mutant(
@@ -66,7 +66,7 @@ ORDER: Final = (
         "_state/identity/sequences.py",
         "        queue.confirmed_at = NEVER\n        queue.numbered_before",
         "        queue.numbered_before",
-        "A topic was deleted and made again, and its leaders are taken to know the producer.",
+        "A topic is deleted and created again, and its leaders count as knowing the producer.",
         _STRANGERS,
     ),
     _mutant(
@@ -74,8 +74,8 @@ ORDER: Final = (
         "_state/identity/sequences.py",
         "        known = self._forget(queue, batch) and batch.nth > queue.numbered_before",
         "        known = self._forget(queue, batch)",
-        "A late answer of a topic that was deleted is taken to show that the leaders of its successor know the producer: of two "
-        "batches that are pipelined there, the second gets in before the first.",
+        "A late answer of a deleted topic counts as proof that the leaders of its successor know the producer: of two "
+        "batches that are pipelined there, the second is appended before the first.",
         _STRANGERS,
     ),
     _mutant(
@@ -91,7 +91,7 @@ ORDER: Final = (
         "_state/identity/sequences.py",
         "return queue.numbered - queue.sent[0].nth + 1",
         "return len(queue.sent)",
-        "While a batch is repeated, so many others follow it that its leader does not know it any more should a second repetition be needed: OUT_OF_ORDER until its deadline.",
+        "While a batch is repeated, so many others follow it that its leader no longer remembers it if a second repetition is needed: OUT_OF_ORDER until its deadline.",
         _SEQUENCES,
     ),
     _mutant(
@@ -99,15 +99,15 @@ ORDER: Final = (
         "_state/identity/sequences.py",
         "return not (self.one_at_a_time and queue.in_flight)",
         "return True",
-        "Without idempotence max_in_flight=1 promises order, but a second request leaves all the same.",
+        "Without idempotence max_in_flight=1 promises order, but a second request leaves nevertheless.",
         _SEQUENCES,
     ),
     _mutant(
-        "fast-path-passes-who-waits-for-memory",
+        "fast-path-passes-waiters-for-memory",
         "_core/accept.pyx",
         "if partition.rolling or not in_line and (partition.waiting or partition.share.waiting):",
         "if partition.rolling or not in_line and partition.waiting < 0:",
-        "A new send takes the memory that just came back, before those that wait for it.",
+        "A new send takes the memory that was just freed, before the calls that wait for it.",
         "tests/api/sending/test_order.py::test_through_the_wait_for_memory",
     ),
     _mutant(
@@ -123,7 +123,7 @@ ORDER: Final = (
         "_state/admission/bulk.py",
         "return self.columns is not None and self.alone is None",
         "return self.columns is not None",
-        "Of a bulk send, later records pass the one that waits for memory.",
+        "Later records of a bulk send overtake the one that waits for memory.",
         "tests/state/admission/test_bulk_news.py",
     ),
     _mutant(
@@ -147,7 +147,7 @@ ORDER: Final = (
         "_state/delivery/settlement.py",
         "return sorted(self.accumulator.live, key=lambda batch: batch.order)",
         "return list(self.accumulator.live)",
-        "When the producer ends, parts of a split batch are told after younger batches.",
+        "When the producer ends, parts of a split batch are reported after younger batches.",
         _SETTLEMENT,
     ),
 )

@@ -1,4 +1,4 @@
-"""The mutants of transactions: commits that lie, aborts that leave something behind, producers that do not give up."""
+"""The mutants of transactions: false commits, incomplete aborts, endless requests."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ _LIFE: Final = "tests/net/transactions/test_transactions.py"
 _DOUBT: Final = "tests/net/transactions/test_transactions_in_doubt.py"
 _INCOMPLETE: Final = "tests/net/transactions/test_incomplete_answers.py"
 _OTHERS: Final = "tests/net/transactions/test_transactions_taken_over.py"
+_OPENINGS: Final = "tests/simulation/transactions/test_lost_openings.py"
 
 _mutant = Kind("transactions")
 
@@ -20,7 +21,7 @@ TRANSACTIONAL: Final = (
         "_state/transactions/current.py",
         "        return (EndCalls(),) if self.table.failed(error) else ()",
         "        return ()",
-        "A record of the transaction failed, and the rest of it is committed (Java before KIP-654 with a callback's error).",
+        "A record of the transaction failed, and the rest is committed (Java before KIP-654 with a callback's error).",
         f"{_LIFE}::test_a_failed_record_refuses_the_commit",
     ),
     _mutant(
@@ -28,7 +29,7 @@ TRANSACTIONAL: Final = (
         "_net/runtime/engine.py",
         "            self.transactions.on_refused(error)",
         "            pass",
-        "A send() raised, its caller thought nothing of it, and the transaction is committed without the record.",
+        "A send() raised, its caller ignored the error, and the transaction is committed without the record.",
         f"{_LIFE}::test_a_refused_send_refuses_the_commit",
     ),
     _mutant(
@@ -44,7 +45,7 @@ TRANSACTIONAL: Final = (
         "_state/transactions/coordinator_verdicts.py",
         "    say(_A.DONE, {ErrorCode.NONE})",
         "    say(_A.DONE, {ErrorCode.NONE, ErrorCode.UNKNOWN_SERVER_ERROR})",
-        "EndTxn is answered with UNKNOWN_SERVER_ERROR, and the commit is said to have succeeded.",
+        "EndTxn is answered with UNKNOWN_SERVER_ERROR, and the commit is reported as successful.",
         _VERDICTS,
     ),
     _mutant(
@@ -52,7 +53,7 @@ TRANSACTIONAL: Final = (
         "_state/identity/coordinated.py",
         "        return queue.identity != self._identity\n",
         "        return True\n",
-        "The producer raises its epoch by itself in the middle of a transaction, which is torn by that.",
+        "The producer raises its epoch by itself in the middle of a transaction, which loses its first part.",
         "tests/state/identity/test_transactional_sequences.py",
     ),
     _mutant(
@@ -60,7 +61,7 @@ TRANSACTIONAL: Final = (
         "_state/identity/coordinated.py",
         "        if self._added is not None and (queue.topic.name, queue.index) not in self._added:",
         "        if False:",
-        "Records leave before their partition is a part of the transaction: nobody ends it there.",
+        "Records leave before their partition is a part of the transaction, which never ends there.",
         "tests/state/identity/test_transactional_sequences.py",
     ),
     _mutant(
@@ -68,7 +69,7 @@ TRANSACTIONAL: Final = (
         "_net/transactions/coordinator.py",
         "            if answer is Answer.LOOK_UP:",
         "            if False:",
-        "NOT_COORDINATOR, and the same broker is asked again (librdkafka 4277).",
+        "NOT_COORDINATOR, and the request is repeated at the same broker (librdkafka 4277).",
         f"{_DOUBT}::test_d15_the_coordinators_move_at_each_step",
     ),
     _mutant(
@@ -76,7 +77,7 @@ TRANSACTIONAL: Final = (
         "_net/transactions/transactions.py",
         "is_asked=self.operation is not None)",
         "is_asked=True)",
-        "The end was answered without a meaning, and close() does not ask again: readers wait until the transaction's time is over.",
+        "The end was answered with an unknown code, and close() does not repeat it: readers wait until the transaction times out.",
         f"{_INCOMPLETE}::test_closing_asks_again_for_an_end_without_a_meaning",
     ),
     _mutant(
@@ -84,7 +85,7 @@ TRANSACTIONAL: Final = (
         "_state/transactions/coordinator_verdicts.py",
         "    say(_A.SUPERSEDED, FENCING)",
         "    say(_A.RETRY, FENCING)",
-        "A producer that was taken over asks again for ever.",
+        "A fenced producer repeats its request without end.",
         _VERDICTS,
     ),
     _mutant(
@@ -92,7 +93,7 @@ TRANSACTIONAL: Final = (
         "_state/transactions/dialogues/ending.py",
         "    if reply.lost and parts.level == 1:",
         "    if False:",
-        "An EndTxn without an answer comes late, and ends the next transaction of the same epoch.",
+        "An EndTxn without an answer arrives late, and ends the next transaction of the same epoch.",
         f"{_DOUBT}::test_e02_an_end_without_an_answer_has_its_own_epoch",
     ),
     _mutant(
@@ -100,7 +101,7 @@ TRANSACTIONAL: Final = (
         "_state/transactions/dialogues/ending.py",
         "    if current.parts.level == 1 and not current.parts.is_clean:",
         "    if False:",
-        "A record that was on its way when its transaction was aborted arrives in the next one.",
+        "A record that was in flight when its transaction was aborted arrives in the next one.",
         f"{_DOUBT}::test_e09_an_abort_of_what_is_in_doubt_takes_a_new_epoch",
     ),
     _mutant(
@@ -108,7 +109,7 @@ TRANSACTIONAL: Final = (
         "_net/transactions/steps.py",
         "        with anyio.CancelScope(shield=self._may_ask_for_epoch) as self._asking_for_epoch:",
         "        with anyio.CancelScope() as self._asking_for_epoch:",
-        "Whoever asked for a new epoch gives up, nobody hears the answer, and the producer takes itself for fenced.",
+        "The call for a new epoch is cancelled, its answer is dropped, and the producer takes itself for fenced.",
         f"{_OTHERS}::test_a_new_epoch_that_a_commit_asked_for_is_waited_for",
     ),
     _mutant(
@@ -116,7 +117,7 @@ TRANSACTIONAL: Final = (
         "_state/transactions/dialogues/background.py",
         "    if current.parts.ended and current.table.cause is not None:",
         "    if False:",
-        "A record that was refused as its transaction was out of time is taken for the sign of another producer.",
+        "A record that was refused because its transaction had timed out is taken for a sign of another producer.",
         f"{_OTHERS}::test_e06_a_leader_and_the_coordinator_say_so",
     ),
     _mutant(
@@ -124,7 +125,7 @@ TRANSACTIONAL: Final = (
         "_state/transactions/dialogues/renewal.py",
         "        if move is Move.GIVE_WAY:",
         "        if move is None:",
-        "A producer that was taken over asks for the next epoch, by which Kafka ends what its successor has open.",
+        "A fenced producer requests the next epoch, by which Kafka aborts the open transaction of its successor.",
         f"{_OTHERS}::test_a_zombie_that_looks_while_it_is_taken_over_leaves_its_successor_alone",
     ),
     _mutant(
@@ -132,7 +133,7 @@ TRANSACTIONAL: Final = (
         "_state/transactions/dialogues/renewal.py",
         "    if current.parts.level >= LEVEL_OF_EPOCHS:",
         "    if current.parts.level > LEVEL_OF_EPOCHS:",
-        "On level 2, too, a new epoch is asked for with InitProducerId, which may come behind a successor's begin.",
+        "On level 2, too, a new epoch is requested with InitProducerId, which may arrive after a successor's begin.",
         f"{_OTHERS}::test_a_zombie_that_looks_while_it_is_taken_over_leaves_its_successor_alone",
     ),
     _mutant(
@@ -140,15 +141,48 @@ TRANSACTIONAL: Final = (
         "_state/identity/standing.py",
         "    if was_open and standing.follows(identity, ENDED):",
         "    if standing.follows(identity, frozenset()):",
-        "Who was out of time asks under the epoch from before, which nobody takes any more.",
+        "After a time-out the producer sends requests under the old epoch, which no broker accepts any more.",
         f"{_OTHERS}::test_e06_its_time_is_over",
+    ),
+    _mutant(
+        "no-look-while-it-is-open",
+        "_state/transactions/dialogues/opening.py",
+        "        if code and may_be_open and not current.parts.opened:",
+        "        if False:",
+        "The answer that opened the transaction is lost, the coordinator ends it, and the producer takes itself for fenced.",
+        f"{_OPENINGS}::test_a_transaction_that_ended_at_its_limit_is_not_taken_for_a_successors",
+    ),
+    _mutant(
+        "no-look-after-a-failure",
+        "_state/transactions/dialogues/background.py",
+        "        if current.parts.may_be_open:",
+        "        if False:",
+        "A failed transaction is aborted after its time limit, and its producer takes itself for fenced.",
+        f"{_OPENINGS}::test_it_is_asked_also_after_the_transaction_has_failed",
+    ),
+    _mutant(
+        "lost-opening-taken-for-open",
+        "_state/transactions/parts.py",
+        "        return self.opened or (self.level == 2",
+        "        return self.opened or self.in_doubt or (self.level == 2",
+        "A fenced producer takes the aborted transaction of its successor for its own, and fences the successor.",
+        f"{_OPENINGS}::test_a_successor_is_left_alone",
+        f"{_OPENINGS}::test_what_nobody_can_know_is_said_so",
+    ),
+    _mutant(
+        "later-addition-taken-for-an-end",
+        "_state/transactions/dialogues/requirement.py",
+        "    return reply.request is Request.INIT_PRODUCER_ID and reply.lost > 0",
+        "    return reply.lost > 0",
+        "An open transaction ends at its limit while the answer to AddPartitionsToTxn is lost: its producer ends.",
+        f"{_OPENINGS}::test_a_later_partition_is_no_first_one",
     ),
     _mutant(
         "commit-before-its-offsets",
         "_state/transactions/dialogues/ending.py",
         "    yield from deliver_offsets(current)\n",
         "",
-        "The transaction is committed without the offsets of what it consumed: the same is consumed again.",
+        "The transaction is committed without the offsets of its input: the same input is consumed again.",
         f"{_LIFE}::test_offsets_are_committed_with_it",
     ),
     _mutant(
@@ -156,7 +190,7 @@ TRANSACTIONAL: Final = (
         "_state/transactions/dialogues/ending.py",
         "    yield from deliver_offsets(current)\n    yield AwaitRecords()",
         "    yield from deliver_offsets(current)",
-        "The commit does not wait for what was sent.",
+        "The commit does not wait for the sent records.",
         f"{_LIFE}::test_a_transaction_commits",
         f"{_LIFE}::test_records_that_wait_are_a_part_of_it",
     ),
@@ -165,7 +199,7 @@ TRANSACTIONAL: Final = (
         "_state/transactions/versions.py",
         "    if level == 1:",
         "    if False:",
-        "Requests of KIP-890 in a transaction of before: a late record of it opens another one.",
+        "A transaction of the old protocol uses requests of KIP-890: a late record of it opens another transaction.",
         f"{_LIFE}::test_the_requests_of_each_version",
     ),
     _mutant(
@@ -173,7 +207,7 @@ TRANSACTIONAL: Final = (
         "_state/identity/sequences.py",
         "        stamp(batch, *queue.identity, batch.sequence, transactional=self.transactional)",
         "        stamp(batch, *queue.identity, batch.sequence)",
-        "Batches do not say that they belong to a transaction: readers see them at once.",
+        "Batches are not marked as transactional: readers see them at once.",
         "tests/state/identity/test_transactional_sequences.py",
     ),
     _mutant(
@@ -189,7 +223,7 @@ TRANSACTIONAL: Final = (
         "_state/identity/coordinated.py",
         "            code == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER and (batch.dirty or queue.sent[0] is not batch)",
         "            False",
-        "A batch behind one that is sent again is refused for its number, and that fails the transaction.",
+        "A batch behind a repeated one is refused for its sequence number, which fails the transaction.",
         "tests/state/identity/test_transactional_sequences.py",
     ),
     _mutant(
@@ -197,15 +231,15 @@ TRANSACTIONAL: Final = (
         "_state/identity/sequences.py",
         "if other.dirty and other in queue.queue), None)",
         "if other.dirty), None)",
-        "A batch that waits for the coordinator's word is to be sent ahead of another, is not in its queue, and the producer ends.",
+        "A batch that waits for the coordinator is to be sent ahead of another, is not in its queue, and the producer ends.",
         "tests/state/identity/test_transactional_sequences.py",
     ),
     _mutant(
-        "commit-that-nobody-was-told-of-is-no-doubt",
+        "unreported-commit-is-no-doubt",
         "_net/transactions/operations.py",
         "        left_alone = self.present is operation and not operation.is_watched\n",
         "        left_alone = self.present is operation and not operation.is_watched and not operation.ended\n",
-        "A commit is cancelled in the moment in which it is done, and init_transactions() does not settle it.",
-        "tests/net/transactions/test_transactions.py::test_a_commit_that_nobody_was_told_of_can_be_settled",
+        "A commit is cancelled at the moment in which it is done, and init_transactions() does not settle it.",
+        "tests/net/transactions/test_transactions.py::test_a_commit_without_a_waiter_can_be_settled",
     ),
 )

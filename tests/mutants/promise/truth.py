@@ -1,4 +1,4 @@
-"""The mutants of truth: outcomes that say what nobody knows, or the wrong thing."""
+"""The mutants of truth: outcomes that are unproven or wrong."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ TRUTH: Final = (
         "_state/delivery/settlement.py",
         "        for older in before:\n            self._leave_queue(older)",
         "        for older in []:\n            self._leave_queue(older)",
-        "A restarted leader knows the newest batch of a producer alone; those before it are in the log, and wait for their deadline all the same.",
+        "A restarted leader knows only the newest batch of a producer; earlier ones are in the log, and wait until their deadline.",
         "tests/state/batching/test_sequences.py",
     ),
     _mutant(
@@ -25,7 +25,7 @@ TRUTH: Final = (
         "_state/delivery/settlement.py",
         "self._retry(batch, error, now, proven=not written)",
         "self._retry(batch, error, now, proven=True)",
-        "A request whose connection broke is taken for not written.",
+        "A request whose connection broke counts as not written.",
         _SETTLEMENT,
     ),
     _mutant(
@@ -33,7 +33,7 @@ TRUTH: Final = (
         "_state/delivery/verdicts.py",
         "proof=code in REFUSED_BEFORE_APPEND)",
         "proof=code in REFUSED_BEFORE_APPEND or code == 7)",
-        "REQUEST_TIMED_OUT is taken for not written, although the leader has the batch (M13).",
+        "REQUEST_TIMED_OUT counts as not written, although the leader has the batch (M13).",
         _VERDICTS,
     ),
     _mutant(
@@ -41,7 +41,7 @@ TRUTH: Final = (
         "_state/delivery/verdicts.py",
         "proof=code in REFUSED_BEFORE_APPEND)",
         "proof=code in REFUSED_BEFORE_APPEND or code == 20)",
-        "NOT_ENOUGH_REPLICAS_AFTER_APPEND is taken for not written (M13).",
+        "NOT_ENOUGH_REPLICAS_AFTER_APPEND counts as not written (M13).",
         _VERDICTS,
     ),
     _mutant(
@@ -57,7 +57,7 @@ TRUTH: Final = (
         "_state/delivery/settlement.py",
         "clean = decided.proves_not_appended and not batch.dirty",
         "clean = decided.proves_not_appended",
-        "An error that proves this attempt not written is told as NOT_WRITTEN, though nobody answered the one before.",
+        "An error that proves this attempt not written is reported as NOT_WRITTEN, though the attempt before has no answer.",
         _SETTLEMENT,
     ),
     _mutant(
@@ -65,7 +65,7 @@ TRUTH: Final = (
         "_state/delivery/settlement.py",
         "written = batch.in_flight or batch.dirty or (",
         "written = batch.dirty or (",
-        "A record whose deadline passes while its request is unanswered is told as NOT_WRITTEN.",
+        "A record whose deadline passes while its request is unanswered is reported as NOT_WRITTEN.",
         _SETTLEMENT,
     ),
     _mutant(
@@ -73,23 +73,23 @@ TRUTH: Final = (
         "_state/delivery/settlement.py",
         "written = batch.in_flight or batch.dirty or (",
         "written = batch.in_flight or (",
-        "A record whose deadline passes between two attempts is told as NOT_WRITTEN, though the first was not answered.",
+        "A record whose deadline passes between two attempts is reported as NOT_WRITTEN, though the first has no answer.",
         _SETTLEMENT,
     ),
     _mutant(
-        "close-says-not-written-of-what-is-dirty",
+        "close-says-not-written-of-dirty-batches",
         "_state/delivery/settlement.py",
         "written = batch.in_flight or batch.dirty or not batch.judged",
         "written = batch.in_flight or not batch.judged",
-        "Closing tells NOT_WRITTEN of a batch that waits for its retry after an unanswered attempt.",
+        "Closing reports NOT_WRITTEN for a batch that waits for its retry after an unanswered attempt.",
         "tests/state/delivery/test_closing_dirty.py",
     ),
     _mutant(
-        "close-says-not-written-of-what-is-in-flight",
+        "close-says-not-written-of-batches-in-flight",
         "_state/delivery/settlement.py",
         "written = batch.in_flight or batch.dirty or not batch.judged",
         "written = batch.dirty or not batch.judged",
-        "Closing tells NOT_WRITTEN of what is in flight (librdkafka's purge tells such records apart).",
+        "Closing reports NOT_WRITTEN for records in flight (librdkafka's purge reports such records separately).",
         _SETTLEMENT,
     ),
     _mutant(
@@ -97,7 +97,7 @@ TRUTH: Final = (
         "_state/delivery/settlement.py",
         "outcome=Outcome.UNKNOWN if batch.dirty else Outcome.NOT_WRITTEN,",
         "outcome=Outcome.NOT_WRITTEN,",
-        "When `retries` is used up, a batch that may be in the log is told as NOT_WRITTEN.",
+        "When `retries` is used up, a batch that may be in the log is reported as NOT_WRITTEN.",
         _SETTLEMENT,
     ),
     _mutant(
@@ -113,7 +113,7 @@ TRUTH: Final = (
         "_state/delivery/settlement.py",
         " or batch.attempts or batch.settled:",
         " or batch.settled:",
-        "try_cancel() says that a record is withdrawn which is on the wire.",
+        "try_cancel() reports a record as withdrawn which is on the wire.",
         _SETTLEMENT,
     ),
     _mutant(
@@ -129,7 +129,7 @@ TRUTH: Final = (
         "_core/delivery.pyx",
         "            ((PyTupleObject *)made)->ob_hash = -1;",
         "            ((PyTupleObject *)made)->ob_hash = 0;",
-        "Metadata that the core makes without the constructor has the hash 0: sets do not find what is equal to it.",
+        "Metadata that the core makes without the constructor has the hash 0: sets do not find equal ones.",
         "tests/core/test_delivery.py::test_metadata_is_the_tuple_that_it_equals",
         since="3.14",
     ),
@@ -146,17 +146,17 @@ TRUTH: Final = (
         "_state/delivery/settlement.py",
         "return -1 if repeated else answer.log_append_time",
         "return answer.log_append_time",
-        "The latest timestamp of the batch, with which Kafka answers a repetition, is told as every record's own time.",
+        "The latest timestamp of the batch, with which Kafka answers a repetition, becomes every record's own time.",
         "tests/state/delivery/test_repeated_append_times.py",
     ),
     _mutant(
         "rewritten-in-two-and-one-of-them-lost",
-        "_state/batching/rewriting.py",
+        "_state/queues/rewriting.py",
         "return _rewrite(batch, make, math.inf, set(batch.pending_indexes()))[0]",
         "return _rewrite(batch, make, batch.size + BATCH_OVERHEAD, set(batch.pending_indexes()))[0]",
-        "Timestamps are distances from the first one, so that a batch without its first record takes more bytes; what does not fit "
-        "into the old size comes into a second batch, which nobody sends.",
-        "tests/state/batching/test_rewriting.py",
+        "Timestamps are distances from the first one, so that a batch without its first record takes more bytes; records beyond "
+        "the old size get a second batch, which is not sent.",
+        "tests/state/queues/test_rewriting.py",
     ),
     _mutant(
         "one-attempt-more-than-retries",

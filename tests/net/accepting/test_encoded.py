@@ -20,7 +20,7 @@ GIVEN = [("own", b"1")]
 
 @attrs.define
 class Adding:
-    """Gives what its function makes of the data."""
+    """Returns the result of its function."""
 
     make: Callable[[Any], Any]
     seen: list[Any] = attrs.Factory(list)
@@ -82,7 +82,7 @@ async def test_headers_come_behind_those_of_the_record(
 async def test_those_of_the_key_come_before_those_of_the_value(
     kind: type[Adding], make: Make, kafka: EmbeddedKafka
 ) -> None:
-    """Each serializer sees the headers of the record only."""
+    """Each serializer sees only the headers of the record."""
     keys = Adding(lambda data: Encoded(data, [("key", b"k")]))
     values = kind(lambda data: Encoded(data, {"value": None}))
     producer = await warm(make(kafka, key_serializer=keys, value_serializer=values), "one")
@@ -95,7 +95,7 @@ async def test_those_of_the_key_come_before_those_of_the_value(
 
 @pytest.mark.parametrize("headers", [None, (), {}, []])
 async def test_without_headers(headers: Any, make: Make, kafka: EmbeddedKafka) -> None:
-    """It is the data, in the call; None as data is a tombstone."""
+    """Only the data is written, in the call; None as data is a tombstone."""
     producer = await warm(make(kafka, value_serializer=lambda data: Encoded(data, headers)), "one")
     sending = producer.send("one", b"v")
     assert sending.delivery is not None
@@ -136,7 +136,7 @@ WRONG: dict[str, Any] = {
 async def test_what_cannot_be_sent_is_refused(
     name: str, topic: str, kind: type[Adding], make: Make, kafka: EmbeddedKafka
 ) -> None:
-    """It ends its record only, as NOT_WRITTEN."""
+    """The refusal ends its record only, as NOT_WRITTEN."""
     adding = kind(lambda data: WRONG[name] if data == b"bad" else data)
     producer = await warm(make(kafka, value_serializer=adding), "one")
     for way in (producer.send, producer.send_and_wait):
@@ -150,7 +150,7 @@ async def test_what_cannot_be_sent_is_refused(
 
 
 async def test_the_text_names_the_part(make: Make, kafka: EmbeddedKafka) -> None:
-    """So that the serializer to be mended is known."""
+    """The text shows which serializer to fix."""
     producer = await warm(make(kafka, key_serializer=lambda data: Encoded(data, 5)), "one")  # type: ignore[arg-type]
     with pytest.raises(
         SerializationError, match="the key serializer returned headers that cannot be sent"
@@ -162,7 +162,7 @@ async def test_the_text_names_the_part(make: Make, kafka: EmbeddedKafka) -> None
 
 @pytest.mark.parametrize("raw", [Encoded(b"v", [("h", b"1")]), (b"v", None), (b"v",), ()])
 async def test_only_a_serializer_can_give_it(raw: Any, make: Make, kafka: EmbeddedKafka) -> None:
-    """As a value or key without a serializer it is no bytes, also where the other part has one."""
+    """As a value or key without a serializer it is no bytes, even where the other part has a serializer."""
     plain = await warm(make(kafka), "one")
     with_key = await warm(make(kafka, key_serializer=lambda data: data), "one")
     with_value = await warm(make(kafka, value_serializer=lambda data: data), "one")

@@ -1,4 +1,4 @@
-"""A send that could be accepted at once does not pass those of its topic that wait."""
+"""A send that could be accepted at once does not pass waiting calls of its topic."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from aioproducer.testing import EmbeddedKafka
 from tests.net.support import Make, all_acked, engine, turns, until, warm
 
 
-async def test_nobody_passes_who_waits_for_a_partition(make: Make, kafka: EmbeddedKafka) -> None:
-    """The partition of the first is not there (yet): the second waits behind it, though there is room for it."""
+async def test_no_send_passes_one_that_waits_for_a_partition(make: Make, kafka: EmbeddedKafka) -> None:
+    """The partition of the first record does not exist (yet): the second waits behind it, though there is room for it."""
     producer = await warm(make(kafka), "one")
     first = asyncio.ensure_future(producer.send("one", b"1", partition=7, max_block=0.2))
     await until(lambda: engine(producer).admission.waiting)

@@ -1,4 +1,4 @@
-"""`buffer_memory` is a limit that holds, and whoever waits for room gets it in turn, or an error in time."""
+"""`buffer_memory` is a strict limit; calls that wait for room get it in turn, or an error in time."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ MEMORY = 10_000
 
 
 async def test_never_more_than_the_limit(make: Make, kafka: EmbeddedKafka) -> None:
-    """However many senders and however slow the broker: what is buffered stays within `buffer_memory`."""
+    """With any number of senders and any slow broker, buffered records stay within `buffer_memory`."""
     producer = await warm(make(kafka, buffer_memory=MEMORY, batch_size=2_000), "four")
     kafka.faults.delay(0.01, times=5)
     sends = [asyncio.ensure_future(producer.send("four", bytes(300))) for _ in range(500)]
@@ -25,7 +25,7 @@ async def test_never_more_than_the_limit(make: Make, kafka: EmbeddedKafka) -> No
 
 
 async def test_no_room_in_time(make: Make, kafka: EmbeddedKafka) -> None:
-    """With the broker down and memory full a send fails after `max_block`, and what was accepted stays."""
+    """With the broker down and memory full a send fails after `max_block`, and accepted records stay."""
     producer = await warm(make(kafka, buffer_memory=MEMORY, batch_size=2_000), "one")
     fault = kafka.faults.silence(api="Produce")
     accepted = []
@@ -43,7 +43,7 @@ async def test_no_room_in_time(make: Make, kafka: EmbeddedKafka) -> None:
 
 
 async def test_ten_thousand_waiting_sends(make: Make, kafka: EmbeddedKafka) -> None:
-    """10,000 sends that wait for memory get it in their order, none is lost, and the loop stays free."""
+    """10,000 sends that wait for memory get it in their order, none is lost, and the loop stays responsive."""
     producer = await warm(make(kafka, buffer_memory=MEMORY, batch_size=2_000), "one")
     hold = kafka.faults.delay(before=True, times=None)
     sends = [asyncio.ensure_future(producer.send("one", b"%05d" % n)) for n in range(10_000)]
@@ -73,7 +73,7 @@ async def test_some_of_many_give_up(make: Make, kafka: EmbeddedKafka) -> None:
     await until(lambda: all(sends[n].done() for n in late))
     hold.heal()
     done = await asyncio.gather(*sends, return_exceptions=True)
-    # On a slow machine some had given up before the broker held the first request.
+    # On a slow machine some calls had given up before the broker held the first request.
     gave_up = [n for n in range(200) if isinstance(done[n], BufferFullError)]
     assert set(late) <= set(gave_up) <= set(range(4, 200, 5))
     assert all(isinstance(done[n], asyncio.CancelledError) for n in cancelled)
@@ -83,7 +83,7 @@ async def test_some_of_many_give_up(make: Make, kafka: EmbeddedKafka) -> None:
 
 
 async def test_half_full_batches_do_not_wait_for_their_linger(make: Make, kafka: EmbeddedKafka) -> None:
-    """When sends wait for memory, what lingers is sent: many half-full batches cannot block each other."""
+    """When sends wait for memory, lingering batches are sent: many half-full batches cannot block each other."""
     producer = await warm(make(kafka, buffer_memory=1_000, batch_size=100_000, linger_ms=60_000), "four")
     async with asyncio.timeout(5):
         deliveries = [await producer.send("four", bytes(150), partition=n % 4) for n in range(40)]

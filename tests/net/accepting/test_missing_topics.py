@@ -1,4 +1,4 @@
-"""A topic or partition that is not there, through every call that may name one."""
+"""A missing topic or partition, in every call that may name one."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ SOON = 5.0
 
 @pytest.fixture
 async def strict(nothing_left: None) -> AsyncIterator[EmbeddedKafka]:
-    """A broker that creates no topics by itself; `one` has 1 partition, `four` has 4."""
+    """A broker that does not create topics automatically; `one` has 1 partition, `four` has 4."""
     async with EmbeddedKafka(auto_create_topics=False) as kafka:
         kafka.create_topic("one", 1)
         kafka.create_topic("four", 4)
@@ -50,7 +50,7 @@ CALLS: dict[str, Callable[[Producer[Any, Any]], Awaitable[Any]]] = {
 
 @pytest.mark.parametrize("name", CALLS)
 async def test_topic_of_a_call_that_waits(make: Make, strict: EmbeddedKafka, name: str) -> None:
-    """Its error has the code of the brokers; the topic may be there the next time."""
+    """Its error has the code of the brokers; the topic may exist at the next call."""
     producer = await warm(make(strict))
     with pytest.raises(MetadataTimeoutError, match=r"'none'.*UNKNOWN_TOPIC_OR_PARTITION") as caught:
         await CALLS[name](producer)
@@ -59,7 +59,7 @@ async def test_topic_of_a_call_that_waits(make: Make, strict: EmbeddedKafka, nam
 
 
 async def test_topic_of_queued_and_bulk_records(make: Make, strict: EmbeddedKafka) -> None:
-    """The delivery of send_nowait(), and each record of send_batch() and send_all(), has it as well."""
+    """The delivery of send_nowait(), and each record of send_batch() and send_all(), has the error as well."""
     producer = await warm(make(strict, max_block_ms=200))
     queued = producer.send_nowait("none", b"0", timeout=0.1)
     with pytest.raises(DeliveryTimeoutError) as caught:
@@ -73,7 +73,7 @@ async def test_topic_of_queued_and_bulk_records(make: Make, strict: EmbeddedKafk
 
 
 async def test_topic_in_a_transaction(make: Make, strict: EmbeddedKafka) -> None:
-    """The transaction can only be aborted then, and says why."""
+    """Only an abort is possible then, and the error has the reason."""
     producer = make(strict, transactional_id="t", max_block_ms=300)
     await producer.start()
     await producer.init_transactions(timeout=SOON)
@@ -87,7 +87,7 @@ async def test_topic_in_a_transaction(make: Make, strict: EmbeddedKafka) -> None
 
 
 async def test_partition_of_single_sends(make: Make, strict: EmbeddedKafka) -> None:
-    """Refused soon, also to send_nowait(), whose delivery has the error of send() as its cause."""
+    """The record is refused soon; with send_nowait(), the delivery has the error of send() as its cause."""
     producer = await warm(make(strict), "four")
     async with asyncio.timeout(SOON):
         with pytest.raises(MetadataTimeoutError, match="partition 4") as caught:
@@ -105,7 +105,7 @@ async def test_partition_of_single_sends(make: Make, strict: EmbeddedKafka) -> N
 
 @pytest.mark.parametrize("pieces", [[], [Interceptor()]], ids=["whole-runs", "record-by-record"])
 async def test_partition_of_bulk_sends(make: Make, strict: EmbeddedKafka, pieces: list[Any]) -> None:
-    """Records for partitions that are not there are entries of `errors`; the others are written in their order."""
+    """Records for missing partitions are entries of `errors`; the others are written in their order."""
     producer = await warm(make(strict, interceptors=pieces), "four")
     async with asyncio.timeout(SOON):
         call = producer.send_batch("four", [b"0", b"1", b"2", b"3"], partition=[0, 9, 0, 4])
@@ -120,7 +120,7 @@ async def test_partition_of_bulk_sends(make: Make, strict: EmbeddedKafka, pieces
 
 
 async def test_partition_in_a_transaction(make: Make, strict: EmbeddedKafka) -> None:
-    """The transaction can only be aborted then; the next one goes on as if nothing had been."""
+    """Only an abort is possible then; the next transaction works."""
     producer = make(strict, transactional_id="t")
     await producer.start()
     await producer.init_transactions(timeout=SOON)
@@ -135,7 +135,7 @@ async def test_partition_in_a_transaction(make: Make, strict: EmbeddedKafka) -> 
 
 
 async def test_calls_that_are_cancelled_or_closed_meanwhile(make: Make, strict: EmbeddedKafka) -> None:
-    """A call that was withdrawn before it was refused holds up nobody, and close() ends the others."""
+    """A call that was withdrawn before its refusal delays no other call, and close() ends the others."""
     producer = await warm(make(strict, retry_backoff_ms=500, retry_backoff_max_ms=500), "four")
     first = asyncio.ensure_future(producer.send("four", b"0", partition=4))
     await asyncio.sleep(0)

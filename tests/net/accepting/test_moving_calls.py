@@ -11,14 +11,14 @@ MEMORY = 10_000
 
 
 async def test_a_waiting_call_gets_the_memory_of_its_next_leader(make: Make, pair: EmbeddedKafka) -> None:
-    """A dead broker may hold half of the memory; who waits for it there has room as soon as another one leads."""
+    """A dead broker may hold half of the memory; a call that waits for it has room as soon as another broker leads."""
     producer = await warm(make(pair, buffer_memory=MEMORY, batch_size=2_000), "one", "two")
     await producer.send_and_wait("two", b"", partition=0)
     await producer.send_and_wait("two", b"", partition=1)
     old = pair.leader_of("one")
     silence = pair.faults.silence(broker=old, api="Produce")
     answers = pair.faults.delay(before=True, times=None, broker=3 - old, api="Produce")
-    engine(producer).share_memory({old})
+    engine(producer).machines.share_memory({old})
     sends = [asyncio.ensure_future(producer.send("one", b"%0300d" % number)) for number in range(20)]
     await until(lambda: engine(producer).admission.waiting)
     assert not all(send.done() for send in sends)

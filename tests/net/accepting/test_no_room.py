@@ -1,4 +1,4 @@
-"""What is told where there is no room because brokers are down, and where two tasks want a transaction."""
+"""Errors about missing room while brokers are down, and about two tasks that want a transaction."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ SOON = 0.05
 
 
 async def small(make: Make, kafka: EmbeddedKafka) -> Producer[Any, Any]:
-    """A producer with room for a record or two."""
+    """A producer with room for one or two records."""
     return await warm(make(kafka, buffer_memory=2000), "one")
 
 
 @pytest.mark.parametrize("how", ["send", "send_nowait"])
 async def test_no_room_while_brokers_are_down(make: Make, kafka: EmbeddedKafka, how: str) -> None:
-    """The error of the connection is the cause, and nothing is said of speed."""
+    """The error of the connection is the cause, and the text does not blame the speed of the records."""
     producer = await small(make, kafka)
     await producer.send_and_wait("one", b"v")
     await kafka.faults.stop_broker(1)
@@ -52,7 +52,7 @@ async def test_no_room_while_all_is_well(make: Make, kafka: EmbeddedKafka) -> No
 
 @pytest.mark.parametrize("kind", ["producer", "mock"])
 async def test_one_transaction_at_a_time(make: Make, kafka: EmbeddedKafka, kind: str) -> None:
-    """A second task that begins one while another commits is not told to join that."""
+    """A second task that begins one while another commits is not advised to join it."""
     settings: dict[str, Any] = {"transactional_id": "clerk"}
     producer: Any = (
         MockProducer(auto_complete=False, **settings) if kind == "mock" else make(kafka, **settings)

@@ -1,4 +1,4 @@
-"""Serializers that have to learn something first: `NotPrepared`, `prepare()` and what becomes of records meanwhile."""
+"""Serializers that have to learn something first: `NotPrepared`, `prepare()` and the records that wait for it."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ class Learning:
 
 
 class LearningLater(Learning):
-    """The same, whose `serialize` is a coroutine function, which suspends now and then."""
+    """The same, with a coroutine function as `serialize`, which suspends now and then."""
 
     async def serialize(self, topic: str, headers: Any, data: str) -> bytes:  # type: ignore[override]
         if len(data) % 2:
@@ -73,7 +73,7 @@ class LearningLater(Learning):
 
 @pytest.fixture(params=[Learning, LearningLater], ids=["function", "coroutine function"])
 async def learning(request: pytest.FixtureRequest) -> Learning:
-    """A serializer that knows nothing yet, and learns when its gate is opened."""
+    """A serializer that has learned nothing yet, and learns when its gate is opened."""
     made: Learning = request.param()
     return made
 
@@ -91,18 +91,18 @@ def written(kafka: EmbeddedKafka, topic: str = "one") -> list[str]:
 
 
 async def preparing(learning: Learning, count: int = 1) -> None:
-    """Wait until so many preparations are going on."""
+    """Wait until this many preparations are in progress."""
     await until(lambda: learning.running == count)
 
 
-# -- what waits for it
+# -- calls that wait for a preparation
 
 
 @pytest.mark.parametrize("topic", ["one", "new"], ids=["known topic", "unknown topic"])
 async def test_one_preparation_for_all_that_wait(
     topic: str, learning: Learning, make: Make, kafka: EmbeddedKafka
 ) -> None:
-    """However many calls wait, `prepare` runs once; their records are written in the order of the calls."""
+    """With any number of waiting calls `prepare` runs once; their records are written in the order of the calls."""
     producer = await warm(make(kafka, value_serializer=learning), "one")
     texts = [f"a{number}" for number in range(50)]
     calls = [asyncio.ensure_future(producer.send_and_wait(topic, text)) for text in texts]
@@ -118,7 +118,7 @@ async def test_one_preparation_for_all_that_wait(
 
 
 async def sound_with(producer: Producer[Any, Any], learning: Learning) -> None:
-    """The producer works and holds nothing, and nothing is being prepared."""
+    """The producer works and holds nothing, and no preparation is in progress."""
     learning.gate.set()
     learning.known.add(("sound", "s"))
     learning.known.add(("sound", "b"))
@@ -175,7 +175,7 @@ async def test_a_record_that_is_known_waits_for_those_before_it(
 
 
 async def test_keys_and_values_are_prepared_alike(make: Make, kafka: EmbeddedKafka) -> None:
-    """Each part has its own preparations; what is serialized already is not serialized again."""
+    """Each part has its own preparations; a serialized part is not serialized again."""
     keys, values = Learning(), LearningLater()
     producer = await warm(make(kafka, key_serializer=keys, value_serializer=values), "one")
     calls = [asyncio.ensure_future(producer.send_and_wait("one", "v", key="k")) for _ in range(3)]
@@ -199,7 +199,7 @@ async def test_keys_and_values_are_prepared_alike(make: Make, kafka: EmbeddedKaf
 async def test_not_prepared_after_its_preparation_is_an_error(
     open_learning: Learning, make: Make, kafka: EmbeddedKafka
 ) -> None:
-    """Each record that comes to nothing is refused, NOT_WRITTEN, and holds up no other."""
+    """Each record whose preparation fails is refused, NOT_WRITTEN, and delays no other."""
     open_learning.forgetful = True
     open_learning.known.add(("one", "k"))
     producer = await warm(make(kafka, value_serializer=open_learning), "one")
@@ -223,7 +223,7 @@ async def test_not_prepared_after_its_preparation_is_an_error(
 
 
 async def test_not_prepared_without_prepare(make: Make, kafka: EmbeddedKafka) -> None:
-    """A function, and an object without `prepare`: the record is refused with a text that says so."""
+    """A function, and an object without `prepare`: the record is refused, and the text has that reason."""
 
     def function(_: Any) -> bytes:
         raise NotPrepared
@@ -244,7 +244,7 @@ async def test_not_prepared_without_prepare(make: Make, kafka: EmbeddedKafka) ->
 
 
 class Own(BaseException):
-    """No Exception."""
+    """An exception that is no subclass of Exception."""
 
 
 @pytest.mark.parametrize(
@@ -286,7 +286,7 @@ async def test_a_preparation_that_fails(
 
 
 async def test_many_preparations_that_fail(learning: Learning, make: Make, kafka: EmbeddedKafka) -> None:
-    """A failure has nobody call serializers again that would raise again: the work does not grow with the square."""
+    """After a failure, serializers that would raise again are not called again: the work does not grow with the square."""
     count = 100
     learning.errors = {f"a{number:04}": ZeroDivisionError() for number in range(count)}
     producer = await warm(make(kafka, value_serializer=learning), "one")
@@ -305,7 +305,7 @@ async def test_many_preparations_that_fail(learning: Learning, make: Make, kafka
 async def test_max_block_ends_a_call_and_not_its_preparation(
     learning: Learning, make: Make, kafka: EmbeddedKafka
 ) -> None:
-    """The preparation goes on, others that wait for it are served, and the next call finds what was learned."""
+    """The preparation continues, other calls that wait for it are served, and the next call uses its result."""
     producer = await warm(make(kafka, value_serializer=learning), "one")
     patient = asyncio.ensure_future(producer.send_and_wait("one", "a0", max_block=LIMIT))
     await preparing(learning)
@@ -326,7 +326,7 @@ async def test_max_block_ends_a_call_and_not_its_preparation(
 async def test_a_call_that_is_cancelled_stops_nothing_for_others(
     learning: Learning, make: Make, kafka: EmbeddedKafka
 ) -> None:
-    """Its record is not written; the preparation that it has begun serves those behind it."""
+    """Its record is not written; the preparation that it began serves the calls behind it."""
     producer = await warm(make(kafka, value_serializer=learning), "one")
     calls = [asyncio.ensure_future(producer.send_and_wait("one", f"a{number}")) for number in range(4)]
     await preparing(learning)
@@ -349,7 +349,7 @@ class Text(str):
 async def test_a_preparation_that_goes_on_keeps_nothing_of_others(
     learning: Learning, make: Make, kafka: EmbeddedKafka
 ) -> None:
-    """The data of calls that went away meanwhile is free at once, but for the record that it was begun for."""
+    """The data of calls that ended meanwhile is free at once, except for the record that began the preparation."""
     producer = await warm(make(kafka, value_serializer=learning), "one")
     texts = [Text(f"a{number}") for number in range(5)]
     calls = [asyncio.ensure_future(producer.send("one", text)) for text in texts]
@@ -372,7 +372,7 @@ async def test_a_preparation_that_goes_on_keeps_nothing_of_others(
 async def test_a_preparation_that_hangs_is_given_up(
     loop_clock: MovableClock, learning: Learning, make: Make, kafka: EmbeddedKafka
 ) -> None:
-    """After the longer of `max_block_ms` and `request_timeout_ms`, so that the next record begins another."""
+    """It ends after the longer of `max_block_ms` and `request_timeout_ms`, and the next record begins another."""
     producer = await warm(
         make(kafka, value_serializer=learning, max_block_ms=50_000, request_timeout_ms=20_000), "one"
     )
@@ -392,7 +392,7 @@ async def test_a_preparation_that_hangs_is_given_up(
 async def test_a_longer_max_block_has_a_longer_preparation(
     loop_clock: MovableClock, learning: Learning, make: Make, kafka: EmbeddedKafka
 ) -> None:
-    """The limit of the call counts where it is longer than the producer's."""
+    """The limit of the call applies where it is longer than the producer's."""
     producer = await warm(
         make(kafka, value_serializer=learning, max_block_ms=1000, request_timeout_ms=1000), "one"
     )
@@ -408,7 +408,7 @@ async def test_a_longer_max_block_has_a_longer_preparation(
 async def test_a_preparation_that_ignores_its_cancellation(
     make: Make, kafka: EmbeddedKafka, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """The next record begins another one beside it, and close() does not wait for it."""
+    """The next record begins another one in parallel, and close() does not wait for it."""
     let_go = asyncio.Event()
 
     class Deaf(Learning):
@@ -454,7 +454,7 @@ async def test_close_during_a_preparation(learning: Learning, make: Make, kafka:
 
 
 async def test_send_nowait_prepares_behind(make: Make, kafka: EmbeddedKafka) -> None:
-    """It raises a retriable error, prepares once, and is accepted as soon as the serializer knows enough."""
+    """It raises a retriable error, prepares once, and is accepted as soon as the serializer is prepared."""
     learning = Learning()
     producer = await warm(make(kafka, value_serializer=learning), "one")
     for topic in ("one", "one", "new"):
@@ -489,7 +489,7 @@ async def test_send_nowait_that_comes_too_early_fails_no_transaction(
 
 
 async def test_send_batch(open_learning: Learning, make: Make, kafka: EmbeddedKafka) -> None:
-    """Its records are prepared for in their order; one that fails is an entry of `errors`."""
+    """Its records are prepared in their order; one that fails is an entry of `errors`."""
     open_learning.errors["x2"] = ZeroDivisionError()
     producer = await warm(make(kafka, value_serializer=open_learning), "one")
     for topic in ("one", "new"):
@@ -560,7 +560,7 @@ async def test_with_a_partitioner_and_interceptors(
 async def test_a_record_that_fails_otherwise_while_it_is_prepared(
     learning: Learning, make: Make, kafka: EmbeddedKafka
 ) -> None:
-    """A wrong argument is told at once, and nothing waits for its preparation."""
+    """A wrong argument is refused at once, and nothing waits for its preparation."""
     producer = await warm(make(kafka, value_serializer=learning), "one")
     wrongs: list[dict[str, Any]] = [{"partition": -1}, {"headers": 5}, {"timestamp": "now"}]
     for wrong in wrongs:
@@ -575,7 +575,7 @@ async def test_a_record_that_fails_otherwise_while_it_is_prepared(
 
 
 async def test_a_prepare_that_sends(make: Make, kafka: EmbeddedKafka) -> None:
-    """To another topic, and waits for that."""
+    """It sends to another topic, and waits for that record."""
 
     class Announcing(Learning):
         async def prepare(self, topic: str, headers: Any, data: str) -> None:
@@ -591,7 +591,7 @@ async def test_a_prepare_that_sends(make: Make, kafka: EmbeddedKafka) -> None:
 async def test_one_serializer_of_two_producers(
     open_learning: Learning, make: Make, kafka: EmbeddedKafka
 ) -> None:
-    """Each prepares it for itself; what one has learned the other knows."""
+    """Each producer prepares it for itself; the result of one preparation serves both."""
     first = await warm(make(kafka, value_serializer=open_learning), "one")
     second = await warm(make(kafka, value_serializer=open_learning), "one", "four")
     await asyncio.gather(first.send_and_wait("one", "a0"), second.send_and_wait("four", "a0"))
@@ -601,7 +601,7 @@ async def test_one_serializer_of_two_producers(
 
 
 async def test_a_prepare_that_is_no_coroutine_function(make: Make, kafka: EmbeddedKafka) -> None:
-    """What it returns is awaited where it can be."""
+    """Its result is awaited if it is awaitable."""
 
     class Plain(Learning):
         def prepare(self, topic: str, headers: Any, data: str) -> None:  # type: ignore[override]
@@ -623,7 +623,7 @@ WAYS: dict[str, Callable[[Producer[Any, Any]], Any]] = {
 async def test_a_call_that_is_dropped_before_its_task_has_begun(
     name: str, learning: Learning, make: Make, kafka: EmbeddedKafka
 ) -> None:
-    """Withdrawn in the very call that began to wait: the record is not written, and nothing is left behind."""
+    """It is withdrawn in the call that began to wait: the record is not written, and nothing is left behind."""
     producer = await warm(make(kafka, value_serializer=learning), "one")
     sending = WAYS[name](producer)
     sending.send(None)

@@ -1,4 +1,4 @@
-"""`check_topics()`: what would fail later is told before anything is sent."""
+"""`check_topics()` reports later failures before any record is sent."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from aioproducer.testing import EmbeddedKafka
 
 
 async def test_partitions_of_all(kafka: EmbeddedKafka) -> None:
-    """Each name once, whatever was given."""
+    """Each name appears once, for every form of the argument."""
     found = await check_topics(["four", "one", "four"], kafka.bootstrap_servers)
     assert found == {"one": 1, "four": 4}
     assert await check_topics([], kafka.bootstrap_servers) == {}
@@ -27,7 +27,7 @@ async def test_partitions_of_all(kafka: EmbeddedKafka) -> None:
 
 
 async def test_a_topic_that_is_not_there(kafka: EmbeddedKafka) -> None:
-    """It is named, and not created; the others do not help."""
+    """The error names it, and the call does not create it; the other topics do not help."""
     with pytest.raises(MetadataTimeoutError, match=r"the topic does not exist \(and 1 more\)") as caught:
         await check_topics(["one", "none", "neither"], kafka.bootstrap_servers, timeout=1.0)
     assert caught.value.topic == "none"
@@ -35,7 +35,7 @@ async def test_a_topic_that_is_not_there(kafka: EmbeddedKafka) -> None:
 
 
 async def test_a_topic_that_is_made_in_this_moment(kafka: EmbeddedKafka) -> None:
-    """It is waited for."""
+    """The call waits for it."""
     hold = kafka.faults.delay(api="Metadata")
     waiting = asyncio.ensure_future(check_topics(["late"], kafka.bootstrap_servers, retry_backoff_ms=5))
     await hold.reached()
@@ -45,15 +45,15 @@ async def test_a_topic_that_is_made_in_this_moment(kafka: EmbeddedKafka) -> None
 
 
 async def test_what_may_not_be_seen(kafka: EmbeddedKafka) -> None:
-    """It is not waited for."""
+    """The call does not wait for it."""
     kafka.faults.error("TOPIC_AUTHORIZATION_FAILED", api="Metadata", topic="one", times=None)
     with pytest.raises(AuthorizationError) as caught:
         await check_topics(["one"], kafka.bootstrap_servers)
     assert caught.value.topic == "one"
 
 
-async def test_nobody_answers(kafka: EmbeddedKafka) -> None:
-    """The error has what was wrong with the last broker."""
+async def test_no_broker_answers(kafka: EmbeddedKafka) -> None:
+    """The error has the problem of the last broker."""
     await kafka.faults.stop_broker(1)
     with pytest.raises(MetadataTimeoutError) as caught:
         await check_topics(["one"], kafka.bootstrap_servers, timeout=0.2, retry_backoff_ms=5)
@@ -62,6 +62,6 @@ async def test_nobody_answers(kafka: EmbeddedKafka) -> None:
 
 
 async def test_names_that_cannot_be(kafka: EmbeddedKafka) -> None:
-    """They are not asked for."""
+    """No broker is asked for them."""
     with pytest.raises(RecordError):
         await check_topics(["a b"], kafka.bootstrap_servers)

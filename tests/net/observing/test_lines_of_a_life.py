@@ -1,4 +1,4 @@
-"""Lines of the log that tell of a life without faults: connections, and a close() that takes its time; each names the client."""
+"""The log lines of a life without faults: connections, and a close() that takes long; each names the client."""
 
 from __future__ import annotations
 
@@ -22,15 +22,15 @@ def lines(caplog: pytest.LogCaptureFixture, word: str) -> list[str]:
 async def test_connected_and_reconnected(
     make: Make, kafka: EmbeddedKafka, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """One line each, with the broker and what it is for."""
+    """One line each, with the broker and the purpose of the connection."""
     caplog.set_level(logging.INFO, logger="aioproducer")
     producer = await warm(make(kafka, client_id="till-3"), "one")
     await producer.send_and_wait("one", b"v")
     kafka.faults.cut()
     await producer.send_and_wait("one", b"v")
-    told = lines(caplog, "onnected to broker")
+    written = lines(caplog, "onnected to broker")
     place = f"127.0.0.1:{kafka.brokers[0].port}"
-    assert sorted(told) == [
+    assert sorted(written) == [
         f"till-3: connected to broker {place} (id 1)",
         f"till-3: connected to broker {place}, for metadata",
         f"till-3: reconnected to broker {place} (id 1)",
@@ -40,7 +40,7 @@ async def test_connected_and_reconnected(
 async def test_a_long_close(
     make: Make, kafka: EmbeddedKafka, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It tells once what it waits for, and how long at most; a short one tells nothing."""
+    """A long close() logs once the records that it waits for, and its limit; a short one logs nothing."""
     caplog.set_level(logging.INFO, logger="aioproducer")
     short = await warm(make(kafka), "one")
     await short.close()

@@ -1,4 +1,4 @@
-"""What brokers say besides yes: refusals, splits, throttling, and answers without a question (acks=0)."""
+"""Answers of brokers other than success: refusals, splits, throttling, and missing answers (acks=0)."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ FINAL = [
 @pytest.mark.parametrize("code", FINAL)
 @pytest.mark.parametrize("skip", [0, 1])
 async def test_final_refusal(code: str, skip: int, producer: Producer, kafka: EmbeddedKafka) -> None:
-    """A final error ends its batch only, as NOT_WRITTEN and at once; what follows is written in order, none twice."""
+    """A final error ends its batch only, as NOT_WRITTEN and at once; later records are written in order, none twice."""
     await producer.send_and_wait("one", b"0")
     hold = kafka.faults.delay(before=True, times=None)
     kafka.faults.error(code, skip=skip)
@@ -51,7 +51,7 @@ async def test_final_refusal(code: str, skip: int, producer: Producer, kafka: Em
 
 
 async def test_unknown_server_error_is_of_unknown_fate(producer: Producer, kafka: EmbeddedKafka) -> None:
-    """UNKNOWN_SERVER_ERROR is final and proves nothing; so is a code that nobody knows."""
+    """UNKNOWN_SERVER_ERROR is final and proves nothing; the same holds for an unknown code."""
     for code in (-1, 999):
         kafka.faults.error(code, append=True)
         delivery = await producer.send("one", b"0")
@@ -61,7 +61,7 @@ async def test_unknown_server_error_is_of_unknown_fate(producer: Producer, kafka
 
 
 async def test_one_partition_is_refused(make: Make, kafka: EmbeddedKafka) -> None:
-    """Partitions of one request have their own fates: one that is always refused does not hold up the others."""
+    """Partitions of one request have separate outcomes: one that is always refused does not hold up the others."""
     producer = await warm(make(kafka, batch_size=1), "four")
     fault = kafka.faults.error("NOT_ENOUGH_REPLICAS", topic="four", partition=2, times=None)
     stuck = await send_all(producer, range(3), "four", partition=2)
@@ -74,7 +74,7 @@ async def test_one_partition_is_refused(make: Make, kafka: EmbeddedKafka) -> Non
 
 
 async def test_records_at_fault_are_named(make: Make, kafka: EmbeddedKafka) -> None:
-    """Records that the broker names get their own message; the others say so, and may be sent again (KIP-467)."""
+    """Records that the broker names get their own message; the others are marked retriable (KIP-467)."""
     producer = await warm(make(kafka, linger_ms=20), "one")
     kafka.faults.record_errors({1: "no key"}, message="bad batch")
     deliveries = await send_all(producer, range(3))
@@ -88,7 +88,7 @@ async def test_records_at_fault_are_named(make: Make, kafka: EmbeddedKafka) -> N
 
 @pytest.mark.parametrize("codec", ["none", "lz4"])
 async def test_batch_too_large_is_split(codec: str, make: Make, kafka: EmbeddedKafka) -> None:
-    """MESSAGE_TOO_LARGE: the batch goes out in parts, in order, again until they fit; nothing is lost or doubled."""
+    """MESSAGE_TOO_LARGE: the batch is sent in parts, in order, again until they fit; no record is lost or doubled."""
     kafka.create_topic("small", max_message_bytes=400)
     producer = await warm(make(kafka, linger_ms=50, compression_type=codec), "small")
     deliveries = await send_all(producer, range(200), "small")
@@ -115,7 +115,7 @@ async def test_split_with_others_in_flight(make: Make, kafka: EmbeddedKafka) -> 
 
 
 async def test_too_large_for_the_broker_from_every_call(make: Make, kafka: EmbeddedKafka) -> None:
-    """It is what send_and_wait() raises, an entry of a bulk result, and what ends a transaction."""
+    """send_and_wait() raises it, a bulk result has it as an entry, and a transaction ends by it."""
     kafka.create_topic("small", max_message_bytes=200)
     producer = await warm(make(kafka), "small")
     with pytest.raises(RecordTooLargeError):
@@ -135,7 +135,7 @@ async def test_too_large_for_the_broker_from_every_call(make: Make, kafka: Embed
 
 
 async def test_single_record_too_large(make: Make, kafka: EmbeddedKafka) -> None:
-    """One record that the broker finds too large fails as too large; later ones go on without a gap."""
+    """One record that the broker finds too large fails as too large; later ones are written without a gap."""
     kafka.create_topic("small", max_message_bytes=200)
     producer = await warm(make(kafka, batch_size=1), "small")
     large = await producer.send("small", bytes(300))
@@ -158,13 +158,13 @@ async def test_single_record_too_large(make: Make, kafka: EmbeddedKafka) -> None
 
 
 async def test_throttled_broker_is_left_alone(producer: Producer, kafka: EmbeddedKafka) -> None:
-    """After `throttle_time_ms` nothing is written to that broker for so long, not even by a free permit (KIP-219)."""
+    """For `throttle_time_ms` no request is written to that broker, not even with a free permit (KIP-219)."""
     await producer.send_and_wait("one", b"0")
     hold = kafka.faults.delay(before=True, times=None)
     kafka.faults.throttle(150, mute=False)
     deliveries = await send_all(producer, range(1, 20))
     await until(lambda: in_flight(producer) == 5)
-    # The pause begins with the first answer, which may be here long before this task goes on.
+    # The pause begins with the first answer, which may arrive long before this task continues.
     start = time.monotonic()
     hold.heal()
     await deliveries[0]
@@ -178,7 +178,7 @@ async def test_throttled_broker_is_left_alone(producer: Producer, kafka: Embedde
 
 
 async def test_throttling_is_per_broker(make: Make, pair: EmbeddedKafka) -> None:
-    """One broker's throttling does not slow down another."""
+    """The throttling of one broker does not slow down another."""
     producer = await warm(make(pair), "two")
     pair.faults.throttle(60_000, broker=pair.leader_of("two", 0))
     await producer.send_and_wait("two", b"0", partition=0)
@@ -197,7 +197,7 @@ async def test_throttled_records_still_expire(make: Make, kafka: EmbeddedKafka) 
 
 
 async def test_throttling_ends_with_the_connection(make: Make, kafka: EmbeddedKafka) -> None:
-    """A broker that throttled for an hour and was restarted knows nothing of it, and neither do we."""
+    """A restarted broker has forgotten its throttling of an hour, and so has the producer."""
     producer = await warm(make(kafka), "one")
     kafka.faults.throttle(3_600_000, mute=False)
     await producer.send_and_wait("one", b"0")
@@ -224,7 +224,7 @@ async def test_acks_zero(make: Make, kafka: EmbeddedKafka) -> None:
 
 
 async def fill_the_socket(make: Make, kafka: EmbeddedKafka) -> tuple[Producer, int]:
-    """A producer with acks=0 whose broker does not read: the last of what was acknowledged waits for room in the socket."""
+    """A producer with acks=0 whose broker does not read: the last acknowledged records wait for room in the socket."""
     producer = await warm(
         make(kafka, acks=0, enable_idempotence=False, send_buffer_bytes=20_000, receive_buffer_bytes=20_000),
         "one",
@@ -240,10 +240,8 @@ async def fill_the_socket(make: Make, kafka: EmbeddedKafka) -> tuple[Producer, i
     return producer, sent
 
 
-async def test_closing_waits_until_the_socket_has_what_nobody_answers(
-    make: Make, kafka: EmbeddedKafka
-) -> None:
-    """With acks=0 a slow broker gets all that was acknowledged, though the last of it still waits for room in the socket."""
+async def test_closing_waits_until_the_socket_has_unanswered_bytes(make: Make, kafka: EmbeddedKafka) -> None:
+    """With acks=0 a slow broker gets all acknowledged records, though the last still wait for room in the socket."""
     producer, sent = await fill_the_socket(make, kafka)
     closing = asyncio.create_task(producer.close())
     await turns(20)
@@ -253,7 +251,7 @@ async def test_closing_waits_until_the_socket_has_what_nobody_answers(
     await until(lambda: len(kafka.records("one")) == sent)
 
 
-async def test_the_sender_of_a_broker_that_has_left_hands_over_what_nobody_answers(
+async def test_the_sender_of_a_broker_that_has_left_hands_over_unanswered_bytes(
     make: Make, kafka: EmbeddedKafka
 ) -> None:
     """With acks=0 the connection to a broker that has left the cluster ends only when the socket has all its bytes."""
@@ -266,7 +264,7 @@ async def test_the_sender_of_a_broker_that_has_left_hands_over_what_nobody_answe
 
 
 async def test_acks_zero_and_a_broker_that_hangs_up(make: Make, kafka: EmbeddedKafka) -> None:
-    """With acks=0 an error is a connection that ends: the next records go over a new one."""
+    """With acks=0 the only sign of an error is the end of the connection: the next records use a new one."""
     producer = await warm(make(kafka, acks=0, enable_idempotence=False, batch_size=1), "one")
     fault = kafka.faults.error("NOT_LEADER_OR_FOLLOWER")
     await producer.send_and_wait("one", b"0")
@@ -277,7 +275,7 @@ async def test_acks_zero_and_a_broker_that_hangs_up(make: Make, kafka: EmbeddedK
 
 
 async def test_acks_one(make: Make, kafka: EmbeddedKafka) -> None:
-    """acks=1 asks for the leader's answer only, which has the offset."""
+    """acks=1 requests the leader's answer only, which has the offset."""
     producer = await warm(make(kafka, acks=1, enable_idempotence=False), "one")
     kafka.faults.shrink_isr("one", 0, 1)
     assert (await producer.send_and_wait("one", b"0")).offset == 0
@@ -303,7 +301,7 @@ async def test_answer_that_names_a_partition_twice(make: Make, kafka: EmbeddedKa
 async def test_broker_that_wants_newer_requests_than_topics_have_ids(
     make: Make, kafka: EmbeddedKafka
 ) -> None:
-    """A broker that takes Produce by topic id only, and metadata without ids: records wait, and are told why."""
+    """A broker that takes Produce by topic id only, and metadata without ids: records wait, and fail with that reason."""
     kafka.limit_version("Metadata", 0, 9)
     kafka.limit_version("Produce", 13, 13)
     producer = await warm(make(kafka, delivery_timeout_ms=200, request_timeout_ms=200), "one")

@@ -1,4 +1,4 @@
-"""Compression of a running producer: in the loop or beside it, in order, and never worse than without."""
+"""Compression of a running producer: in the loop or in a thread, in order, and never larger than the plain bytes."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ CODECS = ["gzip", "snappy", "lz4", "zstd"]
 
 
 class Watched:
-    """The real compressor, and a note of the threads it ran in."""
+    """The real compressor, with a list of the threads it ran in."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.threads: list[bool] = []
@@ -56,7 +56,7 @@ async def test_small_and_large_batches_keep_their_order(
 async def test_what_cannot_be_compressed_is_sent_as_it_is(
     codec: str, make: Make, kafka: EmbeddedKafka
 ) -> None:
-    """A batch that compressing would not make smaller is sent without."""
+    """A batch that compression would not make smaller is sent uncompressed."""
     producer = await warm(make(kafka, compression_type=codec), "one")
     noise = os.urandom(20_000)
     await producer.send_and_wait("one", noise)
@@ -91,7 +91,7 @@ async def test_compressor_that_fails(
 
 
 async def test_no_thread_to_be_had(make: Make, kafka: EmbeddedKafka, monkeypatch: pytest.MonkeyPatch) -> None:
-    """When the system gives no thread, the loop does the work itself."""
+    """When the system gives no thread, the loop compresses."""
 
     async def no_thread(*_: Any, **__: Any) -> None:
         raise RuntimeError("can't start new thread")

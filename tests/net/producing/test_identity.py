@@ -1,4 +1,4 @@
-"""The producer id: asked for until there is one, or until it is clear that there will be none."""
+"""The producer id: requested until it is there, or until it is clear that there will be none."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ PASSING = [
 
 @pytest.mark.parametrize("code", PASSING)
 async def test_asked_again(code: str, make: Make, kafka: EmbeddedKafka) -> None:
-    """Errors that pass are retried with a backoff; records wait meanwhile, and are then written."""
+    """Temporary errors are retried with a backoff; records wait meanwhile, and are then written."""
     fault = kafka.faults.error(code, api="InitProducerId", times=3)
     producer = await warm(make(kafka), "one")
     assert await all_acked(await send_all(producer, range(5)))
@@ -35,7 +35,7 @@ async def test_asked_again(code: str, make: Make, kafka: EmbeddedKafka) -> None:
     ids=lambda how: how.replace(" ", "-"),
 )
 async def test_asked_again_on_a_new_connection(how: str, make: Make, kafka: EmbeddedKafka) -> None:
-    """A question that is lost, or answered with nonsense, is asked again; it never ends the producer."""
+    """A lost request, or one answered with nonsense, is repeated; it never ends the producer."""
     api = "InitProducerId"
     match how:
         case "cut":
@@ -57,7 +57,7 @@ async def test_asked_again_on_a_new_connection(how: str, make: Make, kafka: Embe
 
 
 async def test_not_authorized(make: Make, kafka: EmbeddedKafka) -> None:
-    """CLUSTER_AUTHORIZATION_FAILED is final: deliveries have it as their cause, and sends raise it, with what to do."""
+    """CLUSTER_AUTHORIZATION_FAILED is final: deliveries have it as their cause, and sends raise it, with the remedy."""
     passing = kafka.faults.error("COORDINATOR_LOAD_IN_PROGRESS", api="InitProducerId", times=None)
     producer = await warm(make(kafka), "one")
     delivery = await producer.send("one", b"0")
@@ -80,7 +80,7 @@ async def test_not_authorized(make: Make, kafka: EmbeddedKafka) -> None:
 
 
 async def test_not_authorized_at_start(make: Make, kafka: EmbeddedKafka) -> None:
-    """A start that waits raises it, and may be called again when the permission is there."""
+    """A start that waits raises it, and may be called again when the permission is granted."""
     kafka.faults.error("CLUSTER_AUTHORIZATION_FAILED", api="InitProducerId")
     useless = kafka.faults.alter(lambda answer: answer._replace(error_code=-1), api="Metadata", times=None)
     producer = make(kafka)
@@ -92,7 +92,7 @@ async def test_not_authorized_at_start(make: Make, kafka: EmbeddedKafka) -> None
 
 
 async def test_other_final_errors(make: Make, kafka: EmbeddedKafka) -> None:
-    """What is not known to pass ends the producer, with the broker's words."""
+    """An error that is not known as temporary ends the producer, with the broker's text."""
     kafka.faults.error("INVALID_REQUEST", api="InitProducerId")
     producer = make(kafka)
     await producer.start()
@@ -104,7 +104,7 @@ async def test_other_final_errors(make: Make, kafka: EmbeddedKafka) -> None:
 
 
 async def test_broker_without_producer_ids(make: Make, kafka: EmbeddedKafka) -> None:
-    """A broker that cannot give a producer id: the error says so, and how to do without."""
+    """A broker that cannot give a producer id: the error has that reason, and the setting that needs no id."""
     kafka.limit_version("InitProducerId", 100, 100)
     producer = make(kafka)
     await producer.start()
@@ -121,7 +121,7 @@ async def test_broker_without_producer_ids(make: Make, kafka: EmbeddedKafka) -> 
 async def test_broker_without_producer_ids_is_asked_for_the_others_first(
     make: Make, pair: EmbeddedKafka
 ) -> None:
-    """Metadata that is on its way from such a broker, however long it takes, is waited for: it tells which others there are."""
+    """Metadata in flight from such a broker is waited for, however long it takes: it names the other brokers."""
     pair.faults.alter(_without_producer_ids, api="ApiVersions", broker=1, times=None)
     pair.faults.delay(0.05, api="Metadata", times=None)
     producer = make(pair.brokers[0].address)
@@ -130,7 +130,7 @@ async def test_broker_without_producer_ids_is_asked_for_the_others_first(
 
 
 async def test_slow_brokers_without_producer_ids(make: Make, kafka: EmbeddedKafka) -> None:
-    """That there is none that can give one is known as soon as the first metadata is there, however long it takes."""
+    """The absence of a capable broker is known as soon as the first metadata arrives, however long it takes."""
     kafka.limit_version("InitProducerId", 100, 100)
     kafka.faults.delay(0.05, api="Metadata", times=None)
     producer = make(kafka)
@@ -145,7 +145,7 @@ def _without_producer_ids(answer: ApiVersionsResponse) -> ApiVersionsResponse:
 
 
 async def test_old_versions(make: Make, kafka: EmbeddedKafka) -> None:
-    """The oldest versions that are spoken still do."""
+    """The oldest supported versions work."""
     kafka.limit_version("Produce", 3, 3)
     kafka.limit_version("InitProducerId", 0, 0)
     kafka.limit_version("Metadata", 1, 1)
@@ -154,7 +154,7 @@ async def test_old_versions(make: Make, kafka: EmbeddedKafka) -> None:
 
 
 async def test_last_epoch(make: Make, kafka: EmbeddedKafka) -> None:
-    """At the last epoch a new producer id is asked for, and records go on under it, in order, none twice."""
+    """At the last epoch a new producer id is requested, and records continue under it, in order, none twice."""
     producer = await warm(make(kafka, batch_size=1, delivery_timeout_ms=150, request_timeout_ms=100), "one")
     await producer.send_and_wait("one", b"0")
     sequences = engine(producer).sequences

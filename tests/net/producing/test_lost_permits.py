@@ -8,9 +8,7 @@ from aioproducer.testing import EmbeddedKafka
 from tests.net.support import Make, all_acked, engine, turns, until, warm
 
 
-async def test_who_waits_for_a_permit_of_a_broken_connection_goes_on(
-    make: Make, kafka: EmbeddedKafka
-) -> None:
+async def test_a_wait_for_a_permit_of_a_broken_connection_ends(make: Make, kafka: EmbeddedKafka) -> None:
     """The one request that may be in flight is lost with the connection, and another batch waits for its permit."""
     producer = await warm(make(kafka, max_in_flight_requests_per_connection=1, batch_size=1), "four")
     for partition in (0, 1):

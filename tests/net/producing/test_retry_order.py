@@ -1,4 +1,4 @@
-"""Whatever goes wrong with requests in flight: every record is in the log once, in the order of the calls."""
+"""For every fault of requests in flight, each record is in the log once, in the order of the calls."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ async def test_one_of_five_in_flight_breaks(
 
 @pytest.mark.parametrize("name", BREAKS)
 async def test_first_request_ever_breaks(name: str, producer: Producer, kafka: EmbeddedKafka) -> None:
-    """A leader that knows nothing of the producer takes any sequence: the first batch is not followed too soon."""
+    """A leader without knowledge of the producer accepts any sequence: the second batch is not sent before the first answer."""
     fault = BREAKS[name](kafka, 0)
     deliveries = await send_all(producer, range(10))
     assert await all_acked(deliveries)
@@ -98,7 +98,7 @@ async def test_without_idempotence_one_request_at_a_time(name: str, make: Make, 
 
 @pytest.mark.parametrize("seed", range(6))
 async def test_many_faults_at_random(seed: int, make: Make, kafka: EmbeddedKafka) -> None:
-    """Faults that come again and again, drawn at random, change nothing but the time it takes."""
+    """Repeated faults, drawn at random, change nothing but the duration."""
     print(f"seed {seed}")
     rng = random.Random(seed)
     producer = await warm(make(kafka, batch_size=200), "four")
@@ -117,10 +117,10 @@ async def test_many_faults_at_random(seed: int, make: Make, kafka: EmbeddedKafka
     assert memory_in_use(producer) == 0
 
 
-async def test_repeat_of_a_written_batch_tells_its_first_offset(
+async def test_repeat_of_a_written_batch_has_its_first_offset(
     producer: Producer, kafka: EmbeddedKafka
 ) -> None:
-    """A batch whose answer was lost is acknowledged with the offset it got the first time."""
+    """A batch whose answer was lost is acknowledged with its first offset."""
     await producer.send_and_wait("one", b"0")
     kafka.faults.cut()
     metadata = await producer.send_and_wait("one", b"1")
@@ -128,14 +128,14 @@ async def test_repeat_of_a_written_batch_tells_its_first_offset(
 
 
 async def test_duplicate_sequence_is_success(producer: Producer, kafka: EmbeddedKafka) -> None:
-    """DUPLICATE_SEQUENCE_NUMBER says that the batch is in the log, at a place that the broker has forgotten."""
+    """DUPLICATE_SEQUENCE_NUMBER means that the batch is in the log, at a place that the broker has forgotten."""
     kafka.faults.error("DUPLICATE_SEQUENCE_NUMBER", append=True)
     metadata = await producer.send_and_wait("one", b"0")
     assert (metadata.offset, metadata.has_offset, numbers(kafka)) == (-1, False, [0])
 
 
 async def test_bytes_of_a_repeat_are_the_same(producer: Producer, kafka: EmbeddedKafka) -> None:
-    """A batch that is sent again under its identity has the same checksum: bit for bit what was sent before."""
+    """A batch that is sent again under its identity has the same checksum: the same bytes as before."""
     kafka.faults.error("NOT_ENOUGH_REPLICAS_AFTER_APPEND", times=2)
     await producer.send_and_wait("one", b"0")
     sent = [
@@ -163,7 +163,7 @@ async def test_pause_between_attempts_grows(make: Make, kafka: EmbeddedKafka) ->
 
 
 async def test_retries_used_up(make: Make, kafka: EmbeddedKafka) -> None:
-    """With `retries` used up a record fails, with the last error as the cause; others go on."""
+    """With `retries` used up a record fails, with the last error as the cause; others are written."""
     producer = await warm(make(kafka, batch_size=1, retries=2), "one")
     fault = kafka.faults.error("NOT_ENOUGH_REPLICAS", times=3)
     first, *others = await send_all(producer, range(5))

@@ -1,4 +1,4 @@
-"""The answer that gives a permit back may ask for a pause: whoever waited for the permit keeps that too."""
+"""The answer that gives a permit back may demand a pause: the next holder of the permit keeps the pause too."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tests.net.support import Make, all_acked, engine, until, warm
 PAUSE_MS = 200
 
 
-async def test_who_waits_for_a_permit_hears_of_the_pause(make: Make, kafka: EmbeddedKafka) -> None:
+async def test_a_request_that_waits_for_a_permit_keeps_the_pause(make: Make, kafka: EmbeddedKafka) -> None:
     """A second request, held back by the only permit, leaves after the pause and not with the answer (KIP-219)."""
     producer = await warm(make(kafka, max_in_flight_requests_per_connection=1, batch_size=1), "four")
     for partition in (0, 1):

@@ -1,4 +1,4 @@
-"""Deadlines of records, requests and connections: what passes when, and what is said of it."""
+"""Deadlines of records, requests and connections: which passes when, and the error that it gives."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from tests.net.transactional import MovableClock
 
 SHORT = {"delivery_timeout_ms": 300, "request_timeout_ms": 200}
 SKIPPED = 20.0
-"""Seconds that a record has, and that are skipped when it has come as far as its test wants: less than the request timeout."""
+"""Seconds of a record, which the test skips when the record is as far as needed: less than the request timeout."""
 
 
 async def test_request_timeout_closes_the_connection_and_all_is_sent_again(
@@ -58,7 +58,7 @@ async def test_lost_answer_after_the_append(make: Make, kafka: EmbeddedKafka) ->
 
 
 async def test_timeout_names_broker_and_cause(make: Make, kafka: EmbeddedKafka) -> None:
-    """The error of a record that nobody answered says after how long, how often it was tried and what went wrong."""
+    """The error of a record without an answer has the elapsed time, the number of attempts and the problem."""
     producer = await warm(make(kafka, **SHORT), "one")
     kafka.faults.silence(api="Produce")
     delivery = await producer.send("one", b"0")
@@ -71,7 +71,7 @@ async def test_timeout_names_broker_and_cause(make: Make, kafka: EmbeddedKafka) 
 
 
 async def test_in_flight_at_the_deadline_is_unknown(make: Make, kafka: EmbeddedKafka) -> None:
-    """What was written and not answered by its deadline is UNKNOWN, at that time, not at the request timeout."""
+    """Records that were written and have no answer at their deadline are UNKNOWN, at that time, not at the request timeout."""
     producer = await warm(make(kafka, delivery_timeout_ms=300, request_timeout_ms=300), "one")
     hold = kafka.faults.delay(times=None)
     start = time.monotonic()
@@ -83,7 +83,7 @@ async def test_in_flight_at_the_deadline_is_unknown(make: Make, kafka: EmbeddedK
 
 
 async def test_never_sent_at_the_deadline_is_not_written(make: Make, kafka: EmbeddedKafka) -> None:
-    """What never left because the broker is down is NOT_WRITTEN at its deadline; memory comes back."""
+    """Records that never left because the broker is down are NOT_WRITTEN at their deadline; memory comes back."""
     producer = await warm(make(kafka, **SHORT), "one")
     await kafka.faults.stop_broker(1)
     deliveries = await send_all(producer, range(5))
@@ -95,7 +95,7 @@ async def test_never_sent_at_the_deadline_is_not_written(make: Make, kafka: Embe
 
 
 async def test_behind_silent_requests_is_not_written(make: Make, kafka: EmbeddedKafka) -> None:
-    """Of ten records five are on the wire: they are UNKNOWN at their deadline, the other five NOT_WRITTEN."""
+    """Of ten records five are in flight: they are UNKNOWN at their deadline, the other five NOT_WRITTEN."""
     producer = await warm(make(kafka, batch_size=1, **SHORT), "one")
     await producer.send_and_wait("one", b"0")
     kafka.faults.silence(api="Produce")
@@ -119,7 +119,7 @@ async def test_refused_until_the_deadline_is_not_written(
 
 
 async def test_ambiguous_answers_until_the_deadline_are_unknown(make: Make, kafka: EmbeddedKafka) -> None:
-    """A batch that may have been appended once is UNKNOWN, whatever the later answers were."""
+    """A batch that may have been appended once is UNKNOWN, for any later answers."""
     producer = await warm(make(kafka, **SHORT), "one")
     kafka.faults.error("NOT_ENOUGH_REPLICAS_AFTER_APPEND")
     kafka.faults.error("NOT_ENOUGH_REPLICAS", skip=1, times=None)
@@ -129,7 +129,7 @@ async def test_ambiguous_answers_until_the_deadline_are_unknown(make: Make, kafk
 
 
 async def test_goes_on_after_an_unknown_outcome(make: Make, kafka: EmbeddedKafka) -> None:
-    """After a batch of unknown fate the partition goes on under a new epoch, in order, with nothing twice."""
+    """After a batch of unknown outcome the partition continues under a new epoch, in order, with nothing twice."""
     producer = await warm(make(kafka, batch_size=1, **SHORT), "one")
     await producer.send_and_wait("one", b"0")
     fault = kafka.faults.silence(api="Produce")
@@ -145,7 +145,7 @@ async def test_goes_on_after_an_unknown_outcome(make: Make, kafka: EmbeddedKafka
 async def test_late_answers_change_nothing(
     loop_clock: MovableClock, make: Make, kafka: EmbeddedKafka
 ) -> None:
-    """An answer that comes after the record was given up is read and forgotten; the connection serves on."""
+    """An answer that comes after the record was given up is read and ignored; the connection stays in use."""
     producer = await warm(make(kafka), "one")
     hold = kafka.faults.delay()
     delivery = await producer.send("one", b"0", timeout=SKIPPED)
@@ -162,7 +162,7 @@ async def test_late_answers_change_nothing(
 async def test_records_own_deadline_ends_it_alone(
     loop_clock: MovableClock, make: Make, kafka: EmbeddedKafka
 ) -> None:
-    """`timeout` of one record ends that record only; those that share its batch live on."""
+    """`timeout` of one record ends that record only; other records of its batch are still sent."""
     producer = await warm(make(kafka, linger_ms=20), "one")
     hold = kafka.faults.delay(before=True)
     first = await producer.send("one", b"0")
@@ -176,7 +176,7 @@ async def test_records_own_deadline_ends_it_alone(
 
 
 async def test_setup_timeout(make: Make, kafka: EmbeddedKafka) -> None:
-    """A broker that takes connections and says nothing fails at the set-up timeout, and is tried again."""
+    """A broker that accepts connections and never answers fails at the set-up timeout, and is tried again."""
     silence = kafka.faults.silence(api="ApiVersions", times=2)
     producer = make(kafka, socket_connection_setup_timeout_ms=50, socket_connection_setup_timeout_max_ms=50)
     await producer.start()
@@ -185,7 +185,7 @@ async def test_setup_timeout(make: Make, kafka: EmbeddedKafka) -> None:
 
 
 async def test_idle_connections_are_closed(make: Make, kafka: EmbeddedKafka) -> None:
-    """Connections without traffic for `connections_max_idle_ms` are closed, and made again when there is work."""
+    """Connections without traffic for `connections_max_idle_ms` are closed, and opened again when there is work."""
     producer = await warm(make(kafka, connections_max_idle_ms=60), "one")
     await producer.send_and_wait("one", b"0")
     await until(lambda: kafka.brokers[0].connections == 0)
@@ -194,7 +194,7 @@ async def test_idle_connections_are_closed(make: Make, kafka: EmbeddedKafka) -> 
 
 
 async def test_broker_that_closes_idle_connections(producer: Producer, kafka: EmbeddedKafka) -> None:
-    """A connection that the broker closed while idle costs one more connect, and is no error to anybody."""
+    """A connection that the broker closed while idle costs one more connect, and no call fails."""
     await producer.send_and_wait("one", b"0")
     for number in range(1, 4):
         kafka.faults.drop_connections(1, reset=False)
@@ -203,7 +203,7 @@ async def test_broker_that_closes_idle_connections(producer: Producer, kafka: Em
 
 
 async def test_peer_that_stops_reading(make: Make, kafka: EmbeddedKafka) -> None:
-    """A broker that reads nothing more: what the transport holds stays small, and the request timeout ends it."""
+    """A broker that stops reading: the transport's buffer stays small, and the request timeout ends the connection."""
     producer = await warm(
         make(kafka, request_timeout_ms=300, send_buffer_bytes=4096, batch_size=100_000), "one"
     )
@@ -227,7 +227,7 @@ async def test_peer_that_stops_reading(make: Make, kafka: EmbeddedKafka) -> None
 
 @pytest.mark.parametrize("strategy", ["none", "rebootstrap"])
 async def test_everything_down_and_back(strategy: str, make: Make, pair: EmbeddedKafka) -> None:
-    """With all brokers down longer than records live: they fail in time, and the producer works again by itself."""
+    """With all brokers down longer than the records' deadline: they fail in time, and the producer recovers by itself."""
     producer = await warm(make(pair, metadata_recovery_strategy=strategy, **SHORT), "two")
     await send_all(producer, range(2), "two", partition=0)
     await producer.flush()

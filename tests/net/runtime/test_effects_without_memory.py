@@ -1,4 +1,4 @@
-"""Effects that the process has no memory to perform are performed later, and none is forgotten."""
+"""Effects that find no memory are performed later, and none is forgotten."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def without_memory_once(call: Callable[..., Any]) -> Callable[..., Any]:
 async def test_a_lost_record_fails_its_transaction(
     owner: type, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A commit that waits for it never succeeds, wherever the memory ended on the way of the loss."""
+    """A commit that waits for the record never succeeds, wherever on its way the loss found no memory."""
     async with MockProducer(auto_complete=False, transactional_id="id") as producer:
         await producer.init_transactions()
         await producer.begin_transaction()
@@ -73,7 +73,7 @@ async def test_reports_come_after_one_that_could_not_be_scheduled(monkeypatch: p
 
 @pytest.mark.parametrize("name", ["_put", "schedule"])
 async def test_a_report_is_delivered_once(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Without memory for it, it is repeated: each batch has one report."""
+    """A report without memory is repeated: each batch has one report."""
     reports: list[BatchReport] = []
 
     class Listener:

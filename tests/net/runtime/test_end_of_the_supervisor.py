@@ -1,4 +1,4 @@
-"""Whoever ends the producer's tasks, and however: everything resolves with the cause, and nobody waits for the dead."""
+"""For every way to end the producer's tasks, everything resolves with the cause, and no call waits for a dead task."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def cancel_one(name: str) -> Callable[[Producer[Any, Any]], None]:
 
 
 class UnforeseenError(Exception):
-    """Something that nobody thought of."""
+    """An exception without a handler."""
 
 
 def bug_in_the_clock(producer: Producer[Any, Any]) -> None:
@@ -67,7 +67,7 @@ ENDS: dict[str, Callable[[Producer[Any, Any]], None]] = {
 
 @pytest.mark.parametrize("how", ENDS)
 async def test_everything_resolves(how: str, make: Make, kafka: EmbeddedKafka) -> None:
-    """Deliveries, waiting sends, flush and metadata calls all end with the cause; what follows is refused at once."""
+    """Deliveries, waiting sends, flush and metadata calls all end with the cause; later calls are refused at once."""
     producer = await warm(make(kafka, buffer_memory=1_000, batch_size=100), "one")
     await producer.send_and_wait("one", b"0")
     fault = kafka.faults.silence(api="Produce")
@@ -126,7 +126,7 @@ async def test_bug_in_a_sender(make: Make, kafka: EmbeddedKafka, monkeypatch: py
 async def test_bug_while_an_answer_is_handled(
     method: str, make: Make, kafka: EmbeddedKafka, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A bug behind an answer, or behind its loss, ends the producer too: no batch stays in flight for ever."""
+    """A bug behind an answer, or behind its loss, ends the producer too: no batch stays in flight without end."""
     producer = await warm(make(kafka), "one")
 
     def broken(*_: object, **__: object) -> None:
@@ -163,7 +163,7 @@ async def test_bug_in_the_last_words(
 
 
 async def test_sending_from_callbacks_of_the_end(make: Make, kafka: EmbeddedKafka) -> None:
-    """A callback that sends while the producer dies is refused: nothing is accepted that nobody would send."""
+    """A callback that sends while the producer dies is refused: no record is accepted that would never be sent."""
     producer = await warm(make(kafka, linger_ms=10_000), "one")
     errors = await send_behind(producer, range(3))
     cancel_supervisor(producer)
@@ -188,7 +188,7 @@ async def test_cancelled_while_closing(make: Make, kafka: EmbeddedKafka) -> None
 async def test_death_is_logged_once(
     make: Make, kafka: EmbeddedKafka, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """The log says what ended the producer, with the traceback of a bug."""
+    """The log has the cause of the producer's end, with the traceback of a bug."""
     producer = await warm(make(kafka), "one")
     bug_in_the_clock(producer)
     await until(lambda: producer.health().state == "failed")

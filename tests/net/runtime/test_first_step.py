@@ -1,4 +1,4 @@
-"""First steps of coroutines: what a coroutine sees and does in its first step is as if a task of its own ran it."""
+"""First steps of coroutines: a coroutine's first step runs as in a task of its own."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ async def steps() -> AsyncIterator[FirstSteps]:
 
 
 class Work:
-    """A coroutine that is begun in the call and goes on in the spare task."""
+    """A coroutine that begins in the call and continues in the spare task."""
 
     def __init__(self, steps: FirstSteps, made: Any) -> None:
         self.result: Any = None
@@ -40,19 +40,19 @@ class Work:
     async def _run(self) -> None:
         try:
             self.result = await self.rest
-        except Exception as error:  # noqa: BLE001  # looked at by the test
+        except Exception as error:  # noqa: BLE001  # read by the test
             self.error = error
         except asyncio.CancelledError as error:
             self.error = error
             raise
 
     async def ended(self) -> Any:
-        """Wait for the task; its result, or what it raised."""
+        """Wait for the task; returns its result, or its exception."""
         await asyncio.wait([self.rest.spare.task])
         return self.result if self.error is None else self.error
 
     def cancel(self) -> None:
-        """As the producer cancels it."""
+        """Cancel it as the producer does."""
         self.rest.spare.cancel()
 
 
@@ -72,7 +72,7 @@ async def test_a_coroutine_that_never_suspends_costs_no_task(steps: FirstSteps) 
     "kind", [ZeroDivisionError, asyncio.CancelledError, GeneratorExit, KeyboardInterrupt]
 )
 async def test_what_the_first_step_raises_is_raised(kind: type[BaseException], steps: FirstSteps) -> None:
-    """Of whatever class; the caller's task is the current one afterwards, and the next step is taken."""
+    """For any class; the caller's task is the current one afterwards, and the next step is taken."""
 
     async def raises() -> None:
         raise kind
@@ -85,13 +85,13 @@ async def test_what_the_first_step_raises_is_raised(kind: type[BaseException], s
 
 
 async def test_one_task_from_the_first_step_to_the_last(steps: FirstSteps) -> None:
-    """`current_task()` is not the caller's, is the same after the coroutine has suspended, and is no other coroutine's."""
+    """`current_task()` is not the caller's, is the same after the coroutine has suspended, and differs for each coroutine."""
     seen: list[Any] = []
 
     async def look() -> str:
         seen.append(asyncio.current_task())
         for pause in (0, 0.001, 0):
-            # Suspended without and with something that it waits for.
+            # Suspended without and with an awaited object.
             await asyncio.sleep(pause)
             seen.append(asyncio.current_task())
         return "done"
@@ -106,7 +106,7 @@ async def test_one_task_from_the_first_step_to_the_last(steps: FirstSteps) -> No
 
 
 async def test_one_context_from_the_first_step_to_the_last(steps: FirstSteps) -> None:
-    """It begins as the caller's; what the coroutine changes in it stays, and the caller does not see that."""
+    """The context begins as the caller's; changes of the coroutine stay in it, and the caller does not see them."""
     seen: list[str] = []
 
     async def paint() -> None:
@@ -127,7 +127,7 @@ async def test_one_context_from_the_first_step_to_the_last(steps: FirstSteps) ->
 
 
 async def test_the_spare_task_keeps_no_context(steps: FirstSteps) -> None:
-    """Nothing of the first caller's context lives on with the spare task."""
+    """The spare task keeps no reference to the first caller's context."""
     seen: list[str] = []
 
     async def look() -> None:
@@ -203,7 +203,7 @@ async def test_a_cancellation_reaches_what_is_awaited(after: int, steps: FirstSt
             said.append("cleaned up")
             raise
 
-    # With one that is made now, and with one that waits.
+    # With a new spare task, and with one that waits.
     for _ in range(2):
         work = Work(steps, outer())
         await turns(after)
@@ -215,7 +215,7 @@ async def test_a_cancellation_reaches_what_is_awaited(after: int, steps: FirstSt
 
 
 async def test_a_cancellation_that_is_ignored(steps: FirstSteps) -> None:
-    """The coroutine goes on."""
+    """The coroutine continues."""
 
     async def deaf() -> str:
         try:
@@ -271,7 +271,7 @@ async def test_first_steps_within_first_steps(steps: FirstSteps) -> None:
 
 
 async def test_from_a_callback_of_the_loop(steps: FirstSteps) -> None:
-    """Where no task runs, none runs afterwards."""
+    """Without a current task before, there is none afterwards."""
     seen: list[Any] = []
 
     def callback() -> None:
@@ -284,17 +284,17 @@ async def test_from_a_callback_of_the_loop(steps: FirstSteps) -> None:
 
 
 async def test_results_and_errors_of_what_is_awaited(steps: FirstSteps) -> None:
-    """They come to the coroutine as in a task."""
+    """The coroutine receives them as in a task."""
     loop = asyncio.get_running_loop()
     first, second = loop.create_future(), loop.create_future()
 
     async def waits() -> list[Any]:
-        heard = [await first]
+        received = [await first]
         try:
             await second
         except ZeroDivisionError as error:
-            heard.append(type(error))
-        return heard
+            received.append(type(error))
+        return received
 
     work = Work(steps, waits())
     # Before the spare task awaits it.

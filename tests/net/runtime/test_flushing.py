@@ -1,4 +1,4 @@
-"""`flush()` waits for what was accepted before it, through whatever happens to it, and for nothing else."""
+"""`flush()` waits for records accepted before it, through every fault, and for nothing else."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.net.support import LIMIT, Make, engine, in_flight, numbers, send_all,
 
 
 async def test_through_retries(make: Make, kafka: EmbeddedKafka) -> None:
-    """It waits while records are sent again, on connections that break too."""
+    """It waits while records are sent again, even on connections that break."""
     producer = await warm(make(kafka, linger_ms=60_000, batch_size=1), "four")
     kafka.faults.cut(skip=1)
     kafka.faults.error("NOT_ENOUGH_REPLICAS_AFTER_APPEND", skip=3, times=2)
@@ -25,7 +25,7 @@ async def test_through_retries(make: Make, kafka: EmbeddedKafka) -> None:
 
 
 async def test_through_a_split(make: Make, kafka: EmbeddedKafka) -> None:
-    """A batch that was split is done when all of its parts are."""
+    """A split batch is done when all of its parts are."""
     kafka.create_topic("small", max_message_bytes=300)
     producer = await warm(make(kafka, linger_ms=60_000), "small")
     hold = kafka.faults.delay(before=True, skip=3)
@@ -41,7 +41,7 @@ async def test_through_a_split(make: Make, kafka: EmbeddedKafka) -> None:
 
 
 async def test_later_sends_do_not_keep_it(make: Make, kafka: EmbeddedKafka) -> None:
-    """Sends that go on all the time do not keep a flush from returning."""
+    """Continuous sends do not keep a flush from returning."""
     producer = await warm(make(kafka, batch_size=200), "four")
     stop = False
 
@@ -61,18 +61,18 @@ async def test_later_sends_do_not_keep_it(make: Make, kafka: EmbeddedKafka) -> N
 
 
 async def test_bounded_by_the_delivery_timeout(make: Make, kafka: EmbeddedKafka) -> None:
-    """With a broker that never answers it returns when the records are given up, and says so."""
+    """With a broker that never answers it returns when the records are given up, and reports that."""
     producer = await warm(make(kafka, delivery_timeout_ms=200, request_timeout_ms=200), "one")
     kafka.faults.silence(api="Produce")
     await send_all(producer, range(3))
-    async with asyncio.timeout(0.6):
+    async with asyncio.timeout(LIMIT):
         report = await producer.flush()
     assert report.unknown == 3
     assert report.first_errors
 
 
 async def test_many_at_once(make: Make, kafka: EmbeddedKafka) -> None:
-    """Flushes that overlap each return when theirs is done; cancelled ones leave nothing behind."""
+    """Overlapping flushes each return when their records are done; cancelled ones leave nothing behind."""
     producer = await warm(make(kafka, batch_size=1), "one")
     hold = kafka.faults.delay(before=True, times=None)
     flushes = []
@@ -90,14 +90,14 @@ async def test_many_at_once(make: Make, kafka: EmbeddedKafka) -> None:
 
 
 def no_memory(*_: object) -> None:
-    """In place of what asks for memory."""
+    """Replaces a call that allocates memory."""
     raise MemoryError
 
 
 async def test_without_memory_at_its_begin(
     make: Make, kafka: EmbeddedKafka, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The caller is told, and the producer goes on, though batches refer to the flush already."""
+    """The caller gets the error, and the producer works on, though batches refer to the flush already."""
     producer = await warm(make(kafka, linger_ms=60_000), "one")
     await send_all(producer, range(3))
     with monkeypatch.context() as patch:
@@ -114,14 +114,14 @@ async def test_without_memory_at_its_begin(
 async def test_without_memory_for_the_place_of_a_record(
     make: Make, kafka: EmbeddedKafka, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What becomes of a record that waited for its topic cannot be noted for the flush: it says so, and waits no longer."""
+    """The outcome of a record that waited for its topic cannot be recorded for the flush: the flush raises that, and waits no longer."""
     producer = await warm(make(kafka, linger_ms=60_000))
     metadata = kafka.faults.silence(api="Metadata", times=None)
     delivery = producer.send_nowait("one", b"0")
     flushing = asyncio.ensure_future(producer.flush())
     await turns()
     with monkeypatch.context() as patch:
-        patch.setattr("aioproducer._state.batching.flushing.Covered", no_memory)
+        patch.setattr("aioproducer._state.queues.flushing.Covered", no_memory)
         metadata.heal()
         async with asyncio.timeout(LIMIT):
             assert await delivery.wait() is Outcome.ACKED

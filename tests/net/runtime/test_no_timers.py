@@ -1,4 +1,4 @@
-"""A producer that has ended has no timer in its loop, whatever it was waiting for (I9)."""
+"""A producer that has ended has no timer in its loop, for any former wait (I9)."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tests.net.support import Make, send_all, timers_of_the_library, until, warm
 
 @pytest.mark.parametrize("silent", [False, True], ids=["answered", "unanswered"])
 async def test_a_closed_producer_leaves_no_timer(silent: bool, make: Make, kafka: EmbeddedKafka) -> None:
-    """Neither for what is due at some time, nor for requests that are not answered."""
+    """Neither for scheduled work, nor for requests without an answer."""
     producer = await warm(make(kafka, linger_ms=60_000), "one")
     await producer.send_and_wait("one", b"0")
     if silent:
@@ -29,7 +29,7 @@ async def test_a_closed_producer_leaves_no_timer(silent: bool, make: Make, kafka
 
 
 async def test_a_producer_whose_tasks_have_died_leaves_no_timer(make: Make, kafka: EmbeddedKafka) -> None:
-    """Nor does one whose tasks somebody else has ended."""
+    """The same holds for one whose tasks were cancelled by other code."""
     producer = await warm(make(kafka, linger_ms=60_000), "one")
     await send_all(producer, range(3))
     for task in asyncio.all_tasks():

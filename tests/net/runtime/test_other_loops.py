@@ -1,4 +1,4 @@
-"""Timers and failures on each kind of event loop: timeouts of requests, alarms that are due, a broker that is gone."""
+"""Timers and failures on each kind of event loop: timeouts of requests, overdue alarms, a missing broker."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tests.net.conftest import QUICK
 
 @pytest.fixture(autouse=True)
 def nothing_left() -> None:
-    """Each of these tests has a loop of its own, and looks after it itself."""
+    """Each of these tests has a loop of its own, and checks it itself."""
 
 
 @pytest.fixture(params=LOOPS)
@@ -42,7 +42,7 @@ def test_request_timeout(run: Callable[..., None]) -> None:
 
 
 def test_alarms_that_are_due_already(run: Callable[..., None]) -> None:
-    """An alarm for a time that has passed rings at once, whatever kind of handle the loop makes for it."""
+    """An alarm for a past time fires at once, for every kind of handle of a loop."""
 
     async def scenario() -> None:
         wakeup = Wakeup(asyncio.get_running_loop())
@@ -53,7 +53,7 @@ def test_alarms_that_are_due_already(run: Callable[..., None]) -> None:
     run(scenario)
 
 
-def test_nobody_there(run: Callable[..., None]) -> None:
+def test_no_broker_at_all(run: Callable[..., None]) -> None:
     """A start that fails, a close at once, and a close with a record that cannot be sent."""
 
     async def scenario() -> None:

@@ -1,4 +1,4 @@
-"""The begin and the end of a serializer: `warm()` behind the start, `close()` after the last record."""
+"""The beginning and the end of a serializer: `warm()` after the start, `close()` after the last record."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from tests.simulation.loop import SimulatedLoop
 
 @attrs.define(eq=False)
 class Warming:
-    """Knows the topics that it was warmed or prepared for, and notes what is called."""
+    """Serializes the topics that it was warmed or prepared for, and records its calls."""
 
     calls: list[str] = attrs.Factory(list)
     known: set[str] = attrs.Factory(set)
@@ -57,7 +57,7 @@ class Warming:
 
 
 async def test_warm_runs_behind_the_start(make: Make, kafka: EmbeddedKafka) -> None:
-    """For each topic of the setting; start() does not wait, and what was learned is known to the first record."""
+    """For each topic of the setting; start() does not wait, and the first record finds the results."""
     warming = Warming()
     producer = await warm(make(kafka, value_serializer=warming, topics=["one", "four"]), "one")
     await until(lambda: len(warming.calls) == 2)
@@ -70,7 +70,7 @@ async def test_warm_runs_behind_the_start(make: Make, kafka: EmbeddedKafka) -> N
 
 
 async def test_a_record_waits_for_the_warming(make: Make, kafka: EmbeddedKafka) -> None:
-    """It is a preparation of the topic like others: nothing is asked for twice."""
+    """The warming is a preparation of the topic like others: nothing is requested twice."""
     warming = Warming()
     producer = await warm(make(kafka, value_serializer=warming, topics=["one"]), "one")
     sending = asyncio.ensure_future(producer.send_and_wait("one", b"v"))
@@ -111,7 +111,7 @@ async def test_one_object_for_both_parts(make: Make, kafka: EmbeddedKafka) -> No
 
 
 async def test_closed_after_the_last_record(make: Make, kafka: EmbeddedKafka) -> None:
-    """All records have their outcomes, and nothing runs in the serializer any more."""
+    """All records have their outcomes, and no call of the serializer runs any more."""
     warming = Warming(known={"one"})
     producer = await warm(make(kafka, value_serializer=warming, topics=["four"], linger_ms=10_000), "one")
     await until(lambda: warming.calls == ["warm four"])
@@ -126,7 +126,7 @@ async def test_closed_after_the_last_record(make: Make, kafka: EmbeddedKafka) ->
 
 
 async def test_a_close_that_fails(make: Make, kafka: EmbeddedKafka, caplog: pytest.LogCaptureFixture) -> None:
-    """It is a line in the log, and the other serializer is closed all the same."""
+    """The failure is a line in the log, and the other serializer is closed."""
 
     def fails() -> None:
         raise ZeroDivisionError("the session")
@@ -190,7 +190,7 @@ def test_a_close_that_hangs_behind_a_task_that_goes_on(timeout: float) -> None:
 
 
 async def test_a_close_that_is_a_function(make: Make, kafka: EmbeddedKafka) -> None:
-    """As other clients have it; a function has none, whatever its object has."""
+    """As in other clients; a plain function has no close(), even if its object has one."""
     calls: list[str] = []
 
     class Plain:
@@ -210,7 +210,7 @@ async def test_a_close_that_is_a_function(make: Make, kafka: EmbeddedKafka) -> N
 
 
 async def test_a_producer_that_died_closes_them_as_well(make: Make, kafka: EmbeddedKafka) -> None:
-    """With its close(), whenever that is called."""
+    """Its close() closes them, at any later time."""
     warming = Warming(known={"one"})
     producer = await warm(make(kafka, value_serializer=warming), "one")
     engine(producer).crash(StateError("a bug"))
@@ -221,7 +221,7 @@ async def test_a_producer_that_died_closes_them_as_well(make: Make, kafka: Embed
 
 
 async def test_a_start_that_failed_closes_nothing(make: Make) -> None:
-    """It may be tried again with the same serializers; close() closes them."""
+    """The start may be repeated with the same serializers; close() closes them."""
     warming = Warming()
     producer = make("127.0.0.1:1", value_serializer=warming, topics=["one"])
     for _ in range(2):
@@ -233,7 +233,7 @@ async def test_a_start_that_failed_closes_nothing(make: Make) -> None:
 
 
 async def test_a_producer_that_never_started_closes_nothing() -> None:
-    """Nothing was opened."""
+    """There is nothing to close."""
     warming = Warming()
     producer: Producer[Any, Any] = Producer("127.0.0.1:1", value_serializer=warming)
     await producer.close()

@@ -1,4 +1,4 @@
-"""A loop that was held up: what arrived meanwhile is handled before anything is judged late."""
+"""A loop that was held up: answers that arrived meanwhile are handled before any deadline is judged."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def block(seconds: float) -> None:
 
 
 async def test_longer_than_the_request_timeout(make: Make, kafka: EmbeddedKafka) -> None:
-    """An answer that had arrived is taken, though its request is overdue: one connection, one attempt."""
+    """An answer that had arrived is accepted, though its request is overdue: one connection, one attempt."""
     producer = await warm(make(kafka, request_timeout_ms=100), "one")
     fault = kafka.faults.delay()
     delivery = await producer.send("one", b"0")
@@ -49,7 +49,7 @@ async def test_longer_than_the_delivery_timeout(make: Make, kafka: EmbeddedKafka
 
 
 async def test_records_with_a_deadline_of_their_own(make: Make, kafka: EmbeddedKafka) -> None:
-    """The same for `timeout` of a single record."""
+    """The same holds for `timeout` of a single record."""
     producer = await warm(make(kafka), "one")
     hold = kafka.faults.delay()
     delivery = await producer.send("one", b"0", timeout=0.1)

@@ -1,4 +1,4 @@
-"""The timer that is finer than the loop's: who has asked is called once, and late rather than early."""
+"""The timer that is finer than the loop's: each callback runs once, and late rather than early."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def _within(seconds: float) -> float:
 
 @pytest.mark.parametrize("factory", FACTORIES)
 def test_it_rings_once_and_not_before(factory: Callable[[], asyncio.AbstractEventLoop]) -> None:
-    """Each time that it is asked, on asyncio's loop and on uvloop."""
+    """On each request, on asyncio's loop and on uvloop."""
 
     async def wait() -> list[float]:
         timer, rung = FineTimer(asyncio.get_running_loop()), asyncio.Event()
@@ -44,8 +44,8 @@ def test_it_rings_once_and_not_before(factory: Callable[[], asyncio.AbstractEven
     assert min(waits) >= (0.0003 if factory is asyncio.new_event_loop else 0)
 
 
-async def test_everybody_is_called_and_only_once() -> None:
-    """Also somebody who asks twice; the moment that was asked for last counts."""
+async def test_each_callback_runs_once() -> None:
+    """The same holds for a callback that asks twice; the time of the last request counts."""
     timer, called, over = FineTimer(asyncio.get_running_loop()), list[str](), asyncio.Event()
 
     def first() -> None:
@@ -60,7 +60,7 @@ async def test_everybody_is_called_and_only_once() -> None:
 
 
 async def test_what_it_opens_is_closed() -> None:
-    """A timer that was never asked opens nothing; who was not called before it closes never is."""
+    """A timer without a request opens nothing; callbacks that are pending at its close never run."""
     timer = FineTimer(asyncio.get_running_loop())
     before = _open_files()
     timer.ring_at(_within(0), _never)
@@ -73,7 +73,7 @@ async def test_what_it_opens_is_closed() -> None:
 
 
 def test_a_loop_that_watches_no_files_has_timers_all_the_same() -> None:
-    """The loop's own are used, and nothing stays open."""
+    """The loop's own timers are used, and nothing stays open."""
     loop = SimulatedLoop(random.Random(0))
     before = _open_files()
 

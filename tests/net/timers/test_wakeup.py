@@ -1,4 +1,4 @@
-"""One timer and one bell: when it rings, and by how much the loop was late."""
+"""One timer with one callback: when it fires, and by how much the loop was late."""
 
 from __future__ import annotations
 
@@ -12,22 +12,22 @@ from aioproducer._net.timers.wakeup import Wakeup
 
 
 async def rung(wakeup: Wakeup, deadline: float, stall: float = 0.0) -> float:
-    """By how many seconds it rang late, with a loop that was held up for so long."""
+    """The seconds by which it fired late, with a loop that was held up for this time."""
     wakeup.by(deadline)
-    time.sleep(stall)  # noqa: ASYNC251  # a loop that is held up is what this is about
+    time.sleep(stall)  # noqa: ASYNC251  # a loop that is held up is the subject of the test
     await wakeup.wait()
     return wakeup.late_by()
 
 
 async def test_a_loop_that_was_held_up_rings_late() -> None:
-    """From the deadline to the ring, and told once."""
+    """The lateness is counted from the deadline to the callback, and reported once."""
     wakeup = Wakeup(asyncio.get_running_loop())
     assert await rung(wakeup, asyncio.get_running_loop().time() + 0.05, stall=0.2) >= 0.15
     assert wakeup.late_by() == 0.0
 
 
 async def test_what_was_over_when_it_was_asked_for_is_not_late() -> None:
-    """Nobody held the loop up when something is due that was due long ago."""
+    """A deadline that had already passed when it was set does not mean that the loop was held up."""
     loop = asyncio.get_running_loop()
     assert await rung(Wakeup(loop), loop.time() - 10.0) < 1.0
 
@@ -35,7 +35,7 @@ async def test_what_was_over_when_it_was_asked_for_is_not_late() -> None:
 async def test_without_memory_for_an_earlier_alarm_the_one_before_rings(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """... and what is asked for next is not taken for later than an alarm that is not there."""
+    """... and the next request is not compared with an alarm that does not exist."""
     loop = asyncio.get_running_loop()
     wakeup = Wakeup(loop)
     wakeup.by(loop.time() + 0.05)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import ssl
-import traceback
 from pathlib import Path
 from typing import Any
 
@@ -12,28 +11,14 @@ import pytest
 
 from aioproducer._net.tls.context import make_context
 from aioproducer.errors import ConfigurationError
-from aioproducer.security.secret import Secret
+from aioproducer.secret import Secret
 from aioproducer.security.tls import PemIdentity, PemText, StoreFile, TlsSettings
 from tests.certificates import Authority, Issued
+from tests.reports import kept, report
 from tests.security.java_store import java_store
 
 PASSWORD = Secret("canary-7")
 TRUST, KEYS = "ssl_truststore_location", "ssl_keystore_location"
-
-
-@pytest.fixture(scope="module")
-def authority(tmp_path_factory: pytest.TempPathFactory) -> Authority:
-    return Authority.make(tmp_path_factory.mktemp("tls"))
-
-
-@pytest.fixture(scope="module")
-def broker(authority: Authority) -> Issued:
-    return authority.issue("broker")
-
-
-@pytest.fixture(scope="module")
-def client(authority: Authority) -> Issued:
-    return authority.issue("client", "extendedKeyUsage=clientAuth", subject="/CN=alice")
 
 
 def shake_hands(client: ssl.SSLContext, broker: ssl.SSLContext, name: str = "localhost") -> ssl.SSLObject:
@@ -51,12 +36,12 @@ def shake_hands(client: ssl.SSLContext, broker: ssl.SSLContext, name: str = "loc
 
 
 def descriptors() -> int:
-    """How many are open."""
+    """The number of open descriptors."""
     return sum(1 for _ in Path("/proc/self/fd").iterdir())
 
 
 def trusting(authority: Authority, **settings: Any) -> TlsSettings:
-    """Settings that trust it."""
+    """Settings that trust this authority."""
     return TlsSettings(trust=StoreFile(TRUST, str(authority.own.certificate)), **settings)
 
 
@@ -83,15 +68,15 @@ def test_versions_and_ciphers_of_the_settings(authority: Authority) -> None:
     assert [name for name in names if not name.startswith("TLS_")] == ["ECDHE-ECDSA-AES256-GCM-SHA384"]
 
 
-def test_without_the_check_of_the_host_name(authority: Authority, broker: Issued) -> None:
+def test_without_the_check_of_the_host_name(authority: Authority, broker_identity: Issued) -> None:
     """The certificate is still verified (S02)."""
     context = make_context(trusting(authority, checks_host_name=False))
     assert context.verify_mode is ssl.CERT_REQUIRED
-    shake_hands(context, broker.context_of_broker(), "elsewhere")
+    shake_hands(context, broker_identity.context_of_broker(), "elsewhere")
 
 
 def test_without_a_trust_store_the_system_decides() -> None:
-    """Its authorities are loaded; none of a test is among them."""
+    """The authorities of the system are loaded; none of a test is among them."""
     context = make_context(TlsSettings())
     assert context.verify_mode is ssl.CERT_REQUIRED
 
@@ -117,7 +102,7 @@ def of_pem_files(authority: Authority, client: Issued, folder: Path) -> dict[str
 
 
 def of_java_files(authority: Authority, client: Issued, folder: Path) -> dict[str, Any]:
-    """Java key stores, whose names say something else."""
+    """Java key stores, with misleading file names."""
     keys, trust = folder / "keys.p12", folder / "trust.pem"
     keys.write_bytes(java_store(PASSWORD.reveal(), keys=(client.der(),)))
     trust.write_bytes(java_store("other", trusted=(authority.own.der()[1],)))
@@ -129,19 +114,19 @@ def of_java_files(authority: Authority, client: Issued, folder: Path) -> dict[st
 
 @pytest.mark.parametrize("of", [of_pem_text, of_pem_files, of_java_files])
 def test_a_client_with_a_certificate(
-    of: Any, authority: Authority, broker: Issued, client: Issued, tmp_path: Path
+    of: Any, authority: Authority, broker_identity: Issued, client_identity: Issued, tmp_path: Path
 ) -> None:
     """Both sides accept each other, from stores of all kinds; no descriptor is left open."""
     before = descriptors()
-    context = make_context(TlsSettings(**of(authority, client, tmp_path)))
+    context = make_context(TlsSettings(**of(authority, client_identity, tmp_path)))
     assert descriptors() == before
-    seen = shake_hands(context, broker.context_of_broker(authority.own.certificate)).getpeercert()
+    seen = shake_hands(context, broker_identity.context_of_broker(authority.own.certificate)).getpeercert()
     assert seen is not None
     assert seen["subject"] == ((("commonName", "alice"),),)
 
 
 def test_no_key_reaches_a_disk(
-    authority: Authority, client: Issued, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    authority: Authority, client_identity: Issued, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Where the system has no files in memory, a private file is gone when the call returns (S28)."""
     monkeypatch.setenv("TMPDIR", str(tmp_path))
@@ -155,26 +140,31 @@ def test_no_key_reaches_a_disk(
         load(self, path, **options)
 
     monkeypatch.setattr(ssl.SSLContext, "load_cert_chain", noted)
-    make_context(TlsSettings(**of_pem_text(authority, client, tmp_path)))
+    make_context(TlsSettings(**of_pem_text(authority, client_identity, tmp_path)))
     assert modes == [0o600]
     assert list(tmp_path.iterdir()) == []
 
 
-def failing(settings: TlsSettings) -> str:
-    """The text of the error, in which no secret is shown, and in no frame either."""
+def failing(settings: TlsSettings, *secrets: str) -> str:
+    """The text of the error; no secret is in it, nor in a frame."""
     with pytest.raises(ConfigurationError) as raised:
         make_context(settings)
-    shown = "".join(traceback.TracebackException.from_exception(raised.value, capture_locals=True).format())
-    assert PASSWORD.reveal() not in shown
-    assert "BEGIN PRIVATE" not in shown
+    assert list(kept(raised.value)) == [raised.value]
+    shown = report(raised.value)
+    assert [one for one in (PASSWORD.reveal(), "PRIVATE", *secrets) if one in shown] == []
     return str(raised.value)
 
 
-def test_what_cannot_be_used(authority: Authority, broker: Issued, client: Issued, tmp_path: Path) -> None:
+def test_what_cannot_be_used(
+    authority: Authority, broker_identity: Issued, client_identity: Issued, tmp_path: Path
+) -> None:
     """The error names the setting, the file and the fault; OpenSSL does not ask for a password (S05)."""
     missing = failing(TlsSettings(trust=StoreFile(TRUST, str(tmp_path / "none"))))
     assert f"{TRUST}={tmp_path / 'none'}: No such file" in missing
-    encrypted, certificate = client.encrypted_key(PASSWORD.reveal()), client.certificate.read_text()
+    encrypted, certificate = (
+        client_identity.encrypted_key(PASSWORD.reveal()),
+        client_identity.certificate.read_text(),
+    )
 
     def identity(key: str, chain: str = certificate, password: Secret | None = None) -> str:
         own = PemIdentity("ssl_keystore_key", Secret(key), chain)
@@ -182,21 +172,67 @@ def test_what_cannot_be_used(authority: Authority, broker: Issued, client: Issue
 
     assert "the private key is encrypted: set the password" in identity(encrypted)
     assert "the password may be wrong" in identity(encrypted, password=Secret("other"))
-    assert "do not belong together" in identity(client.key.read_text(), broker.certificate.read_text())
+    assert "do not belong together" in identity(
+        client_identity.key.read_text(), broker_identity.certificate.read_text()
+    )
     assert "a certificate cannot be read" in identity(
-        client.key.read_text(), "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----"
+        client_identity.key.read_text(), "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----"
     )
 
 
-def test_no_frame_of_an_error_holds_a_key_that_is_in_the_trust_store(client: Issued, tmp_path: Path) -> None:
-    """Some use one file for everything: its content is in no variable that an error report shows."""
+def damaged(text: str) -> list[str]:
+    """The text without its end, and with a character that no block may have."""
+    return [text.partition("-----END")[0], text.replace("\n-----END", "?\n-----END")]
+
+
+def test_no_error_keeps_a_damaged_key(authority: Authority, client_identity: Issued, tmp_path: Path) -> None:
+    """The reader of the key has it in its frames; no error keeps those (S05)."""
+    certificate = client_identity.certificate.read_text()
+    for key in damaged(client_identity.key.read_text()):
+        content = key.splitlines()[1]
+        text = PemIdentity("ssl_keystore_key", Secret(key), certificate)
+        path = tmp_path / "damaged.pem"
+        path.write_text(key + certificate)
+        for identity in (text, StoreFile(KEYS, str(path))):
+            assert "a PEM block" in failing(trusting(authority, identity=identity), content)
+
+
+def test_no_error_keeps_what_a_java_store_was_read_with(
+    authority: Authority, client_identity: Issued, tmp_path: Path
+) -> None:
+    """Neither the store nor a password, where one of them is wrong (S05)."""
+    path = tmp_path / "keys.jks"
+    path.write_bytes(java_store(PASSWORD.reveal(), keys=(client_identity.der(),)))
+    for password, own in ((Secret("other-8"), None), (PASSWORD, Secret("other-8"))):
+        store = StoreFile(KEYS, str(path), password)
+        text = failing(trusting(authority, identity=store, key_password=own), "other-8")
+        assert "is wrong" in text
+
+
+def test_no_frame_of_an_error_holds_a_key_that_is_in_the_trust_store(
+    client_identity: Issued, tmp_path: Path
+) -> None:
+    """Some users have one file for everything: its content is in no variable that an error report shows."""
     both = tmp_path / "both.pem"
-    both.write_text(client.key.read_text() + "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n")
+    both.write_text(
+        client_identity.key.read_text() + "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n"
+    )
     assert f"{TRUST}={both}" in failing(TlsSettings(trust=StoreFile(TRUST, str(both))))
 
 
 def test_a_certificate_with_characters_that_are_not_ascii(tmp_path: Path) -> None:
-    """OpenSSL's function takes no such text: the error names the file, as for any other damage (S48)."""
+    """OpenSSL's function refuses such text: the error names the file, as for any other damage (S48)."""
     odd = tmp_path / "odd.pem"
     odd.write_text("-----BEGIN CERTIFICATE-----\nName: \u00e9\n-----END CERTIFICATE-----\n", encoding="utf-8")
     assert f"{TRUST}={odd}: a PEM block" in failing(TlsSettings(trust=StoreFile(TRUST, str(odd))))
+
+
+def test_a_password_that_cannot_be_encoded_is_not_shown(authority: Authority, tmp_path: Path) -> None:
+    """The error of the codec has a character of the password."""
+    identity = authority.issue("surrogate")
+    store = tmp_path / "client.pem"
+    store.write_text(identity.encrypted_key("canary-7") + identity.certificate.read_text())
+    settings = trusting(authority, identity=StoreFile(KEYS, str(store)), key_password=Secret("canary\udc99"))
+    with pytest.raises(ConfigurationError, match="cannot be encoded") as raised:
+        make_context(settings)
+    assert "udc99" not in report(raised.value)

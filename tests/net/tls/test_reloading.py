@@ -14,17 +14,16 @@ from aioproducer._net.tls.context import make_context
 from aioproducer._net.tls.reloading import LOOK_EVERY, ReloadedContext
 from aioproducer.errors import ConfigurationError
 from aioproducer.security.tls import StoreFile, TlsSettings
-from tests.certificates import Authority, Issued
+from tests.certificates import Issued
 
 
-@pytest.fixture(scope="module")
-def issued(tmp_path_factory: pytest.TempPathFactory) -> tuple[Issued, Issued]:
-    authority = Authority.make(tmp_path_factory.mktemp("tls"))
-    return authority.issue("first"), authority.issue("second")
+@pytest.fixture
+def issued(broker_identity: Issued, client_identity: Issued) -> tuple[Issued, Issued]:
+    return broker_identity, client_identity
 
 
 class Clock:
-    """A clock that is put forward by hand."""
+    """A clock that the test moves forward."""
 
     def __init__(self) -> None:
         self.now = 0.0
@@ -39,9 +38,13 @@ def clock() -> Clock:
 
 
 def reloaded(path: Path, clock: Clock) -> ReloadedContext:
-    """Of one file."""
+    """The context of one file."""
     settings = TlsSettings(identity=StoreFile("ssl_keystore_location", str(path)))
-    return ReloadedContext(settings, log_of("tests"), clock)
+
+    async def given() -> TlsSettings:
+        return settings
+
+    return ReloadedContext(given, (str(path),), log_of("tests"), clock)
 
 
 def swap(path: Path, text: str) -> None:
@@ -54,7 +57,7 @@ def swap(path: Path, text: str) -> None:
 async def test_a_changed_file_gives_another_context(
     issued: tuple[Issued, Issued], tmp_path: Path, clock: Clock
 ) -> None:
-    """It is looked at every ten seconds at most; without a change the context stays."""
+    """The file is checked every ten seconds at most; without a change the context stays."""
     path = tmp_path / "store.pem"
     path.write_text(issued[0].pem)
     contexts = reloaded(path, clock)
@@ -72,7 +75,7 @@ async def test_a_changed_file_gives_another_context(
 async def test_a_broken_file_keeps_the_former_context(
     issued: tuple[Issued, Issued], tmp_path: Path, clock: Clock, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Half a renewal: one WARNING, and it is tried again until both parts are there (S48)."""
+    """Half a renewal: one WARNING, and further attempts until both parts are there (S48)."""
     path = tmp_path / "store.pem"
     path.write_text(issued[0].pem)
 
@@ -125,3 +128,33 @@ async def test_one_context_for_many_dials(
     contexts = reloaded(path, clock)
     assert len(set(await asyncio.gather(*(contexts.current() for _ in range(9))))) == 1
     assert len(made) == 1
+
+
+async def test_a_secret_that_hangs_holds_up_one_connection(
+    issued: tuple[Issued, Issued], tmp_path: Path, clock: Clock
+) -> None:
+    """The others use the present context, also after the connection that makes the new one was given up (S46, S48)."""
+    path = tmp_path / "identity.pem"
+    swap(path, issued[0].pem)
+    began, hangs, calls = asyncio.Event(), asyncio.Event(), 0
+
+    async def given() -> TlsSettings:
+        nonlocal calls
+        calls += 1
+        if calls == 2:
+            began.set()
+            await hangs.wait()
+        return TlsSettings(identity=StoreFile("ssl_keystore_location", str(path)))
+
+    context = ReloadedContext(given, (str(path),), log_of("tests"), clock)
+    first = await context.current()
+    swap(path, issued[1].pem)
+    clock.now += LOOK_EVERY
+    dial = asyncio.ensure_future(context.current())
+    await began.wait()
+    assert await context.current() is first
+    dial.cancel()
+    await asyncio.wait([dial])
+    assert await context.current() is first
+    clock.now += LOOK_EVERY
+    assert await context.current() is not first

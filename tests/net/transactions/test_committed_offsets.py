@@ -1,4 +1,4 @@
-"""Questions for committed offsets whose answers leave something out: no answer is taken for "nothing is committed"."""
+"""Requests for committed offsets with incomplete answers: no answer is taken for "nothing is committed"."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ async def marked(request: pytest.FixtureRequest, make: Make, ledger: EmbeddedKaf
 
 
 def _within(change: Change) -> Change:
-    """Change the part of an answer that tells of the group."""
+    """Change the part of an answer about the group."""
 
     def changed(answer: Any) -> Any:
         if answer.groups:
@@ -67,7 +67,7 @@ INCOMPLETE: dict[str, Change] = {
 
 @pytest.mark.parametrize("what", INCOMPLETE)
 async def test_an_incomplete_answer_is_asked_for_again(marked: EmbeddedKafka, what: str) -> None:
-    """The next answer, which is whole, is what the caller gets."""
+    """The caller gets the next answer, which is complete."""
     fault = marked.faults.alter(INCOMPLETE[what], api="OffsetFetch", times=2)
     found = await committed_offsets(GROUP, [PLACE], marked.bootstrap_servers, retry_backoff_ms=1)
     assert found[PLACE].offset == 5
@@ -78,7 +78,7 @@ async def test_an_incomplete_answer_is_asked_for_again(marked: EmbeddedKafka, wh
 async def test_answers_that_stay_incomplete_are_an_error(
     loop_clock: MovableClock, marked: EmbeddedKafka, what: str
 ) -> None:
-    """Within the caller's time, and the cause says what is wrong with them."""
+    """The error comes within the caller's time, and its cause has the defect of the answers."""
     fault = marked.faults.alter(INCOMPLETE[what], api="OffsetFetch", times=None)
     asking = asyncio.ensure_future(
         committed_offsets(GROUP, [PLACE], marked.bootstrap_servers, timeout=LIMIT, retry_backoff_ms=1)
@@ -92,7 +92,7 @@ async def test_answers_that_stay_incomplete_are_an_error(
 
 
 async def test_more_than_was_asked_for_does_no_harm(marked: EmbeddedKafka) -> None:
-    """Entries that say the same again, and errors of partitions that nobody asked for."""
+    """Repeated entries, and errors of partitions without a request, have no effect."""
     marked.faults.alter(
         _partitions(lambda found: [*found, *found, found[0]._replace(partition_index=3, error_code=-1)]),
         api="OffsetFetch",
@@ -103,6 +103,6 @@ async def test_more_than_was_asked_for_does_no_harm(marked: EmbeddedKafka) -> No
 
 
 async def test_nothing_is_committed_where_offset_minus_one_says_so(marked: EmbeddedKafka) -> None:
-    """That is an answer, and no partition is left out by it."""
+    """Offset -1 is an answer, and leaves no partition out."""
     others = [("four", 0), ("four", 1), ("four", 0)]
     assert set(await committed_offsets(GROUP, [PLACE, *others], marked.bootstrap_servers)) == {PLACE}

@@ -43,7 +43,7 @@ async def test_a_session_belongs_to_one_block(ledger: EmbeddedKafka) -> None:
 
 
 async def test_only_settings_of_connections_are_taken(ledger: EmbeddedKafka) -> None:
-    """Another setting is refused by name; a whole configuration gives those that matter."""
+    """Another setting is refused by name; from a whole configuration the relevant ones are read."""
     with pytest.raises(ConfigurationError, match=r"^linger_ms: not a setting of connections"):
         Coordinators("localhost:9092", linger_ms=5)  # type: ignore[call-arg]
     with pytest.raises(ConfigurationError, match="no such setting"):

@@ -1,4 +1,4 @@
-"""A leader refuses records, and whether another producer took over is still being asked: calls wait, and tell the truth."""
+"""A leader refuses records, and the check for another producer is not answered yet: calls wait, and report the truth."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ DESCRIBE = "DescribeTransactions"
 async def refused(
     clerk: Producer[Any, Any], make: Make, ledger: EmbeddedKafka, times: int | None = 1
 ) -> tuple[Fault, list[Delivery]]:
-    """Another producer took over; records were refused by two leaders, and the answer to the look is on its way."""
+    """Another producer took over; records were refused by two leaders, and the answer to the check is in flight."""
     await clerk.begin_transaction()
     for partition in (0, 1):
         assert await all_acked(await put(clerk, b"a", topic="four", partition=partition))
@@ -64,7 +64,7 @@ async def test_calls_meanwhile_tell_the_truth(
     ledger: EmbeddedKafka,
     call: Callable[[Producer[Any, Any]], Awaitable[object]],
 ) -> None:
-    """Nobody is told that the transaction may be aborted and tried again; deliveries have the reason as their cause."""
+    """No call advises to abort the transaction and try again; deliveries have the reason as their cause."""
     held, late = await refused(clerk, make, ledger)
     going_on = asyncio.ensure_future(call(clerk))
     await turns()
@@ -86,7 +86,7 @@ async def test_calls_meanwhile_tell_the_truth(
 async def test_deliveries_have_the_reason(
     clerk: Producer[Any, Any], make: Make, ledger: EmbeddedKafka
 ) -> None:
-    """Each that was refused is a BrokerError of the leader, whose cause is the fencing; none of them is told before."""
+    """Each refused delivery is a BrokerError of the leader, with the fencing as its cause; none is resolved before."""
     held, late = await refused(clerk, make, ledger)
     assert {one.outcome for one in late} == {Outcome.PENDING}
     held.release()
@@ -105,8 +105,8 @@ async def test_deliveries_have_the_reason(
             await call()
 
 
-async def test_a_look_without_an_answer_holds_nobody_for_ever(make: Make, ledger: EmbeddedKafka) -> None:
-    """The coordinator is silent: the records end with their own time, told with what the leader said."""
+async def test_a_look_without_an_answer_is_bounded(make: Make, ledger: EmbeddedKafka) -> None:
+    """The coordinator is silent: the records end at their own deadline, with the leader's error."""
     clerk = make(ledger, transactional_id=NAME, delivery_timeout_ms=400, request_timeout_ms=300, linger_ms=0)
     await clerk.start()
     await clerk.init_transactions()
@@ -125,7 +125,7 @@ async def test_a_look_without_an_answer_holds_nobody_for_ever(make: Make, ledger
 async def test_an_abort_does_not_wait_for_the_look(
     clerk: Producer[Any, Any], make: Make, ledger: EmbeddedKafka
 ) -> None:
-    """Its records are told at once; what became of the id is what its own question is answered."""
+    """Its records are resolved at once; the abort's own request shows the state of the id."""
     held, late = await refused(clerk, make, ledger)
     aborting = asyncio.create_task(clerk.abort_transaction(timeout=LIMIT))
     await turns()
@@ -144,7 +144,7 @@ async def test_a_close_meanwhile(clerk: Producer[Any, Any], make: Make, ledger: 
 
 
 async def test_its_time_was_over(make: Make, ledger: EmbeddedKafka) -> None:
-    """No other producer: the delivery says that its transaction was aborted, the commit too, and the next one works."""
+    """No other producer: the delivery reports that its transaction was aborted, the commit too, and the next one works."""
     clerk = make(ledger, transactional_id=NAME)
     await clerk.start()
     await clerk.init_transactions()

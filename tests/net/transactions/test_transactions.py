@@ -1,4 +1,4 @@
-"""The life of transactions against brokers of both versions: what commits, what aborts, and what is asked for that."""
+"""Transactions against brokers of both versions: their commits, their aborts, and the requests for these."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ from aioproducer._net.transactions.operation import Operation
 from aioproducer._state.transactions.table import State
 from aioproducer.testing import EmbeddedKafka
 from tests.net.support import LIMIT, Make, all_acked, engine, outcomes, turns, until
-from tests.net.transactional import NAME, asked, fates, put, seen, state, written
+from tests.net.transactional import NAME, asked, current_outcomes, put, seen, state, written
 
 
 async def test_a_transaction_commits(clerk: Producer[Any, Any], ledger: EmbeddedKafka) -> None:
-    """What was sent is visible at once when the block has ended, and not before."""
+    """Records are visible at once when the block has ended, and not before."""
     async with clerk.transaction():
         deliveries = await put(clerk, b"a", b"b")
         assert await all_acked(deliveries)
@@ -42,7 +42,7 @@ async def test_a_transaction_commits(clerk: Producer[Any, Any], ledger: Embedded
 
 
 async def test_it_need_not_be_initialized(make: Make, ledger: EmbeddedKafka) -> None:
-    """The context manager asks for the producer id by itself, once."""
+    """The context manager requests the producer id by itself, once."""
     producer = make(ledger, transactional_id=NAME)
     await producer.start()
     for value in (b"a", b"b"):
@@ -64,7 +64,7 @@ async def test_by_hand(clerk: Producer[Any, Any], ledger: EmbeddedKafka) -> None
 
 
 async def test_a_block_that_another_task_aborts(clerk: Producer[Any, Any], ledger: EmbeddedKafka) -> None:
-    """It does not end as if all were well; whoever aborts by hand inside a block knows it."""
+    """The block does not end as if it had committed; code that aborts by hand inside a block expects that."""
     with pytest.raises(TransactionAbortedError, match="another task"):
         async with clerk.transaction():
             await put(clerk, b"a")
@@ -79,7 +79,7 @@ async def test_a_block_that_another_task_aborts(clerk: Producer[Any, Any], ledge
 async def test_an_error_inside_aborts(
     clerk: Producer[Any, Any], ledger: EmbeddedKafka, error: BaseException
 ) -> None:
-    """It goes on to the caller as it is; what was written is never visible, and the next transaction works."""
+    """The error reaches the caller unchanged; its records are never visible, and the next transaction works."""
     with pytest.raises(type(error)) as caught:
         async with clerk.transaction():
             assert await all_acked(await put(clerk, b"lost"))
@@ -91,14 +91,14 @@ async def test_an_error_inside_aborts(
 
 
 async def test_what_was_not_sent_is_dropped(make: Make, ledger: EmbeddedKafka) -> None:
-    """An abort sends nothing more: the records end at once, and certainly not written."""
+    """An abort sends no further record: the records end at once as NOT_WRITTEN."""
     producer = make(ledger, transactional_id=NAME, linger_ms=60_000)
     await producer.start()
     await producer.init_transactions()
     await producer.begin_transaction()
     deliveries = await put(producer, b"a", b"b")
     await producer.abort_transaction()
-    assert fates(deliveries) == {Outcome.NOT_WRITTEN}
+    assert current_outcomes(deliveries) == {Outcome.NOT_WRITTEN}
     error = deliveries[0].exception()
     assert isinstance(error, DeliveryError)
     assert isinstance(error.cause, TransactionAbortedError)
@@ -107,10 +107,10 @@ async def test_what_was_not_sent_is_dropped(make: Make, ledger: EmbeddedKafka) -
 
 
 @pytest.mark.parametrize("end", ["commit_transaction", "abort_transaction"])
-async def test_an_empty_transaction_asks_nobody(
+async def test_an_empty_transaction_sends_no_request(
     clerk: Producer[Any, Any], ledger: EmbeddedKafka, end: str
 ) -> None:
-    """It ends well, again and again (E11)."""
+    """It ends well, every time (E11)."""
     for _ in range(3):
         await clerk.begin_transaction()
         await getattr(clerk, end)()
@@ -121,7 +121,7 @@ async def test_an_empty_transaction_asks_nobody(
 
 
 async def test_the_requests_of_each_version(clerk: Producer[Any, Any], ledger: EmbeddedKafka) -> None:
-    """Version 1 names partitions and groups beforehand; version 2 has later versions of the others instead."""
+    """Version 1 names partitions and groups beforehand; version 2 has later versions of the other requests instead."""
     async with clerk.transaction() as tx:
         await put(clerk, b"a")
         tx.send_offsets({TopicPartition("source", 1): 7}, "readers")
@@ -139,7 +139,7 @@ async def test_the_requests_of_each_version(clerk: Producer[Any, Any], ledger: E
 
 
 async def test_many_transactions_on_many_partitions(clerk: Producer[Any, Any], ledger: EmbeddedKafka) -> None:
-    """Every third is aborted: what is visible is exactly the rest, in order, without a retry for a number's sake."""
+    """Every third is aborted: exactly the rest is visible, in order, without a retry because of a sequence number."""
     kept: list[bytes] = []
     for number in range(30):
         values = [b"%d-%d" % (number, index) for index in range(8)]
@@ -159,7 +159,7 @@ async def test_many_transactions_on_many_partitions(clerk: Producer[Any, Any], l
 
 
 async def test_records_that_wait_are_a_part_of_it(make: Make, ledger: EmbeddedKafka) -> None:
-    """Calls made before the commit that still wait to be accepted are waited for."""
+    """The commit waits for earlier calls that still wait to be accepted."""
     producer = make(ledger, transactional_id=NAME, buffer_memory=65_536, batch_size=16_384)
     await producer.start()
     async with producer.transaction():
@@ -172,7 +172,7 @@ async def test_records_that_wait_are_a_part_of_it(make: Make, ledger: EmbeddedKa
 async def test_send_nowait_and_bulks_are_a_part_of_it(
     clerk: Producer[Any, Any], ledger: EmbeddedKafka
 ) -> None:
-    """Also on a topic that was not known when they were called."""
+    """This holds for a topic that was unknown at the call, too."""
     async with clerk.transaction():
         clerk.send_nowait("one", b"at once")
         bulk = await clerk.send_batch("four", [b"%d" % number for number in range(100)])
@@ -180,12 +180,12 @@ async def test_send_nowait_and_bulks_are_a_part_of_it(
     assert len(seen(ledger, topic="four")) == (await bulk).acked == 100
 
 
-# -- what is refused
+# -- refusals
 
 
 @pytest.mark.parametrize("call", ["send", "begin_transaction", "commit_transaction", "abort_transaction"])
 async def test_before_it_was_initialized(make: Make, ledger: EmbeddedKafka, call: str) -> None:
-    """The error names the state and the call, and what to call instead."""
+    """The error names the state, the call, and the right call."""
     producer = make(ledger, transactional_id=NAME)
     await producer.start()
     arguments = ("one", b"a") if call == "send" else ()
@@ -216,7 +216,7 @@ async def test_transactions_do_not_nest(clerk: Producer[Any, Any]) -> None:
 
 
 async def test_without_a_transactional_id(make: Make, ledger: EmbeddedKafka) -> None:
-    """The error says what is missing."""
+    """The error names the missing setting."""
     producer = make(ledger)
     await producer.start()
     with pytest.raises(StateError, match="transactional_id"):
@@ -224,7 +224,7 @@ async def test_without_a_transactional_id(make: Make, ledger: EmbeddedKafka) -> 
 
 
 async def test_a_refused_send_refuses_the_commit(clerk: Producer[Any, Any], ledger: EmbeddedKafka) -> None:
-    """Also one whose error the caller has seen, and thought nothing of."""
+    """This holds for a send whose error the caller has caught, too."""
     await clerk.begin_transaction()
     await put(clerk, b"a")
     with pytest.raises(RecordTooLargeError):
@@ -277,13 +277,13 @@ async def test_offsets_are_committed_with_it(clerk: Producer[Any, Any], ledger: 
     assert await clerk.committed_offsets("others", places) == {
         TopicPartition("source", 0): OffsetAndMetadata(9)
     }
-    assert await clerk.committed_offsets("nobody", places) == {}
+    assert await clerk.committed_offsets("unknown", places) == {}
 
 
 async def test_offsets_sent_at_once_are_pending_until_the_commit(
     clerk: Producer[Any, Any], ledger: EmbeddedKafka
 ) -> None:
-    """Whoever asks for them waits for the end of the transaction."""
+    """A request for them waits for the end of the transaction."""
     await clerk.begin_transaction()
     await clerk.send_offsets_to_transaction({TopicPartition("source", 0): 3}, "readers")
     asking = asyncio.create_task(clerk.committed_offsets("readers", [("source", 0)]))
@@ -316,7 +316,7 @@ async def test_offsets_sent_at_once_are_pending_until_the_commit(
     ],
 )
 async def test_offsets_that_make_no_sense(clerk: Producer[Any, Any], offsets: Any, group: Any) -> None:
-    """They are refused before anybody is asked, and spoil nothing."""
+    """They are refused before any request, and spoil nothing."""
     async with clerk.transaction() as tx:
         with pytest.raises(RecordError):
             tx.send_offsets(offsets, group)
@@ -334,7 +334,7 @@ async def test_offsets_that_make_no_sense(clerk: Producer[Any, Any], offsets: An
     ],
 )
 async def test_consumed_records_that_make_no_sense(clerk: Producer[Any, Any], consumed: Any) -> None:
-    """The same, of records that are none."""
+    """The same holds for invalid records."""
     async with clerk.transaction() as tx:
         with pytest.raises(RecordError):
             tx.consumed(consumed, "readers")
@@ -344,7 +344,7 @@ async def test_consumed_records_that_make_no_sense(clerk: Producer[Any, Any], co
 async def test_an_impossible_transactional_id(
     clerk: Producer[Any, Any], ledger: EmbeddedKafka, name: Any
 ) -> None:
-    """It is refused before anybody is asked, and the producer goes on under its own."""
+    """It is refused before any request, and the producer continues under its own id."""
     with pytest.raises(ConfigurationError, match="transactional id"):
         await clerk.init_transactions(name)
     with pytest.raises(ConfigurationError, match="transactional id"):
@@ -355,7 +355,7 @@ async def test_an_impossible_transactional_id(
 
 
 async def test_one_id_is_not_a_sequence_of_ids(clerk: Producer[Any, Any], ledger: EmbeddedKafka) -> None:
-    """Or each of its characters would be fenced, and stay known to the coordinator."""
+    """Otherwise each of its characters would be fenced, and stay known to the coordinator."""
     with pytest.raises(ConfigurationError, match="sequence"):
         await clerk.fence(NAME)
     assert [one.transactional_id for one in await clerk.list_transactions()] == [NAME]
@@ -365,7 +365,7 @@ async def test_one_id_is_not_a_sequence_of_ids(clerk: Producer[Any, Any], ledger
 async def test_questions_for_offsets_that_make_no_sense(
     clerk: Producer[Any, Any], group: Any, place: Any
 ) -> None:
-    """They are refused in words, too."""
+    """They are refused with a text, too."""
     with pytest.raises(RecordError):
         await clerk.committed_offsets(group, [place])
 
@@ -374,7 +374,7 @@ async def test_questions_for_offsets_that_make_no_sense(
 
 
 async def test_closing_aborts_what_is_open(make: Make, ledger: EmbeddedKafka) -> None:
-    """Nobody has to wait for its time to be over."""
+    """Readers do not have to wait until its time is over."""
     producer = make(ledger, transactional_id=NAME)
     await producer.start()
     await producer.init_transactions()
@@ -389,7 +389,7 @@ async def test_closing_aborts_what_is_open(make: Make, ledger: EmbeddedKafka) ->
 
 
 async def test_init_again_changes_the_name(clerk: Producer[Any, Any], ledger: EmbeddedKafka) -> None:
-    """The producer goes over to another transactional id, over the same connections."""
+    """The producer takes another transactional id, over the same connections."""
     async with clerk.transaction():
         await put(clerk, b"a")
     connects = [one.connects for one in clerk.stats().connections]
@@ -405,7 +405,7 @@ async def test_init_again_changes_the_name(clerk: Producer[Any, Any], ledger: Em
 async def test_init_under_another_name_does_not_join_the_first(
     make: Make, ledger: EmbeddedKafka, renewing: str, *, is_open: bool
 ) -> None:
-    """It would get the producer id of another; what is to be ended under the first name is ended before."""
+    """It would get the producer id of another name; the transaction of the first name ends before."""
     producer = make(ledger, transactional_id=NAME)
     await producer.start()
     if is_open:
@@ -434,7 +434,7 @@ async def test_init_under_another_name_does_not_join_the_first(
 async def test_init_under_another_name_does_not_wait_for_the_coordinator_of_the_first(
     make: Make, ledger: EmbeddedKafka
 ) -> None:
-    """It may not answer for hours, and the producer needs no epoch from it any more."""
+    """That coordinator may not answer for hours, and the producer needs no epoch from it any more."""
     producer = make(ledger, transactional_id=NAME)
     await producer.start()
     held = ledger.faults.delay(api="InitProducerId", before=True)
@@ -452,7 +452,7 @@ async def test_init_under_another_name_does_not_wait_for_the_coordinator_of_the_
 async def test_init_under_another_name_does_not_join_a_first_that_has_ended(
     make: Make, ledger: EmbeddedKafka
 ) -> None:
-    """Its caller has left, and its result is that of the former name."""
+    """Its caller has left, and its result belongs to the former name."""
     producer = make(ledger, transactional_id=NAME)
     await producer.start()
     held = ledger.faults.delay(api="InitProducerId", before=True)
@@ -473,7 +473,7 @@ async def test_init_under_another_name_does_not_join_a_first_that_has_ended(
 async def test_a_refusal_of_the_former_name_leaves_init_under_another_name_alone(
     make: Make, ledger: EmbeddedKafka
 ) -> None:
-    """The answer to the request that was given up comes while the second call waits for its turn."""
+    """The answer to the abandoned request comes while the second call waits for its turn."""
     producer = make(ledger, transactional_id=NAME)
     await producer.start()
     ledger.faults.error(53, api="InitProducerId", times=1)
@@ -516,8 +516,8 @@ async def test_what_is_open_is_not_left_behind_under_the_old_name(
 async def test_a_name_that_is_refused_can_be_asked_for_again(
     clerk: Producer[Any, Any], ledger: EmbeddedKafka
 ) -> None:
-    """When it is granted later, the producer id of the name before is not taken for its own."""
-    await fence(["another"], ledger.bootstrap_servers)  # so that it has a producer id already
+    """When the name is granted later, the producer id of the former name is not used for it."""
+    await fence(["another"], ledger.bootstrap_servers)  # it has a producer id then
     ledger.faults.error(53, api="InitProducerId", times=1)
     with pytest.raises(AuthorizationError):
         await clerk.init_transactions("another")
@@ -532,7 +532,7 @@ async def test_a_name_that_is_refused_can_be_asked_for_again(
 
 
 async def test_run_transaction_runs_again(clerk: Producer[Any, Any], ledger: EmbeddedKafka) -> None:
-    """After an error that passes with the transaction, with the same arguments; the result is the function's."""
+    """It runs again after an error that passes with the transaction, with the same arguments; the result is the function's."""
     ledger.faults.error(59, api="Produce", times=2)
     calls: list[bytes] = []
 
@@ -549,7 +549,7 @@ async def test_run_transaction_runs_again(clerk: Producer[Any, Any], ledger: Emb
 async def test_run_transaction_runs_a_group_of_tasks_again(
     clerk: Producer[Any, Any], ledger: EmbeddedKafka
 ) -> None:
-    """Its errors come together: again, if all are of the transaction, and not if one is the user's."""
+    """Their errors come as a group: it runs again if all are of the transaction, and not if one is the user's."""
     ledger.faults.error(59, api="Produce", times=1)
     calls: list[int] = []
 
@@ -602,13 +602,13 @@ async def test_the_engine_has_no_identity_task(clerk: Producer[Any, Any]) -> Non
     assert not engine(clerk).sequences.wanted
 
 
-# -- what counts as a part of it
+# -- parts of a transaction
 
 
 async def test_a_refused_record_of_a_bulk_refuses_the_commit(
     clerk: Producer[Any, Any], ledger: EmbeddedKafka
 ) -> None:
-    """As one that was sent alone does."""
+    """Like one that was sent alone."""
     with pytest.raises(TransactionAbortedError) as caught:
         async with clerk.transaction():
             await (await clerk.send_batch("one", [b"a", bytes(2_000_000)]))
@@ -631,7 +631,7 @@ async def test_a_queued_record_that_finds_no_place_refuses_the_commit(
 async def test_a_call_that_raises_refuses_the_commit(
     clerk: Producer[Any, Any], ledger: EmbeddedKafka, how: str
 ) -> None:
-    """Whatever its caller makes of the error."""
+    """This holds even if its caller catches the error."""
     with pytest.raises(TransactionAbortedError):
         async with clerk.transaction():
             with pytest.raises(RecordError):
@@ -640,7 +640,7 @@ async def test_a_call_that_raises_refuses_the_commit(
 
 
 async def test_what_its_sender_took_back_is_no_part_of_it(make: Make, ledger: EmbeddedKafka) -> None:
-    """`try_cancel()`, `purge()` and a cancelled `send()` are what the program wants; so is the rest that it commits."""
+    """The program intends `try_cancel()`, `purge()` and a cancelled `send()`; the rest is committed."""
     producer = make(ledger, transactional_id=NAME, linger_ms=60_000)
     await producer.start()
     async with producer.transaction():
@@ -648,12 +648,12 @@ async def test_what_its_sender_took_back_is_no_part_of_it(make: Make, ledger: Em
         assert second.try_cancel()
         assert producer.purge() == 2
         await put(producer, b"d")
-    assert fates([first, second, third]) == {Outcome.NOT_WRITTEN}
+    assert current_outcomes([first, second, third]) == {Outcome.NOT_WRITTEN}
     assert seen(ledger) == [b"d"]
 
 
 async def test_no_offsets_are_no_part_of_it(clerk: Producer[Any, Any], ledger: EmbeddedKafka) -> None:
-    """A poll that gave nothing asks nobody anything."""
+    """A poll without records sends no request."""
     async with clerk.transaction() as tx:
         tx.consumed([], "readers")
         tx.send_offsets({}, "readers")
@@ -661,7 +661,7 @@ async def test_no_offsets_are_no_part_of_it(clerk: Producer[Any, Any], ledger: E
 
 
 async def test_a_kept_transaction_cannot_be_used_in_the_next(clerk: Producer[Any, Any]) -> None:
-    """Its offsets would be committed with what they do not belong to."""
+    """Its offsets would be committed with records of another transaction."""
     async with clerk.transaction() as first:
         pass
     async with clerk.transaction():
@@ -670,10 +670,10 @@ async def test_a_kept_transaction_cannot_be_used_in_the_next(clerk: Producer[Any
 
 
 @pytest.mark.parametrize("by_commit", [True, False])
-async def test_a_commit_that_nobody_was_told_of_can_be_settled(
+async def test_a_commit_without_a_waiter_can_be_settled(
     by_commit: bool, clerk: Producer[Any, Any], ledger: EmbeddedKafka
 ) -> None:
-    """Its caller is cancelled in the very moment in which it is done: that is like any other commit without an answer."""
+    """Its caller is cancelled at the moment of the success: the commit is like any other without an answer."""
     await clerk.begin_transaction()
     await put(clerk, b"a")
     transactions = engine(clerk).transactions
@@ -696,7 +696,7 @@ async def test_a_commit_that_nobody_was_told_of_can_be_settled(
 
 
 async def test_a_gap_is_over_with_its_transaction(make: Make, ledger: EmbeddedKafka) -> None:
-    """What was lost was given up with the transaction, whether somebody looked or not: the next one has all its records."""
+    """The lost record ended with its transaction, with or without a look at it: the next one has all its records."""
     producer = make(ledger, transactional_id=NAME, gapless=True)
     await producer.start()
     ledger.faults.error("INVALID_RECORD", topic="one", partition=0)
@@ -709,14 +709,14 @@ async def test_a_gap_is_over_with_its_transaction(make: Make, ledger: EmbeddedKa
 
 
 async def test_a_transaction_that_was_not_begun_says_so(clerk: Producer[Any, Any]) -> None:
-    """Also while another is open, that was begun by hand."""
+    """This holds while another is open that was begun by hand, too."""
     await clerk.begin_transaction()
     with pytest.raises(StateError, match="not begun: use `async with"):
         clerk.transaction().send_offsets({("source", 0): 1}, "readers")
 
 
 async def test_few_connections_for_many_groups(clerk: Producer[Any, Any], ledger: EmbeddedKafka) -> None:
-    """Those of groups that were not needed for long are closed."""
+    """Connections of groups that were not needed for long are closed."""
     for number in range(20):
         async with clerk.transaction() as tx:
             tx.send_offsets({("source", 0): number}, f"group-{number}")

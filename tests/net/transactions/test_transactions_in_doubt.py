@@ -1,4 +1,4 @@
-"""Calls of a transaction that are left alone, get no answer in time, or are answered late."""
+"""Calls of a transaction that are abandoned, get no answer in time, or are answered late."""
 
 from __future__ import annotations
 
@@ -20,6 +20,7 @@ from aioproducer import (
     TransactionTimeoutError,
 )
 from aioproducer._state.transactions.table import State
+from aioproducer._wire.error_codes import ErrorCode
 from aioproducer.testing import EmbeddedKafka, Fault
 from tests.net.support import LIMIT, Make, all_acked, engine, outcomes, until
 from tests.net.transactional import END_TXN, INIT_PRODUCER_ID, NAME, asked, put, seen, state, written
@@ -28,7 +29,7 @@ SOON = 0.05
 
 
 async def left_alone(clerk: Producer[Any, Any], ledger: EmbeddedKafka) -> Fault:
-    """A commit of b"a" that was done and that nobody waits for; its answer is on its way until it is released."""
+    """A commit of b"a" that was done and has no waiter; its answer is in flight until it is released."""
     held = ledger.faults.delay(api=END_TXN)
     await clerk.begin_transaction()
     await put(clerk, b"a")
@@ -43,7 +44,7 @@ async def left_alone(clerk: Producer[Any, Any], ledger: EmbeddedKafka) -> Fault:
 async def test_e01_no_answer_to_the_commit(
     clerk: Producer[Any, Any], ledger: EmbeddedKafka, *, had_committed: bool
 ) -> None:
-    """E01: the connection ends before or behind the commit, again and again: nobody claims to know; asked again, it joins."""
+    """E01: the connection ends before or after each commit: the outcome is unknown; the repeated call joins the commit."""
     fault = ledger.faults.cut(api=END_TXN, before=not had_committed, times=None)
     await clerk.begin_transaction()
     await put(clerk, b"a")
@@ -67,14 +68,14 @@ async def test_e01_no_answer_to_the_commit(
 async def test_e01_init_settles_it(
     clerk: Producer[Any, Any], ledger: EmbeddedKafka, *, had_committed: bool
 ) -> None:
-    """E01: `init_transactions()` ends the doubt without telling how; the next transaction is not touched by it."""
+    """E01: `init_transactions()` ends the doubt without revealing the outcome; the next transaction is not affected."""
     fault = ledger.faults.cut(api=END_TXN, before=not had_committed, times=None)
     await clerk.begin_transaction()
     await put(clerk, b"a")
     with pytest.raises(CommitOutcomeUnknownError):
         await clerk.commit_transaction(timeout=SOON * 4)
     settling = asyncio.create_task(clerk.init_transactions())
-    # Not before init has asked, behind a commit that may still be on its way: that could come first.
+    # Not before init has sent its request, behind a commit that may still be in flight: the commit could arrive first.
     before = len(asked(ledger, END_TXN))
     await until(lambda: settling.done() or len(asked(ledger, END_TXN)) > before + 2)
     fault.heal()
@@ -88,7 +89,7 @@ async def test_e01_init_settles_it(
 async def test_e01_init_settles_it_with_a_coordinator_that_cannot_tell_yet(
     clerk: Producer[Any, Any], ledger: EmbeddedKafka, code: int
 ) -> None:
-    """How the id stands is asked again when it loads or has moved; that it was committed stays as it is."""
+    """The state of the id is requested again when the coordinator loads or has moved; the commit stays committed."""
     held = await left_alone(clerk, ledger)
     ledger.faults.error(code, api="DescribeTransactions", times=2)
     await clerk.init_transactions()
@@ -101,7 +102,7 @@ async def test_e01_init_settles_it_with_a_coordinator_that_cannot_tell_yet(
 async def test_e01_init_does_not_settle_what_another_has_taken_over(
     clerk: Producer[Any, Any], make: Make, ledger: EmbeddedKafka
 ) -> None:
-    """It was committed, as it happens; the error does not claim to know."""
+    """It was in fact committed; the error does not claim to know."""
     held = await left_alone(clerk, ledger)
     other = make(ledger, transactional_id=NAME)
     await other.start()
@@ -116,7 +117,7 @@ async def test_e01_init_does_not_settle_what_another_has_taken_over(
 async def test_e02_an_end_without_an_answer_has_its_own_epoch(
     clerk: Producer[Any, Any], ledger: EmbeddedKafka
 ) -> None:
-    """E02: an EndTxn that comes late cannot hit the next transaction: that has another epoch, in either version."""
+    """E02: a late EndTxn cannot hit the next transaction, which has another epoch, in either version."""
     epochs = []
     for value in (b"a", b"b"):
         ledger.faults.cut(api=END_TXN, before=True, times=1)
@@ -130,7 +131,7 @@ async def test_e02_an_end_without_an_answer_has_its_own_epoch(
 async def test_a_commit_without_trouble_keeps_the_epoch_of_version_1(
     clerk: Producer[Any, Any], ledger: EmbeddedKafka
 ) -> None:
-    """Only version 2 changes it each time, and no further request is made for that."""
+    """Only version 2 changes the epoch each time, and no further request is made for that."""
     for value in (b"a", b"b", b"c"):
         async with clerk.transaction():
             await put(clerk, value)
@@ -140,7 +141,7 @@ async def test_a_commit_without_trouble_keeps_the_epoch_of_version_1(
 
 
 async def test_e13_a_cancelled_commit_goes_on(clerk: Producer[Any, Any], ledger: EmbeddedKafka) -> None:
-    """E13: who waits is gone, the commit is not; the next call joins it, also when it has ended meanwhile."""
+    """E13: the waiter is gone, the commit is not; the next call joins it, even if it has ended meanwhile."""
     for number, value in enumerate((b"a", b"b")):
         held = ledger.faults.delay(api=END_TXN)
         await clerk.begin_transaction()
@@ -161,7 +162,7 @@ async def test_e13_a_cancelled_commit_goes_on(clerk: Producer[Any, Any], ledger:
 
 
 async def test_e13_two_wait_for_the_same_commit(clerk: Producer[Any, Any], ledger: EmbeddedKafka) -> None:
-    """E13: both are told, and the one that goes away leaves the other alone."""
+    """E13: both get the result, and the end of one wait does not affect the other."""
     held = ledger.faults.delay(api=END_TXN)
     await clerk.begin_transaction()
     await put(clerk, b"a")
@@ -176,7 +177,7 @@ async def test_e13_two_wait_for_the_same_commit(clerk: Producer[Any, Any], ledge
 
 
 async def test_e13_a_cancelled_abort_goes_on(clerk: Producer[Any, Any], ledger: EmbeddedKafka) -> None:
-    """E13: the same for aborts, and the context manager waits for one that somebody left."""
+    """E13: the same for aborts, and the context manager waits for an abandoned one."""
     held = ledger.faults.delay(api=END_TXN)
     await clerk.begin_transaction()
     assert await all_acked(await put(clerk, b"a"))
@@ -193,7 +194,7 @@ async def test_e13_a_cancelled_abort_goes_on(clerk: Producer[Any, Any], ledger: 
 
 
 async def test_e13_a_cancelled_init_goes_on(make: Make, ledger: EmbeddedKafka) -> None:
-    """E13: and for the first of all."""
+    """E13: and for the first call of all."""
     held = ledger.faults.delay(api=INIT_PRODUCER_ID)
     producer = make(ledger, transactional_id=NAME)
     await producer.start()
@@ -233,7 +234,7 @@ async def test_a_cancelled_block_aborts(clerk: Producer[Any, Any], ledger: Embed
 async def test_a_call_that_takes_too_long(
     clerk: Producer[Any, Any], ledger: EmbeddedKafka, call: str
 ) -> None:
-    """It is not over: the same call again joins it."""
+    """The operation is not over: the same call again joins it."""
     api = INIT_PRODUCER_ID if call == "init_transactions" else END_TXN
     held = ledger.faults.delay(api=api)
     if call == "abort_transaction":
@@ -249,7 +250,7 @@ async def test_a_call_that_takes_too_long(
 async def test_init_in_place_of_an_abort_without_an_answer(
     clerk: Producer[Any, Any], ledger: EmbeddedKafka
 ) -> None:
-    """It ends the transaction as well, and whoever waits for the abort is told."""
+    """It ends the transaction as well, and calls that wait for the abort get the result."""
     held = ledger.faults.delay(api=END_TXN)
     await clerk.begin_transaction()
     assert await all_acked(await put(clerk, b"a"))
@@ -277,7 +278,7 @@ async def test_init_in_place_of_an_abort_without_an_answer(
     ],
 )
 async def test_e03_e04_it_is_asked_again(make: Make, ledger: EmbeddedKafka, api: str, code: int) -> None:
-    """E03, E04: a coordinator that loads, moves or is still busy is asked again, at every request."""
+    """E03, E04: a coordinator that loads, moves or is still busy is asked again, for every request."""
     ledger.faults.error(code, api=api, times=3)
     producer = make(ledger, transactional_id=NAME)
     await producer.start()
@@ -318,7 +319,7 @@ async def test_e04_e05_what_no_coordinator_says_to_a_sound_producer_ends_it(
 async def test_e05_what_can_only_be_aborted_is(
     clerk: Producer[Any, Any], ledger: EmbeddedKafka, api: str
 ) -> None:
-    """E05: TRANSACTION_ABORTABLE, from whomever: it is aborted, and the next transaction works."""
+    """E05: TRANSACTION_ABORTABLE, from any broker: the transaction is aborted, and the next one works."""
     ledger.faults.error(120, api=api, times=1)
     await clerk.run_transaction(_both, clerk, timeout=LIMIT)
     attempts = len(asked(ledger, api))
@@ -354,7 +355,7 @@ async def test_e14_a_partition_that_may_not_be_written_to(
 async def test_d15_the_coordinators_move_at_each_step(
     make: Make, ledger: EmbeddedKafka, api: str, *, cut: bool
 ) -> None:
-    """D15: transactional and group coordinator are elsewhere when they are asked, with or without a word."""
+    """D15: transactional and group coordinator have moved when a request comes, with or without an answer that says so."""
     producer = make(ledger, transactional_id=NAME)
     await producer.start()
     async with producer.transaction():
@@ -372,7 +373,7 @@ async def test_d15_the_coordinators_move_at_each_step(
 async def test_a_commit_by_hand_without_an_answer_leaves_the_block_as_it_is(
     clerk: Producer[Any, Any], ledger: EmbeddedKafka
 ) -> None:
-    """The block cannot abort any more; that is not what its caller has to hear of."""
+    """The block cannot abort any more, and its caller gets no error about that."""
     fault = ledger.faults.cut(api=END_TXN, before=True, times=None)
     with pytest.raises(CommitOutcomeUnknownError):
         async with clerk.transaction():
@@ -404,7 +405,7 @@ async def test_closing_aborts_what_a_commit_turns_out_to_be_unable_to_commit(
 
 
 async def test_closing_does_not_wait_for_the_first_producer_id(make: Make) -> None:
-    """With all brokers down nobody gives one; nothing is open that it would end."""
+    """With all brokers down there is no producer id; no open transaction needs one."""
     producer = make("127.0.0.1:1", transactional_id=NAME, close_timeout_ms=60_000)
     await producer.start()
     with pytest.raises(TransactionTimeoutError):
@@ -414,7 +415,7 @@ async def test_closing_does_not_wait_for_the_first_producer_id(make: Make) -> No
 
 
 async def test_a_failure_behind_the_commit_aborts(clerk: Producer[Any, Any], ledger: EmbeddedKafka) -> None:
-    """A commit that waits for a record which then fails is refused, while its caller waits."""
+    """A commit that waits for a record is refused when the record fails, while its caller waits."""
     held = ledger.faults.delay(api="Produce", before=True, times=1)
     ledger.faults.error(29, api="Produce", times=1)
     await clerk.begin_transaction()
@@ -429,10 +430,10 @@ async def test_a_failure_behind_the_commit_aborts(clerk: Producer[Any, Any], led
     assert asked(ledger, END_TXN) == [] or seen(ledger) == []
 
 
-async def test_a_commit_is_told_as_done_though_the_producer_may_not_go_on(
+async def test_a_commit_succeeds_though_the_producer_may_not_go_on(
     clerk: Producer[Any, Any], ledger: EmbeddedKafka
 ) -> None:
-    """After an answer that was lost, version 1 asks for a new epoch: a refusal of that is not one of the commit."""
+    """After a lost answer, version 1 requests a new epoch: its refusal is not a refusal of the commit."""
     ledger.faults.cut(api=END_TXN, before=False, times=1)
     ledger.faults.error(53, api=INIT_PRODUCER_ID, times=1)
     async with clerk.transaction():
@@ -446,7 +447,7 @@ async def test_a_commit_is_told_as_done_though_the_producer_may_not_go_on(
 async def test_a_commit_that_close_cuts_short_is_in_doubt(
     clerk: Producer[Any, Any], ledger: EmbeddedKafka
 ) -> None:
-    """It was asked for, so nobody may say that nothing was written; one that still waits for records was not."""
+    """The commit was requested, so no error may state that nothing was written; one that still waits for records was not."""
     held = ledger.faults.delay(api=END_TXN, before=False)
     await clerk.begin_transaction()
     await put(clerk, b"a")
@@ -478,7 +479,7 @@ async def test_a_commit_that_close_keeps_from_being_asked_for_is_not(
 
 
 async def test_init_that_can_only_be_aborted_may_be_asked_again(make: Make, ledger: EmbeddedKafka) -> None:
-    """E05: TRANSACTION_ABORTABLE where nothing is there to be aborted: the producer lives, and asks again when it is told to."""
+    """E05: TRANSACTION_ABORTABLE without a transaction to abort: the producer lives, and asks again at the next call."""
     clerk = make(ledger, transactional_id=NAME)
     await clerk.start()
     ledger.faults.error(120, api=INIT_PRODUCER_ID, times=1)
@@ -491,10 +492,10 @@ async def test_init_that_can_only_be_aborted_may_be_asked_again(make: Make, ledg
     assert seen(ledger) == [b"a"]
 
 
-async def test_an_abort_that_no_epoch_was_given_for_is_not_told_as_done(
+async def test_an_abort_without_a_new_epoch_does_not_succeed(
     clerk: Producer[Any, Any], ledger: EmbeddedKafka
 ) -> None:
-    """The broker has forgotten the producer, and gives no new epoch either: what was written is open still."""
+    """The broker has forgotten the producer, and gives no new epoch either: the written records are still open."""
     await clerk.begin_transaction()
     assert await all_acked(await put(clerk, b"a"))
     ledger.faults.error(59, api=END_TXN, times=None)
@@ -503,11 +504,11 @@ async def test_an_abort_that_no_epoch_was_given_for_is_not_told_as_done(
         await clerk.abort_transaction()
 
 
-# -- what may arrive later than its transaction
+# -- late arrivals of a former transaction
 
 
 async def test_e09_an_abort_of_what_is_in_doubt_takes_a_new_epoch(make: Make, ledger: EmbeddedKafka) -> None:
-    """E09: a record is on its way, and nobody knows how far: were it to come late, it would not be taken any more."""
+    """E09: a record is in flight, at an unknown point: a late arrival of it would be refused."""
     clerk = make(ledger, transactional_id=NAME, request_timeout_ms=100, delivery_timeout_ms=60_000)
     await clerk.start()
     await clerk.init_transactions()
@@ -529,7 +530,7 @@ async def test_e09_an_abort_of_what_is_in_doubt_takes_a_new_epoch(make: Make, le
 
 
 async def test_e09_a_retry_is_given_up(make: Make, ledger: EmbeddedKafka) -> None:
-    """E09: what waits to be sent again ends with the abort, and the numbers after it are taken."""
+    """E09: records that wait to be sent again end with the abort, and the sequence numbers after them are used."""
     clerk = make(ledger, transactional_id=NAME, retry_backoff_ms=60_000, retry_backoff_max_ms=60_000)
     await clerk.start()
     await clerk.init_transactions()
@@ -561,10 +562,10 @@ async def test_a_broken_sequence_is_not_mended_inside(
     assert seen(ledger) == [b"b"]
 
 
-async def test_offsets_that_nobody_takes_do_not_hold_up_the_abort(
+async def test_offsets_without_an_answer_do_not_hold_up_the_abort(
     clerk: Producer[Any, Any], ledger: EmbeddedKafka
 ) -> None:
-    """A topic that is not there is asked for again and again; who gives up is not held up by it."""
+    """A missing topic is requested again and again; the abort does not wait for that."""
     await clerk.begin_transaction()
     waiting = asyncio.create_task(clerk.send_offsets_to_transaction({("nowhere", 0): 1}, "readers"))
     await until(lambda: len(asked(ledger, "TxnOffsetCommit")) > 1)
@@ -591,3 +592,47 @@ async def test_f05_a_commit_whose_task_is_cancelled_is_of_unknown_outcome(
         await commit
     held.release()
     assert seen(ledger) == [b"a"]
+
+
+async def test_init_that_close_cuts_short_leaves_the_commit_in_doubt(
+    clerk: Producer[Any, Any], ledger: EmbeddedKafka
+) -> None:
+    """The call replaced a commit without an answer: it cannot state that nothing was written either."""
+    held = await left_alone(clerk, ledger)
+    # On level 2 the call settles it with an EndTxn of its own.
+    current = engine(clerk).machines.transaction
+    assert current is not None
+    asking = ledger.faults.delay(api=INIT_PRODUCER_ID if current.parts.level == 1 else END_TXN, before=True)
+    settling = asyncio.create_task(clerk.init_transactions())
+    await asking.reached()
+    await clerk.close(timeout=SOON)
+    with pytest.raises(TransactionError) as caught:
+        await settling
+    assert caught.value.outcome is Outcome.UNKNOWN
+    held.release()
+    asking.release()
+    assert seen(ledger) == [b"a"]
+
+
+async def test_a_commit_waits_for_the_report_of_a_lost_record(
+    clerk: Producer[Any, Any], ledger: EmbeddedKafka, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """There is no memory to report the loss: the transaction is not committed without the record."""
+    transactions = engine(clerk).transactions
+    assert transactions is not None
+    # Each turn of the loop tries again: more turns than a commit needs.
+    on_lost, refusals = transactions.on_lost, [MemoryError()] * 50
+
+    def losing(error: BaseException) -> None:
+        if refusals:
+            raise refusals.pop()
+        on_lost(error)  # type: ignore[arg-type]  # the dispatcher passes what it got
+
+    monkeypatch.setattr(transactions, "on_lost", losing)
+    ledger.faults.error(ErrorCode.INVALID_RECORD, api="Produce")
+    await clerk.begin_transaction()
+    (delivery,) = await put(clerk, b"a")
+    assert await delivery.wait(LIMIT) is Outcome.NOT_WRITTEN
+    with pytest.raises(TransactionAbortedError):
+        await clerk.commit_transaction()
+    assert seen(ledger) == []

@@ -1,4 +1,4 @@
-"""Transactions that are ended by others: fenced by a successor, timed out by the coordinator, handed to another process."""
+"""Transactions with a foreign end: fenced by a successor, timed out by the coordinator, handed to another process."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from tests.net.transactional import END_TXN, NAME, asked, ended_by_time, put, se
 
 NOWHERE = "127.0.0.1:1"
 ONE_TRY = 0.5
-"""Seconds in which a call has been refused at least once, also on a machine that is busy."""
+"""Seconds in which a call has been refused at least once, even on a busy machine."""
 
 
 async def successor(make: Make, ledger: EmbeddedKafka) -> Producer[Any, Any]:
@@ -48,7 +48,7 @@ async def successor(make: Make, ledger: EmbeddedKafka) -> Producer[Any, Any]:
 async def test_e07_a_fenced_producer_writes_nothing(
     clerk: Producer[Any, Any], make: Make, ledger: EmbeddedKafka, moment: str, end: str
 ) -> None:
-    """E07: from the moment at which another has taken over, whatever the first one does comes to nothing, and says so."""
+    """E07: after the takeover, every call of the first producer fails, with that reason."""
     await clerk.begin_transaction()
     deliveries = await put(clerk, b"zombie") if moment in ("sent", "acked") else []
     if moment == "acked":
@@ -75,7 +75,7 @@ async def test_e07_a_fenced_producer_writes_nothing(
 async def test_e07_every_later_call_says_so(
     clerk: Producer[Any, Any], make: Make, ledger: EmbeddedKafka
 ) -> None:
-    """E07: each raises its own error, with the cause; closing works."""
+    """E07: each call raises its own error, with the cause; closing works."""
     await clerk.begin_transaction()
     assert await all_acked(await put(clerk, b"a"))
     await successor(make, ledger)
@@ -94,10 +94,10 @@ async def test_e07_every_later_call_says_so(
     assert await clerk.close() is not None
 
 
-async def test_an_id_that_is_named_is_taken_from_whoever_has_it(
+async def test_an_id_that_is_named_is_taken_from_its_owner(
     clerk: Producer[Any, Any], make: Make, ledger: EmbeddedKafka
 ) -> None:
-    """By its name also from a successor, who is fenced then; without, the producer is told that there is one."""
+    """A named call takes the id from a successor too, and fences it; an unnamed one reports that there is a successor."""
     async with clerk.transaction():
         await put(clerk, b"a")
     other = await successor(make, ledger)
@@ -112,7 +112,7 @@ async def test_an_id_that_is_named_is_taken_from_whoever_has_it(
 
 
 async def test_e06_its_time_is_over(make: Make, ledger: EmbeddedKafka) -> None:
-    """E06: the coordinator aborts it; the commit says why, nothing is visible, and the next transaction works."""
+    """E06: the coordinator aborts it; the commit has the reason, nothing is visible, and the next transaction works."""
     clerk = make(ledger, transactional_id=NAME)
     await clerk.start()
     await clerk.init_transactions()
@@ -131,7 +131,7 @@ async def test_e06_its_time_is_over(make: Make, ledger: EmbeddedKafka) -> None:
 async def test_e06_its_time_is_over_and_no_record_was_acknowledged(
     clerk: Producer[Any, Any], ledger: EmbeddedKafka
 ) -> None:
-    """Its records were written and each answer was lost: the leader's refusal afterwards is no sign of another producer."""
+    """Its records were written and each answer was lost: the leader's later refusal is no sign of another producer."""
     lost = ledger.faults.cut(api="Produce", times=None)
     with pytest.raises(TransactionAbortedError):
         async with clerk.transaction():
@@ -169,18 +169,18 @@ async def test_another_took_over_before_any_record_was_acknowledged(
 
 
 class _UnwantedError(Exception):
-    """The program does not want the transaction any more."""
+    """The program gives up the transaction."""
 
 
 async def test_e06_its_time_is_over_while_it_sends(make: Make, ledger: EmbeddedKafka) -> None:
-    """E06: what is sent afterwards fails, the transaction with it, and nothing is lost but that."""
+    """E06: later records fail, and the transaction with them; nothing else is lost."""
     clerk = make(ledger, transactional_id=NAME)
     await clerk.start()
     with pytest.raises(TransactionAbortedError):
         async with clerk.transaction():
             assert await all_acked(await put(clerk, b"a", topic="four"))
             await ended_by_time(ledger)
-            # Its leader refuses the one, and the coordinator the others, whoever comes first.
+            # The leader of one record refuses it, and the coordinator the others, in either order.
             for partition in range(4):
                 await put(clerk, b"b", partition=partition, topic="four")
     async with clerk.transaction(timeout=LIMIT):
@@ -189,7 +189,7 @@ async def test_e06_its_time_is_over_while_it_sends(make: Make, ledger: EmbeddedK
 
 
 async def test_e06_a_leader_and_the_coordinator_say_so(make: Make, ledger: EmbeddedKafka) -> None:
-    """What a leader has refused is no sign of another producer when the coordinator has said that its time was over."""
+    """A leader's refusal is no sign of another producer when the coordinator has answered that its time was over."""
     clerk = make(ledger, transactional_id=NAME)
     await clerk.start()
     with pytest.raises(TransactionAbortedError):
@@ -207,7 +207,7 @@ async def test_e06_a_leader_and_the_coordinator_say_so(make: Make, ledger: Embed
 
 
 def _suspects(producer: Producer[Any, Any]) -> bool:
-    """Whether it has still to look why a leader has refused something, or is just doing so."""
+    """Whether the check for the cause of a leader's refusal is due or in progress."""
     transactions = engine(producer).transactions
     assert transactions is not None
     return transactions.current.must_ask_why or transactions.steps.is_asking
@@ -216,7 +216,7 @@ def _suspects(producer: Producer[Any, Any]) -> bool:
 async def test_e06_its_time_is_over_and_an_answer_is_lost(
     make: Make, ledger: EmbeddedKafka, renewing: str
 ) -> None:
-    """On level 2 the epochs tell all the same that nothing was committed; on level 1 they do not, and it may be fencing."""
+    """On level 2 the epochs prove that nothing was committed; on level 1 they do not, and it may be fencing."""
     clerk = await _out_of_time(make, ledger)
     ledger.faults.cut(api="EndTxn", before=True, times=1)
     with pytest.raises(TransactionAbortedError if renewing == END_TXN else ProducerFencedError):
@@ -232,7 +232,7 @@ async def test_e06_its_time_is_over_and_an_answer_is_lost(
 async def test_a_new_epoch_on_its_way_is_waited_for(
     make: Make, ledger: EmbeddedKafka, renewing: str, then: str
 ) -> None:
-    """Somebody looks why a record was refused, and asks for the next epoch: whoever comes then goes on with that one."""
+    """A check for the cause of a refusal requests the next epoch: later calls continue with that one."""
     clerk = await _out_of_time(make, ledger)
     held = ledger.faults.delay(api=renewing)
     await put(clerk, b"b")
@@ -249,7 +249,7 @@ async def test_a_new_epoch_on_its_way_is_waited_for(
 async def test_a_new_epoch_that_a_commit_asked_for_is_waited_for(
     make: Make, ledger: EmbeddedKafka, renewing: str
 ) -> None:
-    """init_transactions() takes the place of a commit whose time was over, and goes on with what that has asked for."""
+    """init_transactions() replaces a commit whose time was over, and continues with the epoch that the commit requested."""
     clerk = await _out_of_time(make, ledger)
     held = ledger.faults.delay(api=renewing, skip=1 if renewing == END_TXN else 0)
     committing = asyncio.create_task(clerk.commit_transaction())
@@ -268,7 +268,7 @@ async def test_a_new_epoch_that_a_commit_asked_for_is_waited_for(
 async def test_a_new_epoch_that_never_comes_holds_up_no_close(
     make: Make, ledger: EmbeddedKafka, renewing: str
 ) -> None:
-    """The question goes on until the producer ends, and not beyond."""
+    """The request is repeated until the producer ends, and no longer."""
     clerk = await _out_of_time(make, ledger)
     held = ledger.faults.delay(api=renewing)
     await put(clerk, b"b")
@@ -278,7 +278,7 @@ async def test_a_new_epoch_that_never_comes_holds_up_no_close(
 
 
 async def _out_of_time(make: Make, ledger: EmbeddedKafka) -> Producer[Any, Any]:
-    """A producer with an open transaction, of which it does not know yet that its time was over."""
+    """A producer with an open transaction whose time was over, unknown to the producer."""
     clerk = make(ledger, transactional_id=NAME)
     await clerk.start()
     await clerk.init_transactions()
@@ -295,7 +295,7 @@ async def _out_of_time(make: Make, ledger: EmbeddedKafka) -> Producer[Any, Any]:
 async def test_a_handle_ends_the_transaction_elsewhere(
     clerk: Producer[Any, Any], ledger: EmbeddedKafka, *, commits: bool
 ) -> None:
-    """It may be pickled, is repeated without harm, and the producer goes on after `init_transactions()`."""
+    """It may be pickled, can be repeated without harm, and the producer continues after `init_transactions()`."""
     async with clerk.transaction() as tx:
         await put(clerk, b"a")
         tx.send_offsets({("source", 0): 3}, "readers")
@@ -317,7 +317,7 @@ async def test_a_handle_ends_the_transaction_elsewhere(
 async def test_closing_leaves_a_detached_transaction_open(
     clerk: Producer[Any, Any], ledger: EmbeddedKafka
 ) -> None:
-    """It belongs to whoever holds the handle."""
+    """It belongs to the owner of the handle."""
     async with clerk.transaction() as tx:
         await put(clerk, b"a")
         handle = await tx.detach()
@@ -328,7 +328,7 @@ async def test_closing_leaves_a_detached_transaction_open(
 
 
 async def test_a_handle_of_nothing(clerk: Producer[Any, Any], ledger: EmbeddedKafka) -> None:
-    """There is nothing to end, and nobody is asked."""
+    """There is nothing to end, and no request is sent."""
     async with clerk.transaction() as tx:
         handle = await tx.detach()
     assert handle.is_empty
@@ -351,7 +351,7 @@ async def test_the_handle_of_a_failed_transaction_is_not_given(
 async def test_a_handle_is_not_given_before_the_offsets_are_in(
     clerk: Producer[Any, Any], ledger: EmbeddedKafka
 ) -> None:
-    """Also those of a call that nobody waits for any more: a commit through the handle might overtake them."""
+    """This holds for a call without a waiter, too: a commit through the handle might overtake its offsets."""
     held = ledger.faults.delay(api="TxnOffsetCommit", before=True, times=1)
     async with clerk.transaction() as tx:
         assert await all_acked(await put(clerk, b"a"))
@@ -368,10 +368,10 @@ async def test_a_handle_is_not_given_before_the_offsets_are_in(
 
 
 @pytest.mark.parametrize("moment", ["before the records have landed", "after"])
-async def test_leaving_the_block_takes_back_what_nobody_was_handed(
+async def test_leaving_the_block_aborts_a_transaction_without_a_handle(
     clerk: Producer[Any, Any], ledger: EmbeddedKafka, moment: str
 ) -> None:
-    """A cancelled `detach()` gave no handle to anybody who could end the transaction: so the block aborts it."""
+    """A cancelled `detach()` returned no handle that could end the transaction: so the block aborts it."""
     held = ledger.faults.delay(api="Produce", before=True, times=1)
     with pytest.raises(ZeroDivisionError):
         async with clerk.transaction() as tx:
@@ -390,8 +390,10 @@ async def test_leaving_the_block_takes_back_what_nobody_was_handed(
     assert (seen(ledger), written(ledger)) == ([b"b"], [b"a", b"b"])
 
 
-async def test_closing_ends_what_nobody_was_handed(clerk: Producer[Any, Any], ledger: EmbeddedKafka) -> None:
-    """Or readers would wait for it until its time is over."""
+async def test_closing_aborts_a_transaction_without_a_handle(
+    clerk: Producer[Any, Any], ledger: EmbeddedKafka
+) -> None:
+    """Otherwise readers would wait for it until its time is over."""
     held = ledger.faults.delay(api="Produce", before=True, times=1)
     tx = await clerk.transaction().__aenter__()
     await put(clerk, b"a")
@@ -404,10 +406,10 @@ async def test_closing_ends_what_nobody_was_handed(clerk: Producer[Any, Any], le
     assert ledger.last_stable_offset("one") == ledger.high_watermark("one")
 
 
-async def test_closing_waits_for_a_handle_that_somebody_waits_for(
+async def test_closing_waits_for_a_handle_that_a_call_waits_for(
     clerk: Producer[Any, Any], ledger: EmbeddedKafka
 ) -> None:
-    """It is given, and what it stands for is left open."""
+    """The handle is returned, and its transaction is left open."""
     held = ledger.faults.delay(api="Produce", before=True, times=1)
     tx = await clerk.transaction().__aenter__()
     await put(clerk, b"a")
@@ -423,7 +425,7 @@ async def test_closing_waits_for_a_handle_that_somebody_waits_for(
 
 
 async def test_a_handle_that_was_fenced_or_timed_out_says_so(make: Make, ledger: EmbeddedKafka) -> None:
-    """Each by its own error; an abort of what is over is done."""
+    """Each has its own error; an abort of a finished transaction succeeds."""
     clerk = make(ledger, transactional_id=NAME)
     await clerk.start()
     async with clerk.transaction() as tx:
@@ -444,7 +446,7 @@ async def test_a_handle_that_was_fenced_or_timed_out_says_so(make: Make, ledger:
 async def test_a_handle_of_what_was_ended_the_other_way_says_which(
     clerk: Producer[Any, Any], ledger: EmbeddedKafka, *, commits: bool
 ) -> None:
-    """Nobody has taken over: its other call came first."""
+    """There is no takeover: the other call came first."""
     async with clerk.transaction() as tx:
         await put(clerk, b"a")
         handle = await tx.detach()
@@ -476,7 +478,7 @@ async def test_a_handle_that_finds_no_broker_says_why(
     assert seen(ledger) == [b"a"]
 
 
-# -- others' transactions
+# -- transactions of other producers
 
 
 @pytest.mark.parametrize(
@@ -490,13 +492,15 @@ async def test_a_handle_that_finds_no_broker_says_why(
 async def test_questions_that_find_no_broker_say_why(
     nothing_left: None, ask: Callable[[], Awaitable[object]]
 ) -> None:
-    """The cause is what was wrong with the last that was tried."""
+    """The cause is the problem of the last broker."""
     with pytest.raises(TransactionTimeoutError) as caught:
         await ask()
     assert isinstance(caught.value.cause, BrokerUnavailableError)
 
 
-async def test_who_may_not_be_fenced_is_named(clerk: Producer[Any, Any], ledger: EmbeddedKafka) -> None:
+async def test_an_id_that_may_not_be_fenced_is_named(
+    clerk: Producer[Any, Any], ledger: EmbeddedKafka
+) -> None:
     """All others are fenced."""
     ledger.faults.error(53, api="InitProducerId", times=1)
     with pytest.raises(AuthorizationError, match="job-1"):
@@ -512,16 +516,16 @@ async def test_who_may_not_be_fenced_is_named(clerk: Producer[Any, Any], ledger:
 async def test_a_broker_that_cannot_list_yet_is_asked_again(
     clerk: Producer[Any, Any], ledger: EmbeddedKafka, code: int
 ) -> None:
-    """What it coordinates would be missing from the list."""
+    """Its transactions would be missing from the list."""
     ledger.faults.error(code, api="ListTransactions", times=3)
     assert [one.transactional_id for one in await clerk.list_transactions()] == [NAME]
     assert len(asked(ledger, "ListTransactions")) == 6
 
 
-async def test_a_broker_that_refuses_to_list_is_told(
+async def test_a_broker_that_refuses_to_list_is_an_error(
     clerk: Producer[Any, Any], ledger: EmbeddedKafka
 ) -> None:
-    """An empty list would say that there are no orphans."""
+    """An empty list would mean that there are no orphans."""
     ledger.faults.error(42, api="ListTransactions", times=1)
     with pytest.raises(TransactionError, match="INVALID_REQUEST"):
         await clerk.list_transactions()
@@ -550,7 +554,7 @@ async def test_fence_aborts_what_orphans_left(make: Make, ledger: EmbeddedKafka)
 
 
 async def test_committed_offsets_without_a_producer(clerk: Producer[Any, Any], ledger: EmbeddedKafka) -> None:
-    """What a restarted copier asks first."""
+    """The first request of a restarted copier."""
     async with clerk.transaction() as tx:
         tx.send_offsets({("source", 2): 8}, "readers")
     found = await committed_offsets("readers", [("source", 2), ("source", 3)], ledger.bootstrap_servers)
@@ -561,7 +565,7 @@ async def test_committed_offsets_without_a_producer(clerk: Producer[Any, Any], l
 async def test_an_old_producer_does_not_take_over_again(
     clerk: Producer[Any, Any], make: Make, ledger: EmbeddedKafka, *, cut: bool
 ) -> None:
-    """Also when its question gets no answer at first: that proves nothing. The successor goes on."""
+    """This holds even if its request gets no answer at first, which proves nothing. The successor continues."""
     async with clerk.transaction():
         await put(clerk, b"old")
     other = await successor(make, ledger)
@@ -580,7 +584,7 @@ async def test_an_old_producer_does_not_take_over_again(
 async def test_a_zombie_leaves_its_successors_transaction_alone(
     clerk: Producer[Any, Any], make: Make, ledger: EmbeddedKafka, end: str
 ) -> None:
-    """What a fenced producer asks to know what happened does not end what another has open."""
+    """The request by which a fenced producer finds its state does not end the open transaction of another."""
     await clerk.begin_transaction()
     assert await all_acked(await put(clerk, b"zombie"))
     other = await successor(make, ledger)
@@ -597,7 +601,7 @@ async def test_a_zombie_leaves_its_successors_transaction_alone(
 async def test_a_zombie_that_looks_while_it_is_taken_over_leaves_its_successor_alone(
     clerk: Producer[Any, Any], make: Make, ledger: EmbeddedKafka, renewing: str
 ) -> None:
-    """Its transaction is being aborted, which looks like its time; by when it asks again, another has the id."""
+    """Its transaction is being aborted, which looks like a timeout; before the next request, another producer has the id."""
     await clerk.begin_transaction()
     assert await all_acked(await put(clerk, b"zombie"))
     markers = ledger.faults.delay_markers(api="InitProducerId")
@@ -620,7 +624,7 @@ async def test_a_zombie_that_looks_while_it_is_taken_over_leaves_its_successor_a
     assert seen(ledger) == [b"a", b"b"]
 
 
-async def test_one_that_was_fenced_from_outside_is_not_told_of_its_time(
+async def test_one_that_was_fenced_from_outside_reports_no_timeout(
     clerk: Producer[Any, Any], ledger: EmbeddedKafka
 ) -> None:
     """`fence()` leaves it fenced, long before its time is over."""

@@ -11,7 +11,7 @@ import asyncio
 import sys
 from typing import Any
 
-from aioproducer import BufferFullError, Producer
+from aioproducer import BufferFullError, Producer, Stats
 from tests.proxy.programs.footprint import peak, resident
 
 VALUE = bytes(1_000)
@@ -34,8 +34,13 @@ async def send_for_ever(producer: Producer[Any, Any], begin: asyncio.Event, refu
             refused[0] += 1
 
 
+def has_pressed(stats: Stats, buffer_memory: int) -> bool:
+    """More was accepted than memory holds, and a broker was sent a request and did not answer."""
+    return stats.records_accepted * len(VALUE) > buffer_memory and stats.requests > 0
+
+
 async def press(port: int, senders: int, buffer_memory: int, seconds: int) -> None:
-    """So many senders for so long, and until more was accepted than memory holds: a busy machine takes longer."""
+    """So many senders for so long, and until they have pressed: a busy machine takes longer."""
     refused, begin = [0], asyncio.Event()
     async with Producer(f"127.0.0.1:{port}", buffer_memory=buffer_memory, **SETTINGS) as producer:
         await producer.partitions_for("four")
@@ -45,7 +50,7 @@ async def press(port: int, senders: int, buffer_memory: int, seconds: int) -> No
         before = resident()
         begin.set()
         await asyncio.wait(tasks, timeout=seconds)
-        while producer.stats().records_accepted * len(VALUE) <= buffer_memory:
+        while not has_pressed(producer.stats(), buffer_memory):
             await asyncio.wait(tasks, timeout=PAUSE)
         stats = producer.stats()
         assert not any(task.done() for task in tasks)

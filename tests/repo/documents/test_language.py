@@ -26,11 +26,7 @@ FORBIDDEN_IN_SOURCES = re.compile(
     r"|what (?:is|was|are|were))\b",
     re.IGNORECASE,
 )
-TESTS = (
-    *("callers", "cli", "connection", "contract", "core", "examples", "exhaustive", "judge", "properties"),
-    *("proxy", "repo", "runtime", "state", "vocabulary", "wire"),
-)  # The other folders of the tests still name persons.
-FOLDERS = ("aioproducer", "examples", "benchmarks", "tools", *(f"tests/{name}" for name in TESTS))
+FOLDERS = ("aioproducer", "examples", "benchmarks", "tools", "tests")
 SUFFIXES = {".py", ".pyx", ".pxi", ".pxd", ".h"}
 PAGES = [page for page in DOCUMENTS if page.name != "CHANGELOG.md"]
 # In Cython and C.

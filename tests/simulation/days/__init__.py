@@ -1,1 +1,1 @@
-"""Lives of days: what happens to a producer between the moments in which it is used."""
+"""Lives of days: events between the moments in which a producer is used."""

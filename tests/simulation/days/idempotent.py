@@ -43,7 +43,7 @@ class Life:
 
     @property
     def world(self) -> World:
-        """Where it lives."""
+        """The world of the producer."""
         return self.scene.world
 
     async def live(self) -> None:
@@ -63,8 +63,8 @@ class Life:
             self.scene.look_at(self.producer)
 
     async def _pause(self, seconds: float) -> None:
-        """Nothing is sent; or the topics stay in use, by records for one partition."""
-        self.scene.tell(f"a pause of {seconds:.3f} s")
+        """No record is sent; or the topics stay in use, by records for one partition."""
+        self.scene.note(f"a pause of {seconds:.3f} s")
         rng = self.world.rng
         interval = 0.9 * self.producer.config.metadata_max_idle_ms / 1000
         if seconds < interval or seconds / interval > 12 or rng.random() < 0.5:
@@ -76,7 +76,7 @@ class Life:
             await asyncio.sleep(min(interval, end - self.world.now))
 
     def _burst(self) -> None:
-        """A few records, in as many batches as there may be, and what keeps them from their way."""
+        """Send a few records, in as many batches as possible, under faults."""
         rng, scene = self.world.rng, self.scene
         topic, partition = scene.place()
         fault = rng.random()
@@ -85,7 +85,7 @@ class Life:
         if 0.25 < fault < 0.6:
             scene.lose_answers(topic, partition)
         count = rng.choice((1, 2, 2, 3, 5))
-        scene.tell(f"{count} records for {topic}-{partition}")
+        scene.note(f"{count} records for {topic}-{partition}")
         for _ in range(count):
             self._send(topic, partition)
         if rng.random() < 0.3:
@@ -103,11 +103,12 @@ class Life:
             self.scene.broken.append(f"a call of send() lasted {lasted:.3f} s")
         if delivery is not None:
             self.deliveries.append(delivery)
-        elif (
-            isinstance(self.ledger.entries[number].error, BufferFullError)
-            and not self.producer.stats().bytes_buffered
-        ):
+        elif isinstance(self.ledger.entries[number].error, BufferFullError) and self._is_empty():
             self.scene.broken.append(f"record {number} had no room in an empty buffer")
+
+    def _is_empty(self) -> bool:
+        stats = self.producer.stats()
+        return not stats.bytes_buffered and not stats.bytes_in_flight
 
     async def settled(self) -> None:
         """Every call has returned, and every record has its outcome."""
@@ -121,13 +122,13 @@ class Life:
         self.deliveries.clear()
 
     async def end(self) -> None:
-        """When nothing is wrong any more, all is well again."""
+        """After the last fault every send succeeds again."""
         scene = self.scene
         await self.settled()
         await scene.settle()
         scene.calm()
         await asyncio.sleep(LATE_BELIEF)
-        scene.tell("calm")
+        scene.note("calm")
         last = [
             (topic, index, await self.ledger.send(self.producer, topic, partition=index))
             for topic, count in self.world.kafka.topics.items()
@@ -143,11 +144,11 @@ CHANGES: Final = (
     (), (), (), ("remake",), ("remake",), ("lag_once",), ("lag_once", "remake"), ("remake", "lag"), ("lag",), ("grow",),
     ("move",), ("restart",), ("remake", "remake"),
 )  # fmt: skip
-"""What happens about the time of a burst, each at a moment of its own."""
+"""The faults around the time of a burst, each at a random moment."""
 
 
 async def live(world: World, lived: list[Life]) -> None:
-    """One life, from the first topic to the quiet at the end; it is put into `lived` when it begins."""
+    """One life, from the first topic to the quiet time at the end; it is put into `lived` when it begins."""
     rng = world.rng
     settings = settings_of(world)
     scene = Scene(world, settings, Incarnations(world.kafka), Past(world))
@@ -165,7 +166,7 @@ async def live(world: World, lived: list[Life]) -> None:
 
 
 def options_of(seed: int) -> dict[str, Any]:
-    """How long leaders remember a producer: a day, as by default, or an hour."""
+    """How long leaders remember a producer: a day, the default, or an hour."""
     return {"auto_create_topics": False, "producer_expiration": DAY if seed % 4 == 0 else HOUR}
 
 

@@ -1,4 +1,4 @@
-"""Topics that are deleted and made again: each incarnation has a log of its own, and all of them are judged."""
+"""Topics that are deleted and created again: each incarnation has a log of its own, and all of them are judged."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ class Incarnations:
     _all: list[Topic] = attrs.Factory(list)
 
     def make(self, name: str, partitions: int) -> None:
-        """A new topic, or another under the name of one that was deleted."""
+        """Create a topic, or another under the name of a deleted one."""
         self.kafka.create_topic(name, partitions, min_insync_replicas=2)
         self._all.append(self.kafka._cluster.topics[name])
 
     def delete(self, name: str) -> None:
-        """Its log is still judged: what is in it was written."""
+        """Delete a topic; its log is still judged, as its records were written."""
         self.kafka.delete_topic(name)
 
     def of(self, name: str) -> list[Topic]:
@@ -39,15 +39,15 @@ class Incarnations:
         return list(self._all)
 
     def is_there(self, topic: Topic) -> bool:
-        """Was it not deleted?"""
+        """Does the topic exist?"""
         return self.kafka._cluster.topics_by_id.get(topic.id) is topic
 
     def records(self, topic: Topic, partition: int) -> list[StoredRecord]:
-        """What a partition of one incarnation holds, whatever became of the transactions."""
+        """The records of a partition of one incarnation, committed or not."""
         return _records(topic, partition, topic.partitions[partition].log.batches)
 
     def committed(self, topic: Topic, partition: int) -> list[StoredRecord]:
-        """What a reader of committed records finds there, or would have found when it was deleted."""
+        """The committed records of a partition, now or at the deletion of its topic."""
         return _records(topic, partition, topic.partitions[partition].log.committed())
 
     # -- for the judge
@@ -62,7 +62,7 @@ class Incarnations:
                     )
 
     def sent(self, history: Sequence[Sent]) -> Iterator[Sent]:
-        """What was sent, to the incarnation in which it is; what is in none of them keeps the bare name."""
+        """The sent records, by incarnation; records that are in none keep the bare name."""
         places: dict[int, list[Topic]] = {}
         for topic in self._all:
             for partition in range(len(topic.partitions)):
@@ -74,7 +74,7 @@ class Incarnations:
 
 
 def full_name(topic: Topic) -> str:
-    """A name that says the incarnation."""
+    """A name with the number of the incarnation."""
     return f"{topic.name}/{topic.id.hex()[:6]}"
 
 

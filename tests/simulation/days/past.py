@@ -1,4 +1,4 @@
-"""Metadata from the past: what brokers said of the topics before, answered once more."""
+"""Metadata from the past: brokers repeat earlier answers about the topics."""
 
 from __future__ import annotations
 
@@ -22,24 +22,24 @@ Picture = Mapping[str, MetadataResponseTopic]
 
 @attrs.define(eq=False)
 class Past:
-    """Pictures of the cluster, oldest first. The first is from before there were topics."""
+    """Snapshots of the cluster, oldest first. The first is from before there were topics."""
 
     world: World
     pictures: list[Picture] = attrs.Factory(lambda: [{}])
 
     def remember(self) -> None:
-        """The topics are about to change: this is what a broker that lags says."""
+        """Take a snapshot before the topics change: a broker that lags behind answers with it."""
         topics = self.world.kafka._cluster.topics
         self.pictures.append({name: _picture_of(topic) for name, topic in topics.items()})
 
     def answer_once(self, broker: int | None) -> str:
-        """The next answer is from the past."""
+        """The next answer comes from the past."""
         age, change = self._lag()
         self.world.kafka.faults.alter(change, api="Metadata", broker=broker, times=1)
         return f"the next metadata of broker {broker} is picture -{age}"
 
     async def answer_for(self, broker: int | None, seconds: float) -> None:
-        """All answers of a broker, or of all, are from the past for a while."""
+        """All answers of a broker, or of all, come from the past for a while."""
         _, change = self._lag()
         with self.world.kafka.faults.alter(change, api="Metadata", broker=broker, times=None):
             await asyncio.sleep(seconds)

@@ -1,4 +1,4 @@
-"""The scene of a life of days: its topics, its pauses, and what happens to the cluster meanwhile."""
+"""The scene of a life of days: its topics, its pauses, and the changes of the cluster."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ TOPICS: Final = ("orders", "payments")
 DAY: Final = 86_400.0
 HOUR: Final = 3_600.0
 LATE_BELIEF: Final = 150.0
-"""Seconds after which a producer knows the present, whatever it was told in the past."""
+"""Seconds after which a producer knows the present state, after any answers from the past."""
 MOST_PARTITIONS: Final = 4
 MOST_REFRESHES: Final = 12
 
 
 def slow_settings(world: World) -> dict[str, Any]:
-    """What is done now and then, however long nothing happens."""
+    """Long intervals for periodic work, which would cost more than the rest of a long pause."""
     rng = world.rng
     if world.kafka._cluster.options.producer_expiration >= DAY:
         return {"metadata_max_age_ms": 20_000_000, "connections_max_idle_ms": -1}
@@ -35,25 +35,25 @@ def slow_settings(world: World) -> dict[str, Any]:
 
 @attrs.define(eq=False)
 class Scene:
-    """One world, and the story of what happened in it."""
+    """One world, and the story of its events."""
 
     world: World
     settings: dict[str, Any]
     topics: Incarnations
     past: Past
-    told: list[str] = attrs.Factory(list)
+    story: list[str] = attrs.Factory(list)
     broken: list[str] = attrs.Factory(list)
-    """What must not happen, and did."""
+    """Broken promises."""
     asides: set[asyncio.Task[None]] = attrs.Factory(set)
 
-    def tell(self, what: str) -> None:
-        """Note what happens."""
-        self.told.append(f"{self.world.now - 1000:.3f} {what}")
+    def note(self, what: str) -> None:
+        """Note an event."""
+        self.story.append(f"{self.world.now - 1000:.3f} {what}")
 
     # -- pauses
 
     def limits(self) -> tuple[float, ...]:
-        """The times after which something here is given up, forgotten or read again."""
+        """The times after which some state here is dropped, forgotten or read again."""
         milliseconds = (
             "metadata_max_idle_ms",
             "connections_max_idle_ms",
@@ -70,15 +70,15 @@ class Scene:
 
     @property
     def ids_expire(self) -> bool:
-        """Are transactional ids forgotten within the life?"""
+        """Do transactional ids expire within the life?"""
         return self.world.kafka._cluster.options.transactional_id_expiration < DAY
 
     def _longest_pause(self) -> float:
-        """A producer looks for idle connections twice a minute: a day of that is what costs most here."""
+        """A producer checks for idle connections twice a minute: a day of that costs most of the time here."""
         return 2 * DAY if self.settings["connections_max_idle_ms"] < 0 else 6 * HOUR
 
     def pause(self) -> float:
-        """Most often about as long as one of the limits: just below, just above."""
+        """A pause, mostly about as long as one of the limits: just below, just above."""
         rng = self.world.rng
         if rng.random() < 0.3:
             return rng.choice((0.0, 0.001, 0.1, 3.0))
@@ -88,17 +88,17 @@ class Scene:
     # -- the cluster
 
     def partitions(self, topic: str) -> int:
-        """How many partitions a topic has now, or had."""
+        """The number of partitions of a topic, now or before its deletion."""
         return len(self.topics.of(topic)[-1].partitions)
 
     def place(self) -> tuple[str, int]:
-        """Where something is sent: most often where more is."""
+        """The partition of a send: mostly one that has records."""
         rng = self.world.rng
         topic = rng.choice(TOPICS[: len({one for one in TOPICS if self.topics.of(one)})])
         return topic, min(rng.choice((0, 0, 0, 1, 3)), self.partitions(topic) - 1)
 
     async def remake(self) -> None:
-        """A topic is deleted and made again, with more, fewer, or the same number of partitions."""
+        """Delete a topic and create it again, with more, fewer, or the same number of partitions."""
         rng = self.world.rng
         topic, _ = self.place()
         if topic not in self.world.kafka.topics:
@@ -106,7 +106,7 @@ class Scene:
         before = self.partitions(topic)
         after = rng.choice((before, before, 1, rng.randrange(1, MOST_PARTITIONS + 1)))
         gap = rng.choice((0.0, 0.0, 0.01, 0.5, 10.0))
-        self.tell(f"{topic} is remade with {after} partitions in place of {before}, {gap} s later")
+        self.note(f"{topic} is remade with {after} partitions in place of {before}, {gap} s later")
         self.past.remember()
         self.topics.delete(topic)
         if gap:
@@ -115,39 +115,39 @@ class Scene:
         self.topics.make(topic, after)
 
     async def grow(self) -> None:
-        """A topic gets another partition."""
+        """Add a partition to a topic."""
         topic, _ = self.place()
         if topic in self.world.kafka.topics and self.partitions(topic) < MOST_PARTITIONS:
             self.past.remember()
-            self.tell(f"{topic} grows")
+            self.note(f"{topic} grows")
             self.world.kafka.add_partitions(topic, self.partitions(topic) + 1)
 
     async def lag_once(self) -> None:
         """One answer comes from the past."""
-        self.tell(self.past.answer_once(self._some_broker()))
+        self.note(self.past.answer_once(self._some_broker()))
 
     async def lag(self) -> None:
         """A broker, or all, answer from the past for a while."""
         rng = self.world.rng
         broker, seconds = self._some_broker(), rng.choice((0.3, 5.0, 59.0, 70.0))
-        self.tell(f"the metadata of broker {broker} is from the past for {seconds} s")
+        self.note(f"the metadata of broker {broker} is from the past for {seconds} s")
         await self.past.answer_for(broker, seconds)
 
     async def move(self) -> None:
-        """Another broker leads a partition."""
+        """Another broker becomes the leader of a partition."""
         topic, index = self.place()
         if topic in self.world.kafka.topics:
             self.past.remember()
             leader = self.world.rng.randrange(1, 4)
-            self.tell(f"broker {leader} leads {topic}-{index}")
+            self.note(f"broker {leader} leads {topic}-{index}")
             self.world.kafka.faults.move_leader(topic, index, leader)
 
     async def restart(self) -> None:
-        """A broker stops, and comes back."""
+        """Stop a broker, and start it again."""
         broker = self.world.rng.randrange(1, 4)
         gap = self.world.rng.choice((0.0, 0.5, 4.0))
         if all(one.up for one in self.world.kafka.brokers):
-            self.tell(f"broker {broker} is down for {gap} s")
+            self.note(f"broker {broker} is down for {gap} s")
             self.past.remember()
             await self.world.kafka.faults.stop_broker(broker)
             await asyncio.sleep(gap)
@@ -157,7 +157,7 @@ class Scene:
         return self.world.rng.choice((None, None, 1, 2, 3))
 
     def aside(self, change: Callable[[], Awaitable[None]]) -> None:
-        """A change goes on beside the life: at once, or in the middle of what comes next."""
+        """Run a change beside the life: at once, or in the middle of its next step."""
 
         async def run() -> None:
             await asyncio.sleep(self.world.rng.choice((0.0, 0.0, 0.002, 0.004, 0.02, 1.0)))
@@ -167,29 +167,29 @@ class Scene:
         self.asides.add(task)
 
     async def settle(self) -> None:
-        """Everything that happens beside the life has happened."""
+        """Wait until everything beside the life has ended."""
         if self.asides:
             await asyncio.wait(self.asides)
         for task in self.asides:
             task.result()
         self.asides.clear()
 
-    # -- what suffers
+    # -- faults
 
     def refuse(self, topic: str, partition: int) -> None:
-        """The broker refuses a batch, and proves that it is not written."""
+        """The broker refuses a batch with a proof that it is not written."""
         rng = self.world.rng
         code = rng.choice((10, 19, 19, 19, 87))
         skip, times = rng.choice((0, 0, 0, 1)), rng.choice((1, 1, 1, 2))
-        self.tell(f"{code} for {times} batches of {topic}-{partition} after {skip}")
+        self.note(f"{code} for {times} batches of {topic}-{partition} after {skip}")
         self.world.kafka.faults.error(code, topic=topic, partition=partition, skip=skip, times=times)
 
     def lose_answers(self, topic: str, partition: int) -> None:
-        """Requests are done, or not, and no answer comes, or a late one."""
+        """Requests are handled or not; no answer comes, or a late one."""
         rng = self.world.rng
         times = rng.choice((1, 1, 2, 3))
         faults = self.world.kafka.faults
-        # An identity that is lost with the connections, after the former was forgotten, looks like that of a successor.
+        # An identity that is lost with the connections, after the former was forgotten, looks like a successor's.
         match rng.randrange(3 if self.ids_expire else 4):
             case 0:
                 faults.drop_answer(topic=topic, partition=partition, times=times)
@@ -199,10 +199,10 @@ class Scene:
                 faults.delay(rng.choice((0.005, 0.02, 0.5)), topic=topic, partition=partition, times=times)
             case 3:
                 self.aside(self._cut_off)
-        self.tell(f"{times} answers of {topic}-{partition} are lost, or late")
+        self.note(f"{times} answers of {topic}-{partition} are lost, or late")
 
     async def _cut_off(self) -> None:
-        """What is done is done, and nothing that the brokers say arrives any more."""
+        """Requests are handled, and no later byte of the brokers arrives."""
         brokers = self.world.kafka.brokers
         for broker in brokers:
             self.world.network.hold(broker.port, to_broker=False)
@@ -211,7 +211,7 @@ class Scene:
             self.world.network.reset(broker.port)
             self.world.network.release(broker.port)
 
-    # -- what must not be
+    # -- forbidden states
 
     def look_at(self, producer: Producer[Any, Any]) -> None:
         """No engine may die."""
@@ -220,7 +220,7 @@ class Scene:
             self.broken.append(f"the producer is {state}: {producer.health().last_error!r}")
 
     def calm(self) -> None:
-        """Nothing is wrong any more."""
+        """End all faults."""
         self.world.kafka.faults.heal()
         for broker in self.world.kafka.brokers:
             self.world.network.release(broker.port)

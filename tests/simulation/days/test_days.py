@@ -1,4 +1,4 @@
-"""Lives of days: whatever idles out, is forgotten, made anew or answered from the past, the promise holds."""
+"""Lives of days: the promise holds when state idles out, is forgotten, recreated or answered from the past."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from tests.simulation.days import idempotent, transactional
 from tests.simulation.world import World, simulate
 
 TOGETHER = 20
-"""Lives in one test: there are many, and each is short."""
+"""Lives in one test: they are many and short."""
 
 
 def _groups() -> list[list[int]]:
@@ -19,7 +19,7 @@ def _groups() -> list[list[int]]:
 
 @pytest.mark.parametrize("group", _groups(), ids=lambda group: f"from-{group[0]}")
 def test_an_idempotent_life_of_days_keeps_the_promise(group: list[int]) -> None:
-    """The judge finds nothing in any incarnation of its topics, and all is well in the end."""
+    """The judge finds no fault in any incarnation of the topics, and every send succeeds in the end."""
     for seed in group:
         lived: list[idempotent.Life] = []
 
@@ -31,13 +31,13 @@ def test_an_idempotent_life_of_days_keeps_the_promise(group: list[int]) -> None:
             broken = idempotent.verdict(lived[0])
             assert not broken, "\n".join(broken)
         except BaseException:
-            _tell(seed, lived[0].scene.told if lived else [])
+            _tell(seed, lived[0].scene.story if lived else [])
             raise
 
 
 @pytest.mark.parametrize("group", _groups(), ids=lambda group: f"from-{group[0]}")
 def test_a_transactional_life_of_days_keeps_the_promise(group: list[int]) -> None:
-    """Nobody fences it, so it is never told so; what was committed is there, and nothing else; in the end commits work."""
+    """No call reports fencing; exactly the committed records are there; commits work in the end."""
     for seed in group:
         lived: list[transactional.Life] = []
 
@@ -49,9 +49,9 @@ def test_a_transactional_life_of_days_keeps_the_promise(group: list[int]) -> Non
             broken = transactional.verdict(lived[0])
             assert not broken, "\n".join(broken)
         except BaseException:
-            _tell(seed, lived[0].scene.told if lived else [])
+            _tell(seed, lived[0].scene.story if lived else [])
             raise
 
 
-def _tell(seed: int, told: list[str]) -> None:
-    print("\n".join([f"{SEED_VARIABLE}={seed} replays this life", *told]))
+def _tell(seed: int, story: list[str]) -> None:
+    print("\n".join([f"{SEED_VARIABLE}={seed} replays this life", *story]))

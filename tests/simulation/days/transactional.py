@@ -1,4 +1,4 @@
-"""The life of a transactional producer over days: nobody else has its name, so nobody fences it."""
+"""The life of a transactional producer over days: no other producer has its name, so that none fences it."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ from tests.simulation.world import World
 NAME: Final = "books"
 GROUP: Final = "readers"
 SOURCE: Final = "source"
-PATIENCE: Final = 40
+ATTEMPTS: Final = 40
 T = TypeVar("T")
 
 
 class ChangedMindError(Exception):
-    """The program does not want the transaction any more."""
+    """The program drops the transaction."""
 
 
 def settings_of(world: World) -> dict[str, Any]:
@@ -54,27 +54,27 @@ def settings_of(world: World) -> dict[str, Any]:
 
 @attrs.define(eq=False)
 class Life:
-    """One producer, and what its owner was told."""
+    """One producer, and the results of its owner's calls."""
 
     scene: Scene
     producer: Producer[Any, Any]
-    told: list[Told] = attrs.Factory(list)
+    entries: list[Told] = attrs.Factory(list)
     numbers: int = 0
     committing: bool = False
     outlives: bool = False
-    """May a transaction be open for longer than its time?"""
+    """May a transaction stay open beyond its time?"""
 
     @property
     def world(self) -> World:
-        """Where it lives."""
+        """The world of the producer."""
         return self.scene.world
 
     async def live(self) -> None:
-        """Pause, change, a transaction; and again."""
+        """Pause, change, transaction; repeatedly."""
         rng = self.world.rng
         for _ in range(rng.randrange(3, 7)):
             seconds = self.scene.pause()
-            self.scene.tell(f"a pause of {seconds:.3f} s")
+            self.scene.note(f"a pause of {seconds:.3f} s")
             await asyncio.sleep(seconds)
             for change in rng.choice(CHANGES):
                 if not (change == "restart" and self._must_find_its_coordinator):
@@ -88,33 +88,33 @@ class Life:
 
     @property
     def _must_find_its_coordinator(self) -> bool:
-        """On version 1 a time-out looks like fencing where an attempt to end the transaction had no clear answer."""
+        """On version 1 a time-out looks like fencing if an attempt to end the transaction had no clear answer."""
         return self.outlives and self.world.kafka._cluster.transaction_version == 1
 
     def _disturb_the_coordinator(self) -> None:
-        """It moves, is loading, or does what it is asked without an answer."""
+        """The coordinator moves, is loading, or handles requests without an answer."""
         rng, faults = self.world.rng, self.world.kafka.faults
         match rng.randrange(3):
             case 0:
                 broker, loading = rng.randrange(1, 4), rng.choice((0.0, 1.0, 5.0))
                 faults.move_coordinator(rng.choice((NAME, NAME, GROUP)), broker, loading=loading)
-                self.scene.tell(f"broker {broker} coordinates, and is loading for {loading} s")
+                self.scene.note(f"broker {broker} coordinates, and is loading for {loading} s")
             case 1:
                 api = rng.choice(("EndTxn", "EndTxn", "InitProducerId", "AddPartitionsToTxn"))
                 if api == "InitProducerId" and self.scene.ids_expire:
-                    # A new id whose answer is lost, after the former was forgotten, looks like that of a successor.
+                    # A new id whose answer is lost, after the former was forgotten, looks like a successor's.
                     return
                 faults.cut(api=api, before=rng.random() < 0.3, times=rng.choice((1, 1, 2)))
-                self.scene.tell(f"a connection ends instead of the answer to {api}")
+                self.scene.note(f"a connection ends instead of the answer to {api}")
             case 2:
                 faults.delay_markers(rng.choice((0.02, 0.5, 3.0)))
-                self.scene.tell("markers are late")
+                self.scene.note("markers are late")
 
     # -- one transaction
 
     async def _transaction(self) -> None:
-        entry = Told(len(self.told))
-        self.told.append(entry)
+        entry = Told(len(self.entries))
+        self.entries.append(entry)
         self.committing = False
         by_hand = self.world.rng.random() < 0.3
         try:
@@ -127,7 +127,7 @@ class Life:
             self._refused(entry, error)
         else:
             entry.fate = Fate.COMMITTED
-        self.scene.tell(f"transaction {entry.number}: {entry.fate.value} {'; '.join(entry.story)}")
+        self.scene.note(f"transaction {entry.number}: {entry.fate.value} {'; '.join(entry.story)}")
 
     async def _in_a_block(self, entry: Told) -> None:
         transaction = self.producer.transaction()
@@ -159,7 +159,7 @@ class Life:
             raise
 
     async def _fill(self, entry: Told) -> None:
-        """Records; a pause; records."""
+        """Send records; pause; send records."""
         rng, scene = self.world.rng, self.scene
         for _ in range(rng.choice((1, 1, 2))):
             topic, partition = scene.place()
@@ -176,7 +176,7 @@ class Life:
                 await self.producer.flush()
             if rng.random() < 0.4:
                 seconds = min(scene.pause(), self._longest_inside())
-                scene.tell(f"a pause of {seconds:.3f} s in the transaction")
+                scene.note(f"a pause of {seconds:.3f} s in the transaction")
                 await asyncio.sleep(seconds)
             if rng.random() < 0.2:
                 scene.aside(scene.remake)
@@ -184,16 +184,16 @@ class Life:
             raise ChangedMindError
 
     def _longest_inside(self) -> float:
-        """Longer than the time that a transaction has, where a time-out can be told from fencing."""
+        """A pause longer than the time of a transaction, where a time-out can be told from fencing."""
         return 1_000.0 if self.outlives else self.producer.config.transaction_timeout_ms / 4_000
 
     async def _send(self, entry: Told, topic: str, partition: int) -> None:
-        """A record in the transaction; what is refused is no part of it."""
+        """Send a record in the transaction; a refused record is no part of it."""
         number = self.numbers
         self.numbers += 1
         place = (topic, partition)
         entry.records.append((place, number))
-        self.scene.tell(f"record {number} for {topic}-{partition}")
+        self.scene.note(f"record {number} for {topic}-{partition}")
         try:
             await self._bounded("send", self.producer.send(topic, value_of(number), partition=partition))
         except BaseException:
@@ -213,7 +213,7 @@ class Life:
     # -- after an error
 
     async def _patiently(self, call: Any) -> None:
-        for _ in range(PATIENCE):
+        for _ in range(ATTEMPTS):
             try:
                 await call(timeout=2.0)
             except TransactionTimeoutError:
@@ -221,10 +221,10 @@ class Life:
             return
 
     async def _settle(self, entry: Told) -> None:
-        """In one of the ways that the documentation names."""
+        """Settle the transaction in one of the documented ways."""
         again = self.world.rng.random() < 0.6
         entry.story.append("unknown")
-        for _ in range(PATIENCE):
+        for _ in range(ATTEMPTS):
             try:
                 if again:
                     await self.producer.commit_transaction(timeout=2.0)
@@ -251,27 +251,27 @@ class Life:
         entry.story.append(f"{type(error).__name__} {error.outcome.value} {str(error)[:200]}")
         for one in (error, error.__cause__, error.__context__):
             if isinstance(one, ProducerFencedError):
-                self.scene.broken.append(f"nobody fenced it, and it says: {one}")
+                self.scene.broken.append(f"no other producer fenced it, and the error is: {one}")
         unsure = self.committing and error.outcome is Outcome.UNKNOWN
         entry.fate = Fate.UNKNOWN if unsure else Fate.ABORTED
 
     # -- the end
 
     async def end(self) -> None:
-        """When nothing is wrong any more, all is well again."""
+        """After the last fault every commit succeeds again."""
         scene = self.scene
         await scene.settle()
         scene.calm()
         await asyncio.sleep(LATE_BELIEF)
-        scene.tell("calm")
-        # What a topic that was made anew did to the numbers may cost one transaction.
+        scene.note("calm")
+        # A recreated topic may have spoiled the sequence numbers, which may cost one transaction.
         if not any([await self._is_committed() for _ in range(2)]):
             scene.broken.append("nothing can be committed, though all is well")
         scene.look_at(self.producer)
 
     async def _is_committed(self) -> bool:
-        entry = Told(len(self.told))
-        self.told.append(entry)
+        entry = Told(len(self.entries))
+        self.entries.append(entry)
         try:
             async with self.producer.transaction():
                 for topic in sorted(self.world.kafka.topics.keys() - {SOURCE}):
@@ -286,7 +286,7 @@ class Life:
     # -- for the judge
 
     def seen(self) -> tuple[list[Told], Seen]:
-        """What was told, by incarnations, and what readers of committed records find in each."""
+        """The results by incarnation, and the records that readers of committed records find in each."""
         topics, kafka = self.scene.topics, self.world.kafka
         records: dict[Place, list[int]] = {}
         where: dict[int, Place] = {}
@@ -298,18 +298,18 @@ class Life:
                 where.update(dict.fromkeys(records[place], place))
                 if not topics.is_there(topic):
                     undecided |= _open_in(topics, topic, partition.index)
-        told = [_placed(entry, where, undecided) for entry in self.told]
+        placed = [_placed(entry, where, undecided) for entry in self.entries]
         hidden = [
             (topic.name, partition.index)
             for topic in topics.all()
             for partition in topic.partitions
             if topics.is_there(topic) and partition.log.stable_offset != partition.log.high_watermark
         ]
-        return told, Seen(records, kafka.committed_offset(GROUP, SOURCE, 0), hidden)
+        return placed, Seen(records, kafka.committed_offset(GROUP, SOURCE, 0), hidden)
 
 
 def _placed(entry: Told, where: dict[int, Place], undecided: set[int]) -> Told:
-    """What was in a topic that was deleted before the transaction ended, nobody asks about."""
+    """The records of a topic that was deleted before the transaction ended are not judged."""
     records = [
         (where.get(number, place), number)
         for place, number in entry.records
@@ -319,7 +319,7 @@ def _placed(entry: Told, where: dict[int, Place], undecided: set[int]) -> Told:
 
 
 def _open_in(topics: Incarnations, topic: Topic, partition: int) -> set[int]:
-    """The records there from the first offset on that is not decided."""
+    """The records from the first undecided offset on."""
     stable = topic.partitions[partition].log.stable_offset
     return {number_of(one.value) for one in topics.records(topic, partition) if one.offset >= stable}
 
@@ -328,11 +328,11 @@ CHANGES: Final = (
     (), (), (), (), ("remake",), ("remake",), ("lag_once",), ("lag_once", "remake"), ("lag",), ("grow",), ("move",),
     ("restart",),
 )  # fmt: skip
-"""What happens about the time of a transaction, each at a moment of its own."""
+"""The faults around the time of a transaction, each at a random moment."""
 
 
 async def live(world: World, lived: list[Life]) -> None:
-    """One life, from the first topic to the quiet at the end; it is put into `lived` when it begins."""
+    """One life, from the first topic to the quiet time at the end; it is put into `lived` when it begins."""
     rng = world.rng
     settings = settings_of(world)
     scene = Scene(world, settings, Incarnations(world.kafka), Past(world))
@@ -349,7 +349,7 @@ async def live(world: World, lived: list[Life]) -> None:
 
 
 def options_of(seed: int) -> dict[str, Any]:
-    """How long leaders and coordinators remember, and by which rules transactions go."""
+    """How long leaders and coordinators remember, and the rules of transactions."""
     return {
         "auto_create_topics": False,
         "transaction_version": 1 + seed % 2,

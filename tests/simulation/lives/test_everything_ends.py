@@ -1,4 +1,4 @@
-"""Everything ends: topics, brokers, time limits and serializers that came and went leave nothing in a producer."""
+"""Everything ends: after their use topics, brokers, time limits and serializers leave nothing in a producer."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tests.simulation.world import World, simulate
 
 SCALE: Final = {"few": 20, "all": 1000, "proof": 1000}[EFFORT]
 QUIET: Final = 400.0
-"""Seconds after which a producer that does nothing has forgotten what it does not use any more."""
+"""Seconds after which an idle producer has forgotten its unused state."""
 SETTINGS: Final[dict[str, Any]] = {
     "metadata_max_idle_ms": 5_000,
     "connections_max_idle_ms": 20_000,
@@ -28,14 +28,14 @@ SETTINGS: Final[dict[str, Any]] = {
 }
 BROKERS: Final = 3
 BY_CONTRACT: Final = {
-    # Statistics never go back: so many topics by name, and so many kinds of failures with one for each error of the others.
+    # Statistics never shrink: so many topics by name, and so many kinds of failures with one for all others.
     "Tally.topics": 1_001,
     "Tally.failed_by_kind": 1_100,
-    # Their counters go on when they come back.
-    "Engine.histories": 100,
-    # Kept for reports that are still to be asked for.
+    # Their counters continue when the topics return.
+    "Brokers.histories": 100,
+    # Kept for reports that are still to come.
     "Tally._kept": 100,
-    # Which brokers of the present cluster did not answer when they were last called.
+    # The brokers of the present cluster that did not answer the last connection attempt.
     "ClusterQueues.dead": BROKERS,
 }
 
@@ -51,7 +51,7 @@ def grown(before: Counter[str], after: Counter[str]) -> dict[str, tuple[int, int
 
 async def _use(producer: Producer[Any, Any], topic: str, count: int = 1, **arguments: Any) -> None:
     for number in range(count):
-        # What fails has to leave nothing either.
+        # Failures must leave nothing either.
         with contextlib.suppress(KafkaError):
             await producer.send_and_wait(topic, b"%d" % number, **arguments)
 
@@ -75,7 +75,7 @@ async def topics(world: World, producer: Producer[Any, Any]) -> None:
 
 
 async def missing_topics(world: World, producer: Producer[Any, Any]) -> None:
-    """Topics that nobody has created."""
+    """Topics that do not exist."""
     for number in range(SCALE // 5):
         world.kafka.faults.error(
             "UNKNOWN_TOPIC_OR_PARTITION", api="Metadata", topic=f"missing-{number}", times=None
@@ -85,7 +85,7 @@ async def missing_topics(world: World, producer: Producer[Any, Any]) -> None:
 
 
 async def brokers(world: World, producer: Producer[Any, Any]) -> None:
-    """Brokers that are replaced: the same addresses, and other ids each time; and one that nobody can reach."""
+    """Brokers that are replaced: the same addresses with new ids each time; one cannot be reached."""
     for generation in range(1, SCALE):
         world.kafka.faults.heal()
         world.kafka.faults.alter(partial(_replaced, generation=generation), api="Metadata", times=None)
@@ -115,7 +115,7 @@ def _replaced(answer: Any, generation: int) -> Any:
 
 
 async def time_limits(world: World, producer: Producer[Any, Any]) -> None:
-    """Records with a time limit of their own that is not needed, and some whose is."""
+    """Records with time limits of their own; some expire by them."""
     for _ in range(SCALE):
         deliveries = [await producer.send(TOPIC, b"", timeout=300.0) for _ in range(100)]
         await asyncio.gather(*deliveries)
@@ -160,7 +160,7 @@ def test_nothing_is_left(happening: Any) -> None:
 
 
 def test_serializers_that_hang_leave_nothing() -> None:
-    """Calls whose serializers never end are refused in time, and so are their tasks ended."""
+    """Calls whose serializers never end are refused in time, and the tasks of the serializers end."""
 
     async def play(world: World) -> None:
         world.kafka.create_topic(TOPIC, BROKERS)

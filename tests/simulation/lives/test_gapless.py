@@ -1,4 +1,4 @@
-"""An outbox relay: with `gapless=True` and nobody looking, each partition's log has no gap, whatever happens."""
+"""An outbox relay: with `gapless=True` and unread deliveries, each partition's log has no gap under any fault."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 from aioproducer import Outcome
 from tests.effort import SCENARIO, seeds
 from tests.judge.history import number_of
-from tests.simulation.fault_schedule import TOPIC, Storm
+from tests.simulation.fault_schedule import TOPIC, FaultSchedule
 from tests.simulation.world import World, simulate
 
 PARTITIONS = 3
@@ -18,7 +18,7 @@ PARTITIONS = 3
 
 @pytest.mark.parametrize("seed", seeds(2 * SCENARIO))
 def test_without_a_look_nothing_is_written_past_a_gap(seed: int) -> None:
-    """What is in the log of a partition is what was sent to it first: all of it up to some record, and nothing behind."""
+    """The log of a partition has the records that were sent to it first, up to some record, and none behind."""
 
     async def play(world: World) -> None:
         world.kafka.create_topic(TOPIC, PARTITIONS, min_insync_replicas=2)
@@ -30,12 +30,12 @@ def test_without_a_look_nothing_is_written_past_a_gap(seed: int) -> None:
             buffer_memory=world.rng.choice((5_000, 1_000_000)),
         )
         await producer.start()
-        storm = Storm(world)
-        storm.told.append("gapless")
+        schedule = FaultSchedule(world)
+        schedule.log.append("gapless")
         async with asyncio.TaskGroup() as tasks:
-            tasks.create_task(storm.rage(4, 5.0))
+            tasks.create_task(schedule.run(4, 5.0))
             for number in range(300):
-                # What has less time than its neighbours is lost alone, between them.
+                # A record with less time than its neighbours is lost alone, between them.
                 timeout = world.rng.choice((None, None, None, 0.5, 2.0))
                 await world.ledger.send(producer, TOPIC, partition=number % PARTITIONS, timeout=timeout)
                 if number % 10 == 0:
@@ -48,7 +48,7 @@ def test_without_a_look_nothing_is_written_past_a_gap(seed: int) -> None:
     for partition in range(PARTITIONS):
         records = world.kafka.records(TOPIC, partition)
         there = [number_of(record.value) for record in records]
-        # What was refused before it was accepted, raised to its sender, who went on.
+        # The record was refused before acceptance; its sender got the error, and continued.
         sent = [
             entry.number
             for entry in world.ledger.entries
@@ -59,7 +59,7 @@ def test_without_a_look_nothing_is_written_past_a_gap(seed: int) -> None:
 
 @pytest.mark.parametrize("seed", seeds(SCENARIO))
 def test_a_relay_that_looks_and_begins_again_writes_all_in_order(seed: int) -> None:
-    """It sends again from the first failure on, until all is acknowledged: each row is in the log, and rows never go back."""
+    """The relay sends again from the first failure on until all is acked: each row is in the log, in order."""
 
     async def play(world: World) -> None:
         world.kafka.create_topic(TOPIC, 1)

@@ -1,4 +1,4 @@
-"""A topic that calls wait for memory for is in use, however long nothing is sent to it."""
+"""A topic stays in use while calls wait for memory for it, even without a send."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ IDLE_MS = 5_000
 
 
 def test_a_topic_is_not_forgotten_while_calls_wait_for_memory() -> None:
-    """Placed in a partition that was forgotten, records got numbers that the next ones got again: acknowledged, and nowhere."""
+    """A forgotten partition gave its sequence numbers twice: records were acknowledged, and not in the log."""
 
     async def play(world: World) -> None:
         world.kafka.create_topic(CROWDED, 1)
@@ -37,7 +37,7 @@ def test_a_topic_is_not_forgotten_while_calls_wait_for_memory() -> None:
         await held.reached()
         await asyncio.wait(waiting)
         for _ in range(6):
-            # Were the other one forgotten, too, everything would begin under a new epoch.
+            # If the other topic were forgotten too, everything would begin under a new epoch.
             await world.ledger.send(producer, CROWDED)
             await asyncio.sleep(IDLE_MS / 2_000)
         for _ in range(2):

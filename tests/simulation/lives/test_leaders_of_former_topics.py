@@ -1,4 +1,4 @@
-"""Leader epochs of a topic that is no more keep no record of the present one from its leader."""
+"""Leader epochs of a deleted topic do not keep the records of its successor from their leader."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ async def _after_many_elections(world: World) -> Producer[Any, Any]:
     for leader in (1, 2, 3, 1, 2):
         world.kafka.faults.move_leader(TOPIC, 0, leader)
         await producer.send_and_wait(TOPIC, b"before", partition=0)
-    # The refusal of the last former leader is over when an answer has confirmed the present one.
+    # The refusal of the former leader is over when an answer has confirmed the present one.
     interest = engine(producer).view._questions.interests[TOPIC]
     await until(lambda: not interest.leader_failed)
     return producer
@@ -42,7 +42,7 @@ async def _gets_in(producer: Producer[Any, Any], number: int) -> None:
 
 
 def test_a_late_hint_about_a_deleted_topic() -> None:
-    """An answer for the former topic comes when the present one is known: its high epoch would outdo every later election."""
+    """A late answer for the deleted topic arrives: its high epoch would outrank every later election."""
 
     async def play(world: World) -> None:
         producer = await _after_many_elections(world)
@@ -65,14 +65,14 @@ def test_a_late_hint_about_a_deleted_topic() -> None:
 
 @pytest.mark.parametrize("down", [False, True], ids=["former leader refuses", "former leader is down"])
 def test_a_topic_that_was_made_anew_without_ids(down: bool) -> None:
-    """Nobody says that it is another topic; the producer sends nothing while it is gone, and its leader is another broker."""
+    """No answer shows that it is another topic; the producer sends nothing meanwhile, and the leader is another broker."""
 
     async def play(world: World) -> None:
         world.kafka.limit_version("Metadata", 0, BEFORE_IDS)
         producer = await _after_many_elections(world)
         if down:
             await world.kafka.faults.stop_broker(2)
-            # A request that is lost with its connection tells of its topic; here only the dialing fails.
+            # A request that is lost with its connection would reveal the topic; here only the dialing fails.
             sender = engine(producer).senders[2]
             await until(lambda: sender.link is None)
         _remake(world, 1)

@@ -1,7 +1,7 @@
-"""Whatever an answer leaves out or makes up: no engine ends by it, no call hangs, and nobody is told what was not proven.
+"""An answer that omits or invents a field ends no engine, hangs no call, and leads to no unproven outcome.
 
-The lies are made from the declarations of the messages. A case is replayed by its name, `-k "Metadata-MetadataResponse.brokers-emptied"`,
-and its seed; when the lie begins, and how often it is told, are drawn from both.
+The lies are made from the declarations of the messages. A case is replayed by its name, such as
+`-k "Metadata-MetadataResponse.brokers-emptied"`, and its seed, from which the start and the number of the lies are drawn.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from aioproducer._wire.apis import APIS
 from aioproducer.testing import Fault
 from tests.effort import PROOF, SEED_VARIABLE, seeds
 from tests.judge.transactions import Fate, judge_transactions
-from tests.simulation.bookkeeping import GROUP, NAME, PARTITIONS, SOURCE, Books, Clerk, Office
+from tests.simulation.bookkeeping import GROUP, NAME, PARTITIONS, SOURCE, Books, Program, Programs
 from tests.simulation.fault_schedule import TOPIC
 from tests.simulation.lies import SASL, Lie, lies_of, version_at
 from tests.simulation.world import World, simulate
@@ -46,8 +46,8 @@ TRANSACTIONAL: Final = {
 }
 QUESTIONS: Final = (METADATA, OFFSET_FETCH, FIND_COORDINATOR, VERSIONS, INIT, LIST)
 LASTS: Final = 12.0
-"""Virtual seconds for which a lie is told, at most."""
-PATIENCE: Final = 5.0
+"""The longest lie, in virtual seconds."""
+CALL_LIMIT: Final = 5.0
 TIME_LIMIT: Final = 3
 """Seconds that a transaction may be open."""
 MOMENT: Final = 0.5
@@ -55,9 +55,9 @@ BOUND: Final = 200.0
 """Virtual seconds that a whole program may take: its transactions have time limits of their own."""
 COORDINATOR_LOAD_IN_PROGRESS: Final = 14
 UNDONE: Final = {PRODUCE: (6, 19), METADATA: (5,), VERSIONS: (-1,), END: (14, 51)}
-"""Errors after which nothing was done, by API."""
+"""Errors that prove that nothing was done, by API."""
 TRIES: Final = 200 if PROOF else 1
-"""Of each lie."""
+"""Runs of each lie."""
 
 TRIED: Final = seeds(1) if SEED_VARIABLE in os.environ else range(TRIES)
 
@@ -74,7 +74,7 @@ def cases(apis: tuple[int, ...], level: int) -> list[Any]:
 
 
 async def bounded(work: Awaitable[Any], limit: float) -> Any:
-    """It ends in time; a KafkaError is a result."""
+    """The call ends in time; a KafkaError is a result."""
     task = asyncio.ensure_future(work)
     await asyncio.wait([task], timeout=limit)
     assert task.done(), f"nothing came of it within {limit:g} s"
@@ -85,19 +85,19 @@ async def bounded(work: Awaitable[Any], limit: float) -> Any:
 
 
 def armed(world: World, lie: Lie) -> Fault:
-    """The lie is told from now on, once, a few times, or until it is healed; perhaps of what was not even done."""
+    """The lie begins now: once, a few times, or until it is healed; the request may not even be handled."""
     times = world.rng.choice((1, 1, 3, None))
     if world.rng.random() < 0.4:
         undone = world.rng.choice(UNDONE.get(lie.api, (COORDINATOR_LOAD_IN_PROGRESS,)))
         world.kafka.faults.error(undone, api=APIS[lie.api].name, times=times)
     world.loop.call_later(LASTS, world.kafka.faults.heal)
     return world.kafka.faults.alter(
-        lambda answer: lie.told(answer, world.rng), api=APIS[lie.api].name, times=times
+        lambda answer: lie.altered(answer, world.rng), api=APIS[lie.api].name, times=times
     )
 
 
 def ask_anew(world: World) -> None:
-    """Leaders move and connections end, so that everything is asked once more."""
+    """Move leaders and end connections, so that every request is repeated."""
     rng = world.rng
     for partition in range(PARTITIONS):
         world.kafka.faults.move_leader(TOPIC, partition, rng.randrange(1, 4))
@@ -107,13 +107,13 @@ def ask_anew(world: World) -> None:
 
 
 def sound(world: World) -> None:
-    """No line of the log tells of a bug."""
+    """No line of the log reports a bug."""
     bugs = [(line.getMessage(), line.exc_info) for line in world.log if line.exc_info]
     assert not bugs, bugs
 
 
 def played(play: Play, lie: Lie, level: int, seed: int) -> World:
-    """Play it in a world that depends on the case and the seed alone."""
+    """Play it in a world that depends only on the case and the seed."""
     drawn = random.Random(f"{lie.name} {level} {seed}").getrandbits(32)
     return simulate(lambda world: play(world, lie), drawn, transaction_version=level)
 
@@ -122,7 +122,7 @@ def played(play: Play, lie: Lie, level: int, seed: int) -> World:
 
 
 async def send_some(world: World, producer: Producer[Any, Any], rounds: int) -> None:
-    """Records for each partition, and for any; each call ends in its time."""
+    """Send records for each partition, and for any; each call ends in its time."""
     for _ in range(rounds):
         calls = [world.ledger.send(producer, TOPIC, partition=partition) for partition in range(PARTITIONS)]
         calls.append(world.ledger.send(producer, TOPIC))
@@ -133,7 +133,7 @@ async def send_some(world: World, producer: Producer[Any, Any], rounds: int) -> 
 
 
 async def plain(world: World, lie: Lie) -> None:
-    """An idempotent producer, lied to from its start or in the middle of its life; afterwards it works as ever."""
+    """An idempotent producer, lied to from its start or in the middle of its life; afterwards it works as before."""
     world.kafka.create_topic(TOPIC, PARTITIONS, min_insync_replicas=2)
     producer = world.producer(linger_ms=world.rng.choice((0, 5)), batch_size=world.rng.choice((100, 16_384)))
     late = world.rng.random() < 0.5 and lie.api != INIT
@@ -144,7 +144,7 @@ async def plain(world: World, lie: Lie) -> None:
         fault = armed(world, lie)
         ask_anew(world)
         await send_some(world, producer, 3)
-        # Nothing may have been out of date: a new topic has to be asked for.
+        # Perhaps no metadata was out of date: a new topic needs a request.
         await bounded(producer.partitions_for("another"), producer.config.max_block_ms / 1000 + MOMENT)
     assert fault is not None
     await asyncio.sleep(world.rng.choice((1.0, LASTS + 1.0)))
@@ -154,7 +154,7 @@ async def plain(world: World, lie: Lie) -> None:
     await asyncio.sleep(5.0)
     sound(world)
     assert producer.health().state == "running", world.warnings()
-    assert fault.hits, "the lie was never told"
+    assert fault.hits, "the lie was never used"
     entries = len(world.ledger.entries)
     await send_some(world, producer, 1)
     for entry in world.ledger.entries[entries:]:
@@ -165,7 +165,7 @@ async def plain(world: World, lie: Lie) -> None:
 @pytest.mark.parametrize("seed", TRIED)
 @pytest.mark.parametrize(("lie", "level"), cases(PLAIN, 2))
 def test_records(lie: Lie, level: int, seed: int) -> None:
-    """The judge of records finds nothing, and the producer goes on."""
+    """The judge of records finds no fault, and the producer continues."""
     played(plain, lie, level, seed)
 
 
@@ -173,45 +173,45 @@ def test_records(lie: Lie, level: int, seed: int) -> None:
 
 
 async def transactional(world: World, lie: Lie) -> None:
-    """Two owners, one after the other, whose transactions are also out of time; what they were told is judged."""
+    """Two owners in succession, whose transactions also time out; the results of their calls are judged."""
     rng = world.rng
     world.forgotten.update((TOPIC, SOURCE))
     world.kafka.create_topic(TOPIC, PARTITIONS, min_insync_replicas=2)
     world.kafka.create_topic(SOURCE, 1)
     books = Books(world)
-    office = Office(books, {"linger_ms": 0, "transaction_timeout_ms": TIME_LIMIT * 1000})
+    programs = Programs(books, {"linger_ms": 0, "transaction_timeout_ms": TIME_LIMIT * 1000})
     fault = armed(world, lie) if rng.random() < 0.7 else None
     for _ in range(2):
-        clerk = await office.hire()
-        await bounded(clerk.work(2), BOUND)
+        program = await programs.start()
+        await bounded(program.work(2), BOUND)
         fault = armed(world, lie) if fault is None else fault
-        await bounded(out_of_time(clerk), BOUND)
+        await bounded(out_of_time(program), BOUND)
         ask_anew(world)
-        await bounded(clerk.work(1), BOUND)
+        await bounded(program.work(1), BOUND)
     assert fault is not None
     world.kafka.faults.heal()
     sound(world)
-    for clerk in office.clerks:
-        ends_in_order(clerk.producer, lie)
-    await bounded(office.last_words(), BOUND)
-    last = office.clerks[-1]
+    for program in programs.all:
+        ends_in_order(program.producer, lie)
+    await bounded(programs.end_open_transaction(), BOUND)
+    last = programs.all[-1]
     await bounded(one_more(last), BOUND)
-    assert books.told[-1].fate is Fate.COMMITTED, books.told[-1].story
-    findings = judge_transactions(books.told, books.seen())
+    assert books.entries[-1].fate is Fate.COMMITTED, books.entries[-1].story
+    findings = judge_transactions(books.entries, books.seen())
     assert not findings, findings
 
 
-async def out_of_time(clerk: Clerk) -> None:
-    """The coordinator aborts a transaction by itself, and its owner goes on sending, or commits."""
-    if clerk.retired:
+async def out_of_time(program: Program) -> None:
+    """The coordinator aborts a transaction by itself, and its owner keeps sending, or commits."""
+    if program.retired:
         return
     try:
-        async with clerk.producer.transaction(timeout=PATIENCE) as tx:
-            entry = clerk.books.open("out of time")
+        async with program.producer.transaction(timeout=CALL_LIMIT) as tx:
+            entry = program.books.open("out of time")
             entry.fate = Fate.ABORTED
-            await clerk.books.send(clerk.producer, entry)
+            await program.books.send(program.producer, entry)
             await asyncio.sleep(TIME_LIMIT + 1.0)
-            await clerk.books.send(clerk.producer, entry)
+            await program.books.send(program.producer, entry)
             entry.offset = entry.number
             tx.send_offsets({(SOURCE, 0): entry.number}, GROUP)
             entry.fate = Fate.UNKNOWN
@@ -219,25 +219,25 @@ async def out_of_time(clerk: Clerk) -> None:
     except CommitOutcomeUnknownError:
         pass
     except KafkaError as error:
-        if clerk.books.told and clerk.books.told[-1].story == ["out of time"]:
-            told = clerk.books.told[-1]
+        if program.books.entries and program.books.entries[-1].story == ["out of time"]:
+            entry = program.books.entries[-1]
             sure = error.outcome is not Outcome.UNKNOWN
-            told.fate = Fate.ABORTED if sure else told.fate
-        clerk.note_the_end(error)
+            entry.fate = Fate.ABORTED if sure else entry.fate
+        program.note_the_end(error)
 
 
-async def one_more(clerk: Clerk) -> None:
-    """When nobody lies any more, a transaction is committed as ever."""
-    entry = clerk.books.open("the last")
-    async with clerk.producer.transaction(timeout=BOUND):
-        await clerk.books.send(clerk.producer, entry)
+async def one_more(program: Program) -> None:
+    """After the last lie a transaction is committed as before."""
+    entry = program.books.open("the last")
+    async with program.producer.transaction(timeout=BOUND):
+        await program.books.send(program.producer, entry)
     entry.fate = Fate.COMMITTED
 
 
 def ends_in_order(producer: Producer[Any, Any], lie: Lie) -> None:
-    """A producer ends where its coordinator says that it is not its own any more, and by no other answer.
+    """A producer ends only when its coordinator answers that another producer owns the id.
 
-    Nobody can see that a list of versions is incomplete when it was given twice.
+    A list of versions that was incomplete twice cannot be recognized.
     """
     engine = producer._engine
     assert engine is not None
@@ -248,24 +248,24 @@ def ends_in_order(producer: Producer[Any, Any], lie: Lie) -> None:
 @pytest.mark.parametrize("seed", TRIED)
 @pytest.mark.parametrize(("lie", "level"), [*cases(TRANSACTIONAL[1], 1), *cases(TRANSACTIONAL[2], 2)])
 def test_transactions(lie: Lie, level: int, seed: int) -> None:
-    """The judge of transactions finds nothing."""
+    """The judge of transactions finds no fault."""
     played(transactional, lie, level, seed)
 
 
-# -- questions without a producer
+# -- calls without a producer
 
 
 async def questions(world: World, lie: Lie) -> None:
-    """Each ends in its time, with an answer or an error of this library."""
+    """Each call ends in its time, with an answer or an error of this library."""
     world.kafka.create_topic(SOURCE, 2)
     servers = world.kafka.bootstrap_servers
     armed(world, lie)
     for ask in (
-        lambda: fence([NAME, "another"], servers, timeout=PATIENCE),
-        lambda: list_transactions(NAME, servers, timeout=PATIENCE),
-        lambda: committed_offsets(GROUP, [(SOURCE, 0), (SOURCE, 1)], servers, timeout=PATIENCE),
+        lambda: fence([NAME, "another"], servers, timeout=CALL_LIMIT),
+        lambda: list_transactions(NAME, servers, timeout=CALL_LIMIT),
+        lambda: committed_offsets(GROUP, [(SOURCE, 0), (SOURCE, 1)], servers, timeout=CALL_LIMIT),
     ):
-        await bounded(ask(), PATIENCE + MOMENT)
+        await bounded(ask(), CALL_LIMIT + MOMENT)
     world.kafka.faults.heal()
     sound(world)
     await fence([NAME], servers)
@@ -276,12 +276,12 @@ async def questions(world: World, lie: Lie) -> None:
 @pytest.mark.parametrize("seed", TRIED)
 @pytest.mark.parametrize(("lie", "level"), cases(QUESTIONS, 2))
 def test_questions(lie: Lie, level: int, seed: int) -> None:
-    """Nobody waits longer than was asked for, and nothing but a KafkaError is raised."""
+    """No call exceeds its limit, and each error is a KafkaError."""
     played(questions, lie, level, seed)
 
 
 def test_every_answer_that_is_read_is_lied_about() -> None:
-    """What the client decodes is what its modules import."""
+    """The decoded answers are those whose modules the client imports."""
     root = Path(aioproducer.__file__).parent
     sources = "".join(
         path.read_text() for folder in ("_net", "_state") for path in (root / folder).rglob("*.py")

@@ -1,4 +1,4 @@
-"""What is told of connections that come and go, of senders, for metadata, and to the coordinator: `health()` and the log."""
+"""Ends and reopenings of the connections to leaders, for metadata and to the coordinator, in `health()` and the log."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def connection_of(producer: Producer[Any, Any], kind: str) -> Connection | None:
 
 
 def link_of(world: World, producer: Producer[Any, Any], kind: str) -> Link:
-    """Its bytes."""
+    """The network link of the connection."""
     connection = connection_of(producer, kind)
     assert connection is not None
     links = [link for broker in world.kafka.brokers for link in world.network.links(broker.port)]
@@ -52,12 +52,12 @@ def link_of(world: World, producer: Producer[Any, Any], kind: str) -> Link:
 
 
 def hang_up(world: World, producer: Producer[Any, Any], kind: str) -> None:
-    """The broker's side ends it."""
+    """The broker ends the connection."""
     link_of(world, producer, kind).server.close()
 
 
 def refuse_all(world: World) -> None:
-    """No new connection is made."""
+    """No new connection opens."""
     for broker in world.kafka.brokers:
         world.network.fail_connecting(broker.port, errno.ECONNREFUSED)
 
@@ -68,7 +68,7 @@ async def one_transaction(producer: Producer[Any, Any], timeout: float = 60.0) -
 
 
 async def at_rest(world: World, **settings: Any) -> Producer[Any, Any]:
-    """A producer with a connection of each kind, which asks for nothing by itself for five minutes."""
+    """A producer with a connection of each kind, which sends no request by itself for five minutes."""
     world.kafka.create_topic(TOPIC, 1)
     world.forgotten.add(TOPIC)
     calm = {"metadata_max_age_ms": 300_000, "connections_max_idle_ms": -1, "transactional_id": "orders"}
@@ -81,15 +81,15 @@ async def at_rest(world: World, **settings: Any) -> Producer[Any, Any]:
 
 
 def is_over(health: Health) -> bool:
-    """As the documentation says."""
+    """The condition that the documentation gives for the end of an error."""
     answered, failed = health.answered_seconds_ago, health.last_error_seconds_ago
     assert answered is not None
     return failed is None or answered < failed
 
 
 def reconnects(world: World, level: int) -> list[str]:
-    told = [line.getMessage() for line in world.log if line.levelno == level]
-    return [line for line in told if "onnected to broker" in line]
+    lines = [line.getMessage() for line in world.log if line.levelno == level]
+    return [line for line in lines if "onnected to broker" in line]
 
 
 async def use(producer: Producer[Any, Any], kind: str) -> None:
@@ -106,7 +106,7 @@ async def use(producer: Producer[Any, Any], kind: str) -> None:
 @pytest.mark.parametrize("kind", KINDS)
 @scenario()
 async def test_one_that_is_cut_while_it_is_in_use(world: World, kind: str) -> None:
-    """It is the last error at once, whatever it was for; it is over as soon as a broker has answered again."""
+    """The cut of any connection is the last error at once; the error is over when a broker has answered again."""
     producer = await at_rest(world)
     hang_up(world, producer, kind)
     connection = connection_of(producer, kind)
@@ -126,7 +126,7 @@ async def test_one_that_is_cut_while_it_is_in_use(world: World, kind: str) -> No
 @pytest.mark.parametrize("quiet", [0.0, 100.0])
 @scenario()
 async def test_one_that_is_cut_and_nobody_answers_any_more(world: World, kind: str, quiet: float) -> None:
-    """The last error says so within a moment, though the program asks for nothing, and stays the truth."""
+    """The last error is set within a moment, though the program makes no call, and stays set."""
     producer = await at_rest(world)
     await asyncio.sleep(quiet)
     refuse_all(world)
@@ -149,7 +149,7 @@ async def test_one_that_is_cut_and_nobody_answers_any_more(world: World, kind: s
 @pytest.mark.parametrize("kind", KINDS)
 @scenario()
 async def test_one_that_the_broker_closes_because_it_is_idle(world: World, kind: str) -> None:
-    """Nothing is wrong: no error; a broker is asked for metadata, and answers."""
+    """There is no error; a broker is asked for metadata, and answers."""
     producer = await at_rest(world)
     await asyncio.sleep(100.0)
     hang_up(world, producer, kind)
@@ -164,7 +164,7 @@ async def test_one_that_the_broker_closes_because_it_is_idle(world: World, kind:
 @pytest.mark.parametrize("kind", KINDS)
 @scenario()
 async def test_an_attempt_after_an_idle_time(world: World, kind: str) -> None:
-    """All were closed as idle, which is no error; the next attempt fails, which is one."""
+    """All connections were closed as idle, which is no error; the next attempt fails, which is one."""
     producer = await at_rest(world, connections_max_idle_ms=10_000)
     await asyncio.sleep(60.0)
     health = producer.health()
@@ -184,7 +184,7 @@ async def test_an_attempt_after_an_idle_time(world: World, kind: str) -> None:
 @pytest.mark.parametrize("kind", KINDS)
 @scenario()
 async def test_one_whose_broker_does_not_answer(world: World, kind: str) -> None:
-    """The last error is the time-out; the connection that was given up does not count."""
+    """The last error is the time-out; the abandoned connection does not count."""
     producer = await at_rest(world)
     held = link_of(world, producer, kind)
     connection = connection_of(producer, kind)
@@ -215,7 +215,7 @@ NAME_SERVERS: Final[dict[str, tuple[OSError | None, str]]] = {
 @pytest.mark.parametrize("case", NAME_SERVERS)
 @scenario()
 async def test_a_name_that_cannot_be_resolved(world: World, case: str) -> None:
-    """At the start; nobody has answered yet."""
+    """At the start no broker has answered yet."""
     world.network.names["kafka.example"], text = NAME_SERVERS[case]
     producer = world.producer(bootstrap_servers="kafka.example:9092")
     await producer.start()
@@ -231,19 +231,19 @@ async def test_a_name_that_cannot_be_resolved(world: World, case: str) -> None:
 
 @scenario()
 async def test_each_is_told_once(world: World) -> None:
-    """With what it is for."""
+    """The line has the purpose of the connection."""
     producer = await at_rest(world)
     await one_transaction(producer)
-    told = reconnects(world, logging.INFO)
-    assert {line.partition(" (id ")[2].partition(")")[2] for line in told if "(id" in line} <= set(PURPOSES)
-    assert [sum(line.endswith(purpose) for line in told) for purpose in PURPOSES[1:]] == [1, 1]
-    assert len(told) == len(KINDS)
-    assert all(line.startswith("aioproducer: connected to broker 127.0.0.1:") for line in told)
+    lines = reconnects(world, logging.INFO)
+    assert {line.partition(" (id ")[2].partition(")")[2] for line in lines if "(id" in line} <= set(PURPOSES)
+    assert [sum(line.endswith(purpose) for line in lines) for purpose in PURPOSES[1:]] == [1, 1]
+    assert len(lines) == len(KINDS)
+    assert all(line.startswith("aioproducer: connected to broker 127.0.0.1:") for line in lines)
 
 
 @scenario()
 async def test_idle_times_are_not_told(world: World) -> None:
-    """Neither those that this producer ends nor those that brokers end; DEBUG has them."""
+    """The log has neither idle connections that this producer ends nor those that brokers end; DEBUG has them."""
     producer = await at_rest(world, connections_max_idle_ms=45_000)
     for kind in KINDS:
         await asyncio.sleep(100.0)
@@ -279,7 +279,7 @@ TROUBLES: Final[tuple[Callable[[World, Producer[Any, Any]], Awaitable[None]], ..
 async def test_what_comes_back_after_trouble_is_told(
     world: World, trouble: Callable[[World, Producer[Any, Any]], Awaitable[None]]
 ) -> None:
-    """Each of them, once."""
+    """Each reconnection is one line."""
     producer = await at_rest(world)
     await trouble(world, producer)
     await one_transaction(producer)
@@ -290,7 +290,7 @@ async def test_what_comes_back_after_trouble_is_told(
 
 @scenario(brokers=1)
 async def test_trouble_that_shows_after_an_idle_time_is_told(world: World) -> None:
-    """The connections themselves ended as idle ones; those that could not be made again are told when they are."""
+    """The connections ended as idle ones; those that could not be reopened are logged when they are."""
     producer = await at_rest(world)
     await asyncio.sleep(100.0)
     await world.kafka.faults.stop_broker(1)
@@ -304,7 +304,7 @@ async def test_trouble_that_shows_after_an_idle_time_is_told(world: World) -> No
 
 @scenario()
 async def test_a_moved_coordinator_is_told(world: World) -> None:
-    """With the broker where it is now."""
+    """The line has the coordinator's new broker."""
     producer = await at_rest(world)
     before = len(reconnects(world, logging.INFO))
     now = next(one for one in (1, 2, 3) if f"(id {one})" not in repr(connection_of(producer, "coordinator")))
@@ -316,7 +316,7 @@ async def test_a_moved_coordinator_is_told(world: World) -> None:
 
 @scenario()
 async def test_a_few_questions_of_somebody_without_a_producer_are_not_told(world: World) -> None:
-    """`fence()` connects, asks, and leaves."""
+    """`fence()` connects, sends its requests, and disconnects."""
     await fence(["one", "two"], world.kafka.bootstrap_servers)
     assert reconnects(world, logging.INFO) == []
     assert len(reconnects(world, logging.DEBUG)) >= 2
@@ -324,7 +324,7 @@ async def test_a_few_questions_of_somebody_without_a_producer_are_not_told(world
 
 @scenario()
 async def test_the_end_of_one_that_is_in_use_is_told(world: World) -> None:
-    """One INFO line for an address and a second, whichever connection it was."""
+    """One INFO line for an address and a second, for any number of connections."""
     producer = await at_rest(world)
     hang_up(world, producer, "metadata")
     await asyncio.sleep(MOMENT)

@@ -1,4 +1,4 @@
-"""What the log tells of faults: one line with the story of each, none per record, and why a delivery was slow."""
+"""The log of faults: one line for each, none per record, and the reason of a slow delivery."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from tests.simulation.world import World
 
 @scenario()
 async def test_a_broker_that_was_away_is_one_line_when_it_is_over(world: World) -> None:
-    """With how long it lasted, which partitions, why, how often records were sent again, and what became of them."""
+    """The line has the length, the partitions, the reason, the number of retries, and the outcomes."""
     producer = await stage(world, linger_ms=0)
     world.kafka.faults.error("NOT_ENOUGH_REPLICAS", times=12, partition=0)
     await all_acked(await stream(world, producer, 3.0, partition=0))
@@ -34,7 +34,7 @@ async def test_a_broker_that_was_away_is_one_line_when_it_is_over(world: World) 
 
 @scenario()
 async def test_what_nobody_noticed_is_no_warning(world: World) -> None:
-    """A leader that moved, and records that were written a moment later."""
+    """A leader moved, and the records were written a moment later."""
     producer = await stage(world, linger_ms=0)
     await all_acked(await send(world, producer, partition=0))
     world.kafka.faults.move_leader(TOPIC, 0, 1 + leader(world) % 3)
@@ -45,7 +45,7 @@ async def test_what_nobody_noticed_is_no_warning(world: World) -> None:
 
 @scenario()
 async def test_a_fault_that_lasts_is_told_now_and_then(world: World) -> None:
-    """And losses are counted at its end."""
+    """Lasting faults are repeated; losses are counted at the end."""
     producer = await stage(world, linger_ms=0)
     fault = world.kafka.faults.error("NOT_ENOUGH_REPLICAS", times=None, partition=0)
     sent = await stream(world, producer, 30.0, every=0.2, partition=0)
@@ -58,7 +58,7 @@ async def test_a_fault_that_lasts_is_told_now_and_then(world: World) -> None:
 
 @scenario()
 async def test_many_records_and_partitions_are_few_lines(world: World) -> None:
-    """A broker that dies under load is not told of record by record, nor partition by partition."""
+    """A broker that dies under load causes no line for each record or partition."""
     producer = await stage(world, 60, linger_ms=0)
     await all_acked(
         [delivery for index in range(60) for delivery in await send(world, producer, partition=index)]
@@ -70,7 +70,7 @@ async def test_many_records_and_partitions_are_few_lines(world: World) -> None:
 
 
 async def an_aborted_transaction(world: World) -> Producer[Any, Any]:
-    """Its records are given up while they wait to be tried again."""
+    """A transaction whose records are dropped while they wait for their retry."""
     producer = await stage(world, linger_ms=0, transactional_id="orders")
     world.forgotten.add(TOPIC)
     await producer.init_transactions()
@@ -86,21 +86,21 @@ async def an_aborted_transaction(world: World) -> Producer[Any, Any]:
 
 @scenario()
 async def test_a_fault_of_another_day_is_another_story(world: World) -> None:
-    """It is counted from the first record that could not be written, and not from a fault before that ended without an answer."""
+    """The time counts from the first record that could not be written, and not from an earlier fault."""
     producer = await an_aborted_transaction(world)
     await asyncio.sleep(20_000)
     before = len(world.log)
     world.kafka.faults.error("NOT_ENOUGH_REPLICAS", partition=0)
     async with producer.transaction():
         await producer.send(TOPIC, b"1", partition=0)
-    told = [record.getMessage() for record in world.log[before:]]
-    (line,) = [line for line in told if "t-0 not written for" in line]
+    lines = [record.getMessage() for record in world.log[before:]]
+    (line,) = [line for line in lines if "t-0 not written for" in line]
     assert re.search(r"not written for 0\.\d\d s \(.*; sent again once, then records written: 1$", line)
 
 
 @scenario()
 async def test_a_slow_delivery_names_the_phase_that_was_slow(world: World) -> None:
-    """The network or the broker; and not again for every record."""
+    """The line names the network or the broker; later records cause no further line."""
     producer = await stage(world, linger_ms=0, request_timeout_ms=10_000)
     await all_acked(await send(world, producer, partition=0))
     world.kafka.faults.delay(3.0, times=3)
@@ -111,7 +111,7 @@ async def test_a_slow_delivery_names_the_phase_that_was_slow(world: World) -> No
 
 @scenario()
 async def test_a_slow_delivery_tells_of_failed_attempts(world: World) -> None:
-    """Their number, and why the last one failed."""
+    """The line has the number of attempts, and the reason of the last failure."""
     producer = await stage(world, linger_ms=0)
     await all_acked(await send(world, producer, partition=0))
     world.network.hold(port_of_leader(world))
@@ -125,7 +125,7 @@ async def test_a_slow_delivery_tells_of_failed_attempts(world: World) -> None:
 
 @scenario()
 async def test_a_slow_delivery_names_the_code_that_held_the_loop_up(world: World) -> None:
-    """`time.sleep()` in somebody's callback, for example."""
+    """An example is `time.sleep()` in a callback."""
     producer = await stage(world, linger_ms=0)
     await all_acked(await send(world, producer, partition=0))
     deliveries = await send(world, producer, partition=0)
@@ -139,7 +139,7 @@ async def test_a_slow_delivery_names_the_code_that_held_the_loop_up(world: World
 
 @scenario()
 async def test_an_offset_that_goes_back_is_told_as_suspected_loss(world: World) -> None:
-    """An unclean election: counted, and one line."""
+    """An unclean election is counted, and logged in one line."""
     producer = await stage(world, linger_ms=0, batch_size=1)
     world.rules = type(world.rules)(loss=True)
     await all_acked(await send(world, producer, 10, partition=0))

@@ -1,4 +1,4 @@
-"""What `close()` says of what it waits for: in the log after a second, and at its end, in its report and each delivery."""
+"""A slow `close()` gives its reason: in the log after a second, and at its end, in its report and each delivery."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ import asyncio
 import logging
 
 from aioproducer import CloseReport, DeliveryError, Outcome
-from aioproducer._state.batching.queues import NO_LEADER
+from aioproducer._state.queues.partition_queue import NO_LEADER
 from tests.scenarios.support import TOPIC, all_acked, scenario, send, stage
 from tests.simulation.world import World
 
 
-async def told(world: World) -> str:
+async def closing_line(world: World) -> str:
     """The line, after a second."""
     await asyncio.sleep(1.5)
     (line,) = world.lines(r"close\(\) waits for", logging.INFO)
@@ -20,7 +20,7 @@ async def told(world: World) -> str:
 
 @scenario()
 async def test_each_broker_is_named_with_its_records(world: World) -> None:
-    """One does not answer, one cannot be reached: with the reason, where there is one; nothing waits for the third."""
+    """One broker does not answer, one cannot be reached: the line has known reasons; nothing waits for the third."""
     producer = await stage(world, linger_ms=0)
     await all_acked(
         [delivery for index in range(3) for delivery in await send(world, producer, partition=index)]
@@ -33,7 +33,7 @@ async def test_each_broker_is_named_with_its_records(world: World) -> None:
     await send(world, producer, partition=2)
     await asyncio.sleep(0.5)
     closing = asyncio.ensure_future(producer.close(timeout=1.8))
-    line = await told(world)
+    line = await closing_line(world)
     silent, down = (f"broker 127.0.0.1:{world.port(broker)} (id {broker})" for broker in (1, 2))
     assert line.startswith(
         f"aioproducer: close() waits for 0.8 s more at most: 5 records without an outcome (3 at {silent}; 2 at {down}: "
@@ -55,12 +55,14 @@ async def test_each_broker_is_named_with_its_records(world: World) -> None:
 
 @scenario()
 async def test_a_topic_without_metadata_is_named(world: World) -> None:
-    """Records of `send_nowait` that have no place yet."""
+    """Records of `send_nowait` do not have a partition yet."""
     producer = await stage(world)
     world.kafka.faults.silence(api="Metadata", times=None)
     sent = [producer.send_nowait("new", b"v") for _ in range(2)]
     closing = asyncio.ensure_future(producer.close(timeout=1.8))
-    assert (await told(world)).endswith("2 records without an outcome (2 without metadata of topic new)")
+    assert (await closing_line(world)).endswith(
+        "2 records without an outcome (2 without metadata of topic new)"
+    )
     assert (await closing).waited_for == "2 records without an outcome (2 without metadata of topic new)"
     assert {delivery.outcome for delivery in sent} == {Outcome.NOT_WRITTEN}
 
@@ -74,7 +76,7 @@ async def test_why_a_topic_has_no_metadata(world: World) -> None:
     producer.send_nowait("new", b"v")
     await asyncio.sleep(0.5)
     closing = asyncio.ensure_future(producer.close(timeout=1.8))
-    line = await told(world)
+    line = await closing_line(world)
     assert "1 without metadata of topic new: " in line
     assert "Connection refused" in line
     await closing
@@ -82,7 +84,7 @@ async def test_why_a_topic_has_no_metadata(world: World) -> None:
 
 @scenario()
 async def test_partitions_without_a_leader_are_named(world: World) -> None:
-    """Three of them, and how many more; none is taken for a broker."""
+    """The line has three partitions, and the number of the others; no broker is named for them."""
     producer = await stage(world, 5, linger_ms=0)
     world.kafka.faults.silence(api="Metadata", times=None)
     engine = producer._engine
@@ -93,24 +95,24 @@ async def test_partitions_without_a_leader_are_named(world: World) -> None:
     for index in range(5):
         await send(world, producer, partition=index)
     closing = asyncio.ensure_future(producer.close(timeout=1.8))
-    assert (await told(world)).endswith("(5 without a leader, of t-0, t-1, t-2, and 2 more)")
+    assert (await closing_line(world)).endswith("(5 without a leader, of t-0, t-1, t-2, and 2 more)")
     await closing
 
 
 @scenario()
 async def test_a_missing_producer_id_is_named(world: World) -> None:
-    """The broker is there, and takes no record before."""
+    """The broker is reachable, and takes no record before the producer id."""
     world.kafka.faults.silence(api="InitProducerId", times=None)
     producer = await stage(world)
     await send(world, producer, partition=0)
     closing = asyncio.ensure_future(producer.close(timeout=1.5))
-    assert (await told(world)).endswith(f":{world.port(1)} (id 1), without a producer id)")
+    assert (await closing_line(world)).endswith(f":{world.port(1)} (id 1), without a producer id)")
     await closing
 
 
 @scenario()
 async def test_the_coordinator_is_named(world: World) -> None:
-    """An open transaction is aborted, which the coordinator does not answer."""
+    """An open transaction is aborted, and the coordinator does not answer."""
     producer = await stage(world, transactional_id="orders")
     await producer.init_transactions()
     await producer.begin_transaction()
@@ -118,7 +120,7 @@ async def test_the_coordinator_is_named(world: World) -> None:
     world.forgotten.add(TOPIC)
     world.kafka.faults.silence(api="EndTxn", times=None)
     closing = asyncio.ensure_future(producer.close(timeout=2))
-    assert (await told(world)).endswith(
+    assert (await closing_line(world)).endswith(
         "s more at most: abort_transaction(), by the coordinator of transactional id 'orders'"
     )
     report = await closing
@@ -127,7 +129,7 @@ async def test_the_coordinator_is_named(world: World) -> None:
 
 @scenario()
 async def test_a_close_that_is_in_time_has_waited_for_nothing(world: World) -> None:
-    """Nothing is in its report, nor in the log."""
+    """Neither the report nor the log has a reason."""
     producer = await stage(world)
     await send(world, producer, 3)
     assert (await producer.close()).waited_for is None

@@ -1,4 +1,4 @@
-"""A transaction is interrupted in each turn of the loop: killed, taken over, or left by the task that waits for it."""
+"""A transaction is interrupted in each turn of the loop: killed, taken over, or left by its waiting task."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ from tests.simulation.world import World, simulate
 
 
 class ChangedMindError(Exception):
-    """The program does not want the transaction any more."""
+    """The program drops the transaction."""
 
 
 @attrs.define(eq=False)
 class Script:
-    """Three transactions of one producer, the second of which is aborted: always the same."""
+    """Three transactions of one producer, the second of which is aborted; the script never changes."""
 
     books: Books
     producer: Producer[Any, Any]
@@ -33,7 +33,7 @@ class Script:
     committing: bool = False
 
     async def play(self) -> None:
-        """One after the other."""
+        """Run them one after the other."""
         for number in range(3):
             await self.transaction(aborts=number == 1)
 
@@ -46,7 +46,7 @@ class Script:
                 self.committing = False
                 for _ in range(2):
                     await self.books.send(self.producer, entry)
-                # So that what opens the transaction is on its way while nothing ends it.
+                # The request that opens the transaction is in flight before one ends it.
                 await self.producer.flush()
                 for _ in range(2):
                     await self.books.send(self.producer, entry)
@@ -61,7 +61,7 @@ class Script:
             entry.fate = Fate.COMMITTED
 
     def broken_off(self) -> None:
-        """It was interrupted: what was not being committed never will be."""
+        """After the interruption a transaction that was not being committed stays uncommitted."""
         if self.entry is not None and self.entry.fate is Fate.UNKNOWN and not self.committing:
             self.entry.fate = Fate.ABORTED
 
@@ -78,13 +78,13 @@ async def killed(world: World, script: Script, playing: asyncio.Task[None]) -> N
 
 
 async def taken_over(world: World, script: Script, playing: asyncio.Task[None]) -> None:
-    """Another of the same name begins while this one does not know."""
+    """Another producer of the same name begins while this one does not know it."""
     await asyncio.gather(_successor(world, script.books), asyncio.wait([playing]))
     script.broken_off()
 
 
 async def left(world: World, script: Script, playing: asyncio.Task[None]) -> None:
-    """The task is cancelled; the next one settles what it left, and goes on with the same producer."""
+    """The task is cancelled; the next one settles the transaction, and continues with the same producer."""
     playing.cancel()
     await asyncio.wait([playing])
     entry = script.entry
@@ -99,7 +99,7 @@ async def left(world: World, script: Script, playing: asyncio.Task[None]) -> Non
 
 
 async def out_of_time(world: World, script: Script, playing: asyncio.Task[None]) -> None:
-    """The cluster ends what has been open for too long; the same producer goes on with the next."""
+    """The cluster aborts the expired transaction; the same producer continues with the next."""
     transactions = world.kafka._cluster.transactions
     known = transactions.get(NAME)
     if known is not None:
@@ -116,7 +116,7 @@ async def _successor(world: World, books: Books) -> None:
     producer = world.producer(transactional_id=NAME)
     await producer.start()
     script = Script(books, producer)
-    # The other one may come last, if it had not begun.
+    # The other producer may come last, if it had not begun.
     with contextlib.suppress(ProducerFencedError, TransactionAbortedError):
         await script.transaction()
     script.broken_off()
@@ -126,16 +126,16 @@ async def _successor(world: World, books: Books) -> None:
 @pytest.mark.parametrize("version", [1, 2])
 @pytest.mark.timeout(300)
 def test_interrupted_in_each_turn(version: int, interruption: Interruption) -> None:
-    """What is there afterwards is a row of whole transactions, and what its owner was told is true."""
+    """The log has a row of whole transactions, and the results of the owner's calls are true."""
     first, last = _turns(version)
     for turn in range(first, last, EVERY_TURN):
         books = _life(version, turn, interruption)
-        findings = judge_transactions(books.told, books.seen())
+        findings = judge_transactions(books.entries, books.seen())
         assert not findings, "\n".join([f"in turn {turn} of {first} to {last}:", *map(str, findings)])
 
 
 def _turns(version: int) -> tuple[int, int]:
-    """In which turns an undisturbed script begins and ends."""
+    """The turns in which an undisturbed script begins and ends."""
     seen: list[int] = []
 
     async def play(world: World) -> None:
@@ -164,7 +164,7 @@ def _life(version: int, turn: int, interruption: Interruption) -> Books:
         if not playing.cancelled():
             assert playing.exception() is None or isinstance(playing.exception(), KafkaError)
 
-    # Each with other partitions, and another network; they take about as long as the first.
+    # Each script has other partitions, and another network; all take about as long as the first.
     simulate(play, turn, transaction_version=version)
     return lived[0]
 

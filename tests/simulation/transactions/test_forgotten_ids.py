@@ -1,4 +1,4 @@
-"""A coordinator forgets a transactional id that nobody used for a week, and its producer goes on with the next transaction."""
+"""A coordinator forgets a transactional id after an unused week; its producer continues with the next transaction."""
 
 from __future__ import annotations
 
@@ -45,15 +45,15 @@ async def _stage(world: World) -> Producer[Any, Any]:
 def test_after_a_week_one_transaction_is_aborted_and_the_next_goes_on(
     version: int, *, offsets_first: bool
 ) -> None:
-    """INVALID_PRODUCER_ID_MAPPING: what is written under the id is refused, until there is another."""
+    """INVALID_PRODUCER_ID_MAPPING: writes under the forgotten id are refused, until there is a new one."""
 
     async def play(world: World) -> None:
         producer = await _stage(world)
         await asyncio.sleep(A_WEEK + 1)
-        with pytest.raises(TransactionAbortedError) as told:
+        with pytest.raises(TransactionAbortedError) as caught:
             async with producer.transaction():
                 await _write(producer, b"refused", offsets_first=offsets_first)
-        assert told.value.retriable
+        assert caught.value.retriable
         await producer.run_transaction(_write, producer, b"after", timeout=60)
         assert _committed(world) == [b"before", b"after"]
 
@@ -62,7 +62,7 @@ def test_after_a_week_one_transaction_is_aborted_and_the_next_goes_on(
 
 @pytest.mark.parametrize("version", [1, 2])
 def test_just_before_it_is_still_known(version: int) -> None:
-    """A pause of less than `transactional.id.expiration.ms` is not noticed."""
+    """A pause of less than `transactional.id.expiration.ms` has no effect."""
 
     async def play(world: World) -> None:
         producer = await _stage(world)
@@ -76,7 +76,7 @@ def test_just_before_it_is_still_known(version: int) -> None:
 
 @pytest.mark.parametrize("version", [1, 2])
 def test_who_was_replaced_meanwhile_is_told_so(version: int) -> None:
-    """The id was forgotten and then taken by another producer: the first one does not take it back."""
+    """The id was forgotten and then taken by another producer: the first one is fenced."""
 
     async def play(world: World) -> None:
         producer = await _stage(world)

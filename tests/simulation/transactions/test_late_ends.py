@@ -1,4 +1,4 @@
-"""What follows a commit whose markers are late, and what waits for a partition that is no more: nobody is fenced, nothing hangs."""
+"""Late markers behind a commit, and requests for a deleted partition: no producer is fenced, no call hangs."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def _seen(world: World) -> list[bytes | None]:
 
 @pytest.mark.parametrize("version", [1, 2])
 def test_a_new_epoch_is_asked_for_while_markers_are_written(version: int) -> None:
-    """Kafka refuses the epoch that it has just given, as if it belonged to another producer: it is asked again."""
+    """Kafka refuses the epoch that it has just given, as if another producer owned it: the request is repeated."""
 
     async def play(world: World) -> None:
         producer = await _stage(world)
@@ -54,7 +54,7 @@ def test_a_new_epoch_is_asked_for_while_markers_are_written(version: int) -> Non
 @pytest.mark.parametrize("version", [1, 2])
 @pytest.mark.parametrize("begins_at", [0, LAST_EPOCH - 1])
 def test_an_abort_while_markers_are_written(version: int, begins_at: int) -> None:
-    """Its records were kept back by their leader; also when the epochs are used up, and another producer id follows."""
+    """The leader held the records back; also when the epochs are used up, and another producer id follows."""
 
     async def play(world: World) -> None:
         producer = await _stage(world)
@@ -79,7 +79,7 @@ def test_an_abort_while_markers_are_written(version: int, begins_at: int) -> Non
 def test_an_abort_that_is_refused_just_before_the_markers_are_complete(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """When the producer asks why, they are complete: the coordinator shows the identity that it has just refused."""
+    """When the producer asks for the reason, the markers are complete, and the coordinator shows the refused identity."""
 
     async def play(world: World) -> None:
         producer = await _stage(world)
@@ -101,7 +101,7 @@ def test_an_abort_that_is_refused_just_before_the_markers_are_complete(
     "code", ["NOT_COORDINATOR", "COORDINATOR_NOT_AVAILABLE", "COORDINATOR_LOAD_IN_PROGRESS"]
 )
 def test_an_end_that_is_refused_by_a_coordinator_that_then_moves(code: str) -> None:
-    """Asked why, it cannot tell any more: that is no proof of another producer, and the end is asked for again."""
+    """The new coordinator cannot give the reason: that proves no other producer, and the end is repeated."""
 
     async def play(world: World) -> None:
         producer = await _stage(world)
@@ -144,7 +144,7 @@ def _without_the_second_partition(world: World) -> None:
 
 
 def test_a_partition_that_is_no_more_keeps_nobody_from_a_new_epoch() -> None:
-    """On version 1 it cannot be added to the transaction: `init_transactions()` does not wait behind that."""
+    """On version 1 the partition cannot be added to the transaction: `init_transactions()` does not wait for that."""
 
     async def play(world: World) -> None:
         producer = await _stage(world)
@@ -164,7 +164,7 @@ def test_a_partition_that_is_no_more_keeps_nobody_from_a_new_epoch() -> None:
 
 
 def test_a_partition_that_is_no_more_ends_with_its_transaction() -> None:
-    """After the record's time is over nothing is asked of the coordinator any more, and what else was buffered ends."""
+    """After the record's time the coordinator gets no further request, and the other buffered records end."""
 
     async def play(world: World) -> None:
         producer = await _stage(world, delivery_timeout_ms=3_000)
@@ -186,7 +186,7 @@ def test_a_partition_that_is_no_more_ends_with_its_transaction() -> None:
 
 @pytest.mark.parametrize("code", [49, 120])
 def test_a_refusal_that_comes_with_the_abort(code: int) -> None:
-    """On version 1 AddPartitionsToTxn is refused in the moment in which the program aborts: the next transaction works."""
+    """On version 1 AddPartitionsToTxn is refused at the moment of the abort: the next transaction works."""
 
     async def play(world: World) -> None:
         producer = await _stage(world)

@@ -1,4 +1,4 @@
-"""Leaders keep the first records of a transaction for 20 ms while the one before has no markers: they are sent later."""
+"""Leaders hold the first records of a transaction for 20 ms while the one before has no markers: they are sent later."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ LEARNING, MEASURED = 120, 100
 
 
 def _written(fault: Fault) -> None:
-    """Who was hit before the markers were there waits to the end; who comes later is not hit."""
+    """A request from before the markers is held to the end; a later one is not held."""
     if not fault.hits:
         fault.heal()
 
@@ -23,9 +23,9 @@ def _written(fault: Fault) -> None:
 @pytest.mark.parametrize("version", [1, 2])
 @pytest.mark.parametrize("renewed", [False, True])
 def test_records_are_sent_when_the_leader_takes_them(seed: int, version: int, *, renewed: bool) -> None:
-    """After some transactions hardly any is kept there, and none waits for long here; version 1 has nothing to wait for.
+    """After some transactions hardly any record is held by the leader, and none waits for long; version 1 never waits.
 
-    It is the same where aborts are refused, and the next epoch ends the transaction.
+    The same holds where aborts are refused, and the next epoch ends the transaction.
     """
     kept: list[bool] = []
     took: list[float] = []

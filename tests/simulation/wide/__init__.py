@@ -1,1 +1,1 @@
-"""Lives under settings that no other world draws, from one integer each."""
+"""Lives under settings that no other world uses, each from one integer."""

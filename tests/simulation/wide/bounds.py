@@ -1,4 +1,4 @@
-"""No call goes on beyond its bound."""
+"""No call exceeds its bound."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from tests.simulation.loop import SimulatedLoop
 
 @attrs.define(eq=False)
 class Bounds:
-    """Watches over calls."""
+    """Measures calls."""
 
     loop: SimulatedLoop
     broken: list[str] = attrs.Factory(list)
 
     @contextmanager
     def within(self, what: str, seconds: float) -> Iterator[None]:
-        """A call returns within so many seconds; a loop that was held up gets a moment more."""
+        """The call returns within so many seconds; a loop that was held up gets a moment more."""
         over = False
 
         def overdue() -> None:

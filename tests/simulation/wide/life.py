@@ -1,4 +1,4 @@
-"""One wide life: a producer under unusual settings, its users, a storm, and an end of some kind."""
+"""One wide life: a producer under unusual settings, its users, a schedule of faults, and an end of some kind."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ import attrs
 
 from aioproducer import Outcome, Producer
 from tests.judge.history import Sent
-from tests.simulation.fault_schedule import APIS, FAULTS, Storm
+from tests.simulation.fault_schedule import APIS, FAULTS, FaultSchedule
 from tests.simulation.wide.bounds import Bounds
-from tests.simulation.wide.pieces import Witness, witnesses
+from tests.simulation.wide.pieces import CountingInterceptor, interceptors
 from tests.simulation.wide.reports import Reports
 from tests.simulation.wide.settings import make_topics, rules_of, settings_of
 from tests.simulation.wide.users import User
@@ -20,7 +20,7 @@ from tests.simulation.world import World
 
 MOST_RECORDS: Final = 250
 LASTS: Final = (0.3, 1.0, 3.0, 8.0)
-"""Seconds of a life: in a short one much is in flight when something happens."""
+"""Seconds of a life: in a short one many batches are in flight at each fault."""
 OFTEN: Final = tuple(
     fault
     for fault in FAULTS
@@ -30,33 +30,33 @@ OFTEN: Final = tuple(
         "too_few_in_sync", "reset_all_connections", "hold_one_direction", "loop_stalls",
     )
 )  # fmt: skip
-"""The faults that leave batches in doubt, or send them back."""
+"""The faults that leave batches in doubt, or cause retries."""
 SHORTLY: Final = 0.25
 """Seconds in which `close()` returns when its time is over."""
 
 
 @attrs.define(eq=False)
 class Life:
-    """One producer, and what is known of it."""
+    """One producer, and its books."""
 
     world: World
     settings: dict[str, Any]
     producer: Producer[Any, Any]
-    storm: Storm
+    schedule: FaultSchedule
     bounds: Bounds
     reports: Reports
-    witnesses: tuple[Witness, ...]
+    interceptors: tuple[CountingInterceptor, ...]
 
     async def live(self) -> None:
-        """Users and faults, until all have ended, or until the producer is closed beneath them."""
+        """Run users and faults until all have ended, or until the producer is closed beneath them."""
         rng, loop = self.world.rng, asyncio.get_running_loop()
         await self.producer.start()
         lasts = rng.choice(LASTS)
-        raging = loop.create_task(self.storm.rage(rng.randrange(0, 12), lasts, (*FAULTS, *OFTEN * 3)))
+        faults = loop.create_task(self.schedule.run(rng.randrange(0, 12), lasts, (*FAULTS, *OFTEN * 3)))
         count = rng.randrange(1, 6)
         share = rng.randrange(1, MOST_RECORDS) // count + 1
         users = [
-            User(f"task {number}", self.world, self.producer, self.storm.topics, self.reports, self.bounds)
+            User(f"task {number}", self.world, self.producer, self.schedule.topics, self.reports, self.bounds)
             for number in range(count)
         ]
         working = [loop.create_task(user.work(share, lasts)) for user in users]
@@ -66,8 +66,8 @@ class Life:
             await asyncio.wait(working)
         await self._close()
         await self._all_return(users, working)
-        await asyncio.wait([raging])
-        raging.result()
+        await asyncio.wait([faults])
+        faults.result()
         self.world.rules = rules_of(self.producer)
 
     async def _close(self) -> None:
@@ -79,7 +79,7 @@ class Life:
 
     async def _all_return(self, users: list[User], working: list[asyncio.Task[None]]) -> None:
         for user in users:
-            # It ends what it has begun, and is refused.
+            # The task ends what it has begun, and is refused.
             user.over = True
         await asyncio.wait(working)
         for task in working:
@@ -87,9 +87,14 @@ class Life:
         await self.world.ledger.look_at_what_was_left()
 
     def verdict(self) -> list[str]:
-        """Every broken promise that the judge does not know of."""
+        """Every broken promise that the judge does not see."""
         history = self.world.ledger.history()
-        return [*self.bounds.broken, *self.reports.verdict(history), *self._left(), *self._witnessed(history)]
+        return [
+            *self.bounds.broken,
+            *self.reports.verdict(history),
+            *self._left(),
+            *self._seen_by_interceptors(history),
+        ]
 
     def _left(self) -> list[str]:
         engine, intake = self.producer._engine, self.producer._intake
@@ -103,32 +108,30 @@ class Life:
         }
         return [f"{what}: {count} are left" for what, count in left.items() if count]
 
-    def _witnessed(self, history: list[Sent]) -> list[str]:
+    def _seen_by_interceptors(self, history: list[Sent]) -> list[str]:
         acked: Counter[tuple[str, int | None, int]] = Counter(
             (sent.topic, sent.partition, sent.offset) for sent in history if sent.outcome is Outcome.ACKED
         )
         found = []
-        for witness in self.witnesses:
-            if witness.places != acked:
-                told = sorted(witness.places.items())
-                found.append(
-                    f"an interceptor was told of {told}, and {sorted(acked.items())} were acknowledged"
-                )
-            if witness.ended > witness.seen:
-                found.append(f"an interceptor was told of {witness.ended} outcomes of {witness.seen} records")
-            if witness.closed != 1:
-                found.append(f"an interceptor was closed {witness.closed} times")
+        for interceptor in self.interceptors:
+            if interceptor.places != acked:
+                seen = sorted(interceptor.places.items())
+                found.append(f"an interceptor saw {seen}, and {sorted(acked.items())} were acknowledged")
+            if interceptor.ended > interceptor.seen:
+                found.append(f"an interceptor got {interceptor.ended} outcomes of {interceptor.seen} records")
+            if interceptor.closed != 1:
+                found.append(f"an interceptor was closed {interceptor.closed} times")
         return found
 
 
 def live_in(world: World) -> Life:
-    """A life that is to be lived in this world."""
+    """A life in this world."""
     rng = world.rng
     topics = make_topics(world)
     conditions = world.network.conditions
     conditions.fragmented = rng.choice((0.0, 0.1, 0.5))
     conditions.window = rng.choice((2_000, 16_000, 256_000))
-    observers = witnesses(rng)
+    observers = interceptors(rng)
     settings = settings_of(world, topics, observers)
     producer = world.producer(**settings)
     reports = Reports(world.ledger, producer)
@@ -136,7 +139,7 @@ def live_in(world: World) -> Life:
         world,
         settings,
         producer,
-        Storm(world, topics=topics, apis=("Produce",) * 6 + APIS),
+        FaultSchedule(world, topics=topics, apis=("Produce",) * 6 + APIS),
         Bounds(world.loop),
         reports,
         observers,

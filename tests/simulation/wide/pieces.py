@@ -1,4 +1,4 @@
-"""What users put into a producer: partitioners, serializers and interceptors of many kinds, some of which fail."""
+"""The users' callables of a producer: partitioners, serializers and interceptors of many kinds, some of which fail."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from aioproducer.serializers import NotPrepared
 
 
 class PieceError(Exception):
-    """Code of the user's fails."""
+    """The failure of a user's callable."""
 
 
 @attrs.define(eq=False)
-class Moody:
-    """A partitioner of its own: by the key, or by chance; it leaves the choice to others, or fails, now and then."""
+class RandomPartitioner:
+    """A partitioner of the user: by the key, or by chance; now and then it leaves the choice open, or fails."""
 
     rng: random.Random
 
@@ -48,28 +48,35 @@ class Moody:
 
 
 def partitioner(rng: random.Random) -> Any:
-    """Who chooses."""
+    """The partitioner of a life."""
     return rng.choice(
-        ("default", "default", "round_robin", "murmur3", partitioners.Random(rng.randrange), Moody(rng))
+        (
+            "default",
+            "default",
+            "round_robin",
+            "murmur3",
+            partitioners.Random(rng.randrange),
+            RandomPartitioner(rng),
+        )
     )
 
 
 @attrs.define(eq=False)
-class Named:
+class ObjectSerializer:
     """A serializer that is an object."""
 
     rng: random.Random
 
     def serialize(self, topic: str, headers: Any, data: bytes | None) -> bytes | None:
-        """The same bytes, most often."""
+        """The same bytes, mostly."""
         if self.rng.random() < 0.02:
             raise PieceError("the serializer does not like it")
         return data
 
 
 @attrs.define(eq=False)
-class Slow:
-    """A serializer that waits for something, now and then for long, or fails."""
+class SlowSerializer:
+    """A coroutine serializer that waits, now and then for long, or fails."""
 
     rng: random.Random
 
@@ -86,13 +93,13 @@ class Slow:
 
 
 @attrs.define(eq=False)
-class Registered(Named):
-    """A serializer that has to learn something for each topic, forgets it now and then, and fails to learn it."""
+class PreparedSerializer(ObjectSerializer):
+    """A serializer that prepares each topic, forgets it now and then, and sometimes fails to prepare it."""
 
     known: set[str] = attrs.Factory(set)
 
     def serialize(self, topic: str, headers: Any, data: bytes | None) -> bytes | None:
-        """The same bytes, where the topic is known."""
+        """The same bytes, if the topic is prepared."""
         if self.rng.random() < 0.01:
             self.known.discard(topic)
         if topic not in self.known:
@@ -100,7 +107,7 @@ class Registered(Named):
         return data
 
     async def prepare(self, topic: str, headers: Any, data: bytes | None) -> None:
-        """Learn the topic: at once, later, or much later."""
+        """Prepare the topic: at once, later, or much later."""
         mood = self.rng.random()
         if mood < 0.7:
             await asyncio.sleep(self.rng.uniform(0, 0.05))
@@ -116,18 +123,20 @@ def _as_it_is(data: bytes | None) -> bytes | None:
 
 
 def value_serializer(rng: random.Random) -> Any:
-    """Who makes the bytes of a value."""
-    return rng.choice((*(None,) * 5, _as_it_is, Named(rng), Slow(rng), Registered(rng)))
+    """The serializer of values."""
+    return rng.choice(
+        (*(None,) * 5, _as_it_is, ObjectSerializer(rng), SlowSerializer(rng), PreparedSerializer(rng))
+    )
 
 
 def key_serializer(rng: random.Random) -> Any:
-    """Who makes the bytes of a key."""
-    return rng.choice((*(None,) * 7, Named(rng), Slow(rng), Registered(rng)))
+    """The serializer of keys."""
+    return rng.choice((*(None,) * 7, ObjectSerializer(rng), SlowSerializer(rng), PreparedSerializer(rng)))
 
 
 @attrs.define(eq=False)
-class Witness:
-    """An interceptor that counts what it is told, and fails now and then."""
+class CountingInterceptor:
+    """An interceptor that counts its calls, and fails now and then."""
 
     rng: random.Random
     failing: float
@@ -158,6 +167,6 @@ class Witness:
         self.closed += 1
 
 
-def witnesses(rng: random.Random) -> tuple[Witness, ...]:
-    """None most often, as records take a shorter way then."""
-    return tuple(Witness(rng, rng.choice((0.0, 0.2))) for _ in range(rng.choice((0, 0, 0, 1, 2))))
+def interceptors(rng: random.Random) -> tuple[CountingInterceptor, ...]:
+    """The interceptors: mostly none, as records take a shorter way then."""
+    return tuple(CountingInterceptor(rng, rng.choice((0.0, 0.2))) for _ in range(rng.choice((0, 0, 0, 1, 2))))

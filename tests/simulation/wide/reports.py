@@ -16,7 +16,7 @@ OUTCOMES: Final = (Outcome.ACKED, Outcome.NOT_WRITTEN, Outcome.UNKNOWN)
 
 
 class Counts(NamedTuple):
-    """How many records had which outcome."""
+    """The number of records of each outcome."""
 
     acked: int = 0
     not_written: int = 0
@@ -29,31 +29,31 @@ class Counts(NamedTuple):
 
 @attrs.define(eq=False)
 class Owner:
-    """Somebody who gets reports: what it was told of, with what had its outcome before its reports began."""
+    """An owner of reports: the outcomes reported so far, with those from before its first report."""
 
-    told: Counts | None = None
+    reported: Counts | None = None
     newest: int = -1
-    """The number of the flush that it was told of last, in the order in which they began."""
+    """The number of its last reported flush, in the order in which flushes began."""
 
 
 @attrs.frozen
 class Claim:
-    """Somebody was told so many outcomes of these records, and of none or more of those that were perhaps accepted then."""
+    """A report of so many outcomes of these records, and of any of those that were perhaps accepted then."""
 
     who: str
-    told: Counts
+    reported: Counts
     sure: frozenset[int]
     perhaps: frozenset[int]
 
     def broken(self, history: dict[int, Sent], accepted: frozenset[int]) -> Iterable[str]:
-        """How it differs from what became of the records."""
+        """The difference between the report and the outcomes of the records."""
         least = counts(history[number] for number in self.sure)
         more = counts(history[number] for number in self.perhaps & accepted)
-        for outcome, told in zip(OUTCOMES, self.told, strict=True):
-            if not least[outcome] <= told <= least[outcome] + more[outcome]:
+        for outcome, count in zip(OUTCOMES, self.reported, strict=True):
+            if not least[outcome] <= count <= least[outcome] + more[outcome]:
                 yield (
-                    f"{self.who} was told of {told} records that are {outcome.value}, "
-                    f"of {least[outcome]} to {least[outcome] + more[outcome]}"
+                    f"{self.who} reports {count} records that are {outcome.value}, "
+                    f"not {least[outcome]} to {least[outcome] + more[outcome]}"
                 )
 
 
@@ -76,49 +76,49 @@ class Reports:
 
     def begin(self, owner: Owner) -> None:
         """The reports of a task begin here, with its first record."""
-        # A producer that closes refuses a record before it looks whose it is.
-        if owner.told is None and self.producer.health().state == "running":
-            owner.told = self.now()
+        # A closing producer refuses a record before it looks up the record's owner.
+        if owner.reported is None and self.producer.health().state == "running":
+            owner.reported = self.now()
 
     async def flush(self, who: str, owner: Owner, flushing: Any, timeout: float | None) -> None:
         """One flush, whose report is to be proven."""
         number = self._flushes
         self._flushes += 1
-        # Who has not sent is told of everything, also by a later report if this one does not come.
-        owner.told = owner.told or Counts()
+        # A task that has not sent gets all outcomes, also by a later report if this one does not come.
+        owner.reported = owner.reported or Counts()
         sure, perhaps = self._present(pending=False)
         try:
             report: FlushReport = await flushing(timeout)
         except TimeoutError:
             return
-        told = Counts(report.acked, report.not_written, report.unknown)
+        counted = Counts(report.acked, report.not_written, report.unknown)
         if number < owner.newest:
-            if any(told):
-                self.broken.append(f"{who} was told of {told} once more")
+            if any(counted):
+                self.broken.append(f"{who} got a second report of {counted}")
             return
         owner.newest = number
-        owner.told = owner.told.plus(told)
-        self.claims.append(Claim(who, owner.told, sure, perhaps))
+        owner.reported = owner.reported.plus(counted)
+        self.claims.append(Claim(who, owner.reported, sure, perhaps))
         lost = report.not_written + report.unknown
         if bool(report.first_errors or report.first_errors_dropped) != bool(lost):
-            self.broken.append(f"{who} was told of {lost} losses and {len(report.first_errors)} errors")
+            self.broken.append(f"{who} got {lost} losses and {len(report.first_errors)} errors")
 
     async def close(self, timeout: float | None) -> None:
         """`close()`, whose report is to be proven."""
         sure, perhaps = self._present(pending=True)
         report: CloseReport = await self.producer.close(timeout)
-        told = Counts(report.delivered, report.not_written, report.unknown)
-        self.claims.append(Claim("close()", told, sure, perhaps))
+        counted = Counts(report.delivered, report.not_written, report.unknown)
+        self.claims.append(Claim("close()", counted, sure, perhaps))
 
     def _present(self, *, pending: bool) -> tuple[frozenset[int], frozenset[int]]:
-        """The records that are accepted by now (those without an outcome, or all), and those of calls that go on."""
+        """The records that are accepted by now (those without an outcome, or all), and those of running calls."""
         entries = self.ledger.entries
         sure = (entry.number for entry in entries if entry.accepted and (entry.waits if pending else True))
         perhaps = (entry.number for entry in entries if not entry.accepted and not entry.refused)
         return frozenset(sure), frozenset(perhaps)
 
     def verdict(self, history: Sequence[Sent]) -> list[str]:
-        """Every report that is not true."""
+        """Every false report."""
         sent = {record.number: record for record in history}
         accepted = frozenset(entry.number for entry in self.ledger.entries if entry.accepted)
         self.claims.append(Claim("stats()", self.now(), accepted, frozenset()))

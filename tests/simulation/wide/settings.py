@@ -1,4 +1,4 @@
-"""What a wide life is drawn from: its topics, and the settings of its producer."""
+"""The draws of a wide life: its topics, and the settings of its producer."""
 
 from __future__ import annotations
 
@@ -6,18 +6,18 @@ from typing import Any, Final
 
 from aioproducer import Producer
 from tests.judge.judge import Rules
-from tests.simulation.wide.pieces import Witness, key_serializer, partitioner, value_serializer
+from tests.simulation.wide.pieces import CountingInterceptor, key_serializer, partitioner, value_serializer
 from tests.simulation.world import World
 
 THREADS: Final = "threads"
-"""Where calls from other threads go: nobody knows in which order they are made."""
+"""The topic for calls from other threads, whose order is unknown."""
 NAMES: Final = ("orders", "payments", "clicks")
 SIZES: Final = (1_048_588, 1_048_588, 2_000, 500)
-"""Of `max.message.bytes`."""
+"""The values of `max.message.bytes`."""
 
 
 def make_topics(world: World) -> tuple[str, ...]:
-    """Some topics, each with its own partitions and limits; a topic that is left out is made when it is asked for."""
+    """Some topics, each with its own partitions and limits; a topic that is left out is created on first use."""
     rng = world.rng
     names = (*NAMES[: rng.randrange(1, 4)], THREADS)
     for name in names:
@@ -29,7 +29,9 @@ def make_topics(world: World) -> tuple[str, ...]:
     return names
 
 
-def settings_of(world: World, topics: tuple[str, ...], witnesses: tuple[Witness, ...]) -> dict[str, Any]:
+def settings_of(
+    world: World, topics: tuple[str, ...], interceptors: tuple[CountingInterceptor, ...]
+) -> dict[str, Any]:
     """The settings of a life."""
     rng = world.rng
     settings: dict[str, Any] = {
@@ -50,7 +52,7 @@ def settings_of(world: World, topics: tuple[str, ...], witnesses: tuple[Witness,
         "partitioner_availability_timeout_ms": rng.choice((0, 0, 500)),
         "key_serializer": key_serializer(rng),
         "value_serializer": value_serializer(rng),
-        "interceptors": witnesses,
+        "interceptors": interceptors,
         "topics": topics if rng.random() < 0.5 else (),
     }
     if rng.random() < 0.2:
@@ -78,7 +80,7 @@ def _guarantees(world: World) -> dict[str, Any]:
 
 
 def rules_of(producer: Producer[Any, Any]) -> Rules:
-    """What is promised under these settings, as far as it was put to the proof."""
+    """The promises under these settings, as far as a life tests them."""
     config = producer.config
     idempotent = config.enable_idempotence
     one_by_one = config.max_in_flight_requests_per_connection == 1 and config.acks != 0

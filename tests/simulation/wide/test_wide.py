@@ -1,4 +1,4 @@
-"""Wide lives: under whatever settings, used in whatever way, a producer keeps the promise that they leave."""
+"""Wide lives: under all settings and in all kinds of use, a producer keeps the promise that its settings leave."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from tests.simulation.wide.life import Life, live_in
 from tests.simulation.world import World, simulate
 
 TOGETHER = 10
-"""Lives in one test: there are many, and each is short."""
+"""Lives in one test: they are many and short."""
 
 
 def lived(seed: int) -> None:
-    """One life; a broken promise is an AssertionError that says how to replay it."""
+    """One life; a broken promise is an AssertionError with the command that replays it."""
     lives: list[Life] = []
 
     async def play(world: World) -> None:
@@ -28,7 +28,7 @@ def lived(seed: int) -> None:
         print(f"{SEED_VARIABLE}={seed} replays this life")
         for life in lives:
             print("\n".join([f"{name}={value!r}" for name, value in life.settings.items()]))
-            print("\n".join(life.storm.told))
+            print("\n".join(life.schedule.log))
         raise
 
 
@@ -39,6 +39,6 @@ def _groups() -> list[list[int]]:
 
 @pytest.mark.parametrize("group", _groups(), ids=lambda group: f"from-{group[0]}")
 def test_a_wide_life_keeps_the_promise(group: list[int]) -> None:
-    """Neither the judge, nor the reports, nor the clock find anything."""
+    """The judge, the reports and the clock find no fault."""
     for seed in group:
         lived(seed)

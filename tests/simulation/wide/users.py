@@ -1,4 +1,4 @@
-"""The tasks that use a producer, in every way in which records can be sent, waited for, withdrawn and given up."""
+"""The tasks that use a producer, in every way in which records can be sent, awaited, withdrawn and given up."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from tests.simulation.wide.settings import THREADS
 from tests.simulation.world import World
 
 LONGEST: Final = 20.0
-"""Seconds of the longest time that a record may be given for itself."""
+"""The longest timeout of a single record, in seconds."""
 
 
 @attrs.define(eq=False)
 class User:
-    """One task, which gets reports of its own."""
+    """One task with its own reports."""
 
     name: str
     world: World
@@ -60,7 +60,7 @@ class User:
         if rng.random() < 0.4:
             arguments["key"] = b"key-%d" % rng.randrange(9)
         if rng.random() < 0.3:
-            # Now and then there is no such partition.
+            # Now and then the partition does not exist.
             arguments["partition"] = rng.randrange(self.world.kafka.topics[topic] + (rng.random() < 0.02))
         if rng.random() < 0.1:
             arguments["headers"] = (("name", b"value"), ("none", None))
@@ -74,13 +74,13 @@ class User:
             return rng.randbytes(rng.randrange(60))
         return rng.randbytes(rng.randrange(300)) + bytes(rng.choice((0, 0, 400, 2_000)))
 
-    def _patience(self, arguments: dict[str, Any]) -> float:
+    def _accept_limit(self, arguments: dict[str, Any]) -> float:
         """How long a call may wait to be accepted."""
         own: float = arguments.get("max_block", self.producer.config.max_block_ms / 1000)
         timeout: float = arguments.get("timeout", own)
         return min(own, timeout)
 
-    def _life(self, arguments: dict[str, Any]) -> float:
+    def _delivery_limit(self, arguments: dict[str, Any]) -> float:
         """How long an accepted record may take."""
         return float(arguments.get("timeout", self.producer.config.delivery_timeout_ms / 1000))
 
@@ -91,14 +91,14 @@ class User:
         arguments = self._arguments(topic)
         if self.world.rng.random() < 0.1:
             arguments["max_block"] = self.world.rng.choice((0.0, 0.05, 3.0))
-        with self.bounds.within(f"send() of {self.name}", self._patience(arguments)):
+        with self.bounds.within(f"send() of {self.name}", self._accept_limit(arguments)):
             delivery = await self.world.ledger.send(self.producer, topic, self._filling(), **arguments)
         if delivery is not None:
             self.deliveries.append(delivery)
         return delivery
 
     async def one_by_one(self, count: int) -> None:
-        """`send()`, again and again; some are taken back."""
+        """`send()`, repeatedly; some records are withdrawn."""
         self._begins()
         for _ in range(count):
             delivery = await self._send_one()
@@ -125,7 +125,9 @@ class User:
     async def _and_wait(self) -> None:
         topic = self._topic()
         arguments = self._arguments(topic)
-        with self.bounds.within("send_and_wait()", self._patience(arguments) + self._life(arguments)):
+        with self.bounds.within(
+            "send_and_wait()", self._accept_limit(arguments) + self._delivery_limit(arguments)
+        ):
             await self.world.ledger.send_and_wait(self.producer, topic, self._filling(), **arguments)
 
     async def in_bulk(self, count: int) -> None:
@@ -138,7 +140,9 @@ class User:
         fillings = [self._filling() for _ in range(count)]
         arguments.pop("key", None)
         arguments.pop("headers", None)
-        with self.bounds.within("send_batch()", count * self._patience(arguments) + self._life(arguments)):
+        with self.bounds.within(
+            "send_batch()", count * self._accept_limit(arguments) + self._delivery_limit(arguments)
+        ):
             await self.world.ledger.send_batch(self.producer, topic, fillings, **arguments)
 
     async def from_a_thread(self, count: int) -> None:
@@ -149,7 +153,9 @@ class User:
 
     async def _from_a_thread(self) -> None:
         arguments = self._arguments(THREADS)
-        with self.bounds.within("send_threadsafe()", self._patience(arguments) + self._life(arguments)):
+        with self.bounds.within(
+            "send_threadsafe()", self._accept_limit(arguments) + self._delivery_limit(arguments)
+        ):
             await self.world.ledger.send_threadsafe(self.producer, THREADS, self._filling(), **arguments)
 
     async def impatient(self, count: int) -> None:
@@ -179,7 +185,7 @@ class User:
         rng, owner = self.world.rng, Owner()
         try:
             async with self.producer.scope() as scope:
-                owner.told = self.reports.now()
+                owner.reported = self.reports.now()
                 flushing = [self._flush_a_scope(owner, scope) for _ in range(rng.randrange(3))]
                 async with asyncio.TaskGroup() as tasks:
                     for _ in range(count):
@@ -198,7 +204,7 @@ class User:
         await asyncio.sleep(self.world.rng.choice((0.0, 0.0, 0.01, 0.5)))
         await self._flush_as("a scope", owner, scope.flush)
 
-    # -- and beside it
+    # -- other calls
 
     async def flush(self) -> None:
         """The report of this task."""
@@ -215,7 +221,7 @@ class User:
             await self.reports.flush(who, owner, flushing, timeout)
 
     async def wait_for_some(self) -> None:
-        """Of the records of this task, with and without timeout."""
+        """Wait for records of this task, with and without timeout."""
         rng = self.world.rng
         waiting, self.deliveries = self.deliveries[-5:], []
         for delivery in waiting:
@@ -225,14 +231,14 @@ class User:
                 await delivery.wait(timeout)
 
     async def purge(self) -> None:
-        """What is buffered is withdrawn, and counted."""
+        """Withdraw the buffered records, and count them."""
         rng = self.world.rng
         if rng.random() < 0.2:
             with contextlib.suppress(StateError):
                 self.producer.purge(rng.choice((None, self._topic())))
 
     async def look(self) -> None:
-        """Snapshots, which never fail."""
+        """Read snapshots, which never fails."""
         stats, config = self.producer.stats(), self.producer.config
         assert stats.bytes_buffered + stats.bytes_in_flight <= config.buffer_memory, stats
         self.producer.health()

@@ -1,4 +1,4 @@
-"""What counts as growth, on rows of measurements that are made up."""
+"""The definition of growth, on invented rows of measurements."""
 
 from __future__ import annotations
 
@@ -14,27 +14,27 @@ _SEED = 20
 
 
 def noisy(values: Sequence[float], most: float) -> list[float]:
-    """The same with chance on top."""
+    """The same values with random noise."""
     rng = random.Random(_SEED)
     return [value + rng.uniform(-most, most) for value in values]
 
 
 def test_slope_of_a_line_is_its_rise_by_the_hour() -> None:
-    """On a straight line the slope is exact, and nothing is uncertain."""
+    """On a straight line the slope is exact, with no uncertainty."""
     found = slope(_TEN_SECONDS, [7 + 3 * seconds for seconds in _TEN_SECONDS])
     assert found is not None
     assert found.per_hour == pytest.approx(3 * 3600)
     assert found.uncertainty == pytest.approx(0, abs=1e-6)
 
 
-def test_slope_of_too_few_measurements_is_not_told() -> None:
-    """Five measurements, or all of one moment, say nothing."""
+def test_slope_of_too_few_measurements_is_unknown() -> None:
+    """Five measurements, or all of one moment, give no slope."""
     assert slope(_TEN_SECONDS[:5], [1.0, 2.0, 3.0, 4.0, 5.0]) is None
     assert slope([1.0] * 20, list(map(float, range(20)))) is None
 
 
 def test_noise_is_not_clearly_a_slope() -> None:
-    """Chance without a trend is not above a bound of nothing, or it is so by chance: in 3 of 100 rows, not in 20."""
+    """Noise without a trend is clearly above a bound of zero only by chance: in 3 of 100 rows, not in 20."""
     rng = random.Random(_SEED)
     rows = [[rng.gauss(100, 5) for _ in _TEN_SECONDS] for _ in range(100)]
     found = [slope(_TEN_SECONDS, row) for row in rows]
@@ -42,7 +42,7 @@ def test_noise_is_not_clearly_a_slope() -> None:
 
 
 def test_steps_that_stay_make_a_slope_uncertain() -> None:
-    """A walk of chance, as an allocator makes, is less certain than its values in another order."""
+    """A random walk, as an allocator makes, is less certain than its values in another order."""
     rng, walk = random.Random(_SEED), [0.0]
     for _ in _TEN_SECONDS[1:]:
         walk.append(walk[-1] + rng.choice((-1, 1)))
@@ -62,7 +62,7 @@ def test_slope_under_noise_is_clearly_above_a_smaller_bound_only() -> None:
 
 
 def test_second_half_leaves_warming_up_behind() -> None:
-    """Memory that is taken once, at the beginning, makes no slope."""
+    """Memory that is allocated once, at the beginning, makes no slope."""
     row = [min(seconds, 100.0) for seconds in _TEN_SECONDS]
     found = slope(second_half(_TEN_SECONDS), second_half(row))
     assert found is not None
@@ -70,7 +70,7 @@ def test_second_half_leaves_warming_up_behind() -> None:
 
 
 def test_what_comes_and_goes_is_no_growth() -> None:
-    """Chance, peaks and a high beginning are not growth, and neither is falling."""
+    """Noise, peaks and a high beginning are not growth, and neither is falling."""
     assert growth(noisy([20.0] * 60, 3)) == 0
     assert growth([20.0, 20.0, 90.0] * 20) == 0
     assert growth([50.0, 40.0, *[20.0] * 58]) == 0
@@ -78,18 +78,18 @@ def test_what_comes_and_goes_is_no_growth() -> None:
 
 
 def test_a_slow_leak_is_growth() -> None:
-    """One descriptor that stays open every fifth period is seen in sixty of them, also under noise of one."""
+    """One descriptor that stays open every fifth period is seen in sixty of them, even under noise of one."""
     leak = [20.0 + index // 5 for index in range(60)]
     assert growth(leak) > 0
     assert growth([value + index % 2 for index, value in enumerate(leak)]) > 0
 
 
-def test_growth_tells_by_how_much_at_least() -> None:
-    """It is what the last ones have above the most of the first half."""
+def test_growth_is_a_lower_bound() -> None:
+    """It is the excess of the last values over the largest of the first half."""
     assert growth([5.0] * 30 + [12.0] * 30) == 7
 
 
 def test_few_measurements_never_grow() -> None:
-    """Below a dozen, chance alone looks like growth."""
+    """Below a dozen, noise alone looks like growth."""
     assert growth(list(map(float, range(FEWEST - 1)))) == 0
     assert growth(list(map(float, range(FEWEST)))) > 0

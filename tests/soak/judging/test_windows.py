@@ -1,4 +1,4 @@
-"""Windows: a soak that is judged piece by piece is judged as one."""
+"""Windows: a soak that is judged in parts gets the same findings as one that is judged as a whole."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from tests.soak.judging.windows import Windows
 
 
 def acked(number: int, offset: int | None = None) -> Sent:
-    """A record at this offset of partition 0; by its number, unless told otherwise."""
+    """An acknowledged record at this offset of partition 0; without an offset, at that of its number."""
     return Sent(number, b"%d" % number, "t", 0, Outcome.ACKED, number if offset is None else offset)
 
 
@@ -19,38 +19,38 @@ def lost(number: int, outcome: Outcome) -> Sent:
 
 
 def at(offset: int, number: int | None = None) -> Found:
-    """What is at this offset; the record of the same number, unless told otherwise."""
+    """The record in the log at this offset; without a number, the record of the same number."""
     number = offset if number is None else number
     return Found("t", 0, offset, number, b"%d" % number)
 
 
-def court(*heard: Sent | Found) -> Windows:
-    """Windows that have heard this."""
-    return hear(Windows(), *heard)
+def windows_of(*parts: Sent | Found) -> Windows:
+    """Windows with this history and log."""
+    return add(Windows(), *parts)
 
 
-def hear(windows: Windows, *heard: Sent | Found) -> Windows:
-    """Let them hear more."""
-    for one in heard:
-        windows.tell(one) if isinstance(one, Sent) else windows.read(one)
+def add(windows: Windows, *parts: Sent | Found) -> Windows:
+    """Add more history and log."""
+    for one in parts:
+        windows.add(one) if isinstance(one, Sent) else windows.read(one)
     return windows
 
 
 def anomalies(windows: Windows, below: int) -> list[Anomaly]:
-    """What is wrong with the next window."""
+    """The anomalies of the next window."""
     return [finding.anomaly for finding in windows.judge(below, 0.0).findings]
 
 
 def pairs(*numbers: int) -> list[Sent | Found]:
-    """Records that were acknowledged, and are where they belong."""
+    """Acknowledged records, each at its place."""
     return [one for number in numbers for one in (acked(number), at(number))]
 
 
 def test_good_windows_are_silent_and_forgotten() -> None:
-    """A thousand records in ten windows: each is judged once, nothing is found, and nothing is kept but the borders."""
+    """A thousand records in ten windows: each is judged once, there are no findings, and only the borders are kept."""
     windows, judged = Windows(), 0
     for below in range(100, 1100, 100):
-        verdict = hear(windows, *pairs(*range(below - 100, below))).judge(below, 0.0)
+        verdict = add(windows, *pairs(*range(below - 100, below))).judge(below, 0.0)
         assert verdict.findings == []
         judged += verdict.records
         assert windows.held == 0
@@ -59,81 +59,81 @@ def test_good_windows_are_silent_and_forgotten() -> None:
 
 
 def test_what_is_above_the_mark_waits_for_its_window() -> None:
-    """A record that was read before it was told of is judged when it was told of."""
-    windows = court(*pairs(0, 1), at(2), at(3))
+    """A record that is read before its outcome is known is judged with the window of its outcome."""
+    windows = windows_of(*pairs(0, 1), at(2), at(3))
     assert anomalies(windows, 2) == []
     assert windows.held == 2
-    assert anomalies(hear(windows, acked(2), acked(3)), 4) == []
+    assert anomalies(add(windows, acked(2), acked(3)), 4) == []
 
 
 def test_a_window_is_complete_when_all_acknowledged_were_read() -> None:
-    """Only what was acknowledged below the mark is waited for, whatever comes first."""
-    windows = court(at(0), acked(0), acked(1), acked(5), lost(2, Outcome.UNKNOWN))
+    """A window waits only for acknowledged records below the mark, in any order."""
+    windows = windows_of(at(0), acked(0), acked(1), acked(5), lost(2, Outcome.UNKNOWN))
     assert not windows.complete(3)
-    assert hear(windows, at(1)).complete(3)
+    assert add(windows, at(1)).complete(3)
     assert not windows.complete(6)
 
 
 def test_lost_records_are_found() -> None:
     """A record that was acknowledged and never read is lost."""
-    assert anomalies(court(*pairs(0), acked(1)), 2) == [Anomaly.LOST]
+    assert anomalies(windows_of(*pairs(0), acked(1)), 2) == [Anomaly.LOST]
 
 
 def test_a_hole_at_the_border_is_found() -> None:
-    """Offsets go on where the last window ended, and begin with 0."""
-    windows = court(*pairs(0, 1))
+    """Offsets continue at the end of the last window, and begin with 0."""
+    windows = windows_of(*pairs(0, 1))
     assert anomalies(windows, 2) == []
-    assert anomalies(hear(windows, acked(2, 3), at(3, 2)), 3) == [Anomaly.HOLE]
-    assert anomalies(court(acked(0, 1), at(1, 0)), 1) == [Anomaly.HOLE]
+    assert anomalies(add(windows, acked(2, 3), at(3, 2)), 3) == [Anomaly.HOLE]
+    assert anomalies(windows_of(acked(0, 1), at(1, 0)), 1) == [Anomaly.HOLE]
 
 
 def test_disorder_across_the_border_is_found() -> None:
     """A record of the first window that stands behind one of the second leaves a hole in the first."""
-    windows = court(acked(0), at(0), acked(1, 2), at(1, 2), at(2, 1))
+    windows = windows_of(acked(0), at(0), acked(1, 2), at(1, 2), at(2, 1))
     assert anomalies(windows, 2) == [Anomaly.HOLE]
 
 
 def test_disorder_behind_the_border_is_found() -> None:
-    """What was unknown in the first window must not come behind a record that was sent after it."""
-    windows = court(lost(0, Outcome.UNKNOWN), acked(1, 0), at(0, 1))
+    """A record of unknown outcome in the first window must not come behind a record that was sent after it."""
+    windows = windows_of(lost(0, Outcome.UNKNOWN), acked(1, 0), at(0, 1))
     assert anomalies(windows, 2) == []
-    assert anomalies(hear(windows, at(1, 0)), 3) == [Anomaly.REORDERED]
+    assert anomalies(add(windows, at(1, 0)), 3) == [Anomaly.REORDERED]
 
 
 def test_a_second_copy_in_a_later_window_is_found() -> None:
-    """What was judged and forgotten is a stranger when it comes again."""
-    windows = court(*pairs(0, 1, 2))
+    """A second copy of a judged record is a stranger."""
+    windows = windows_of(*pairs(0, 1, 2))
     assert anomalies(windows, 3) == []
-    assert anomalies(hear(windows, at(3, 1)), 4) == [Anomaly.STRANGER]
+    assert anomalies(add(windows, at(3, 1)), 4) == [Anomaly.STRANGER]
 
 
 def test_an_unknown_record_may_come_later_once() -> None:
-    """UNKNOWN is 0 or 1 copies: a late one is none too many, another is."""
-    windows = court(*pairs(0), lost(1, Outcome.UNKNOWN))
+    """UNKNOWN is 0 or 1 copies: one late copy is allowed, a second is not."""
+    windows = windows_of(*pairs(0), lost(1, Outcome.UNKNOWN))
     assert anomalies(windows, 2) == []
-    assert anomalies(hear(windows, at(1)), 2) == []
-    assert Anomaly.STRANGER in anomalies(hear(windows, at(2, 1)), 3)
+    assert anomalies(add(windows, at(1)), 2) == []
+    assert Anomaly.STRANGER in anomalies(add(windows, at(2, 1)), 3)
 
 
 def test_not_written_that_comes_later_is_untrue() -> None:
     """NOT_WRITTEN is a promise for later windows too."""
-    windows = court(*pairs(0), lost(1, Outcome.NOT_WRITTEN))
+    windows = windows_of(*pairs(0), lost(1, Outcome.NOT_WRITTEN))
     assert anomalies(windows, 2) == []
-    assert anomalies(hear(windows, at(1)), 2) == [Anomaly.UNTRUE_NOT_WRITTEN]
+    assert anomalies(add(windows, at(1)), 2) == [Anomaly.UNTRUE_NOT_WRITTEN]
 
 
 def test_what_is_absent_is_remembered_for_a_bounded_time() -> None:
-    """After a dozen windows more, nobody waits for an unknown record."""
+    """After a dozen further windows, no window waits for an unknown record."""
     windows = Windows()
     for number in range(100):
-        hear(windows, lost(number, Outcome.UNKNOWN)).judge(number + 1, 0.0)
+        add(windows, lost(number, Outcome.UNKNOWN)).judge(number + 1, 0.0)
     assert windows.held == 12
 
 
 def test_late_and_unresolved_records_are_found_once() -> None:
-    """What is wrong with a record itself is not told again in later windows."""
+    """The anomaly of a record itself is not repeated in later windows."""
     late = Sent(0, b"0", "t", 0, Outcome.UNKNOWN, due_at=1.0, resolved_at=2.0)
-    windows = court(late, lost(1, Outcome.PENDING))
+    windows = windows_of(late, lost(1, Outcome.PENDING))
     assert sorted(one.name for one in anomalies(windows, 2)) == ["LATE", "UNRESOLVED"]
     assert anomalies(windows, 3) == []
 
@@ -141,17 +141,17 @@ def test_late_and_unresolved_records_are_found_once() -> None:
 def test_slack_is_granted() -> None:
     """An outcome may be late by as much as the loop was."""
     late = Sent(0, b"0", "t", 0, Outcome.NOT_WRITTEN, due_at=1.0, resolved_at=2.0)
-    assert court(late).judge(1, 1.0).findings == []
+    assert windows_of(late).judge(1, 1.0).findings == []
 
 
 def test_topics_of_several_producers_may_be_out_of_order() -> None:
     """Order is promised to each producer, not among them."""
     swapped = (acked(0, 1), acked(1, 0), at(0, 1), at(1, 0))
-    assert anomalies(hear(Windows(frozenset({"t"})), *swapped), 2) == []
-    assert anomalies(court(*swapped), 2) == [Anomaly.REORDERED]
+    assert anomalies(add(Windows(frozenset({"t"})), *swapped), 2) == []
+    assert anomalies(windows_of(*swapped), 2) == [Anomaly.REORDERED]
 
 
 def test_each_topic_is_judged_by_its_own_records() -> None:
-    """A record that stands in the log of another topic is lost here, and a stranger there."""
-    windows = court(acked(0), Found("other", 0, 0, 0, b"0"))
+    """A record in the log of another topic is lost here, and a stranger there."""
+    windows = windows_of(acked(0), Found("other", 0, 0, 0, b"0"))
     assert sorted(one.name for one in anomalies(windows, 1)) == ["LOST", "STRANGER"]

@@ -1,4 +1,4 @@
-"""Whether a row of measurements grows: pure functions over times and values."""
+"""Growth of a row of measurements: pure functions over times and values."""
 
 from __future__ import annotations
 
@@ -10,30 +10,30 @@ from typing import Final
 import attrs
 
 FEWEST: Final = 12
-"""Measurements below which nothing is said: chance alone would look like growth."""
+"""With fewer measurements there is no result: noise alone would look like growth."""
 _ERRORS: Final = 2.0
 _MOST_LIKE_THE_LAST: Final = 0.95
 
 
 @attrs.frozen
 class Slope:
-    """A straight line's rise by the hour, and how far it may be off: two standard errors."""
+    """A straight line's rise by the hour, and its uncertainty: two standard errors."""
 
     per_hour: float
     uncertainty: float
 
     def clearly_above(self, bound: float) -> bool:
-        """Is it above the bound even if it is as far off as it may be?"""
+        """Is it above the bound even at its lowest likely value?"""
         return self.per_hour - self.uncertainty > bound
 
 
 def second_half(row: Sequence[float]) -> Sequence[float]:
-    """What came after warming up."""
+    """The values after warming up."""
     return row[len(row) // 2 :]
 
 
 def slope(seconds: Sequence[float], values: Sequence[float]) -> Slope | None:
-    """The slope by least squares; None where there is too little to say."""
+    """The slope by least squares; None with too few values."""
     count = len(values)
     if count < FEWEST // 2 or seconds[-1] <= seconds[0]:
         return None
@@ -49,7 +49,7 @@ def slope(seconds: Sequence[float], values: Sequence[float]) -> Slope | None:
 
 
 def _widening(left: Sequence[float]) -> float:
-    """Memory moves in steps that stay: measurements that resemble the last one tell less than as many free ones."""
+    """Memory moves in steps that stay: measurements that resemble the last one carry less information than independent ones."""
     squares = math.fsum(one * one for one in left)
     if squares == 0:
         return 1.0
@@ -59,9 +59,9 @@ def _widening(left: Sequence[float]) -> float:
 
 
 def growth(values: Sequence[float]) -> float:
-    """By how much the smallest of the last quarter exceeds the largest of the first half; 0 if it does not.
+    """The excess of the smallest of the last quarter over the largest of the first half; 0 if there is none.
 
-    What comes and goes is in both; what stays is not. The first tenth is warming up.
+    A temporary rise is in both; a lasting one is not. The first tenth is warming up.
     """
     count = len(values)
     if count < FEWEST:

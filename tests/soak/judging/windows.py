@@ -2,8 +2,8 @@
 
 A window is all records below a mark; a mark comes when each of them has its outcome. The last record that every
 partition had in one window is judged again as the first of the next, so that the judge sees holes and disorder across
-the border. What is not in the log is remembered for a while after it was judged: it may have been UNKNOWN and come
-late, or NOT_WRITTEN and prove untrue. A second copy of what was forgotten shows as a record that nobody sent.
+the border. A record that is absent from the log is remembered for some windows: it may have been UNKNOWN and come late,
+or be a false NOT_WRITTEN. A second copy of a forgotten record appears as one that was never sent.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ from tests.judge.history import Found, Sent
 from tests.judge.judge import Anomaly, Finding, Rules, judge
 
 _WINDOWS_REMEMBERED: Final = 12
-"""So long what is not in the log may still come into it; longer than any fault holds a request back."""
+"""For this many windows an absent record may still come into the log; longer than any fault holds a request back."""
 
 Place = tuple[str, int]
 
 
 @attrs.frozen
 class Verdict:
-    """What came of one window."""
+    """The result of one window."""
 
     records: int
     in_log: int
@@ -37,10 +37,10 @@ class Verdict:
 
 @attrs.define(eq=False)
 class Windows:
-    """What is known and not judged yet."""
+    """The history and the log that are not judged yet."""
 
     disorder: frozenset[str] = frozenset()
-    """Topics that several producers send to: between them no order is promised."""
+    """Topics that several producers send to: no order is promised between their records."""
     _sent: dict[int, Sent] = attrs.Factory(dict)
     _log: dict[Place, list[Found]] = attrs.Factory(lambda: defaultdict(list))
     _borders: dict[Place, tuple[Sent | None, Found]] = attrs.Factory(dict)
@@ -50,28 +50,28 @@ class Windows:
 
     @property
     def held(self) -> int:
-        """How many records of the history and of the log are kept."""
+        """The number of kept records of the history and of the log."""
         parts = [self._sent, *self._log.values(), *self._absent]
         return sum(map(len, parts))
 
-    def tell(self, sent: Sent) -> None:
-        """A record has its outcome."""
+    def add(self, sent: Sent) -> None:
+        """Add the outcome of a record."""
         self._sent[sent.number] = sent
         if sent.outcome is Outcome.ACKED and sent.number not in self._seen:
             self._awaited.add(sent.number)
 
     def read(self, record: Found) -> None:
-        """A record was read."""
+        """Add a record of the log."""
         self._log[record.topic, record.partition].append(record)
         self._seen.add(record.number)
         self._awaited.discard(record.number)
 
     def complete(self, below: int) -> bool:
-        """Has everything been read that was acknowledged below this number?"""
+        """Has every acknowledged record below this number been read?"""
         return all(number >= below for number in self._awaited)
 
     def judge(self, below: int, slack: float) -> Verdict:
-        """Judge all that is below this number, and forget it."""
+        """Judge all records below this number, and forget them."""
         history = {number: sent for number, sent in self._sent.items() if number < below}
         log = {place: [one for one in records if one.number < below] for place, records in self._log.items()}
         findings = [*self._beginnings(log), *self._findings(history, log, slack)]
@@ -83,16 +83,16 @@ class Windows:
         return Verdict(len(history), sum(map(len, log.values())), findings, anomalies)
 
     def offsets(self) -> dict[str, dict[int, int]]:
-        """Up to where each partition was judged."""
-        told: dict[str, dict[int, int]] = defaultdict(dict)
+        """The offset up to which each partition was judged."""
+        ends: dict[str, dict[int, int]] = defaultdict(dict)
         for (topic, partition), (_, last) in self._borders.items():
-            told[topic][partition] = last.offset + 1
-        return dict(told)
+            ends[topic][partition] = last.offset + 1
+        return dict(ends)
 
     # -- judging
 
     def _beginnings(self, log: dict[Place, list[Found]]) -> Iterable[Finding]:
-        """The judge looks at offsets from the first that it is given; that of a whole log is 0."""
+        """The judge checks offsets from the first of its input; a whole log begins with 0."""
         for place, records in log.items():
             if records and place not in self._borders and records[0].offset != 0:
                 detail = f"{place[0]}-{place[1]} begins with offset {records[0].offset}"
@@ -146,5 +146,5 @@ def _may_come(sent: Sent, in_log: set[int]) -> bool:
 
 
 def _judged(sent: Sent) -> Sent:
-    """As it is judged again: what was found about the record itself is found once."""
+    """The record for later windows: findings about the record itself are not repeated."""
     return attrs.evolve(sent, due_at=math.inf, on_wire=True)

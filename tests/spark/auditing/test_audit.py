@@ -1,4 +1,4 @@
-"""The audit: what is sound is called clean, and each thing that can go wrong is found and named."""
+"""The audit: a sound topic is called clean, and each kind of damage is found and named."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ COUNT, SOURCES, PARTITIONS = 3_000, 3, 4
 
 
 async def test_murmur2_is_kafkas() -> None:
-    """Against the producer's own, for keys of every length."""
+    """The hash equals the producer's own, for keys of every length."""
     keys = [bytes((at * 7 + byte) % 256 for byte in range(at % 41)) for at in range(500)]
     async with EmbeddedKafka() as kafka:
         kafka.create_topic("t", 7)
@@ -47,7 +47,7 @@ async def test_murmur2_is_kafkas() -> None:
     ],
 )
 def test_values_without_marks_are_told_apart(strange: bytes | None) -> None:
-    """They do not keep others from being read."""
+    """Values without marks do not keep the others from being read."""
     marks = marks_of(pa.array([b"s:5:8cdc1683:x", strange], pa.binary()))
     assert marks.sources.to_pylist() == ["s", ""]
     assert marks.sequences.tolist() == [5, -1]
@@ -56,14 +56,14 @@ def test_values_without_marks_are_told_apart(strange: bytes | None) -> None:
 
 @pytest.mark.parametrize("check", [b"8cdc1682", b"8CDC1683", b"8cdc168", b"0x8cdc16", b"8cdc1683 "])
 def test_a_checksum_is_compared_byte_by_byte(check: bytes) -> None:
-    """Whatever else it could be read as."""
+    """The checksum is compared as bytes, even if it reads as another type."""
     marks = marks_of(pa.array([b"s:5:8cdc1683:x", b"s:6:" + check + b":x"], pa.binary()))
     assert marks.sequences.tolist() == [5, 6]
     assert marks.intact.tolist() == [True, False]
 
 
 def sound(spark: SparkSession) -> list[tuple[bytes, bytes]]:
-    """Keys and values of all records, in the order in which they are sent."""
+    """Keys and values of all records, in the order of their sends."""
     rows = spark.range(COUNT).selectExpr(
         f"concat('key ', id % {SOURCES}) as key",
         f"concat('source ', id % {SOURCES}) as source",
@@ -81,7 +81,7 @@ def sound(spark: SparkSession) -> list[tuple[bytes, bytes]]:
 async def audited(
     spark: SparkSession, records: list[tuple[bytes, bytes]], kafka: str, topic: str, **misplaced: int
 ) -> Any:
-    """What the audit says of a topic that holds these."""
+    """The audit's verdict on a topic with these records."""
     async with Producer(kafka) as producer:
         for key, value in records:
             await producer.send(topic, value, key=key)
@@ -96,7 +96,7 @@ kafka = pytest.mark.kafka
 
 @kafka
 async def test_what_is_sound_is_clean(spark: SparkSession, options: dict[str, str], tmp_path: Path) -> None:
-    """With a table, with JSON and with a picture."""
+    """The verdict is clean, as a table, as JSON and as a picture."""
     verdict = await audited(spark, sound(spark), options["kafka.bootstrap.servers"], options["topic"])
     assert verdict.problems == ()
     assert (verdict.records, verdict.sources, verdict.agree) == (COUNT, SOURCES, True)
@@ -113,7 +113,7 @@ async def test_what_is_sound_is_clean(spark: SparkSession, options: dict[str, st
 async def test_what_is_wrong_is_found_and_named(
     spark: SparkSession, options: dict[str, str], what: str
 ) -> None:
-    """Both methods see it, but for the order, which only one looks at."""
+    """Both methods see the damage, except for the order, which only one checks."""
     records = sound(spark)
     at = next(place for place, (_, value) in enumerate(records) if value.startswith(b"source 1:500:"))
     key, value = records[at]
@@ -134,7 +134,7 @@ async def test_what_is_wrong_is_found_and_named(
     elif what == "replaced":
         records[at] = records[at - SOURCES]
     verdict = await audited(spark, records, options["kafka.bootstrap.servers"], options["topic"])
-    told = "\n".join(verdict.problems)
+    problems = "\n".join(verdict.problems)
     assert not verdict.is_clean
     assert verdict.agree
     expected = {
@@ -147,12 +147,12 @@ async def test_what_is_wrong_is_found_and_named(
         "replaced": ((1, 1, 1, 0), "1 of 1,000 lost: sequences 500"),
     }[what]
     assert (verdict.lost, verdict.doubled, verdict.out_of_order, verdict.altered) == expected[0]
-    assert expected[1] in told
+    assert expected[1] in problems
 
 
 @kafka
 async def test_strangers_and_records_in_the_wrong_place(spark: SparkSession, options: dict[str, str]) -> None:
-    """Without marks, and in a partition where Kafka's own client would not have put the key."""
+    """Records without marks are counted, and so is a key outside the partition of Kafka's own client."""
     right = int(partitions_of(pa.array([b"stray"], pa.binary()), PARTITIONS)[0])
     servers = options["kafka.bootstrap.servers"]
     verdict = await audited(spark, sound(spark), servers, options["topic"], stray=(right + 1) % PARTITIONS)
@@ -161,7 +161,7 @@ async def test_strangers_and_records_in_the_wrong_place(spark: SparkSession, opt
 
 @kafka
 async def test_what_was_aborted_is_there_for_some(spark: SparkSession, options: dict[str, str]) -> None:
-    """Read as committed it is not; read as uncommitted it is doubled."""
+    """Read as committed the topic is clean; read as uncommitted it has doubled records."""
     records = sound(spark)
     async with Producer(options["kafka.bootstrap.servers"], transactional_id=options["topic"]) as producer:
         for ends_well in (False, True):

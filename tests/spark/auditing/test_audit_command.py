@@ -16,14 +16,14 @@ from aioproducer.testing import EmbeddedKafka
 
 
 def run(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
-    """The command, in a process of its own: it starts a Spark."""
+    """The command, in a process of its own, as it starts a Spark."""
     command = [sys.executable, "-m", "aioproducer", "audit", *map(str, arguments)]
     return subprocess.run(command, capture_output=True, text=True, check=False)
 
 
 @pytest.mark.kafka
 async def test_the_command(options: dict[str, str], tmp_path: Path) -> None:
-    """One record of three is missing: it is named, and the exit code says so."""
+    """One record of three is missing: the output names it, and the exit code is not 0."""
     servers, topic = options["kafka.bootstrap.servers"], options["topic"]
     async with Producer(servers) as producer:
         for sequence in (0, 2):
@@ -40,23 +40,23 @@ async def test_the_command(options: dict[str, str], tmp_path: Path) -> None:
 async def test_a_topic_that_is_not_there_and_a_broker_that_is_dead(
     kafka: EmbeddedKafka, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    """One line each, as every command has it, before any Spark is started."""
+    """Each error is one line, as with every command, before Spark starts."""
     monkeypatch.setattr(audit, "SECONDS_TO_ANSWER", 5.0)
     assert await asyncio.to_thread(main, ["audit", "-b", kafka.bootstrap_servers, "-t", "missing"]) == 1
-    told = capfd.readouterr()
-    assert told.out == ""
-    assert told.err.startswith("aioproducer: UNKNOWN_TOPIC_OR_PART")
-    assert "topic 'missing'" in told.err
-    assert told.err.count("\n") == 1
+    output = capfd.readouterr()
+    assert output.out == ""
+    assert output.err.startswith("aioproducer: UNKNOWN_TOPIC_OR_PART")
+    assert "topic 'missing'" in output.err
+    assert output.err.count("\n") == 1
     monkeypatch.setattr(audit, "SECONDS_TO_ANSWER", 0.2)
     assert await asyncio.to_thread(main, ["audit", "-b", "127.0.0.1:1", "-t", "orders"]) == 1
-    told = capfd.readouterr()
-    assert told.err.startswith("aioproducer: no broker answered within 0.2 s")
-    assert (told.out, told.err.count("\n")) == ("", 1)
+    output = capfd.readouterr()
+    assert output.err.startswith("aioproducer: no broker answered within 0.2 s")
+    assert (output.out, output.err.count("\n")) == ("", 1)
 
 
 def test_wrong_flags() -> None:
-    """A line that says what is wrong."""
+    """Wrong flags end with a line that names the error."""
     done = run("-b", "localhost:1", "-t", "t", "--expect", "shop")
     assert done.returncode == 2
     assert "'shop' is not SOURCE=NUMBER" in done.stderr

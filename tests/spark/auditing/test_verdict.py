@@ -1,4 +1,4 @@
-"""What an audit comes to, from what both methods have found."""
+"""The verdict of an audit, from the findings of both methods."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from aioproducer.spark.auditing.verdict import Verdict, judge
 
 
 def verdict_of(sequences: list[int], expected: int, altered: tuple[int, int] = (0, 0)) -> Verdict:
-    """Of these sequences of one source, each once and in order; `altered`: how many, by the one method and by the other."""
+    """The verdict on these sequences of one source, each once, in order; `altered`: the counts of either method."""
     seen = Seen(
         count=len(sequences),
         first=sequences[0],
@@ -33,7 +33,7 @@ def test_what_was_expected() -> None:
 
 @pytest.mark.parametrize("sequences", [[0, 1, 2], [0, 2, 3]], ids=["more", "one lost, two more"])
 def test_more_than_was_expected(sequences: list[int]) -> None:
-    """Sequences that nobody has sent are not clean: they may also stand in for those that are lost."""
+    """Sequences that were never sent are not clean: they may also stand in for lost ones."""
     verdict = verdict_of(sequences, 2)
     assert not verdict.is_clean
     assert f"sequences up to {sequences[-1]} exist, and 2 records were expected" in verdict.as_table()
@@ -48,7 +48,7 @@ def test_altered_values() -> None:
 
 @pytest.mark.parametrize("altered", [(0, 1), (1, 0), (2, 1)])
 def test_altered_values_that_one_method_has_not_found(altered: tuple[int, int]) -> None:
-    """An altered value that one method alone has found is not clean: one of them is wrong."""
+    """An altered value that only one method has found is not clean: one of the methods is wrong."""
     verdict = verdict_of([0, 1, 2], 3, altered=altered)
     assert not verdict.is_clean
     assert not verdict.agree

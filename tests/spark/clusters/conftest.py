@@ -1,4 +1,4 @@
-"""One cluster for all tests that submit programs to one."""
+"""One cluster for all tests that submit programs."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[StandaloneClus
 def pytest_runtest_makereport(
     item: pytest.Item,
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """Show the logs of the cluster with a test that failed on it."""
+    """Attach the logs of the cluster to a test that failed on it."""
     report = yield
     running = getattr(item, "funcargs", {}).get("cluster")
     if report.failed and running is not None:

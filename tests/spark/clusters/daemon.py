@@ -1,4 +1,4 @@
-"""A program that runs beside the tests: what it says is kept in a file, and can be waited for."""
+"""A program that runs beside the tests: its output goes into a file, and a test can wait for a line."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ def tail(log: Path) -> str:
 
 
 def dying_with_the_tests() -> list[str]:
-    """Keeps no program behind when the tests themselves are killed; only Linux has that."""
+    """The program ends when the tests are killed; only Linux has that."""
     setpriv = shutil.which("setpriv")
     return [setpriv, "--pdeathsig", "KILL"] if setpriv else []
 
 
 @attrs.define(eq=False)
 class Daemon:
-    """With a process group of its own: what it starts ends with it."""
+    """A program with a process group of its own: the processes that it starts end with it."""
 
     command: Sequence[str]
     folder: Path
@@ -48,7 +48,7 @@ class Daemon:
     _reader: threading.Thread | None = attrs.field(default=None, init=False)
 
     def start(self) -> None:
-        """Start it; it is not ready yet when this returns."""
+        """Start the program; it is not ready yet on return."""
         self._process = subprocess.Popen(
             [*dying_with_the_tests(), *self.command],
             cwd=self.folder,
@@ -64,7 +64,7 @@ class Daemon:
         self._reader.start()
 
     def wait_for(self, pattern: str, limit: float) -> re.Match[str]:
-        """The first line that says this; with the log's end, if there is none in time."""
+        """The first line with this text; if there is none in time, the error has the log's end."""
         deadline = time.monotonic() + limit
         with self._news:
             while True:
@@ -72,10 +72,10 @@ class Daemon:
                 if found is not None:
                     return found
                 if self._ended or not self._news.wait(deadline - time.monotonic()):
-                    raise TimeoutError(f"{pattern!r} was not said within {limit:g} s\n{tail(self.log)}")
+                    raise TimeoutError(f"{pattern!r} was not printed within {limit:g} s\n{tail(self.log)}")
 
     def end(self) -> None:
-        """Politely, and then not."""
+        """Send SIGTERM, and SIGKILL if the program stays."""
         if self._process is None or self._reader is None:
             return
         try:
@@ -92,8 +92,8 @@ class Daemon:
 
     def _read(self, process: subprocess.Popen[str]) -> None:
         assert process.stdout is not None
-        with process.stdout as said, self.log.open("w") as log:
-            for line in said:
+        with process.stdout as lines, self.log.open("w") as log:
+            for line in lines:
                 print(line, end="", file=log, flush=True)
                 with self._news:
                     self._lines.append(line)

@@ -1,4 +1,4 @@
-"""An environment that can be shipped: a virtual one of this Python with the library and what it needs, in one archive."""
+"""An environment that can be shipped: a virtual one of this Python with the library, packed with its requirements."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from tests.repo.source import PACKAGE, ROOT
 
 __all__ = ["pack_environment", "zip_package"]
 
-# As docs/spark-clusters.md says; Spark brings its own pyspark.
+# As docs/spark-clusters.md says; Spark has its own pyspark.
 BESIDE: Final = ("pyarrow",)
 LIBRARIES: Final = f"lib/python{sys.version_info.major}.{sys.version_info.minor}/site-packages"
 
 
 def pack_environment(archive: Path, folder: Path) -> None:
-    """What `python -m venv`, `pip install` and `tar` make, without installing anything anew."""
+    """The result of `python -m venv`, `pip install` and `tar`, without a new installation."""
     EnvBuilder(symlinks=True).create(folder)
     with tarfile.open(archive, "w:gz", compresslevel=1) as tar:
         tar.add(folder, arcname=".")
@@ -33,7 +33,7 @@ def pack_environment(archive: Path, folder: Path) -> None:
 
 
 def zip_package(archive: Path) -> None:
-    """What people make for --py-files."""
+    """A zip of the package, as for --py-files."""
     with zipfile.ZipFile(archive, "w") as package:
         for name, path in _files_of_the_package():
             package.write(path, name)
@@ -43,21 +43,21 @@ def _files() -> Iterator[tuple[str, Path]]:
     for each in _needed():
         for file in each.files or ():
             path = Path(str(file.locate()))
-            # Not programs, which stand elsewhere.
+            # Not the programs, which are elsewhere.
             if ".." not in file.parts and path.suffix != ".pyc" and path.exists():
                 yield str(file), path
     yield from _files_of_the_package()
 
 
 def _files_of_the_package() -> Iterator[tuple[str, Path]]:
-    """Of the tree; it may be installed in place."""
+    """The package's files in the tree; it may be installed in place."""
     compiled = sysconfig.get_config_var("EXT_SUFFIX")
     for path in [ROOT / "pyspark_aioproducer.py", *PACKAGE.rglob("*.py"), *PACKAGE.rglob(f"*{compiled}")]:
         yield str(path.relative_to(ROOT)), path
 
 
 def _needed() -> list[Distribution]:
-    """What the library and its company require, and what that requires."""
+    """The requirements of the library and its extras, with their own requirements."""
     wanted, found = [*map(Requirement, requires("aioproducer") or ()), *map(Requirement, BESIDE)], {}
     while wanted:
         requirement = wanted.pop()

@@ -11,12 +11,12 @@ from tests.repo.source import ROOT
 __all__ = ["ROWS", "program", "write_program"]
 
 PAGE: Final = ROOT / "docs" / "spark-clusters.md"
-# What each of the first two writes.
+# The number of rows that each of the first two writes.
 ROWS: Final = 1_000
 
 
 def program(number: int, options: dict[str, str], server: str = "") -> str:
-    """One of them, as it stands there, but for where Kafka and Spark are, and the topic."""
+    """One of the programs, unchanged but for the addresses of Kafka and Spark, and the topic."""
     source = [block.source for block in blocks(PAGE) if block.kind is Kind.FOREIGN][number]
     source = source.replace("localhost:9092", options["kafka.bootstrap.servers"])
     return source.replace('"orders"', f'"{options["topic"]}"').replace("sc://localhost:15002", server)

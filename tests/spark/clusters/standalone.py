@@ -1,4 +1,4 @@
-"""A standalone cluster of Spark on this machine, made of the processes that an installed pyspark has, and `spark-submit`."""
+"""A standalone cluster of Spark on this machine, made of the processes of an installed pyspark, and `spark-submit`."""
 
 from __future__ import annotations
 
@@ -27,15 +27,15 @@ __all__ = [
 
 SPARK_HOME: Final = Path(pyspark.__file__).parent
 WORKERS: Final = 2
-# For what hangs: with twenty other programs beside it, one through Spark Connect took more than 200 s.
+# The limit of a hanging program: beside twenty others, one through Spark Connect took more than 200 s.
 START_LIMIT: Final = 180.0
 PROGRAM_LIMIT: Final = 600.0
-# Of the machine; nothing that leads to the tree, or to what the tests run in.
+# The machine's variables, without any that lead to the tree or to the environment of the tests.
 KEPT: Final = ("HOME", "JAVA_HOME", "LANG", "PATH", "TMPDIR")
 
 
 def clean_environment(folder: Path) -> dict[str, str]:
-    """For programs of Spark that are to know nothing of these tests."""
+    """The environment of Spark programs that must not inherit these tests."""
     return {name: os.environ[name] for name in KEPT if name in os.environ} | {
         "SPARK_HOME": str(SPARK_HOME),
         "SPARK_LOCAL_DIRS": str(folder),
@@ -47,16 +47,16 @@ def clean_environment(folder: Path) -> dict[str, str]:
 
 @attrs.frozen
 class Submitted:
-    """What became of a program."""
+    """The result of a program."""
 
     exit_code: int
-    # What it has printed; and what Spark said on the way.
+    # The program's own output; and Spark's log.
     printed: str
-    said: str
+    log: str
 
     def require_success(self) -> str:
-        """What it has printed, if it went well."""
-        assert self.exit_code == 0, f"exit code {self.exit_code}\n{self.said}\n{self.printed}"
+        """The program's output, if it succeeded."""
+        assert self.exit_code == 0, f"exit code {self.exit_code}\n{self.log}\n{self.printed}"
         return self.printed
 
 
@@ -74,11 +74,11 @@ def run_to_the_end(command: list[str], folder: Path, environment: Mapping[str, s
         errors="replace",
     ) as process:
         try:
-            printed, said = process.communicate(timeout=PROGRAM_LIMIT)
+            printed, log = process.communicate(timeout=PROGRAM_LIMIT)
         except BaseException:
             os.killpg(process.pid, signal.SIGKILL)
             raise
-    return Submitted(process.returncode, printed, said)
+    return Submitted(process.returncode, printed, log)
 
 
 @attrs.define
@@ -124,7 +124,7 @@ class StandaloneCluster:
         return "\n".join(map(tail, [*self.folder.glob("*.log"), *executors]))
 
     def logs_of_executors(self) -> str:
-        """All that they have said, in all programs."""
+        """The output of all executors, in all programs."""
         return "".join(log.read_text(errors="replace") for log in self.folder.glob("*/app-*/*/stderr"))
 
     def _start(self) -> None:

@@ -1,4 +1,4 @@
-"""Spark Connect: what works through it, and what is said of what does not."""
+"""Spark Connect: the ways of writing that work through it, and the errors of those that do not."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from tools.one_check import QUICK_SPARK
 if TYPE_CHECKING:
     from tools.kafka_cluster import KafkaCluster
 
-# One program does it all, and the first test waits for it.
+# One program runs all ways, and the first test waits for it.
 pytestmark = [pytest.mark.kafka, pytest.mark.timeout(900)]
 
 PROGRAM = Path(__file__).parent / "programs" / "connected.py"
@@ -43,12 +43,12 @@ FOUND = {
 
 @attrs.frozen
 class Run:
-    """What the program was given, and what it has told."""
+    """The settings of the program, and its results."""
 
     servers: str
     topics: dict[tuple[str, str], str]
     page_topic: str
-    told: dict[str, Any]
+    results: dict[str, Any]
 
     def found(self, topic: str) -> Any:
         """The numbers in a topic."""
@@ -83,7 +83,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 @pytest.fixture(scope="module")
 def run(real_kafka: KafkaCluster, server: str, tmp_path_factory: pytest.TempPathFactory) -> Run:
-    """One client does it all, in a process of its own: there is one kind of session in a process."""
+    """One client runs all ways, in a process of its own: a process has one kind of session."""
     folder = tmp_path_factory.mktemp("connect")
     folder_of_epochs(folder / "source", FILES)
     ways = [*FOUND, ("nameless", EXACTLY_ONCE), ("audited", EXACTLY_ONCE)]
@@ -98,28 +98,28 @@ def run(real_kafka: KafkaCluster, server: str, tmp_path_factory: pytest.TempPath
         folder,
         clean_environment(folder) | {"PYTHONPATH": str(ROOT)},
     )
-    told = json.loads(submitted.require_success().splitlines()[-1])
-    return Run(servers, topics, page_topic, told)
+    results = json.loads(submitted.require_success().splitlines()[-1])
+    return Run(servers, topics, page_topic, results)
 
 
 @pytest.mark.parametrize("way", FOUND, ids=" ".join)
 def test_a_way_of_writing(run: Run, way: tuple[str, str]) -> None:
-    """All rows are there once; with exactly-once, streams have had their last epoch repeated."""
+    """All rows are there once; exactly-once streams have repeated their last epoch."""
     assert run.found(run.topics[way]) == FOUND[way]
 
 
 def test_the_program_of_the_page(run: Run) -> None:
-    """As it stands in docs/spark-clusters.md: a batch, exactly once."""
+    """The program of docs/spark-clusters.md runs unchanged: a batch, exactly once."""
     assert run.found(run.page_topic) == once(ROWS_OF_THE_PAGE)
 
 
 def test_updates_exactly_once_need_a_name(run: Run) -> None:
-    """Before the query starts."""
-    assert "'sink.id'" in run.told["nameless"]
-    assert "Spark Connect does not pass the id of the query" in run.told["nameless"]
+    """The error comes before the query starts."""
+    assert "'sink.id'" in run.results["nameless"]
+    assert "Spark Connect does not pass the id of the query" in run.results["nameless"]
 
 
 def test_the_audit(run: Run) -> None:
-    """It runs where the session is."""
-    verdict = run.told["audited"]
+    """The audit runs where the session is."""
+    verdict = run.results["audited"]
     assert (verdict["is_clean"], verdict["records"], verdict["sources"]) == (True, COUNT, 10)

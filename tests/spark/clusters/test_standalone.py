@@ -1,4 +1,4 @@
-"""A standalone cluster and `spark-submit`: the library installed on the workers, shipped to them, or shipped in vain."""
+"""A standalone cluster and `spark-submit`: the library installed on the workers, in an archive, or in a zip."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ FILES = 2
 
 @pytest.fixture
 def given(options: dict[str, str]) -> tuple[str, str]:
-    """Where the rows are to go: the servers, and a topic."""
+    """The target of the rows: the servers, and a topic."""
     return options["kafka.bootstrap.servers"], options["topic"]
 
 
@@ -53,7 +53,7 @@ def test_installed_where_the_workers_are(
     """Spark finds the format by its name; a batch and a stream are there once."""
     batch, stream = make_topic(), make_topic()
     source = folder_of_epochs(tmp_path / "source", FILES)
-    told = cluster.submit(
+    submitted = cluster.submit(
         PROGRAM,
         options["kafka.bootstrap.servers"],
         batch,
@@ -66,14 +66,14 @@ def test_installed_where_the_workers_are(
     ).require_success()
     assert numbers(committed(options, batch)) == once(COUNT)
     assert numbers(committed(options, stream)) == once(FILES * ROWS_OF_A_FILE)
-    (place,) = json.loads(told)
+    (place,) = json.loads(submitted)
     assert Path(place).is_relative_to(packed / "env")
 
 
 def test_shipped_in_an_archive(
     cluster: StandaloneCluster, options: dict[str, str], packed: Path, tmp_path: Path
 ) -> None:
-    """The program of the page, by a Python that is in the archive for the tasks, and beside the driver."""
+    """The program of the page, with the archive's Python for the tasks and another for the driver."""
     program = write_program(0, tmp_path / "orders.py", options)
     shipping = ["--archives", "env.tar.gz#env"]
     for who in ("python", "driver.python"):
@@ -105,13 +105,13 @@ aioproducer.spark.write(df, {"kafka.bootstrap.servers": sys.argv[2], "topic": sy
 def test_a_zip_is_refused_with_what_to_do(
     cluster: StandaloneCluster, program: str, flags: list[str], given: tuple[str, str], tmp_path: Path
 ) -> None:
-    """What is compiled cannot be imported from it: the error says so, and names --archives."""
+    """Compiled modules cannot be imported from a zip: the error says so, and names --archives."""
     zip_package(tmp_path / "library.zip")
     file = tmp_path / "imports.py"
     file.write_text(program)
-    told = cluster.submit(
+    submitted = cluster.submit(
         file, "library.zip", *given, folder=tmp_path, options=flags, PYSPARK_PYTHON=sys.executable
     )
-    assert told.exit_code != 0
-    assert "ImportError: aioproducer is compiled and cannot be imported from the zip" in told.printed
-    assert "--archives" in told.printed
+    assert submitted.exit_code != 0
+    assert "ImportError: aioproducer is compiled and cannot be imported from the zip" in submitted.printed
+    assert "--archives" in submitted.printed

@@ -1,4 +1,4 @@
-"""Attempts of tasks without a Spark: what runs in a worker, called by a test, against an embedded Kafka."""
+"""Attempts of tasks without a Spark: a test calls the code of a worker, against an embedded Kafka."""
 
 from __future__ import annotations
 
@@ -39,19 +39,19 @@ def rows(*values: bytes) -> Iterator[pa.RecordBatch]:
 
 
 async def written(job: Job, attempt: int, *values: bytes, partition: int = 0) -> LeftOpen:
-    """What an attempt leaves open."""
+    """The open transaction of an attempt."""
     task = TaskFacts(partition, attempt, None, None, is_speculative=False)
     layout = Layout.of(SCHEMA, job.options)
     return await asyncio.to_thread(write_and_leave_open, rows(*values), layout, job, task)
 
 
 def handles(*left: LeftOpen) -> list[TransactionHandle | None]:
-    """What the driver gets."""
+    """The handles that the driver gets."""
     return [one.handle for one in left]
 
 
 async def forgotten(options: SinkOptions) -> None:
-    """The worker of this process has nothing to do with what comes next."""
+    """The worker of this process drops its producer: nothing of it reaches the next test."""
     await asyncio.to_thread(lambda: this_worker().run(this_worker().forget(options.producer)))
 
 
@@ -62,7 +62,7 @@ def seen(kafka: EmbeddedKafka) -> list[bytes | None]:
 async def epoch_written(
     options: SinkOptions, epoch: int, *values: bytes, partition: int = 0, name: str = "query"
 ) -> Written:
-    """What a task of a stream commits."""
+    """The commit message of a task of a stream."""
     layout = Layout.of(SCHEMA, options)
     return await asyncio.to_thread(write_epoch, rows(*values), layout, options, (name, partition), epoch)
 

@@ -1,4 +1,4 @@
-"""Sources of streams whose epochs are known."""
+"""Sources of streams with known epochs."""
 
 from __future__ import annotations
 
@@ -25,6 +25,6 @@ def folder_of_epochs(folder: Path, files: int = FILES) -> Path:
 
 
 def counts(spark: SparkSession, folder: Path) -> DataFrame:
-    """How often each number was there: a stream of updates, a file an epoch."""
+    """The count of each number: a stream of updates, a file an epoch."""
     lines = spark.readStream.format("text").option("maxFilesPerTrigger", 1).load(str(folder))
     return lines.groupBy("value").count().selectExpr("value as key", "value")

@@ -1,4 +1,4 @@
-"""Sinks whose tasks fail where no user could make them fail: behind what they have committed, or before the driver does."""
+"""Sinks whose tasks fail where no user code can: after their commits, or before the driver's."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from aioproducer.spark.source import KafkaSink
 
 
 def first_time(folder: str, name: str) -> bool:
-    """True once, for all processes that have this folder."""
+    """True on the first call in all processes that have this folder."""
     try:
         (Path(folder) / name).touch(exist_ok=False)
     except FileExistsError:
@@ -24,7 +24,7 @@ def first_time(folder: str, name: str) -> bool:
 
 
 class _FailsBehind:
-    """A writer, of which the first attempt of each task does all of its work, and is lost then."""
+    """A writer that loses the first attempt of each task after all of its work."""
 
     def __init__(self, writer: Any) -> None:
         self.writer = writer
@@ -45,7 +45,7 @@ class _FailsBehind:
 
 
 class LostBehindSink(KafkaSink):
-    """`lost-behind`: the worker process of each task's first attempt is gone once all was written."""
+    """`lost-behind`: the worker process of each task's first attempt ends once all rows are written."""
 
     @classmethod
     def name(cls) -> str:
@@ -53,12 +53,12 @@ class LostBehindSink(KafkaSink):
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceArrowWriter:
         class Writer(_FailsBehind, DataSourceArrowWriter):
-            """Of a batch."""
+            """The writer of a batch."""
 
         return Writer(super().writer(schema, overwrite))
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamArrowWriter:  # noqa: N802  # Spark's
         class Writer(_FailsBehind, DataSourceStreamArrowWriter):
-            """Of a stream."""
+            """The writer of a stream."""
 
         return Writer(super().streamWriter(schema, overwrite))

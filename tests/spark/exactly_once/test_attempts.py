@@ -1,4 +1,4 @@
-"""Attempts of tasks that Spark has given up, and that start or go on all the same: none of them harms its successor."""
+"""Attempts of tasks that Spark has given up, and that start or continue: none of them harms its successor."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ from tests.spark.exactly_once.attempts import (
 async def test_an_attempt_that_starts_behind_its_successors_end(
     kafka: EmbeddedKafka, name: dict[str, str]
 ) -> None:
-    """Spark is told of one of them: its rows are there, once, and nothing stays open of the other."""
+    """Spark gets the result of one attempt: its rows are there, once, and no transaction of the other stays open."""
     job = await asyncio.to_thread(Job.of(options_for(kafka, **name)).begin)
     left = await written(job, 8, b"a")
     late = asyncio.create_task(written(job, 7, b"a"))
     if name:
-        # It waits to know what is committed.
+        # The second attempt waits for the committed marks.
         await asyncio.to_thread(job.commit, handles(left))
         assert (await late).written.skipped == 1
     else:
@@ -47,7 +47,7 @@ async def test_an_attempt_that_starts_behind_its_successors_end(
 
 
 async def test_what_an_earlier_attempt_left_open_is_not_waited_for(kafka: EmbeddedKafka) -> None:
-    """Its mark would be waited for until its time is over."""
+    """Without its end, the mark of the earlier attempt would block until its transaction times out."""
     job = await asyncio.to_thread(Job.of(options_for(kafka, **{"write.id": "nightly"})).begin)
     await written(job, 7, b"lost")
     left = await written(job, 8, b"a")
@@ -57,7 +57,7 @@ async def test_what_an_earlier_attempt_left_open_is_not_waited_for(kafka: Embedd
 
 
 async def test_an_attempt_that_starts_behind_the_end_of_a_job(kafka: EmbeddedKafka) -> None:
-    """It finds that the job was aborted, and leaves nothing open."""
+    """The attempt finds that the job was aborted, and leaves nothing open."""
     job = await asyncio.to_thread(Job.of(options_for(kafka)).begin)
     await written(job, 7, b"a")
     await asyncio.to_thread(job.abort)
@@ -68,7 +68,7 @@ async def test_an_attempt_that_starts_behind_the_end_of_a_job(kafka: EmbeddedKaf
 
 
 async def test_a_job_leaves_others_alone_whose_names_begin_like_its_own(kafka: EmbeddedKafka) -> None:
-    """`daily` and `daily-2` may go on at the same time."""
+    """`daily` and `daily-2` may run at the same time."""
     first, other = (Job.of(options_for(kafka, **{"write.id": name})) for name in ("daily", "daily-2"))
     other = await asyncio.to_thread(other.begin)
     left = await written(other, 3, b"other")
@@ -84,7 +84,7 @@ async def test_a_job_leaves_others_alone_whose_names_begin_like_its_own(kafka: E
 async def test_a_task_that_is_slower_than_its_transaction_may_be(
     kafka: EmbeddedKafka, monkeypatch: pytest.MonkeyPatch, seconds: float, is_told: bool
 ) -> None:
-    """The broker says only that the producer is too old; what to do about it is said where that can be why."""
+    """The broker reports only an old producer; the error adds the advice about time where it applies."""
     options = options_for(kafka)
     clock = iter([0.0, seconds])
     monkeypatch.setattr(shipment, "time", SimpleNamespace(monotonic=lambda: next(clock)))
@@ -96,7 +96,7 @@ async def test_a_task_that_is_slower_than_its_transaction_may_be(
 
 
 async def test_an_attempt_without_input_takes_nothing_over(kafka: EmbeddedKafka) -> None:
-    """In a stream, where attempts share an id: one whose input ends at once leaves its successor alone."""
+    """In a stream, where attempts share an id, an attempt whose input ends at once leaves its successor alone."""
     options = options_for(kafka)
     task = ("query", 0)
 

@@ -17,7 +17,7 @@ ROWS: list[tuple[Any, Any]] = [("a", "1"), ("b", "2"), (None, "3"), ("", "4"), (
 
 
 def fingerprint(rows: list[tuple[Any, Any]], size: int = 10, kind: Any = None) -> str:
-    """Of these rows, so many in a batch."""
+    """The fingerprint of these rows, so many in a batch."""
     seen = Fingerprint()
     for at in range(0, len(rows), size):
         columns = [
@@ -29,7 +29,7 @@ def fingerprint(rows: list[tuple[Any, Any]], size: int = 10, kind: Any = None) -
 
 @pytest.mark.parametrize("seed", range(5))
 def test_order_and_batches_do_not_matter(seed: int) -> None:
-    """Spark may repeat a task with both changed."""
+    """Spark may repeat a task with another order and other batches."""
     shuffled = random.Random(seed).sample(ROWS, len(ROWS))
     assert fingerprint(shuffled, size=1 + seed) == fingerprint(ROWS)
 
@@ -37,23 +37,23 @@ def test_order_and_batches_do_not_matter(seed: int) -> None:
 @pytest.mark.parametrize("at", range(len(ROWS)))
 @pytest.mark.parametrize("other", [("x", "y"), ("", "1"), (None, None), ("a", "2"), ("2", "a")])
 def test_another_row_is_noticed(at: int, other: tuple[Any, Any]) -> None:
-    """Also where nulls become empty, or a key gets another's value."""
+    """A fingerprint also changes where nulls become empty, or a key gets another's value."""
     changed = [*ROWS[:at], other, *ROWS[at + 1 :]]
     assert fingerprint(changed) != fingerprint(ROWS)
 
 
 def test_values_that_change_their_keys_are_noticed() -> None:
-    """Neither the keys nor the values have changed."""
+    """The sets of keys and of values are the same."""
     assert fingerprint([("a", "1"), ("b", "2")]) != fingerprint([("a", "2"), ("b", "1")])
 
 
 def test_doubled_and_missing_rows_are_noticed() -> None:
-    """By their number, if by nothing else."""
+    """The fingerprint includes the number of rows."""
     assert len({fingerprint(ROWS), fingerprint(ROWS[1:]), fingerprint(ROWS + ROWS[:1])}) == 3
 
 
 def test_text_and_bytes_are_the_same() -> None:
-    """A column may be cast between two runs, as what is written is the same."""
+    """A column may be cast between two runs, as the written bytes are the same."""
     as_bytes = [
         tuple(None if part is None else part.encode() for part in row) for row in ROWS if None not in row
     ]
@@ -76,7 +76,7 @@ def test_the_time_zone_of_the_session_does_not_matter(moments: list[int | None])
 
 
 def test_another_moment_is_noticed() -> None:
-    """By a microsecond, or because there is none."""
+    """A difference of a microsecond counts, and so does a missing timestamp."""
     found = set()
     for moment in (0, 1, None):
         seen = Fingerprint()

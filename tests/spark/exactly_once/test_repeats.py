@@ -1,4 +1,4 @@
-"""Work that is repeated: with fewer or more tasks than before, for another topic, behind marks of an older version, or too late."""
+"""Repeated work: with fewer or more tasks, for another topic, after marks of an older version, or too late."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ NAMED = {"write.id": "nightly"}
 
 @pytest.fixture(autouse=True)
 def nothing_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A coordinator that moves is looked for at once."""
+    """A moved coordinator is found without a wait."""
     for module in (jobs, absent):
         monkeypatch.setattr(module, "SECONDS_BETWEEN_LOOKS", 0.0)
 
@@ -68,14 +68,14 @@ async def run(options: SinkOptions, *tasks: bytes) -> tuple[Job, list[LeftOpen]]
 
 
 async def committed(job: Job, left: list[LeftOpen]) -> None:
-    """What the driver does then."""
+    """The driver's commit after that."""
     await asyncio.to_thread(job.commit, handles(*left))
 
 
 async def committed_by_halves(
     job: Job, left: list[LeftOpen], only: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A driver that dies when it has committed one of the tasks."""
+    """A driver that dies after the commit of one task."""
     wanted = left[only].handle
     whole = jobs._committed
 
@@ -94,7 +94,7 @@ async def committed_by_halves(
 async def test_a_job_of_which_one_transaction_is_gone_is_aborted(
     kafka: EmbeddedKafka, name: dict[str, str], gone: int
 ) -> None:
-    """The coordinator has ended it, as its time was over: none of the others is committed, and nothing stays open."""
+    """The coordinator has aborted one transaction, as its time was over: no other is committed, and none stays open."""
     job, left = await run(options_for(kafka, **name), b"a", b"b")
     handle = left[gone].handle
     assert handle is not None
@@ -112,7 +112,7 @@ async def test_a_job_of_which_one_transaction_is_gone_is_aborted(
 
 
 async def test_a_transaction_that_is_left_out_once_is_asked_for_again(kafka: EmbeddedKafka) -> None:
-    """Coordinators move; nobody tells of it for a moment."""
+    """Coordinators move; for a moment no list has the transaction."""
     job, left = await run(options_for(kafka), b"a", b"b")
     kafka.faults.alter(_nothing_listed, api="ListTransactions", times=2)
     await committed(job, left)
@@ -121,7 +121,7 @@ async def test_a_transaction_that_is_left_out_once_is_asked_for_again(kafka: Emb
 
 
 async def test_a_transaction_that_nobody_knows_is_not_open(kafka: EmbeddedKafka) -> None:
-    """A job of which the brokers never tell is aborted."""
+    """A job that the brokers never list is aborted."""
     job, left = await run(options_for(kafka), b"a", b"b")
     fault = kafka.faults.alter(_nothing_listed, api="ListTransactions", times=None)
     with pytest.raises(TransactionAbortedError, match="its state is 'unknown'"):
@@ -140,7 +140,7 @@ def _nothing_listed(answer: Any) -> Any:
 async def test_a_job_that_was_committed_by_halves_is_repeated_with_as_many_tasks(
     kafka: EmbeddedKafka, monkeypatch: pytest.MonkeyPatch, only: int
 ) -> None:
-    """With fewer or more it is refused, and nothing of that run is visible."""
+    """With another number of tasks the job is refused, and no row of that run is visible."""
     options = options_for(kafka, **NAMED)
     await committed_by_halves(*await run(options, b"a", b"b", b"c"), only, monkeypatch)
     half = [b"abc"[only : only + 1]]
@@ -163,7 +163,7 @@ async def test_a_job_that_was_committed_by_halves_is_repeated_with_as_many_tasks
 async def test_a_repeat_that_completes_a_job_keeps_what_is_remembered_of_it(
     kafka: EmbeddedKafka, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Brokers forget what was committed by the first run sooner than what the second has committed: a third adds nothing."""
+    """Brokers forget the first run's commits sooner than the second's: a third run adds nothing."""
     options = options_for(kafka, **NAMED)
     await committed_by_halves(*await run(options, b"a", b"b", b"c"), 1, monkeypatch)
     groups = [f"aioproducer-spark-nightly-{which}" for which in ("0", "1", "2", "job")]
@@ -182,7 +182,7 @@ async def test_a_repeat_that_completes_a_job_keeps_what_is_remembered_of_it(
 
 
 async def test_what_a_driver_that_died_has_left_open_is_not_waited_for(kafka: EmbeddedKafka) -> None:
-    """It wrote down how many tasks there are, and was gone before that was committed: the next run looks for it."""
+    """The driver wrote the number of tasks and died before its commit: the next run finds that transaction."""
     options = options_for(kafka, **NAMED, **{"kafka.max.block.ms": "2000"})
     name, place = "aioproducer-spark-nightly-driver", TopicPartition(TOPIC, 0)
     async with Producer(kafka.bootstrap_servers, transactional_id=name) as driver:
@@ -197,7 +197,7 @@ async def test_what_a_driver_that_died_has_left_open_is_not_waited_for(kafka: Em
 
 
 async def test_a_job_that_is_whole_takes_no_task_more(kafka: EmbeddedKafka) -> None:
-    """Running it again adds nothing, also where the rows of all tasks that it had are the same."""
+    """Another run adds nothing, also where the rows of all its former tasks are the same."""
     options = options_for(kafka, **NAMED)
     await committed(*await run(options, b"a", b"b"))
     job, left = await run(options, b"a", b"b", b"new")
@@ -212,7 +212,7 @@ async def test_a_job_that_is_whole_takes_no_task_more(kafka: EmbeddedKafka) -> N
 async def test_a_job_of_which_nothing_was_committed_may_have_other_tasks(
     kafka: EmbeddedKafka, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Its driver died before the first commit, but behind the mark that says how many there are."""
+    """The driver died before the first commit, but after the mark with the number of tasks."""
     options = options_for(kafka, **NAMED)
     job, left = await run(options, b"a", b"b", b"c")
     with monkeypatch.context() as patch:
@@ -225,11 +225,11 @@ async def test_a_job_of_which_nothing_was_committed_may_have_other_tasks(
 
 
 async def _not_committed(_handle: TransactionHandle, _config: ProducerConfig) -> None:
-    """The driver is gone."""
+    """A job whose driver dies before the commit."""
 
 
 async def test_a_job_that_an_older_version_has_committed_by_halves(kafka: EmbeddedKafka) -> None:
-    """It has no mark of how many tasks there were: those that committed something are found by their transactional ids."""
+    """The job has no mark with the number of tasks: the transactional ids show the tasks that committed."""
     options = options_for(kafka, **NAMED)
     job, left = await run(options, b"a", b"b", b"c")
     handle = left[2].handle
@@ -247,7 +247,7 @@ async def test_a_job_that_an_older_version_has_committed_by_halves(kafka: Embedd
 async def test_a_job_whose_commit_fails_leaves_nothing_open(
     kafka: EmbeddedKafka, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What could not be committed is aborted: it would hide all that is written behind it."""
+    """A transaction that could not be committed is aborted: it would hide all later records."""
     job, left = await run(options_for(kafka), b"a", b"b")
     with monkeypatch.context() as patch:
         patch.setattr(jobs, "_committed", _not_answered)
@@ -261,13 +261,13 @@ async def test_a_job_whose_commit_fails_leaves_nothing_open(
 async def test_a_job_whose_commits_nobody_answers_is_not_told_as_not_written(
     kafka: EmbeddedKafka, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """All of it is visible: who runs the job again because it was not written would double it."""
+    """All rows are visible: an error that says not written would lead to a second run, which doubles them."""
     job, left = await run(options_for(kafka), b"a", b"b")
     whole = jobs._committed
 
     async def told_nothing(handle: TransactionHandle, config: ProducerConfig) -> None:
         await whole(handle, config)
-        raise CommitOutcomeUnknownError("nobody answers")
+        raise CommitOutcomeUnknownError("no answer")
 
     with monkeypatch.context() as patch:
         patch.setattr(jobs, "_committed", told_nothing)
@@ -282,7 +282,7 @@ async def test_a_job_whose_commits_nobody_answers_is_not_told_as_not_written(
 async def test_a_job_is_told_as_not_written_if_nothing_of_it_is(
     kafka: EmbeddedKafka, monkeypatch: pytest.MonkeyPatch, others: list[bytes], outcome: Outcome
 ) -> None:
-    """Its first task is fenced behind the last look, and others are committed before or are not there."""
+    """The first task is fenced after the last check, and the others are committed before or are missing."""
     job, left = await run(options_for(kafka), b"a", *others)
     whole = jobs._committed
 
@@ -303,28 +303,28 @@ async def test_a_job_is_told_as_not_written_if_nothing_of_it_is(
 async def test_an_abort_that_fails_too_does_not_hide_why(
     kafka: EmbeddedKafka, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """The user has to know that the commit failed."""
+    """The error is that of the failed commit."""
     job, left = await run(options_for(kafka), b"a")
     with monkeypatch.context() as patch:
         patch.setattr(jobs, "_committed", _not_answered)
-        patch.setattr(jobs, "fence", _nobody_to_ask)
+        patch.setattr(jobs, "fence", _no_broker)
         with pytest.raises(TransactionError, match="1 of 1 tasks are not certainly committed"):
             await committed(job, left)
-    assert "its open transactions were not aborted: nobody is there" in caplog.text
+    assert "its open transactions were not aborted: no broker is there" in caplog.text
     await asyncio.to_thread(job.abort)
     await forgotten(job.options)
 
 
 async def _not_answered(_handle: TransactionHandle, _config: ProducerConfig) -> None:
-    raise CommitOutcomeUnknownError("nobody answers")
+    raise CommitOutcomeUnknownError("no answer")
 
 
-async def _nobody_to_ask(*_: Any, **__: Any) -> None:
-    raise BrokerUnavailableError("nobody is there")
+async def _no_broker(*_: Any, **__: Any) -> None:
+    raise BrokerUnavailableError("no broker is there")
 
 
 async def two_runs_at_once(kafka: EmbeddedKafka) -> tuple[Job, LeftOpen, Job, LeftOpen]:
-    """Of one job: both have looked for marks before there were any, and have written all of their rows."""
+    """Two runs of one job: both have searched for marks before there were any, and have written all of their rows."""
     first = await begun(options_for(kafka, **NAMED))
     other = await begun(options_for(kafka, **NAMED, **{"kafka.client.id": "other"}))
     left, left_by_other = await written_at_once(first, b"a", other, b"a")
@@ -332,7 +332,7 @@ async def two_runs_at_once(kafka: EmbeddedKafka) -> tuple[Job, LeftOpen, Job, Le
 
 
 async def written_at_once(first: Job, row: bytes, other: Job, others_row: bytes) -> tuple[LeftOpen, LeftOpen]:
-    """What the first task of each leaves open; none of them has found the other's mark."""
+    """The open transaction of each run's first task; neither run has found the other's mark."""
     task = TaskFacts(0, 1, None, None, is_speculative=False)
     layout = Layout.of(SCHEMA, first.options)
     others: list[LeftOpen] = []
@@ -347,7 +347,7 @@ async def written_at_once(first: Job, row: bytes, other: Job, others_row: bytes)
 async def test_two_runs_of_a_job_that_end_at_once(
     kafka: EmbeddedKafka, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """One is committed while the other is about to be: of both together the rows are there once."""
+    """One run is committed while the other is about to be: the rows of both together are there once."""
     first, left, other, left_by_other = await two_runs_at_once(kafka)
     whole = jobs._committed
     refusals: list[str] = []
@@ -370,7 +370,7 @@ async def test_two_runs_of_a_job_that_end_at_once(
 
 
 async def test_a_run_that_is_not_listed_while_another_is_committed(kafka: EmbeddedKafka) -> None:
-    """The coordinator of its transactions is elected anew meanwhile, so that nobody tells of them and they are not fenced."""
+    """The coordinator of the other run's transactions is elected anew, so that they are neither listed nor fenced."""
     first, left, other, left_by_other = await two_runs_at_once(kafka)
 
     def without_other(answer: Any) -> Any:
@@ -395,7 +395,7 @@ async def test_a_run_that_is_not_listed_while_another_is_committed(kafka: Embedd
 async def test_a_run_that_is_refused_does_not_say_how_many_tasks_there_are(
     kafka: EmbeddedKafka, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It had fewer than another, of which it fences what was not committed yet: that one can be repeated."""
+    """The refused run had fewer tasks than the other, whose open transactions it fences: the other can be repeated."""
     more = {"kafka.client.id": "other"}
     first = await begun(options_for(kafka, **NAMED))
     other = await begun(options_for(kafka, **NAMED, **more))
@@ -420,7 +420,7 @@ async def test_a_run_that_is_refused_does_not_say_how_many_tasks_there_are(
 
 
 async def test_a_run_that_finds_all_of_another_committed_is_not_refused(kafka: EmbeddedKafka) -> None:
-    """It began before the other was committed, and its tasks begin behind that: nothing of it can double anything."""
+    """The run began before the other was committed, and its tasks begin after that: it cannot double rows."""
     first = await begun(options_for(kafka, **NAMED))
     other = await begun(options_for(kafka, **NAMED, **{"kafka.client.id": "other"}))
     await committed(first, [await written(first, 1, b"a")])
@@ -433,7 +433,7 @@ async def test_a_run_that_finds_all_of_another_committed_is_not_refused(kafka: E
 
 
 async def test_a_run_that_fails_leaves_another_run_alone(kafka: EmbeddedKafka) -> None:
-    """The driver of the first was taken for dead, and its job begun again."""
+    """The driver of the first run was taken for dead, and its job started again."""
     first, _, other, left = await two_runs_at_once(kafka)
     await asyncio.to_thread(first.abort)
     await committed(other, [left])
@@ -445,14 +445,14 @@ async def test_a_run_that_fails_leaves_another_run_alone(kafka: EmbeddedKafka) -
 
 # -------------------------------------------------------------------------------------------- streams
 async def checked(options: SinkOptions, epoch: int, tasks: int) -> None:
-    """What the driver does at the end of an epoch that may be a repeated one."""
+    """The driver's check at the end of an epoch that may be a repeated one."""
     await asyncio.to_thread(
         lambda: this_worker().run(require_no_absent_tasks(options, "query", epoch, tasks))
     )
 
 
 async def test_an_epoch_that_was_written_in_part_by_more_tasks_is_noticed(kafka: EmbeddedKafka) -> None:
-    """The mark of the third task is looked at by none of the two that have its rows now: the driver does."""
+    """No task of the two that have its rows now reads the mark of the third: the driver does."""
     options = options_for(kafka)
     await epoch_written(options, 0, b"c", partition=2)
     for partition, value in enumerate((b"a", b"bc")):
@@ -462,7 +462,7 @@ async def test_an_epoch_that_was_written_in_part_by_more_tasks_is_noticed(kafka:
     with pytest.raises(OtherRowsError):
         await checked(options, 0, 2)
     await checked(options, 0, 3)
-    # Fewer tasks in the next epoch are what happens every day.
+    # Fewer tasks in the next epoch are common.
     await checked(options, 1, 1)
     await forgotten(options)
 
@@ -471,7 +471,7 @@ async def test_an_epoch_that_was_written_in_part_by_more_tasks_is_noticed(kafka:
 async def test_a_listing_that_leaves_out_tasks_of_the_run_itself_is_asked_for_again(
     kafka: EmbeddedKafka, caplog: pytest.LogCaptureFixture, times: int
 ) -> None:
-    """Their coordinator is being elected: it may know of tasks of an earlier run as well."""
+    """The coordinator is being elected: it may also have tasks of an earlier run."""
     options = options_for(kafka)
     await epoch_written(options, 0, b"c", partition=2)
     for partition, value in enumerate((b"a", b"bc")):
@@ -488,7 +488,7 @@ async def test_a_listing_that_leaves_out_tasks_of_the_run_itself_is_asked_for_ag
 
 
 async def test_a_task_that_nobody_repeats_commits_nothing_behind_the_check(kafka: EmbeddedKafka) -> None:
-    """Its executor was frozen in the run before, and wakes up: its epoch has been given to others."""
+    """The executor of the task froze in the run before, and resumes: its epoch has been given to other tasks."""
     options = options_for(kafka)
     await epoch_written(options, 0, b"a")
     name = "aioproducer-spark-query-2"
@@ -516,24 +516,24 @@ async def test_brokers_that_do_not_list_transactions(
 
 
 def test_which_epochs_may_be_repeated_ones(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The first of each run of a query that this process has to do with, and one that comes again."""
+    """The first epoch of each run of a query in this process, and one that returns."""
     monkeypatch.setattr(absent, "_last", {})
-    told = [
+    repeated = [
         may_be_repeated(name, run, epoch)
         for name, run, epoch in (
             ("a", "run 1", 5), ("a", "run 1", 6), ("b", "run 2", 6), ("a", "run 1", 7), ("a", "run 3", 8),
             ("a", "run 3", 9), ("a", "run 3", 9), ("a", None, 10), ("a", None, 11), ("a", None, 3),
         )
     ]  # fmt: skip
-    # Where no run is told, another process may have begun it.
-    assert told == [True, False, True, False, True, False, True, True, True, True]
+    # Without a run id, another process may have begun it.
+    assert repeated == [True, False, True, False, True, False, True, True, True, True]
 
 
 @pytest.mark.parametrize("last", [None, 3])
 async def test_a_task_that_is_new_knows_that_the_checkpoint_was_set_back(
     kafka: EmbeddedKafka, last: int | None
 ) -> None:
-    """With a sink.id, a new checkpoint and more tasks than before: the first task's mark is there to be looked at."""
+    """With a sink.id, a new checkpoint and more tasks than before: the first task's mark is there to be read."""
     options = options_for(kafka)
     if last is not None:
         await epoch_written(options, last, b"old", partition=5)
@@ -542,7 +542,7 @@ async def test_a_task_that_is_new_knows_that_the_checkpoint_was_set_back(
     with pytest.raises(StateError, match=r"has committed epoch 7.*This task has written nothing"):
         await epoch_written(options, 5, b"b", partition=5)
     assert seen(kafka) == before
-    # Of the same epoch, and of the next, the first task may be done already.
+    # The first task may have finished the same epoch, and the next one.
     for epoch in (7, 8):
         await epoch_written(options, epoch, b"b", partition=5)
     assert len(seen(kafka)) == len(before) + 2
@@ -550,7 +550,7 @@ async def test_a_task_that_is_new_knows_that_the_checkpoint_was_set_back(
 
 
 async def test_two_writes_of_an_epoch_to_different_topics(kafka: EmbeddedKafka) -> None:
-    """Their marks are in one place, as marker.topic says: the second is not taken for the first."""
+    """The marks of both are in one place, as marker.topic says: the second is not taken for the first."""
     kafka.create_topic("others", 1)
     one = options_for(kafka, **{"marker.topic": TOPIC})
     other = options_for(kafka, **{"marker.topic": TOPIC, "topic": "others"})
@@ -567,7 +567,7 @@ async def test_two_writes_of_an_epoch_to_different_topics(kafka: EmbeddedKafka) 
 
 
 async def test_marks_of_an_older_version_are_understood(kafka: EmbeddedKafka) -> None:
-    """They do not say which topic they are for; the rows have to be the same."""
+    """Old marks do not have their topic; the rows must be the same."""
     options = options_for(kafka)
     name = "aioproducer-spark-query-0"
     await epoch_written(options, 0, b"a")

@@ -1,4 +1,4 @@
-"""Attempts of one task that run at once, which Spark may be told to start: exactly once refuses them, at least once does not."""
+"""Attempts of one task at the same time, by Spark's speculation: exactly once refuses them, at least once does not."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ ROWS = 3_000
 
 @pytest.fixture
 def speculative(spark: SparkSession) -> Iterator[SparkSession]:
-    """A session that says that slow tasks may be attempted a second time meanwhile."""
+    """A session with speculation: slow tasks get a second attempt."""
     session: Any = spark.newSession()
-    # Else Spark wants to be told before it starts.
+    # By default Spark refuses this setting after its start.
     session.conf.set("spark.sql.legacy.setCommandRejectsSparkCoreConfs", "false")
     session.conf.set("spark.speculation", "true")
     yield session
@@ -33,7 +33,7 @@ def speculative(spark: SparkSession) -> Iterator[SparkSession]:
 
 
 def test_speculation_is_refused_for_batches(speculative: SparkSession, options: dict[str, str]) -> None:
-    """By the tasks, before they write."""
+    """The tasks refuse before they write."""
     writing = numbered(speculative, 1_000).write.format("aioproducer").options(**options)
     with pytest.raises(PySparkException, match=r"exactly-once requires spark\.speculation=false"):
         writing.options(**EXACTLY).mode("append").save()
@@ -43,7 +43,7 @@ def test_speculation_is_refused_for_batches(speculative: SparkSession, options: 
 def test_speculation_is_refused_for_streams(
     speculative: SparkSession, options: dict[str, str], tmp_path: Path
 ) -> None:
-    """Likewise."""
+    """The tasks refuse before they write."""
     with pytest.raises(StreamingQueryException, match=r"exactly-once requires spark\.speculation=false"):
         write_stream(marked_stream(speculative, ROWS, 3, 1), options | EXACTLY, tmp_path)
     assert committed(options) == []
@@ -52,7 +52,7 @@ def test_speculation_is_refused_for_streams(
 def test_speculation_is_allowed_at_least_once(
     speculative: SparkSession, options: dict[str, str], tmp_path: Path
 ) -> None:
-    """Batches and streams: whoever allows that rows are there twice may write them twice."""
+    """Batches and streams with at least once accept speculation, as their rows may be doubled."""
     numbered(speculative, 1_000).write.format("aioproducer").options(**options).mode("append").save()
     assert numbers(committed(options)) == once(1_000)
     write_stream(marked_stream(speculative, ROWS, 3, 1), options, tmp_path)

@@ -1,4 +1,4 @@
-"""Streams into a real Kafka: each epoch once, whatever is repeated, and loudly where that cannot be."""
+"""Streams into a real Kafka: each epoch once under every repeat, or an error where that is impossible."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def stream(spark: SparkSession, source: Path) -> DataFrame:
 def test_a_stream(
     spark: SparkSession, options: dict[str, str], source: Path, tmp_path: Path, delivery: str
 ) -> None:
-    """Every row of every epoch, and Spark knows how many they were."""
+    """Every row of every epoch is there, and Spark has their number."""
     query = write_stream(stream(spark, source), options | {"delivery": delivery}, tmp_path / "checkpoint")
     assert numbers(committed(options)) == once(FILES * ROWS)
     assert [progress.sink.numOutputRows for progress in query.recentProgress] == [ROWS] * FILES
@@ -46,7 +46,7 @@ def test_a_stream(
 def test_tasks_that_are_lost_behind_their_work(
     spark: SparkSession, options: dict[str, str], source: Path, tmp_path: Path, delivery: str, copies: int
 ) -> None:
-    """Each is repeated though all of its rows were written: exactly once finds its mark, at least once doubles them."""
+    """Each task is repeated after its rows were written: exactly once finds its mark, at least once doubles them."""
     spark.dataSource.register(LostBehindSink)
     write_stream(
         stream(spark, source), options | {"delivery": delivery}, tmp_path / "checkpoint", "lost-behind"
@@ -59,7 +59,7 @@ def test_tasks_that_are_lost_behind_their_work(
 def test_an_epoch_that_is_repeated_adds_nothing(
     spark: SparkSession, options: dict[str, str], source: Path, tmp_path: Path
 ) -> None:
-    """The query is started again from a checkpoint that does not know of its last epoch."""
+    """The query restarts from a checkpoint without its last epoch."""
     for _ in range(2):
         write_stream(stream(spark, source), options | EXACTLY, tmp_path / "checkpoint")
         forget_last_commit(tmp_path / "checkpoint")
@@ -70,7 +70,7 @@ def test_an_epoch_that_is_repeated_adds_nothing(
 def test_an_epoch_that_is_repeated_with_other_rows_is_refused(
     spark: SparkSession, options: dict[str, str], source: Path, tmp_path: Path
 ) -> None:
-    """A plan that puts rows into other tasks than before: nothing is lost or doubled, and the error says why."""
+    """A new plan puts rows into other tasks: no row is lost or doubled, and the error has the reason."""
     write_stream(stream(spark, source), options | EXACTLY, tmp_path / "checkpoint")
     forget_last_commit(tmp_path / "checkpoint")
     other = stream(spark, source).selectExpr("key", "concat(value, cast(rand() as string)) as value")
@@ -82,7 +82,7 @@ def test_an_epoch_that_is_repeated_with_other_rows_is_refused(
 def test_a_checkpoint_that_was_set_back_is_refused(
     spark: SparkSession, options: dict[str, str], source: Path, tmp_path: Path
 ) -> None:
-    """With a sink.id a new checkpoint begins at epoch 0 again, of which the topic has had later ones."""
+    """With a sink.id a new checkpoint begins at epoch 0 again, though the topic has later ones."""
     pinned = options | EXACTLY | {"sink.id": options["topic"]}
     write_stream(stream(spark, source), pinned, tmp_path / "one")
     with pytest.raises(StreamingQueryException, match="checkpoint was reset"):
@@ -93,13 +93,13 @@ def test_a_checkpoint_that_was_set_back_is_refused(
 def test_a_continuous_trigger_commits_nothing(
     spark: SparkSession, options: dict[str, str], tmp_path: Path
 ) -> None:
-    """Spark asks for no row to be written then, and would call one epoch after the other done: the sink refuses that."""
+    """Spark requests no row then, and would count one epoch after the other as done: the sink refuses that."""
     df = spark.readStream.format("rate").load().selectExpr("cast(value as string) as value")
     writing = (
         df.writeStream.format("aioproducer").options(**options).option("checkpointLocation", str(tmp_path))
     )
     query = writing.trigger(continuous="1 second").start()
-    # It does not end, as Spark keeps the refusal to its log; with a sink that says nothing there are commits after this time.
+    # The query does not end, as Spark only logs the refusal; a sink without a refusal commits within this time.
     assert not query.awaitTermination(8)
     query.stop()
     assert list(tmp_path.glob("offsets/[0-9]*"))

@@ -1,4 +1,4 @@
-"""A program that writes one batch, and tells if Spark has refused it; its only argument is an `Order` as JSON."""
+"""A program that writes one batch, and reports a refusal by Spark; its only argument is an `Order` as JSON."""
 
 from __future__ import annotations
 
@@ -35,28 +35,28 @@ __all__ = ["Order"]
 
 @attrs.frozen
 class Order:
-    """What is to be written, and what is to go wrong."""
+    """The rows of a batch, and its faults."""
 
     folder: str
     master: str
     options: dict[str, str]
     rows: int
     tasks: int
-    # The driver dies behind so many commits; None: one task is held, and another fails for good once it is told to.
+    # The driver dies after so many commits; None: one task is held, and another fails for good on a signal.
     killed_after: int | None = None
 
     def write(self) -> str:
-        """As an argument."""
+        """The order as an argument."""
         return json.dumps(attrs.asdict(self))
 
     @classmethod
     def read(cls, argument: str) -> Order:
-        """Of an argument."""
+        """The order of an argument."""
         return cls(**json.loads(argument))
 
 
 def failing_when_told(df: DataFrame, folder: str) -> DataFrame:
-    """The same rows, but every attempt of the second task fails when it may go on."""
+    """The same rows, but every attempt of the second task fails after the signal."""
     return df.mapInArrow(partial(_fail_when_told, folder), SCHEMA)
 
 
@@ -70,14 +70,14 @@ def _fail_when_told(folder: str, batches: Iterator[Any]) -> Iterator[Any]:
 
 
 def faulty(rows: DataFrame, order: Order) -> tuple[DataFrame, type[KafkaSink], dict[str, str]]:
-    """What is to be written, by which sink, and what it is told."""
+    """The rows, the sink, and its options."""
     if order.killed_after is None:
         return failing_when_told(rows, order.folder), HeldBatches, {FOLDER: order.folder}
     return rows, KilledBatches, {KILLED_AFTER: f"{order.killed_after}:{os.getpgrp()}"}
 
 
 def main(order: Order) -> None:
-    """Write, and tell the diary of an error."""
+    """Write, and note an error in the diary."""
     spark = session_of(order.master, order.folder)
     rows, sink, fault = faulty(numbered(spark, order.rows, order.tasks), order)
     spark.dataSource.register(sink)

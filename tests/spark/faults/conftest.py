@@ -11,7 +11,7 @@ import pytest
 from tools.kafka_cluster import KafkaCluster
 from tools.kafka_node import QUICK_START
 
-# Otherwise a cluster takes nine seconds to miss a dead node, and thirty to do without a slow one.
+# By default a cluster takes nine seconds to notice a dead node, and thirty to exclude a slow one.
 FAULTY: Final = {
     "broker.session.timeout.ms": "3000",
     "broker.heartbeat.interval.ms": "500",
@@ -21,20 +21,20 @@ FAULTY: Final = {
 
 @contextmanager
 def faulty_nodes(count: int) -> Iterator[KafkaCluster]:
-    """One or three nodes; of three, each has a copy of everything."""
+    """One or three nodes; each of three has a replica of every partition."""
     with KafkaCluster(count, settings=FAULTY, java_options=QUICK_START) as kafka:
         yield kafka
 
 
 @pytest.fixture(scope="module")
 def one_node() -> Iterator[KafkaCluster]:
-    """While it is gone, nothing can be written."""
+    """While the node is gone, no record can be written."""
     with faulty_nodes(1) as kafka:
         yield kafka
 
 
 @pytest.fixture(scope="module")
 def three_nodes() -> Iterator[KafkaCluster]:
-    """While one is gone, the others take over."""
+    """While one node is gone, the others take over."""
     with faulty_nodes(3) as kafka:
         yield kafka

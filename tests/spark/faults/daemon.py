@@ -1,4 +1,4 @@
-"""Spark's daemon of workers, which has imported what they need: those that are killed all the time are there again sooner."""
+"""Spark's daemon of workers, with their modules imported: killed workers restart sooner."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the processes of a run tell of themselves: a line each in one file, so that what was told is there though they are not."""
+"""The diary of a run: a line of each process for each event, in one file that outlives them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ __all__ = ["Diary", "Entry"]
 
 
 class Entry(NamedTuple):
-    """What happened to one attempt of one task; the driver's own have partition and attempt -1."""
+    """An event of one attempt of one task; the driver's own have partition and attempt -1."""
 
     what: str
     query: str
@@ -33,7 +33,7 @@ class Diary:
         self._entries: list[Entry] = []
 
     def tell(self, entry: Entry) -> None:
-        """Write it down: past every buffer of this process, and in one piece."""
+        """Write an event: past every buffer of this process, and in one piece."""
         line = json.dumps(entry._replace(at=round(time.time(), 3))).encode() + b"\n"
         file = os.open(self.path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
         try:
@@ -42,11 +42,11 @@ class Diary:
             os.close(file)
 
     def entries(self) -> list[Entry]:
-        """All that was told so far."""
+        """All events so far."""
         if self.path.exists():
             with self.path.open("rb") as file:
                 file.seek(self._read)
-                told = file.read()
-            self._read += len(told)
-            self._entries += [Entry(*json.loads(line)) for line in told.splitlines()]
+                added = file.read()
+            self._read += len(added)
+            self._entries += [Entry(*json.loads(line)) for line in added.splitlines()]
         return self._entries

@@ -1,4 +1,4 @@
-"""Which faults befall which attempt of which task: decided by a seed and the task's numbers, by nothing else."""
+"""The faults of each attempt of each task: decided by a seed and the task's numbers alone."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ import attrs
 
 __all__ = ["Fault", "Faults"]
 
-# Spark gives a task four attempts, and brokers and executors that are killed need some of them.
+# Spark gives a task four attempts, and kills of brokers and executors need some of them.
 FAULTY_ATTEMPTS: Final = 2
 
 
 class Fault(enum.Enum):
-    """What happens to an attempt."""
+    """The fault of an attempt."""
 
     RAISES_BEFORE = "raised before the commit"
     EXITS_IN_THE_MIDDLE = "exited in mid-transaction"
@@ -28,35 +28,35 @@ class Fault(enum.Enum):
 
 @attrs.frozen
 class Faults:
-    """Of one query."""
+    """The faults of one query."""
 
     seed: int
-    # What it is called in the diary.
+    # Its name in the diary.
     query: str
-    # Where the diary is, and what was done once.
+    # The folder of the diary, and of the markers of one-time events.
     folder: str
     tasks: int
-    # Those from this on are left alone.
+    # Epochs from this number on have no faults.
     epochs: int
-    # How likely an attempt fails that does not have to.
+    # The probability that an attempt fails by chance.
     likely: float
     # Epochs of which the driver's commit() fails, once.
     commits: tuple[int, ...] = ()
-    # Epochs in which something happens to a whole process: they do not end before the test lets them.
+    # Epochs with an event of a whole process: they do not end before the test lets them.
     incidents: tuple[int, ...] = ()
 
     def write(self) -> str:
-        """As an option."""
+        """The faults as an option."""
         return json.dumps(attrs.asdict(self))
 
     @classmethod
     def read(cls, option: str) -> Faults:
-        """What `write` has made."""
+        """The faults of an option that `write` has made."""
         facts = json.loads(option)
         return cls(**facts | {name: tuple(facts[name]) for name in ("commits", "incidents")})
 
     def of(self, epoch: int, partition: int, attempt: int) -> Fault | None:
-        """One task of every epoch fails, each time in another way; others may, but where something else happens as well."""
+        """One task of every epoch fails, each time differently; others by chance, except in epochs with an incident."""
         if epoch >= self.epochs or attempt >= FAULTY_ATTEMPTS:
             return None
         if attempt == 0 and partition == random.Random(f"{self.seed} {epoch}").randrange(self.tasks):
@@ -67,5 +67,5 @@ class Faults:
         return rng.choice(list(Fault)) if rng.random() < self.likely else None
 
     def seconds_about_the_commit(self, epoch: int, partition: int) -> float:
-        """So long after its last row an attempt is gone: a commit takes some milliseconds."""
+        """The time from its last row to the end of an attempt: a commit takes some milliseconds."""
         return random.Random(f"{self.seed} {epoch} {partition}").uniform(0, 0.03)

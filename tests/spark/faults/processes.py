@@ -1,4 +1,4 @@
-"""A driver of Spark in a process of its own, which can be killed like any other, with all that belongs to it."""
+"""A driver of Spark in a process of its own, which can be killed with all of its processes."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ __all__ = ["CLUSTER", "Driver", "session_of"]
 ROOT: Final = Path(__file__).parents[3]
 CLUSTER: Final = "local-cluster[2,1,1024]"
 SECONDS_TO_END: Final = 20.0
-# A driver misses executors that are frozen within seconds.
+# A driver notices frozen executors within seconds.
 IMPATIENT: Final = {
     "spark.executor.heartbeatInterval": "1s",
     "spark.storage.blockManagerHeartbeatTimeoutMs": "6s",
@@ -31,7 +31,7 @@ IMPATIENT: Final = {
 
 
 def session_of(master: str, folder: str, **settings: str) -> Any:
-    """For a program: a session on this machine, which writes into this folder only."""
+    """For a program: a session on this machine, which writes only into this folder."""
     from pyspark.sql import SparkSession
 
     builder = SparkSession.builder.master(master).appName("aioproducer")
@@ -45,7 +45,7 @@ def session_of(master: str, folder: str, **settings: str) -> Any:
         "spark.local.dir": f"{folder}/spark",
         "spark.sql.warehouse.dir": f"{folder}/warehouse",
         "spark.sql.shuffle.partitions": "2",
-        # On a busy machine executors are taken for lost that are only slow.
+        # On a busy machine slow executors would count as lost.
         "spark.task.maxFailures": "10",
         "spark.python.daemon.module": "tests.spark.faults.daemon",
         "spark.log.level": "WARN",
@@ -64,7 +64,7 @@ class Driver:
 
     @classmethod
     def start(cls, module: str, argument: str, folder: Path) -> Self:
-        """In a session of its own, by which all that it starts is known; it dies with the thread that has called this."""
+        """Start in a new session, which identifies all of its processes; they die with the thread that called this."""
         environment = os.environ | {
             "PYTHONPATH": str(ROOT),
             "PYSPARK_PYTHON": sys.executable,
@@ -87,18 +87,18 @@ class Driver:
 
     @property
     def running(self) -> bool:
-        """Whether it is there."""
+        """Whether the driver exists."""
         return self.process.poll() is None
 
     def kill(self) -> None:
-        """SIGKILL of Python and its Java; executors and workers have to find out by themselves."""
+        """Send SIGKILL to Python and its Java; executors and workers notice by themselves."""
         javas = [pid for pid, parent, _ in _processes() if parent == self.process.pid]
         for pid in (*javas, self.process.pid):
             os.kill(pid, signal.SIGKILL)
         self.process.wait(SECONDS_TO_END)
 
     def close(self) -> None:
-        """Leave nothing of it."""
+        """End all of its processes."""
         deadline = time.monotonic() + SECONDS_TO_END
         while members := [pid for pid, _, session in _processes() if session == self.process.pid]:
             assert time.monotonic() < deadline, f"processes {members} did not end"
@@ -109,12 +109,12 @@ class Driver:
         self.process.wait(SECONDS_TO_END)
 
     def log_tail(self) -> str:
-        """The end of what it has logged."""
+        """The end of its log."""
         return "\n".join(self.log.read_text(errors="replace").splitlines()[-80:])
 
 
 def _spark_home(folder: Path) -> Path:
-    """Spark as it is installed, in a folder of its own: a cluster in one process writes into it."""
+    """Spark as installed, in a folder of its own: a cluster in one process writes into it."""
     home = folder / "spark-home"
     if not home.exists():
         home.mkdir()
@@ -124,7 +124,7 @@ def _spark_home(folder: Path) -> Path:
 
 
 def _processes() -> Iterator[tuple[int, int, int]]:
-    """Process id, parent and session of all that live."""
+    """Process id, parent and session of all live processes."""
     for folder in Path("/proc").iterdir():
         if folder.name.isdigit():
             try:

@@ -1,4 +1,4 @@
-"""The sink, with faults: tasks that die before, in and behind their commits, or wait there, and drivers that die in theirs."""
+"""The sink, with faults: tasks that die before, in and after their commits, or wait there, and drivers that die."""
 
 from __future__ import annotations
 
@@ -49,32 +49,32 @@ FOLDER: Final = "test.folder"
 KILLED_AFTER: Final = "test.killed.after"
 
 COMMIT_FAILS: Final = "a commit() that the test has fail"
-# Nobody is held for ever, if the test has ended meanwhile: longer than a test may take.
+# The longest hold of a task if the test has ended meanwhile: longer than a test may take.
 LONGEST_HOLD: Final = 1_800.0
 
 
 def diary_in(folder: str | Path) -> Diary:
-    """The one of the run that has this folder."""
+    """The diary of the run with this folder."""
     return Diary(Path(folder) / "diary")
 
 
 def hold(folder: str | Path, epoch: int) -> Path:
-    """While this file is there, a task of this epoch has to take it away, and to wait before it commits."""
+    """The file that makes a task of this epoch remove it, and wait before its commit."""
     return Path(folder) / f"hold in {epoch}"
 
 
 def happened(folder: str | Path, epoch: int) -> Path:
-    """This epoch may end when this file is there: what had to happen in it has happened."""
+    """The file that lets this epoch end, after its incident."""
     return Path(folder) / f"happened in {epoch}"
 
 
 def go_on(folder: str | Path, epoch: int = 0) -> Path:
-    """Who is held in this epoch goes on when this file is there."""
+    """The file that releases the held task of this epoch."""
     return Path(folder) / f"go on in {epoch}"
 
 
 def wait_for(file: Path) -> None:
-    """Until the test lets this process go on."""
+    """Wait until the test releases this process."""
     deadline = time.monotonic() + LONGEST_HOLD
     while not file.exists() and time.monotonic() < deadline:
         time.sleep(0.005)
@@ -87,7 +87,7 @@ def executor() -> int:
 
 
 def attempt_number() -> int:
-    """Of the task that runs here."""
+    """The number of the running attempt."""
     context = TaskContext.get()
     assert context is not None
     return context.attemptNumber()
@@ -107,7 +107,7 @@ class FaultyStreams(KafkaSink):
 
 
 class FaultyStreamWriter(DataSourceStreamArrowWriter):
-    """Of one micro-batch."""
+    """The writer of one micro-batch."""
 
     def __init__(self, writer: DataSourceStreamArrowWriter, faults: Faults) -> None:
         self._writer = writer
@@ -132,7 +132,7 @@ class FaultyStreamWriter(DataSourceStreamArrowWriter):
 
 
 class FaultyAttempt:
-    """One attempt of a task, which tells how far it comes."""
+    """One attempt of a task, which notes its progress."""
 
     def __init__(self, faults: Faults) -> None:
         facts = TaskFacts.here()
@@ -146,7 +146,7 @@ class FaultyAttempt:
     def write(
         self, write: Callable[[Iterator[Any]], WriterCommitMessage], batches: Iterator[Any]
     ) -> WriterCommitMessage:
-        """As the sink does, with this attempt's fault."""
+        """Write as the sink does, with this attempt's fault."""
         try:
             message = write(self._handed_out(batches))
         except Exception as error:
@@ -158,7 +158,7 @@ class FaultyAttempt:
         return message
 
     def _handed_out(self, batches: Iterable[Any]) -> Iterator[Any]:
-        """The rows; a sink that writes exactly once asks for more than the first when it has fenced those before it."""
+        """Hand the rows out; an exactly-once sink asks for more than the first after it has fenced earlier attempts."""
         for number, batch in enumerate(batches):
             if number == 2 and self._fault is Fault.EXITS_IN_THE_MIDDLE:
                 self._exit()
@@ -168,7 +168,7 @@ class FaultyAttempt:
         self._before()
 
     def _before(self) -> None:
-        """All rows are handed out, and nothing is committed."""
+        """All rows are handed out, and none is committed."""
         if self._is_held():
             self._tell("holding", str(executor()))
             wait_for(go_on(self._faults.folder, self._task[0]))
@@ -176,7 +176,7 @@ class FaultyAttempt:
             case Fault.RAISES_BEFORE:
                 self._tell(Fault.RAISES_BEFORE.value)
                 raise RuntimeError("a failure of the test")
-            case Fault.EXITS_IN_THE_MIDDLE:  # it had no more than two Arrow batches
+            case Fault.EXITS_IN_THE_MIDDLE:  # the task had no more than two Arrow batches
                 self._exit()
             case Fault.EXITS_WITH_ALL_SENT:
                 _flush_all()
@@ -186,7 +186,7 @@ class FaultyAttempt:
                 self._about_the_commit.start()
 
     def _is_held(self) -> bool:
-        """Only who has no other fault, and once in an epoch: the test watches what becomes of it."""
+        """Only an attempt without another fault is held, once in an epoch: the test watches its end."""
         if self._faults.query != EXACTLY_ONCE or self._fault is not None or self._attempt > 0:
             return False
         try:
@@ -216,7 +216,7 @@ class FaultyAttempt:
 
 
 def _flush_all() -> None:
-    """The broker has all of it."""
+    """The broker has all rows."""
     worker = this_worker()
 
     async def flush() -> None:
@@ -240,7 +240,7 @@ class HeldBatches(KafkaSink):
 
 
 class HeldWriter(DataSourceArrowWriter):
-    """Of one job."""
+    """The writer of one job."""
 
     def __init__(self, writer: DataSourceArrowWriter, folder: str) -> None:
         self._writer = writer
@@ -262,7 +262,7 @@ class HeldWriter(DataSourceArrowWriter):
 
 
 class KilledBatches(KafkaSink):
-    """`killed-batches`: the driver dies when it has committed as many tasks as `test.killed.after` says."""
+    """`killed-batches`: the driver dies after as many commits of tasks as `test.killed.after` says."""
 
     @classmethod
     def name(cls) -> str:
@@ -274,12 +274,12 @@ class KilledBatches(KafkaSink):
 
 
 class KilledWriter(DataSourceArrowWriter):
-    """Of one job."""
+    """The writer of one job."""
 
     def __init__(self, writer: DataSourceArrowWriter, after: int, driver: int) -> None:
         self._writer = writer
         self._after = after
-        # Its group of processes: Python, Java, and that which commits.
+        # The driver's process group: Python, Java, and the committing process.
         self._driver = driver
 
     def write(self, iterator: Iterator[Any]) -> WriterCommitMessage:

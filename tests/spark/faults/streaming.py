@@ -1,6 +1,6 @@
-"""A program that writes the same stream in two ways, exactly once and at least once, until both are done or somebody ends it.
+"""A program that writes one stream in two ways, exactly once and at least once, until both are done or it is killed.
 
-Its only argument is an `Order` as JSON. It begins where the checkpoints say, and starts a query again that a failing
+Its only argument is an `Order` as JSON. It continues from the checkpoints, and restarts a query that a failing
 commit() has ended.
 """
 
@@ -30,36 +30,36 @@ BATCHES_OF_A_TASK: Final = 4
 
 @attrs.frozen
 class Order:
-    """What is to be written, and what is to go wrong meanwhile."""
+    """The rows of the streams, and their faults."""
 
     servers: str
-    # For checkpoints, the diary and all that Spark writes.
+    # For checkpoints, the diary and all other files of Spark.
     folder: str
     # The topic of each guarantee.
     topics: dict[str, str]
     master: str
     seed: int
     epochs: int
-    # Of an epoch.
+    # Rows of an epoch.
     rows: int
     tasks: int
     likely: float
     commits: tuple[int, ...]
-    # Epochs in which whole processes end or stand still.
+    # Epochs in which whole processes end or freeze.
     incidents: tuple[int, ...]
 
     def write(self) -> str:
-        """As an argument."""
+        """The order as an argument."""
         return json.dumps(attrs.asdict(self))
 
     @classmethod
     def read(cls, argument: str) -> Order:
-        """Of an argument."""
+        """The order of an argument."""
         facts = json.loads(argument)
         return cls(**facts | {name: tuple(facts[name]) for name in ("commits", "incidents")})
 
     def faults(self, delivery: str) -> Faults:
-        """The same for both."""
+        """The faults of a query, the same for both."""
         return Faults(
             self.seed,
             delivery,
@@ -72,16 +72,16 @@ class Order:
         )
 
     def checkpoint(self, delivery: str) -> Path:
-        """Of a query."""
+        """The checkpoint of a query."""
         return Path(self.folder) / f"checkpoint, {delivery}"
 
     def is_done(self, delivery: str) -> bool:
-        """Whether Spark has written down that the last epoch with rows is committed."""
+        """Whether Spark has recorded the commit of the last epoch with rows."""
         return (self.checkpoint(delivery) / "commits" / str(self.epochs - 1)).exists()
 
 
 def start(spark: SparkSession, order: Order, delivery: str) -> Any:
-    """A query that goes on where its checkpoint has come to."""
+    """Start a query at its checkpoint."""
     rows = marked_stream(spark, order.rows, order.tasks, order.epochs)
     options = {
         "kafka.bootstrap.servers": order.servers,
@@ -94,7 +94,7 @@ def start(spark: SparkSession, order: Order, delivery: str) -> Any:
 
 
 def went_on(spark: SparkSession, order: Order, delivery: str, query: Any) -> Any:
-    """The query, or another one in its place when the test has made it fail; None when all is done."""
+    """The query, or its restart after an injected failure; None when all is done."""
     if order.is_done(delivery):
         if query is not None:
             query.stop()
@@ -111,7 +111,7 @@ def went_on(spark: SparkSession, order: Order, delivery: str, query: Any) -> Any
 
 
 def main(order: Order) -> None:
-    """Until both are done."""
+    """Run until both are done."""
     each = max(order.rows // order.tasks // BATCHES_OF_A_TASK, 1)
     spark = session_of(
         order.master, order.folder, **{"spark.sql.execution.arrow.maxRecordsPerBatch": str(each)}
@@ -121,7 +121,7 @@ def main(order: Order) -> None:
     while not all(map(order.is_done, order.topics)):
         for delivery in order.topics:
             queries[delivery] = went_on(spark, order, delivery, queries[delivery])
-        # Spark tells nobody in Python that a query has got on.
+        # Spark sends Python no event of a query's progress.
         time.sleep(0.05)
     for query in filter(None, queries.values()):
         query.stop()

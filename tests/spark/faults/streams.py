@@ -1,7 +1,7 @@
-"""Streams under faults: a driver that writes them, which is killed and started again, and an audit of what they have written.
+"""Streams under faults: a driver that writes them, which is killed and restarted, and an audit of the topics.
 
-Nothing here depends on who is faster. An epoch in which something has to happen to a whole process does not end before it
-has happened, and a task that is to be held finds so when it comes: all of that is decided before the driver starts.
+No result depends on timing. An epoch with an incident of a whole process does not end before the incident,
+and a task that is to be held finds its marker on arrival: all of that is decided before the driver starts.
 """
 
 from __future__ import annotations
@@ -33,25 +33,25 @@ if TYPE_CHECKING:
 
 __all__ = ["Incident", "Streams", "incidents"]
 
-# Within which whatever is waited for must have happened, on a machine that has other work as well.
+# The limit of each wait, on a machine that has other work as well.
 LIMIT: Final = 300.0
-# What a task has to be held for.
+# The incidents for which a task is held.
 HELD: Final = frozenset({"executors killed", "zombies that came first", "zombies that came too late"})
-# A driver is killed when it has come so far in an epoch.
+# The moments of an epoch at which a driver is killed.
 MOMENTS: Final = ("began", "wrote", "committing")
 PROGRAM: Final = "tests.spark.faults.streaming"
 
 
 @attrs.frozen
 class Incident:
-    """What happens in an epoch to a whole process, and not to one attempt of a task."""
+    """An event of an epoch that hits a whole process, and not one attempt of a task."""
 
     epoch: int
     what: str
 
 
 def incidents(seed: int, epochs: int, wanted: Counter[str]) -> list[Incident]:
-    """All that is wanted, in an order that the seed decides, with some epochs between one and the next."""
+    """The wanted incidents, in a random order of this seed, with some epochs between one and the next."""
     rng = random.Random(f"{seed} incidents")
     kinds = sorted(wanted.elements())
     rng.shuffle(kinds)
@@ -62,11 +62,11 @@ def incidents(seed: int, epochs: int, wanted: Counter[str]) -> list[Incident]:
 
 @attrs.define(eq=False)
 class Streams:
-    """`with Streams(...) as streams: streams.run()`; then look at what was written."""
+    """`with Streams(...) as streams: streams.run()`; then audit the topics."""
 
     kafka: KafkaCluster
     order: Order
-    # In those epochs that the order names.
+    # In the epochs of the order.
     incidents: list[Incident]
     driver: Driver = attrs.field(init=False)
     diary: Diary = attrs.field(init=False)
@@ -99,7 +99,7 @@ class Streams:
     # -- at work
 
     def run(self) -> None:
-        """Let all incidents happen, and the streams come to their ends."""
+        """Let all incidents happen, and the streams end."""
         for incident in self.incidents:
             self._make(incident)
             happened(self.order.folder, incident.epoch).touch()
@@ -109,19 +109,19 @@ class Streams:
         self.seconds = time.monotonic() - self.began
 
     def until(self, condition: Callable[[], Any], what: str, limit: float = LIMIT) -> Any:
-        """Wait until it is so: other processes tell nothing that could be waited for."""
+        """Wait until the condition holds: it is polled, as other processes send no event."""
         deadline = time.monotonic() + limit
         while not (found := condition()):
             assert time.monotonic() < deadline, f"{what}: not within {limit:g} s\n{self.situation()}"
             time.sleep(0.005)
         return found
 
-    def told(self, what: str, epoch: int) -> Entry:
-        """Wait until a task of that epoch, or the driver, tells this."""
+    def noted(self, what: str, epoch: int) -> Entry:
+        """Wait until a task of that epoch, or the driver, notes this event."""
         return self._first(lambda entry: (entry.what, entry.epoch) == (what, epoch), f"{what!r} of {epoch}")
 
     def _first(self, fits: Callable[[Entry], bool], what: str) -> Entry:
-        """Wait for this, of the query that is to write exactly once."""
+        """Wait for an event of the exactly-once query."""
 
         def find() -> Entry | None:
             assert self.driver.running, f"{what}: the driver has ended\n{self.situation()}"
@@ -132,7 +132,7 @@ class Streams:
         return found
 
     def situation(self) -> str:
-        """What is known, for who reads of a failure."""
+        """The known state, for the message of a failure."""
         last = "\n".join(map(str, self.diary.entries()[-40:]))
         return f"{dict(self.counts)}\n{last}\n{self.driver.log_tail()}"
 
@@ -140,18 +140,18 @@ class Streams:
         self.driver = Driver.start(PROGRAM, self.order.write(), Path(self.order.folder))
         self._drivers.append(self.driver)
 
-    # -- what happens to whole processes
+    # -- incidents of whole processes
 
     def _make(self, incident: Incident) -> None:
         match incident.what:
             case "drivers killed":
-                self.told(self.rng.choice(MOMENTS), incident.epoch)
+                self.noted(self.rng.choice(MOMENTS), incident.epoch)
                 self.driver.kill()
                 self._start()
             case "brokers killed":
                 self._kill_a_broker(incident.epoch)
             case "executors killed":
-                held = self.told("holding", incident.epoch)
+                held = self.noted("holding", incident.epoch)
                 os.kill(int(held.detail), signal.SIGKILL)
                 self._repeated(held, "wrote")
             case "zombies that came first":
@@ -160,19 +160,19 @@ class Streams:
                 self._freeze(incident.epoch, comes_first=False)
 
     def _kill_a_broker(self, epoch: int) -> None:
-        self.told("began", epoch)
+        self.noted("began", epoch)
         node = self.rng.choice(self.kafka.nodes)
         node.kill()
         if len(self.kafka.nodes) > 1:
             # The others take over.
             happened(self.order.folder, epoch).touch()
-            self.told("wrote", epoch + 1)
+            self.noted("wrote", epoch + 1)
         node.start()
         self.kafka.wait_ready()
 
     def _freeze(self, epoch: int, *, comes_first: bool) -> None:
-        """Java stands still and its Python lives: for Spark the executor is lost, and its task goes to another."""
-        held = self.told("holding", epoch)
+        """Freeze Java while its Python lives: for Spark the executor is lost, and its task goes to another."""
+        held = self.noted("holding", epoch)
         java = int(held.detail)
         os.kill(java, signal.SIGSTOP)
         try:
@@ -181,7 +181,7 @@ class Streams:
                 self._own(held, "wrote")
                 self._repeated(held, "skipped")
             else:
-                # It has taken the transactional id by now.
+                # The repeated attempt has taken the transactional id by now.
                 self._repeated(held, "began")
                 self._let_go_on(held)
                 refusal = self._own(held, "failed")
@@ -194,37 +194,37 @@ class Streams:
         go_on(self.order.folder, held.epoch).touch()
 
     def _own(self, held: Entry, what: str) -> Entry:
-        """Wait until the attempt that was held tells this."""
-        return self._first(lambda entry: entry[:5] == (what, *held[1:5]), f"{what!r} by what was held")
+        """Wait until the held attempt notes this event."""
+        return self._first(lambda entry: entry[:5] == (what, *held[1:5]), f"{what!r} by the held attempt")
 
     def _repeated(self, held: Entry, what: str) -> Entry:
-        """Wait until a later attempt of the same task tells this."""
+        """Wait until a later attempt of the same task notes this event."""
         return self._first(
             lambda entry: entry[:4] == (what, *held[1:4]) and entry.attempt > held.attempt,
-            f"{what!r} by who repeats what was held",
+            f"{what!r} by a later attempt",
         )
 
-    # -- what came of it
+    # -- results
 
     def verdict(self, spark: SparkSession, delivery: str, isolation: str = "read_committed") -> Verdict:
-        """On what is in the topic of a query, of which every row was to be written."""
+        """The verdict on the topic of a query, which must have every row."""
         expected = expected_of_a_stream(self.order.rows, self.order.epochs)
         topics = [self.order.topics[delivery]]
         return audit(spark, self.kafka.bootstrap_servers, topics, expected=expected, isolation=isolation)
 
     def faults(self, query: str) -> Counter[str]:
-        """How many attempts and commits have failed, and in what way."""
+        """The number of failed attempts and commits, by kind."""
         kinds = {*(fault.value for fault in Fault), "commit() raised"}
         return Counter(
             entry.what for entry in self.diary.entries() if entry.query == query and entry.what in kinds
         )
 
     def skips(self) -> int:
-        """How many attempts have found their rows written, by an earlier one."""
+        """The number of attempts that found their rows written by an earlier one."""
         return sum(1 for entry in self.diary.entries() if entry.what == "skipped")
 
     def summary(self, exactly: Verdict, uncommitted: Verdict, at_least: Verdict) -> str:
-        """In a line."""
+        """The results in a line."""
         order = self.order
         nodes = {1: "one node", 3: "three nodes"}[len(self.kafka.nodes)]
         happened = ", ".join(f"{what} {count}" for what, count in sorted(self.counts.items()))
@@ -233,13 +233,13 @@ class Streams:
         return (
             f"seed {order.seed}, {order.master}, {nodes}: {order.epochs} epochs, {order.epochs * order.rows:,} rows, "
             f"{self.seconds:.0f} s; tasks and commits {faults.total()} ({tasks}); {happened}; "
-            f"{self.skips()} tasks found their marks; exactly once: {_told(exactly)}, "
+            f"{self.skips()} tasks found their marks; exactly once: {_counted(exactly)}, "
             f"{uncommitted.doubled:,} aborted copies for uncommitted readers; "
-            f"at least once, {self.faults(AT_LEAST_ONCE).total()} faults: {_told(at_least)}"
+            f"at least once, {self.faults(AT_LEAST_ONCE).total()} faults: {_counted(at_least)}"
         )
 
 
-def _told(verdict: Verdict) -> str:
+def _counted(verdict: Verdict) -> str:
     return (
         f"lost {verdict.lost:,}, doubled {verdict.doubled:,}, out of order {verdict.out_of_order:,}"
         f"{', clean' if verdict.is_clean else ''}"

@@ -1,4 +1,4 @@
-"""Batches on a real Kafka whose drivers and executors die: all rows of a job are there in the end, or none, and nothing is left open."""
+"""Batches on a real Kafka whose drivers and executors die: all rows of a job are there, or none, and none is open."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ pytestmark = [pytest.mark.kafka, pytest.mark.timeout(600)]
 
 COUNT, TASKS = 20_000, 4
 LIMIT = 300.0
-# How many of the tasks are committed when the driver dies.
+# The number of committed tasks when the driver dies.
 COMMITTED = range(TASKS + 1) if PROOF else (0, 2)
 PROGRAM = "tests.spark.faults.batching"
 
@@ -35,13 +35,13 @@ Run = Callable[..., Driver]
 
 @pytest.fixture
 def given(options: dict[str, str]) -> dict[str, str]:
-    """A job that can be repeated."""
+    """The order of a repeatable job."""
     return options | {"delivery": "exactly-once", "write.id": f"job of {options['topic']}"}
 
 
 @pytest.fixture
 def run(given: dict[str, str], tmp_path: Path) -> Iterator[Run]:
-    """Starts a driver that writes the rows, and leaves nothing of it."""
+    """Starts a driver that writes the rows, and ends all of its processes."""
     drivers = []
 
     def start(master: str, **order: Any) -> Driver:
@@ -55,7 +55,7 @@ def run(given: dict[str, str], tmp_path: Path) -> Iterator[Run]:
 
 
 def until(condition: Callable[[], Any], driver: Driver) -> Any:
-    """Wait until it is so."""
+    """Wait until the condition holds."""
     deadline = time.monotonic() + LIMIT
     while not (found := condition()):
         assert time.monotonic() < deadline, driver.log_tail()
@@ -64,7 +64,7 @@ def until(condition: Callable[[], Any], driver: Driver) -> Any:
 
 
 async def states(given: dict[str, str]) -> Counter[str]:
-    """Of the transactions of a job's tasks."""
+    """The states of the transactions of a job's tasks."""
     prefix = f"aioproducer-spark-{given['write.id']}-"
     listed = await list_transactions(prefix, given["kafka.bootstrap.servers"])
     return Counter(
@@ -94,7 +94,7 @@ async def test_a_driver_that_dies_between_its_commits(
 async def test_a_job_that_fails_while_an_executor_dies(
     spark: SparkSession, given: dict[str, str], run: Run, tmp_path: Path
 ) -> None:
-    """The executor has left a transaction open that nobody was told of: nothing is visible, and nothing is hidden by it."""
+    """The driver does not know the executor's open transaction: no row is visible, and no later one is hidden."""
     driver = run(CLUSTER)
     diary = diary_in(tmp_path)
     until(diary.entries, driver)

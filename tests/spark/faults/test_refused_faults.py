@@ -1,4 +1,4 @@
-"""A replay that Spark makes in other tasks cannot be written exactly once: it is refused, and nothing is lost."""
+"""A replay by Spark in other tasks cannot be written exactly once: it is refused, and no row is lost."""
 
 from __future__ import annotations
 
@@ -35,12 +35,12 @@ OTHER_ROWS = r"(?s)repeated with.*not deterministic"
 
 
 def write_epoch(spark: SparkSession, options: dict[str, str], checkpoint: Path, tasks: int = TASKS) -> None:
-    """The next one, or the one that the checkpoint does not know of; this source gives one to each run."""
+    """Write the next epoch, or the one that the checkpoint does not have; this source gives one to each run."""
     write_stream(marked_stream(spark, ROWS, tasks, EPOCHS), options, checkpoint)
 
 
 def verdict(spark: SparkSession, options: dict[str, str], epochs: int) -> Verdict:
-    """On a topic that is to have so many epochs."""
+    """The verdict on a topic that must have so many epochs."""
     expected = expected_of_a_stream(ROWS, epochs)
     return audit(spark, options["kafka.bootstrap.servers"], [options["topic"]], expected=expected)
 
@@ -48,7 +48,7 @@ def verdict(spark: SparkSession, options: dict[str, str], epochs: int) -> Verdic
 def test_an_epoch_that_is_repeated_in_fewer_tasks_is_refused(
     spark: SparkSession, options: dict[str, str], tmp_path: Path
 ) -> None:
-    """The source has another number of partitions now: nothing is lost or doubled, and with the old number it goes on."""
+    """The source has another number of partitions now: no row is lost or doubled, and the old number works again."""
     options["delivery"] = "exactly-once"
     for _ in range(3):
         write_epoch(spark, options, tmp_path)
@@ -64,7 +64,7 @@ def test_an_epoch_that_is_repeated_in_fewer_tasks_is_refused(
 def test_an_epoch_that_is_repeated_in_more_tasks_is_refused(
     spark: SparkSession, options: dict[str, str], tmp_path: Path
 ) -> None:
-    """The tasks that have committed it before refuse; one that is new has no mark, and may have doubled its rows by then."""
+    """Tasks that have committed the epoch before refuse; a new task has no mark, and may double its rows by then."""
     options["delivery"] = "exactly-once"
     for _ in range(3):
         write_epoch(spark, options, tmp_path)
@@ -79,7 +79,7 @@ def test_an_epoch_that_is_repeated_in_more_tasks_is_refused(
 def test_an_epoch_that_was_committed_in_part_and_is_repeated_in_fewer_tasks(
     spark: SparkSession, options: dict[str, str], tmp_path: Path
 ) -> None:
-    """None of its tasks has a mark: the driver finds that of the task that is not there any more, and says so each time."""
+    """None of the tasks has a mark: the driver finds that of the missing task, and reports it each time."""
     options["delivery"] = "exactly-once"
     checkpoint, signal = tmp_path / "checkpoint", tmp_path / "signal"
     folder = folder_of_epochs(tmp_path / "source", 1)
@@ -101,13 +101,13 @@ def test_an_epoch_that_was_committed_in_part_and_is_repeated_in_fewer_tasks(
 
 
 def until(condition: Callable[[], object]) -> None:
-    """Wait until it is so: brokers tell nobody that could be waited for."""
+    """Wait until the condition holds: it is polled, as brokers send no event."""
     while not condition():
         time.sleep(0.01)
 
 
 def test_at_least_once_takes_them(spark: SparkSession, options: dict[str, str], tmp_path: Path) -> None:
-    """The control: the same is written again, in other tasks."""
+    """The control: the same rows are written again, in other tasks."""
     for _ in range(3):
         write_epoch(spark, options, tmp_path)
     forget_last_commit(tmp_path)

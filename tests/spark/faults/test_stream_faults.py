@@ -1,7 +1,7 @@
-"""Streams on a real Kafka while tasks, workers, executors, drivers and brokers die: exactly once is that, at least once is not.
+"""Streams on a real Kafka while tasks, workers, executors, drivers and brokers die: exactly once doubles no row.
 
-Two queries write the same rows and suffer the same faults, drawn from a seed. What they have written is read back by a foreign
-client and judged by two methods. As many epochs as there are kinds of faults, and one more, in `make test`; more than a hundred,
+Two queries write the same rows and suffer the same faults, drawn from a seed. A foreign client reads the topics back,
+and two methods judge them. As many epochs as kinds of faults, and one more, in `make test`; more than a hundred,
 on one node and on three, with `AIOPRODUCER_EFFORT=proof`.
 """
 
@@ -38,7 +38,7 @@ _numbers = itertools.count()
 
 @attrs.frozen
 class Plan:
-    """On what cluster the streams are, how long, and what happens to whole processes meanwhile."""
+    """The cluster of the streams, their length, and the incidents of whole processes."""
 
     name: str
     # The fixture of the cluster.
@@ -69,7 +69,7 @@ LONG: Final = (
 def test_each_row_once_and_in_order(
     spark: SparkSession, plan: Plan, request: pytest.FixtureRequest, tmp_path: Path
 ) -> None:
-    """Nothing is lost, doubled or out of order, whatever dies; without transactions the same faults double rows."""
+    """No row is lost, doubled or out of order under any fault; without transactions the same faults double rows."""
     print(f"replay these faults with {SEED_VARIABLE}={_SEED}")
     kafka: KafkaCluster = request.getfixturevalue(plan.nodes)
     number = next(_numbers)

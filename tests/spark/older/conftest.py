@@ -1,4 +1,4 @@
-"""Tests of Sparks without data sources in Python: they are not collected with others."""
+"""Tests on Spark versions without data sources in Python: they are not collected with others."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is said where `format("aioproducer")` cannot be: what to call instead."""
+"""The errors on a Spark without `format("aioproducer")`: they name the functions to call."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def test_register_names_what_to_call(spark: SparkSession) -> None:
-    """And which Spark this is."""
+    """The error also has the version of this Spark."""
     with pytest.raises(ConfigurationError) as refusal:
         register(spark)
     words = (pyspark.__version__, "4.1 or later", "aioproducer.spark.write(df", "foreach_batch(spark, df")
@@ -23,7 +23,7 @@ def test_register_names_what_to_call(spark: SparkSession) -> None:
 
 
 def test_format_is_not_found(spark: SparkSession) -> None:
-    """This Spark itself says so; from 4.0 on, where it finds formats in Python, it says what `register()` does."""
+    """This Spark reports it itself; from 4.0 on, where it finds formats in Python, its error names `register()`."""
     with pytest.raises(Exception, match=r"DATA_SOURCE_NOT_FOUND|aioproducer\.spark\.write") as refusal:
         spark.range(1).write.format("aioproducer").mode("append").save()
     assert "aioproducer" in str(refusal.value)

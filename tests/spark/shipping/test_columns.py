@@ -1,4 +1,4 @@
-"""Which columns of a DataFrame are written, and which DataFrames are refused."""
+"""The columns of a DataFrame that are written, and the DataFrames that are refused."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ SERVER = {"kafka.bootstrap.servers": "localhost:9092"}
 
 
 def layout(columns: list[tuple[str, DataType]], **options: str) -> Layout:
-    """Of a DataFrame with these columns."""
+    """The layout of a DataFrame with these columns."""
     schema = StructType([StructField(name, kind) for name, kind in columns])
     return Layout.of(schema, read_options(SERVER | options))
 
 
 @pytest.mark.parametrize("names", [("value", "Value"), ("value", "value")])
 def test_two_columns_of_one_name(names: tuple[str, str]) -> None:
-    """Nobody can know which is meant: taking one of them would lose the other in silence."""
+    """Two columns of one name are ambiguous: taking one of them would lose the other silently."""
     with pytest.raises(ConfigurationError, match="2 columns are named 'value'"):
         layout([(name, BinaryType()) for name in names], topic="t")
 
 
 def test_columns_that_are_not_written_may_be_anything() -> None:
-    """The option 'topic' comes before the column, and headers may be left out."""
+    """The option 'topic' takes precedence over the column, and headers may be left out."""
     columns: list[tuple[str, DataType]] = [
         ("value", BinaryType()), ("topic", IntegerType()), ("Topic", StringType()), ("headers", StringType()),
     ]  # fmt: skip

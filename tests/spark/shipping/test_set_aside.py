@@ -1,4 +1,4 @@
-"""Rows that cannot be written, with on.error: they become dead letters in the same transaction as the others are written in."""
+"""Rows that cannot be written, with on.error: they become dead letters in the transaction of the other rows."""
 
 from __future__ import annotations
 
@@ -40,15 +40,15 @@ Row = tuple[bytes, str | None, int | None]
 
 
 @pytest.fixture(autouse=True)
-def nobody_waits_long(monkeypatch: pytest.MonkeyPatch) -> None:
-    """For a topic that is not there, and that no broker makes."""
+def short_waits(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A short wait for a missing topic that no broker creates."""
     monkeypatch.setattr(inspection, "SECONDS_TO_MAKE_A_TOPIC", 0.01)
     monkeypatch.setattr(topic_checks, "MADE_JUST_NOW", 0.0)
 
 
 @pytest.fixture
 async def kafka() -> AsyncIterator[EmbeddedKafka]:
-    """Its topics are made by hand: where rows go, those for dead letters, and one whose records may have 2,000 bytes."""
+    """The test creates the topics: for rows, for dead letters, and one whose records may have 2,000 bytes."""
     async with EmbeddedKafka(2, auto_create_topics=False) as kafka:
         for name, partitions, most in ((TOPIC, 1, 1_000_000), (DEAD, 1, 1_000_000), (SMALL, 2, 2_000)):
             kafka.create_topic(name, partitions, max_message_bytes=most)
@@ -57,20 +57,20 @@ async def kafka() -> AsyncIterator[EmbeddedKafka]:
 
 @pytest.fixture(params=["at-least-once", "epoch", "job"])
 def way(request: pytest.FixtureRequest) -> str:
-    """How the rows are written."""
+    """The settings of the writes."""
     found: str = request.param
     return found
 
 
 def options_of(kafka: EmbeddedKafka, way: str, **more: str) -> SinkOptions:
-    """By rows that name their topics."""
+    """The options for rows that name their topics."""
     given = {"delivery": "at-least-once" if way == "at-least-once" else "exactly-once", "on.error": DEAD}
     found = options_for(kafka, **given, **{"marker.topic": TOPIC}, **more)
     return attrs.evolve(found, topic=None)
 
 
 async def write(way: str, options: SinkOptions, *batches: list[Row]) -> Written:
-    """As a task of a Spark does; the last thing is done, what is open is committed."""
+    """Write as a task of Spark does; at the end the open transaction is committed."""
     layout = Layout.of(SCHEMA, options)
     rows = iter([_batch(batch) for batch in batches])
     if way == "at-least-once":
@@ -91,12 +91,12 @@ def _batch(rows: list[Row]) -> pa.RecordBatch:
 
 
 def values(kafka: EmbeddedKafka, topic: str) -> list[bytes | None]:
-    """What a reader of committed records finds."""
+    """The values that a reader of committed records finds."""
     return [record.value for record in kafka.records(topic)]
 
 
 def reasons(kafka: EmbeddedKafka) -> dict[bytes, str]:
-    """Of each dead letter, by the first byte of its value."""
+    """The reason of each dead letter, by the first byte of its value."""
     found = {}
     for letter in kafka.records(DEAD):
         headers = dict(letter.headers)
@@ -107,7 +107,7 @@ def reasons(kafka: EmbeddedKafka) -> dict[bytes, str]:
 async def test_what_is_known_before_it_is_sent(
     kafka: EmbeddedKafka, way: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Too large, no topic, a topic that is not there or has no such name, a partition that is not there: one round is enough."""
+    """Too large, no topic, a missing topic, an invalid name, a missing partition: one round is enough."""
     monkeypatch.setattr(rounds, "MOST_ROUNDS", 1)
     options = options_of(kafka, way, **{"kafka.max.request.size": "4000", "kafka.max.block.ms": "5000"})
     written = await write(
@@ -119,21 +119,21 @@ async def test_what_is_known_before_it_is_sent(
     )
     assert (written.rows, written.dead_letters) == (3, 7)
     assert (values(kafka, TOPIC), values(kafka, SMALL)) == ([b"a", b"c"], [b"b"])
-    told = reasons(kafka)
-    assert "max_request_size is 4000" in told[b"x"]
-    assert "the topic is null" in told[b"1"]
-    assert "missing" in told[b"2"]
-    assert "missing" in told[b"6"]
-    assert "the partition does not exist: the topic has 2" in told[b"3"]
-    assert "no such name" in told[b"4"]
-    assert b"5" in told
+    found = reasons(kafka)
+    assert "max_request_size is 4000" in found[b"x"]
+    assert "the topic is null" in found[b"1"]
+    assert "missing" in found[b"2"]
+    assert "missing" in found[b"6"]
+    assert "the partition does not exist: the topic has 2" in found[b"3"]
+    assert "no such name" in found[b"4"]
+    assert b"5" in found
     await forgotten(options)
 
 
 async def test_a_topic_that_brokers_make_when_they_are_asked(
     way: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It is there by the time that it is written to: no row is set aside."""
+    """The topic exists by the time of the write: no row is set aside."""
     monkeypatch.setattr(inspection, "SECONDS_TO_MAKE_A_TOPIC", 15.0)
     async with EmbeddedKafka(2) as kafka:
         for name in (TOPIC, DEAD):
@@ -146,7 +146,7 @@ async def test_a_topic_that_brokers_make_when_they_are_asked(
 
 
 async def test_what_the_broker_refuses(kafka: EmbeddedKafka, way: str) -> None:
-    """The transaction is lost, and written again without such rows: the others are there once, and the letters too."""
+    """The transaction is aborted, and repeated without such rows: the others are there once, and the letters too."""
     options = options_of(kafka, way)
     written = await write(
         way,
@@ -165,7 +165,7 @@ async def test_what_the_broker_refuses(kafka: EmbeddedKafka, way: str) -> None:
 async def test_a_job_that_is_aborted_while_an_attempt_begins_again(
     kafka: EmbeddedKafka, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Between two of its transactions it has none, and is fenced all the same: nothing of it stays open."""
+    """Between two of its transactions the attempt has none open, and is fenced nevertheless: none of it stays open."""
     options = options_of(kafka, "job")
     job = await asyncio.to_thread(Job.of(options).begin)
     whole = rounds._write
@@ -186,7 +186,7 @@ async def test_a_job_that_is_aborted_while_an_attempt_begins_again(
 
 
 async def test_an_attempt_that_finds_its_mark_writes_no_dead_letters(kafka: EmbeddedKafka) -> None:
-    """They were committed with the mark."""
+    """The letters were committed with the mark."""
     options = options_of(kafka, "epoch")
     for _ in range(2):
         written = await write(
@@ -199,7 +199,7 @@ async def test_an_attempt_that_finds_its_mark_writes_no_dead_letters(kafka: Embe
 
 
 async def test_more_rounds_than_are_worth_it(kafka: EmbeddedKafka, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It ends with what to do, and nothing is visible."""
+    """The task ends with an advice, and no row is visible."""
     monkeypatch.setattr(rounds, "MOST_ROUNDS", 2)
     options = options_of(kafka, "epoch")
     rows: list[Row] = [(b"%d" % at + BIG, SMALL, 0) for at in range(5)]
@@ -210,7 +210,7 @@ async def test_more_rounds_than_are_worth_it(kafka: EmbeddedKafka, monkeypatch: 
 
 
 async def test_other_failures_fail_the_task(kafka: EmbeddedKafka, way: str) -> None:
-    """No row is to blame for them."""
+    """The failures are not those of a row."""
     options = options_of(kafka, way)
     kafka.faults.error("TOPIC_AUTHORIZATION_FAILED", api="Produce", times=None)
     with pytest.raises(DeliveryError, match="rows of an Arrow batch were not written"):
@@ -220,7 +220,7 @@ async def test_other_failures_fail_the_task(kafka: EmbeddedKafka, way: str) -> N
 
 
 def test_rows_are_kept_from_the_first() -> None:
-    """Also where they were asked for only in part before."""
+    """The rows are kept also where they were requested only in part before."""
     source: list[Any] = [_batch([(b"%d" % at, "t", at)]) for at in range(4)]
     kept = KeptRows(iter(source))
     first = iter(kept)

@@ -1,4 +1,4 @@
-"""What a process keeps from task to task."""
+"""State that a process keeps from task to task."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ print(gc.get_freeze_count())
 
 @pytest.mark.parametrize("is_sparks", [True, False])
 def test_modules_are_not_looked_through_after_each_task(is_sparks: bool) -> None:
-    """In the processes that Spark collects garbage in; a program that only calls `write()` decides for itself."""
+    """Modules are frozen where Spark collects garbage; a program that only calls `write()` decides for itself."""
     environment = {name: value for name, value in os.environ.items() if name != "SPARK_REUSE_WORKER"}
     if is_sparks:
         environment["SPARK_REUSE_WORKER"] = "1"
@@ -50,7 +50,7 @@ def batch(value: bytes, topic: str) -> pa.RecordBatch:
 
 
 async def test_a_topic_that_idles_out_between_two_rows_of_a_task(kafka: EmbeddedKafka) -> None:
-    """The task before it in this process has written there: the next row for it does not fence the task itself."""
+    """An earlier task in this process has written to the topic: the next row for it does not fence the task."""
     kafka.create_topic("others", 1)
     options = attrs.evolve(options_for(kafka, **{"marker.topic": TOPIC}), topic=None)
     layout = Layout.of(SCHEMA, options)
@@ -69,7 +69,7 @@ async def test_a_topic_that_idles_out_between_two_rows_of_a_task(kafka: Embedded
 
 
 async def forgotten_topic(topic: str, options: SinkOptions) -> None:
-    """Five minutes in which nothing is written there, for the producer of this process."""
+    """Five minutes without a write to the topic, for the producer of this process."""
     engine = this_worker()._producers[options.producer]._engine
     assert engine is not None
     engine.cluster._drop_idle(engine.loop.time() + options.producer.metadata_max_idle_ms / 1000 + 1)

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from aioproducer._codecs import compress
-from aioproducer._state.batching.accumulator import Limits
-from aioproducer._state.batching.batches import QueuedBatch
-from aioproducer._state.batching.queues import PartitionQueue
+from aioproducer._state.batching.limits import Limits
+from aioproducer._state.queues.batches import QueuedBatch
+from aioproducer._state.queues.partition_queue import PartitionQueue
 from aioproducer.outcome import Outcome
 from tests.state.machines import BACKOFF, DELIVERY_TIMEOUT, LINGER, Machines, values_of
 

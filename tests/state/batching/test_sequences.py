@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from aioproducer._state.batching.batches import QueuedBatch
 from aioproducer._state.identity.own import LAST_EPOCH
+from aioproducer._state.queues.batches import QueuedBatch
 from aioproducer.outcome import Outcome
 from tests.state.machines import DELIVERY_TIMEOUT, IDENTITY, LINGER, Machines, read_batch
 

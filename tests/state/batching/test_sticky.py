@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from aioproducer._state.batching.sticky import LoadTable, in_rack
+from aioproducer._state.cluster.load_table import LoadTable, in_rack
 
 
 class Draws:

@@ -6,9 +6,9 @@ import pytest
 
 from aioproducer import Outcome
 from aioproducer._core import OUTCOMES
-from aioproducer._state.batching.batches import QueuedBatch
 from aioproducer._state.cluster.facts import NO_TOPIC_ID
 from aioproducer._state.identity.sequences import CONFIRMED_FOR
+from aioproducer._state.queues.batches import QueuedBatch
 from tests.state.machines import Machines
 
 NEWER = (77, 0)

@@ -188,7 +188,7 @@ def test_an_answer_that_lies(lie: Lie) -> None:
     """An error of the library ends the dialogue, or the mechanism has proved what it proves without the lie."""
 
     def told(answer: Any, version: int) -> bytes:
-        return encode_response(lie.told(answer, random.Random(1)), version, 0)
+        return encode_response(lie.altered(answer, random.Random(1)), version, 0)
 
     def said(challenge: bytes) -> bytes:
         return told(SaslAuthenticateResponse(0, None, challenge, 1000), 2)

@@ -10,8 +10,8 @@ import pytest
 
 from aioproducer._codecs import compress
 from aioproducer._core import Delivery
-from aioproducer._state.batching.accumulator import Limits
-from aioproducer._state.batching.batches import QueuedBatch
+from aioproducer._state.batching.limits import Limits
+from aioproducer._state.queues.batches import QueuedBatch
 from aioproducer.errors import (
     BrokerError,
     DeliveryError,

@@ -7,11 +7,11 @@ import math
 import pytest
 
 from aioproducer._callers.owners import Told
-from aioproducer._state.batching.flushing import FIRST_ERRORS, Flush
 from aioproducer._state.buckets import Buckets
 from aioproducer._state.delivery import tally as tally_of_producer
 from aioproducer._state.delivery import topic_counts
 from aioproducer._state.delivery.tally import KEPT_FAILURES, Tally, error_name
+from aioproducer._state.queues.flush import FIRST_ERRORS, Flush
 from aioproducer.errors import BrokerError, DeliveryError, DeliveryTimeoutError, KafkaError
 from aioproducer.outcome import Outcome
 from aioproducer.records import FlushReport

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from aioproducer import KafkaError, Outcome
-from aioproducer._state.batching.batches import QueuedBatch
 from aioproducer._state.identity.coordinated import CoordinatedIdentity
+from aioproducer._state.queues.batches import QueuedBatch
 from aioproducer._state.transactions.current import CurrentTransaction
 from aioproducer._state.transactions.table import State
 from tests.state.machines import Machines

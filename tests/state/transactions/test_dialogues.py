@@ -10,12 +10,14 @@ from aioproducer._state.identity.standing import NOBODY, Standing
 from aioproducer._state.transactions.coordinator_verdicts import Request
 from aioproducer._state.transactions.dialogues.adding import add_partitions, deliver_offsets
 from aioproducer._state.transactions.dialogues.background import pending_work
+from aioproducer._state.transactions.dialogues.ending import abort
 from aioproducer._state.transactions.dialogues.handles import end_handle
 from aioproducer._state.transactions.dialogues.initializing import change_id, initialization
 from aioproducer._state.transactions.dialogues.renewal import renew
 from aioproducer._state.transactions.dialogues.steps import (
     Adding,
     ChangeCoordinator,
+    Describe,
     EndCalls,
     EndProducer,
     EndRecords,
@@ -102,6 +104,86 @@ def test_offsets_of_a_group(level: int, requests: list[Request]) -> None:
     assert played.requests == requests
     assert current.parts.groups == {"readers"}
     assert not current.parts.recorded
+
+
+# -- a request that opens it, without an answer
+
+ONGOING = Standing(*IDENTITY, "Ongoing")
+UNKNOWN_TOPIC = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+
+
+def _first_attempt_lost(current: Any) -> Any:
+    """Attempts to add a partition, of which the first had no answer."""
+    step: Any = next(add_partitions(current))
+    next(step.attempt())
+    return step.attempt
+
+
+@pytest.mark.parametrize(
+    ("answer", "opened"),
+    [
+        ((0, ONGOING), True),
+        ((0, Standing(*IDENTITY, "CompleteCommit")), False),
+        ((0, OUT_OF_TIME), False),
+        ((0, Standing(7000, 5, "Ongoing")), False),
+        ((ErrorCode.UNSUPPORTED_VERSION, Standing(-1, -1, "")), False),
+    ],
+)
+def test_a_refused_repetition_is_followed_by_a_look(answer: tuple[int, Standing], opened: bool) -> None:
+    """Only an open transaction of its own identity is a proof; the code of the refusal counts."""
+    current = wanting()
+    attempts = _first_attempt_lost(current)
+    questions, code = attempt(attempts(), UNKNOWN_TOPIC, answer)
+    assert questions[1:] == [Describe()]
+    assert code == UNKNOWN_TOPIC
+    assert current.parts.was_opened is opened
+
+
+def test_a_clear_refusal_needs_no_look() -> None:
+    """Nothing was opened. Nor does a success need one, or a transaction that is known to be open."""
+    step: Any = next(add_partitions(wanting()))
+    for _ in range(2):
+        assert len(attempt(step.attempt(), UNKNOWN_TOPIC)[0]) == 1
+    assert len(attempt(_first_attempt_lost(wanting())(), 0)[0]) == 1
+    current = wanting()
+    current.parts.opened = True
+    assert len(attempt(_first_attempt_lost(current)(), UNKNOWN_TOPIC)[0]) == 1
+
+
+def test_an_answer_that_proves_nothing_is_followed_by_a_look() -> None:
+    """The coordinator may have executed the request."""
+    step: Any = next(add_partitions(wanting()))
+    assert attempt(step.attempt(), -1, (0, ONGOING))[0][1:] == [Describe()]
+
+
+@pytest.mark.parametrize(("in_doubt", "looks"), [(True, 1), (False, 0)])
+def test_a_failed_transaction_is_looked_at_once(in_doubt: bool, looks: int) -> None:
+    """Its owner may abort it after its time limit; a stop of the additions ends the look as well."""
+    current = transaction(1, State.ABORTABLE)
+    current.parts.in_doubt = in_doubt
+    played = play(pending_work(current), *([[(0, ONGOING)]] * looks))
+    assert (len(played.of(Adding)), played.requests) == (looks, [DESCRIBE] * looks)
+    assert current.parts.opened is in_doubt
+
+
+@pytest.mark.parametrize(
+    ("answer", "names_both"),
+    [
+        ((0, OUT_OF_TIME), True),
+        ((ErrorCode.UNSUPPORTED_VERSION, Standing(-1, -1, "")), True),
+        ((0, Standing(*NEXT, "CompleteCommit")), False),
+        ((0, Standing(7000, 5, "Empty")), False),
+    ],
+)
+def test_the_error_names_what_the_state_fits(answer: tuple[int, Standing], names_both: bool) -> None:
+    """An aborted transaction under the next epoch, or no answer, fits a time-out too."""
+    current = transaction(1, State.ABORTING)
+    current.parts.in_doubt = True
+    refused = [IdentityAnswer(FENCED, NOBODY, BEGAN_AT)] if answer[0] else []
+    error = play(abort(current), [answer, *refused], [answer]).error
+    assert type(error) is ProducerFencedError
+    assert ("exceeded its time limit of 60 s" in str(error)) is names_both
+    assert "another producer took over" in str(error)
 
 
 # -- epochs

@@ -105,7 +105,8 @@ def test_a_commit_without_success(code: int, doubts: int, kind: type[KafkaError]
     """A transaction that may be committed is never reported as aborted."""
     current = transaction(2, State.COMMITTING)
     current.parts.groups.add("readers")
-    played = play(commit(current), reply(COMMIT, code, doubts=doubts))
+    looks = [[(0, Standing(7000, 5, "Ongoing"))]] if code == FENCED else []
+    played = play(commit(current), reply(COMMIT, code, doubts=doubts), *looks)
     assert type(played.error) is kind
     assert current.table.state is state
     assert bool(played.of(EndCalls)) is (state is State.ABORTABLE)
@@ -140,12 +141,10 @@ def refused_end(current_state: State, standing: Standing, *, level: int = 2, los
     current.parts.opened = True
     request = COMMIT if current_state is State.COMMITTING else ABORT
     dialogue = commit(current) if request is COMMIT else abort(current)
-    script = [reply(request, ErrorCode.INVALID_TXN_STATE, lost=lost)]
-    if not (lost and level == 1):
-        script_of_look = [[(0, standing)]]
-        renewal = [reply(ABORT if level == 2 else INIT)] if standing == OUT_OF_TIME else []
-        return play(dialogue, *script, *script_of_look, *renewal)
-    return play(dialogue, *script)
+    is_certain = standing == OUT_OF_TIME and not (lost and level == 1)
+    renewal = [reply(ABORT if level == 2 else INIT)] if is_certain else []
+    refusal = reply(request, ErrorCode.INVALID_TXN_STATE, lost=lost)
+    return play(dialogue, refusal, [(0, standing)], *renewal)
 
 
 def test_the_coordinator_has_aborted_it() -> None:

@@ -1,4 +1,4 @@
-"""The mock cluster of librdkafka, in a process of its own: prints its addresses, and lives until its input ends."""
+"""The mock cluster of librdkafka in its own process: prints its addresses, and runs until its standard input ends."""
 
 from __future__ import annotations
 

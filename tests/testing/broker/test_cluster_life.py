@@ -1,4 +1,4 @@
-"""Leaders that move, brokers that go and come, topics that hide."""
+"""Leaders that move, brokers that stop and start, topics that hide."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def _client(kafka: EmbeddedKafka, broker: int) -> WireClient:
 
 
 async def test_leaders_are_spread(three: EmbeddedKafka) -> None:
-    """Each broker leads one of three partitions, and each partition lives on all three."""
+    """Each broker leads one of three partitions, and each partition has a replica on all three."""
     assert [three.leader_of("t", index) for index in range(3)] == [1, 2, 3]
     async with _client(three, 2) as client:
         topic = await client.describe("t")
@@ -29,7 +29,7 @@ async def test_leaders_are_spread(three: EmbeddedKafka) -> None:
 
 @pytest.mark.parametrize("version", [9, 10, 13])
 async def test_the_wrong_broker_says_who_leads(three: EmbeddedKafka, version: int) -> None:
-    """NOT_LEADER_OR_FOLLOWER comes with leader, epoch and address from version 10 on (KIP-951)."""
+    """NOT_LEADER_OR_FOLLOWER carries leader, epoch and address from version 10 on (KIP-951)."""
     three.faults.move_leader("t", 0, 3)
     topic_id = three.topic_id("t") if version >= 13 else bytes(16)
     async with _client(three, 1) as client:
@@ -37,14 +37,14 @@ async def test_the_wrong_broker_says_who_leads(three: EmbeddedKafka, version: in
         answer = await client.ask(request, version)
     partition = answer.responses[0].partition_responses[0]
     assert partition.error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
-    told = version >= 10
-    assert partition.current_leader == (LeaderIdAndEpoch(3, 1) if told else LeaderIdAndEpoch())
+    carried = version >= 10
+    assert partition.current_leader == (LeaderIdAndEpoch(3, 1) if carried else LeaderIdAndEpoch())
     endpoint = NodeEndpoint(3, "127.0.0.1", three.brokers[2].port)
-    assert list(answer.node_endpoints) == ([endpoint] if told else [])
+    assert list(answer.node_endpoints) == ([endpoint] if carried else [])
 
 
 async def test_records_and_producers_move_with_the_leader(three: EmbeddedKafka) -> None:
-    """All replicas are equal: the new leader knows the duplicates of the old one."""
+    """All replicas are equal: the new leader recognizes the duplicates of the old one."""
     async with _client(three, 1) as old, _client(three, 2) as new:
         batch = sequenced(await old.new_producer(), 0, 3)
         await old.produce("t", batch)
@@ -54,7 +54,7 @@ async def test_records_and_producers_move_with_the_leader(three: EmbeddedKafka) 
 
 
 async def test_a_partition_can_be_without_a_leader(kafka: EmbeddedKafka, client: WireClient) -> None:
-    """Metadata says LEADER_NOT_AVAILABLE, Produce NOT_LEADER_OR_FOLLOWER; the epoch goes up each time."""
+    """Metadata answers LEADER_NOT_AVAILABLE, Produce NOT_LEADER_OR_FOLLOWER; the epoch rises each time."""
     kafka.faults.move_leader("t", 0, -1)
     described = (await client.describe("t")).partitions[0]
     assert (described.error_code, described.leader_id, described.leader_epoch) == (
@@ -69,7 +69,7 @@ async def test_a_partition_can_be_without_a_leader(kafka: EmbeddedKafka, client:
 
 
 async def test_a_stopped_broker_hands_its_leadership_over(three: EmbeddedKafka) -> None:
-    """Its connections end, its port is closed, another replica leads, and it is gone from the metadata."""
+    """The broker's connections end, its port closes, another replica leads, and the metadata no longer lists it."""
     async with _client(three, 1) as client, _client(three, 2) as other:
         await client.describe("t")
         await three.faults.stop_broker(1)
@@ -86,7 +86,7 @@ async def test_a_stopped_broker_hands_its_leadership_over(three: EmbeddedKafka) 
 
 @pytest.mark.parametrize("port", [None, 0])
 async def test_a_broker_comes_back(three: EmbeddedKafka, port: int | None) -> None:
-    """At its old port, or at another; it follows again, and leads when it is told to."""
+    """A broker restarts at its old port or at another; it follows, and leads again on request."""
     before = three.brokers[0].port
     await three.faults.stop_broker(1)
     await three.faults.start_broker(1, port=port)
@@ -100,7 +100,7 @@ async def test_a_broker_comes_back(three: EmbeddedKafka, port: int | None) -> No
 
 @pytest.mark.parametrize("lives", [1, 2])
 async def test_port_of_a_stopped_broker_stays_its_own(kafka: EmbeddedKafka, lives: int) -> None:
-    """No other program gets the port of a broker that is down, however often it was down before: it comes back at it."""
+    """No other program gets the port of a stopped broker, which returns to it after any number of stops."""
     port = kafka.brokers[0].port
     for _ in range(lives):
         await kafka.faults.stop_broker(1)
@@ -111,7 +111,7 @@ async def test_port_of_a_stopped_broker_stays_its_own(kafka: EmbeddedKafka, live
 
 
 async def test_a_lonely_broker_leads_again_when_it_is_back(kafka: EmbeddedKafka) -> None:
-    """With one replica nobody takes over; the records are still there afterwards."""
+    """With one replica no broker takes over; the records are still there afterwards."""
     async with WireClient(kafka.bootstrap_servers) as client:
         await client.produce("t", plain(2))
     await kafka.faults.stop_broker(1)
@@ -122,7 +122,7 @@ async def test_a_lonely_broker_leads_again_when_it_is_back(kafka: EmbeddedKafka)
 
 
 async def test_too_few_replicas_refuse_acks_all_only(three: EmbeddedKafka) -> None:
-    """min.insync.replicas counts for acks=all; when the replicas are back it goes on."""
+    """min.insync.replicas applies to acks=all; writing continues when the replicas are back."""
     three.create_topic("safe", min_insync_replicas=2)
     leader = three.leader_of("safe")
     three.faults.shrink_isr("safe", 0, leader)
@@ -134,7 +134,7 @@ async def test_too_few_replicas_refuse_acks_all_only(three: EmbeddedKafka) -> No
 
 
 async def test_a_topic_can_hide_from_metadata(three: EmbeddedKafka) -> None:
-    """From one broker or from all; it is not made anew, and takes records as before."""
+    """A topic is hidden at one broker or at all; it is not created anew, and accepts records as before."""
     async with _client(three, 1) as client, _client(three, 2) as other:
         three.faults.hide_topic("t", broker=1)
         assert (await client.describe("t")).error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
@@ -148,7 +148,7 @@ async def test_a_topic_can_hide_from_metadata(three: EmbeddedKafka) -> None:
 
 
 async def test_acknowledged_records_can_be_lost(kafka: EmbeddedKafka, client: WireClient) -> None:
-    """An unclean election truncates the log, and the next offsets are given again."""
+    """An unclean election truncates the log, and the lost offsets are given again."""
     for _ in range(3):
         await client.produce("t", plain())
     kafka.faults.truncate("t", 0, 1)
@@ -157,7 +157,7 @@ async def test_acknowledged_records_can_be_lost(kafka: EmbeddedKafka, client: Wi
 
 
 async def test_old_records_can_go(kafka: EmbeddedKafka, client: WireClient) -> None:
-    """Retention moves the start of the log, which answers tell."""
+    """Retention moves the start of the log, which answers carry."""
     for _ in range(2):
         await client.produce("t", plain(3))
     kafka.faults.delete_records("t", 0, 4)
@@ -166,7 +166,7 @@ async def test_old_records_can_go(kafka: EmbeddedKafka, client: WireClient) -> N
 
 
 async def test_producers_can_be_forgotten(kafka: EmbeddedKafka, client: WireClient) -> None:
-    """Without memory a duplicate is appended again: what faults.md calls beyond the promise."""
+    """After the broker forgets the producer a duplicate is appended again; faults.md places this beyond the promise."""
     batch = sequenced(await client.new_producer(), 0)
     await client.produce("t", batch)
     kafka.faults.forget_producers("t", 0)
@@ -174,7 +174,7 @@ async def test_producers_can_be_forgotten(kafka: EmbeddedKafka, client: WireClie
 
 
 async def test_an_older_broker_can_be_played(kafka: EmbeddedKafka, client: WireClient) -> None:
-    """Only the given versions are announced and spoken."""
+    """The broker announces and accepts only the given versions."""
     kafka.limit_version("Produce", 3, 8)
     assert (await client.produce("t", plain(), version=8)).error_code == 0
     client.send(produce_request("t", plain()), 9)
@@ -182,7 +182,7 @@ async def test_an_older_broker_can_be_played(kafka: EmbeddedKafka, client: WireC
 
 
 async def test_a_broker_may_know_api_versions_of_old_only(kafka: EmbeddedKafka, client: WireClient) -> None:
-    """Asked in a newer version it refuses in version 0 and tells its range; so it does when a fault says so."""
+    """A newer ApiVersions request is refused in version 0 with the range; an injected fault does the same."""
     request = ApiVersionsRequest("contract", "1")
     kafka.faults.error("UNSUPPORTED_VERSION", api="ApiVersions")
     answers = [await client.ask(request, 4)]
@@ -195,7 +195,7 @@ async def test_a_broker_may_know_api_versions_of_old_only(kafka: EmbeddedKafka, 
 
 
 def test_what_is_not_there_is_named() -> None:
-    """Wrong brokers, topics and partitions are errors of the test, and say what there is."""
+    """Unknown brokers, topics and partitions are errors of the test that list the existing ones."""
     kafka = EmbeddedKafka(brokers=2)
     kafka.create_topic("t", 2)
     with pytest.raises(KeyError, match=r"no broker 5; the embedded Kafka has \[1, 2\]"):

@@ -1,4 +1,4 @@
-"""A connection without a socket, on a clock that stands still until it is moved."""
+"""A connection without a socket, on a clock that only the test moves."""
 
 from __future__ import annotations
 
@@ -42,13 +42,13 @@ ASK = WireClient.frame(MetadataRequest([]), 9, 2)
 
 
 def _answers(effects: list[Effect]) -> list[int]:
-    """The correlation ids of what is written."""
+    """The correlation ids of the written answers."""
     return [int.from_bytes(effect.data[4:8], "big") for effect in effects if isinstance(effect, Write)]
 
 
 @given(cuts=st.lists(st.integers(0, len(PRODUCE + ASK)), max_size=8))
 def test_bytes_may_come_in_any_pieces(cuts: list[int]) -> None:
-    """Each request is answered when its last byte is there, wherever the pieces end."""
+    """Each request is answered when its last byte arrives, however the bytes are split."""
     talk, data = Silent().connect(), PRODUCE + ASK
     places = [0, *sorted(cuts), len(data)]
     effects = [talk.receive(data[start:end]) for start, end in itertools.pairwise(places)]
@@ -60,7 +60,7 @@ def test_bytes_may_come_in_any_pieces(cuts: list[int]) -> None:
 
 
 def test_a_delay_ends_when_the_clock_says(silent: Silent) -> None:
-    """Nothing before the deadline, the answer at it, and the next request after it."""
+    """No answer is written before the deadline; at the deadline it is, and then the next request is handled."""
     silent.kafka.faults.delay(2.5)
     talk = silent.connect()
     assert talk.receive(PRODUCE + ASK) == []
@@ -73,7 +73,7 @@ def test_a_delay_ends_when_the_clock_says(silent: Silent) -> None:
 
 
 def test_throttling_mutes_the_connection(silent: Silent) -> None:
-    """The answer goes at once, the next request is not looked at before the time is over."""
+    """The answer goes at once; the next request is not read before the time is over."""
     silent.kafka.faults.throttle(30_000)
     talk = silent.connect()
     assert _answers(talk.receive(PRODUCE + ASK)) == [1]
@@ -83,7 +83,7 @@ def test_throttling_mutes_the_connection(silent: Silent) -> None:
 
 
 def test_a_long_poll_ends_when_records_come(silent: Silent) -> None:
-    """The fetch waits without a timer of its own and is answered by what another connection appends."""
+    """The fetch waits without a timer of its own; an append by another connection answers it."""
     asked = FetchTopic("", silent.kafka.topic_id("t"), [FetchPartition(0, partition_max_bytes=1000)])
     fetch = WireClient.frame(FetchRequest(max_wait_ms=500, min_bytes=1, topics=[asked]), 17, 3)
     reader, writer = silent.connect(), silent.connect()
@@ -94,7 +94,7 @@ def test_a_long_poll_ends_when_records_come(silent: Silent) -> None:
 
 
 def test_a_waiting_connection_takes_in_only_so_much(silent: Silent) -> None:
-    """While an answer is held the broker stops reading at about a mebibyte, as one that is busy would."""
+    """While an answer is held the broker stops reading at about one mebibyte, as a busy broker does."""
     hold = silent.kafka.faults.delay()
     talk = silent.connect()
     reads = []
@@ -110,7 +110,7 @@ def test_a_waiting_connection_takes_in_only_so_much(silent: Silent) -> None:
 
 
 def test_nothing_is_done_after_the_end(silent: Silent) -> None:
-    """What comes after the connection was closed is not handled."""
+    """Bytes that arrive after the connection was closed are not handled."""
     silent.kafka.faults.cut()
     talk = silent.connect()
     assert talk.receive(PRODUCE + PRODUCE) == [Close(reset=True)]
@@ -120,6 +120,6 @@ def test_nothing_is_done_after_the_end(silent: Silent) -> None:
 
 @given(data=st.binary(max_size=200))
 def test_garbage_is_ended_or_waited_for(data: bytes) -> None:
-    """Whatever comes, the broker closes or waits for more; no exception leaves it."""
+    """On any input the broker closes the connection or waits for more; no exception leaves it."""
     effects = Silent().connect().receive(data)
     assert effects in ([], [Close()]) or all(isinstance(effect, Write | Close) for effect in effects)

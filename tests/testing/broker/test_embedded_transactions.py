@@ -1,4 +1,4 @@
-"""Transactions of the embedded Kafka as a test makes them go wrong, and as it looks at what came of them."""
+"""Transactions of the embedded Kafka: the faults that a test injects, and the results that it inspects."""
 
 from __future__ import annotations
 
@@ -55,28 +55,28 @@ async def begin(transactor: Transactor, count: int = 1) -> None:
 
 
 def offsets(kafka: EmbeddedKafka, isolation: Any = "read_committed") -> list[int]:
-    """Where the records of partition 0 are."""
+    """The offsets of the records of partition 0."""
     return [record.offset for record in kafka.records("t", 0, isolation)]
 
 
 async def end_now(transactor: Transactor, *, commit: bool = True, version: int = BUMPING_END) -> int:
-    """What EndTxn answers to one request."""
+    """The answer of EndTxn to one request."""
     answer = await transactor.client.ask(EndTxnRequest(transactor.id, *transactor.who, commit), version)
     code: int = answer.error_code
     return code
 
 
 def long_poll(kafka: EmbeddedKafka) -> FetchRequest:
-    """What a patient reader of committed records asks."""
+    """A fetch of committed records with a long wait."""
     asked = FetchTopic("", kafka.topic_id("t"), [FetchPartition(0, -1, 0, partition_max_bytes=9999)])
     return FetchRequest(max_wait_ms=30_000, min_bytes=1, max_bytes=9999, isolation_level=1, topics=[asked])
 
 
-# ----- what can be looked at
+# ----- inspection
 
 
 async def test_records_are_those_that_a_reader_sees(kafka: EmbeddedKafka, transactor: Transactor) -> None:
-    """Committed ones by default; all with read_uncommitted; markers are never among them, and count as offsets."""
+    """The default is committed records; read_uncommitted shows all. Markers are never among them, and take offsets."""
     await begin(transactor, 2)
     await transactor.client.produce("t", plain())
     assert (offsets(kafka), offsets(kafka, "read_uncommitted")) == ([], [0, 1, 2])
@@ -97,7 +97,7 @@ async def test_topics_may_be_named_by_id(kafka: EmbeddedKafka, transactor: Trans
 
 
 async def test_a_transaction_can_be_looked_at(kafka: EmbeddedKafka, transactor: Transactor) -> None:
-    """Its state, its producer, and where it wrote."""
+    """A test reads the state of the transaction, its producer, and its partitions."""
     assert kafka.transaction("nobody") is None
     producer_id = transactor.who.producer_id
     assert kafka.transaction("x") == TransactionView("Empty", producer_id, 0, ())
@@ -108,7 +108,7 @@ async def test_a_transaction_can_be_looked_at(kafka: EmbeddedKafka, transactor: 
 
 
 async def test_committed_offsets_can_be_looked_at(kafka: EmbeddedKafka, transactor: Transactor) -> None:
-    """None before the transaction is committed."""
+    """There are no offsets before the transaction is committed."""
     assert await transactor.commit_offset("g", 7, version=5) == 0
     assert kafka.committed_offset("g", "t") is None
     await transactor.finish(version=BUMPING_END)
@@ -117,7 +117,7 @@ async def test_committed_offsets_can_be_looked_at(kafka: EmbeddedKafka, transact
 
 
 async def test_the_later_of_two_offsets_is_in_force(kafka: EmbeddedKafka, transactor: Transactor) -> None:
-    """A plain commit after the one in the transaction, also if the transaction is committed after it."""
+    """A plain offset commit after the transactional one wins, also if the transaction is committed after it."""
     assert await transactor.commit_offset("g", 7, version=5) == 0
     topic = OffsetCommitRequestTopic("t", bytes(16), [OffsetCommitRequestPartition(0, 9, -1, "")])
     answer = await transactor.client.ask(OffsetCommitRequest("g", topics=[topic]), 9)
@@ -130,7 +130,7 @@ async def test_the_later_of_two_offsets_is_in_force(kafka: EmbeddedKafka, transa
 async def test_the_transaction_version_can_be_changed(
     kafka: EmbeddedKafka, client: WireClient, level: int
 ) -> None:
-    """ApiVersions tells the new level under a higher epoch; what is spoken stays the same."""
+    """ApiVersions announces the new level under a higher epoch; the versions in use stay the same."""
     before = await client.ask(ApiVersionsRequest("test", "1"), 4)
     kafka.set_transaction_version(level)
     after = await client.ask(ApiVersionsRequest("test", "1"), 4)
@@ -139,11 +139,11 @@ async def test_the_transaction_version_can_be_changed(
     assert list(after.api_keys) == list(before.api_keys)
 
 
-# ----- the end that takes its time
+# ----- delayed markers
 
 
 async def test_markers_can_be_held_back(kafka: EmbeddedKafka, transactor: Transactor) -> None:
-    """The commit is answered; the next transaction waits for the markers, and so do readers."""
+    """The commit is answered; the next transaction and readers wait for the markers."""
     await begin(transactor)
     fault = kafka.faults.delay_markers()
     assert await end_now(transactor) == 0
@@ -161,7 +161,7 @@ async def test_markers_can_be_held_back(kafka: EmbeddedKafka, transactor: Transa
 async def test_the_next_transaction_waits_for_the_markers(
     kafka: EmbeddedKafka, transactor: Transactor, version: int, code: ErrorCode
 ) -> None:
-    """Whoever writes is told to try again: old versions in words that old producers know."""
+    """Writers get a retriable error; old versions get a code that old producers know."""
     await begin(transactor)
     fault = kafka.faults.delay_markers()
     assert await end_now(transactor) == 0
@@ -180,7 +180,7 @@ async def test_the_next_transaction_waits_for_the_markers(
 async def test_a_late_write_gets_into_a_transaction_without_markers(
     kafka: EmbeddedKafka, transactor: Transactor
 ) -> None:
-    """As on a real Kafka: hand nothing on before the last acknowledgement."""
+    """As on a real Kafka: a transaction may be handed on only after the last acknowledgement."""
     await begin(transactor)
     with kafka.faults.delay_markers():
         assert await end_now(transactor) == 0
@@ -189,7 +189,7 @@ async def test_a_late_write_gets_into_a_transaction_without_markers(
 
 
 async def test_a_waiting_reader_is_woken_by_the_markers(kafka: EmbeddedKafka, transactor: Transactor) -> None:
-    """A long poll for committed records is answered as soon as they are."""
+    """A long poll for committed records is answered as soon as they are committed."""
     await begin(transactor, 2)
     fault = kafka.faults.delay_markers()
     async with WireClient(kafka.bootstrap_servers) as reader:
@@ -203,7 +203,7 @@ async def test_a_waiting_reader_is_woken_by_the_markers(kafka: EmbeddedKafka, tr
 async def test_a_partition_without_a_leader_waits_for_its_marker(
     kafka: EmbeddedKafka, transactor: Transactor
 ) -> None:
-    """The others have theirs; the transaction is complete when somebody leads it again."""
+    """The other partitions get their markers; the transaction is complete when the partition has a leader again."""
     for partition in (0, 1):
         assert (await transactor.write(version=IMPLICIT, partition=partition))[0] == 0
     kafka.faults.move_leader("t", 0, -1)
@@ -218,7 +218,7 @@ async def test_a_partition_without_a_leader_waits_for_its_marker(
 
 
 async def test_the_history_tells_of_transactions(kafka: EmbeddedKafka, transactor: Transactor) -> None:
-    """Which one a request was about, and whether it was to be committed."""
+    """The history has the transactional id of each request, and whether it commits."""
     kafka.forget_requests()
     await transactor.add()
     await transactor.write()
@@ -230,7 +230,7 @@ async def test_the_history_tells_of_transactions(kafka: EmbeddedKafka, transacto
 
 
 async def test_a_waiting_reader_gets_on_when_a_transaction_runs_out_of_time(kafka: EmbeddedKafka) -> None:
-    """Its long poll ends with the transaction's time, and has what was behind it."""
+    """The reader's long poll ends with the transaction's time, and returns the records behind it."""
     async with WireClient(kafka.bootstrap_servers) as client, WireClient(kafka.bootstrap_servers) as reader:
         transactor = Transactor(client, "short", "t")
         await transactor.init(timeout_ms=50)
@@ -241,7 +241,7 @@ async def test_a_waiting_reader_gets_on_when_a_transaction_runs_out_of_time(kafk
 
 
 async def test_fencing_can_be_held_back(kafka: EmbeddedKafka, transactor: Transactor) -> None:
-    """The abort that init makes takes its time as well."""
+    """The markers of an abort by init are delayed as well."""
     await begin(transactor)
     fault = kafka.faults.delay_markers(api="InitProducerId")
     request = InitProducerIdRequest("x", 1000)
@@ -255,7 +255,7 @@ async def test_fencing_can_be_held_back(kafka: EmbeddedKafka, transactor: Transa
 async def test_a_fault_may_end_the_transaction_and_say_otherwise(
     kafka: EmbeddedKafka, transactor: Transactor
 ) -> None:
-    """With `append=True` it is committed; without it, it is not."""
+    """With `append=True` the transaction is committed; without it, it is not."""
     await begin(transactor)
     kafka.faults.error("REQUEST_TIMED_OUT", api="EndTxn")
     assert (await end_now(transactor), offsets(kafka)) == (ErrorCode.REQUEST_TIMED_OUT, [])
@@ -276,7 +276,7 @@ async def test_the_answer_to_an_end_can_be_lost(
 
 
 async def test_one_of_many_partitions_can_be_denied(kafka: EmbeddedKafka, transactor: Transactor) -> None:
-    """The others are not attempted."""
+    """The other partitions are not attempted."""
     kafka.faults.error("TOPIC_AUTHORIZATION_FAILED", api="AddPartitionsToTxn", topic="t", partition=1)
     assert await transactor.add(0, 1) == {0: ErrorCode.OPERATION_NOT_ATTEMPTED, 1: 29}
     assert await transactor.add(0, 1) == {0: 0, 1: 0}
@@ -286,7 +286,7 @@ async def test_one_of_many_partitions_can_be_denied(kafka: EmbeddedKafka, transa
 async def test_every_transactional_api_can_be_refused(
     kafka: EmbeddedKafka, transactor: Transactor, api: str
 ) -> None:
-    """With any error."""
+    """Each API can be refused with any error."""
     kafka.faults.error(53, api=api, times=None)
     requests = {
         "InitProducerId": (InitProducerIdRequest("x", 1000), 5),
@@ -325,7 +325,7 @@ async def slow() -> AsyncIterator[tuple[EmbeddedKafka, Hands, Transactor]]:
 
 
 async def test_an_open_transaction_ends_with_its_time(slow: tuple[EmbeddedKafka, Hands, Transactor]) -> None:
-    """Without any request of its producer, readers get on."""
+    """Readers continue without any request of the transaction's producer."""
     kafka, clock, transactor = slow
     assert (await transactor.write(version=IMPLICIT))[0] == 0
     clock.now = 4.9
@@ -336,7 +336,7 @@ async def test_an_open_transaction_ends_with_its_time(slow: tuple[EmbeddedKafka,
 
 
 async def test_the_time_of_a_transaction_is_told(slow: tuple[EmbeddedKafka, Hands, Transactor]) -> None:
-    """By the clock on the wall, from its first partition on."""
+    """The start is wall-clock time, taken at the first partition."""
     _, clock, transactor = slow
     clock.now = 2.0
     await transactor.add()
@@ -344,7 +344,7 @@ async def test_the_time_of_a_transaction_is_told(slow: tuple[EmbeddedKafka, Hand
 
 
 async def test_a_new_coordinator_loads_for_a_while(slow: tuple[EmbeddedKafka, Hands, Transactor]) -> None:
-    """COORDINATOR_LOAD_IN_PROGRESS until its time is over; writers are told to try again."""
+    """The coordinator answers COORDINATOR_LOAD_IN_PROGRESS until its time is over; writers get a retriable error."""
     kafka, clock, transactor = slow
     await transactor.add()
     kafka.faults.move_coordinator("x", 1, loading=3.0)
@@ -369,7 +369,7 @@ async def _coordinator(client: WireClient, key: str, kind: int = TRANSACTION) ->
 
 
 async def test_a_coordinator_moves_with_all_it_knows(three: EmbeddedKafka) -> None:
-    """The old one says NOT_COORDINATOR, the new one goes on with the transaction."""
+    """The old coordinator answers NOT_COORDINATOR; the new one continues the transaction."""
     old = three.coordinator_of("x")
     new = old % 3 + 1
     async with (
@@ -393,7 +393,7 @@ async def test_a_coordinator_moves_with_all_it_knows(three: EmbeddedKafka) -> No
 
 
 async def test_a_coordinator_that_went_down_is_replaced(three: EmbeddedKafka) -> None:
-    """Another broker goes on with the transaction, and the first one when it is back."""
+    """Another broker continues the transaction, and the first broker when it is back."""
     first = three.coordinator_of("x")
     async with WireClient(three.brokers[first - 1].address) as client:
         who = await Transactor(client, "x", "t").init()
@@ -411,14 +411,14 @@ async def test_a_coordinator_that_went_down_is_replaced(three: EmbeddedKafka) ->
 
 
 async def test_no_broker_is_no_coordinator(three: EmbeddedKafka) -> None:
-    """Then it is -1."""
+    """Without a coordinator the node id is -1."""
     for broker in (1, 2, 3):
         await three.faults.stop_broker(broker)
     assert three.coordinator_of("x") == -1
 
 
 async def test_offsets_go_to_the_coordinator_of_the_group(three: EmbeddedKafka) -> None:
-    """The one of the transaction does not take them, unless it is both."""
+    """The transaction coordinator refuses offset commits, unless it also coordinates the group."""
     three.faults.move_coordinator("x", 1)
     three.faults.move_coordinator("g", 2)
     async with (
@@ -456,7 +456,7 @@ async def test_offsets_go_to_the_coordinator_of_the_group(three: EmbeddedKafka) 
 async def test_members_are_checked(
     kafka: EmbeddedKafka, transactor: Transactor, member: Member, code: ErrorCode
 ) -> None:
-    """In a group that the test has set; who names no member is taken (KIP-447)."""
+    """The test sets the members of a group; a commit without a member is accepted (KIP-447)."""
     kafka.set_group("g", 4, {"plain": None, "static": "instance"})
     assert await transactor.commit_offset("g", 7, version=5, member=member) == code
 
@@ -464,7 +464,7 @@ async def test_members_are_checked(
 async def test_an_empty_group_takes_offsets_without_a_generation(
     kafka: EmbeddedKafka, transactor: Transactor
 ) -> None:
-    """And no others."""
+    """An empty group accepts a commit without a generation, and refuses any other."""
     kafka.set_group("g", 4)
     assert await transactor.commit_offset("g", 7, version=5) == 0
     member = Member(4, "gone")
@@ -472,7 +472,7 @@ async def test_an_empty_group_takes_offsets_without_a_generation(
 
 
 async def test_a_fenced_producer_commits_no_offsets(kafka: EmbeddedKafka, transactor: Transactor) -> None:
-    """Also where its offsets are pending from before."""
+    """The commit is refused also while the producer's earlier offsets are pending."""
     old = transactor.who
     assert await transactor.commit_offset("g", 7, version=5) == 0
     await transactor.init()

@@ -1,4 +1,4 @@
-"""Clients that other people wrote use the embedded Kafka unchanged, to write and to read."""
+"""Clients of other projects use the embedded Kafka unchanged, to write and to read."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ async def test_aiokafka_writes_and_confluent_reads(kafka: EmbeddedKafka, idempot
 
 
 async def test_a_producer_survives_a_leader_that_moves(three: EmbeddedKafka) -> None:
-    """librdkafka finds the new leader and writes every record once, although the answers were lost with the move."""
+    """librdkafka finds the new leader and writes every record once, although the move lost the answers."""
     three.faults.error("NOT_LEADER_OR_FOLLOWER", times=2)
     three.faults.cut(times=2, skip=2)
     errors = await asyncio.to_thread(
@@ -109,7 +109,7 @@ async def test_a_producer_survives_a_leader_that_moves(three: EmbeddedKafka) -> 
 
 
 async def test_confluent_administers(kafka: EmbeddedKafka) -> None:
-    """Topics are made, listed and deleted by an admin client."""
+    """An admin client creates, lists and deletes topics."""
 
     def administer() -> tuple[set[str], set[str]]:
         admin = AdminClient({"bootstrap.servers": kafka.bootstrap_servers})

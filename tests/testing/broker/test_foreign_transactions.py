@@ -1,4 +1,4 @@
-"""Transactional clients that other people wrote use the embedded Kafka unchanged."""
+"""Transactional clients of other projects use the embedded Kafka unchanged."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def _values_until_last(kafka: EmbeddedKafka, isolation: str) -> list[bytes | Non
     [("read_committed", [b"1", b"2", LAST]), ("read_uncommitted", [b"1", b"2", b"3", LAST])],
 )
 async def test_confluent_commits_and_aborts(kafka: EmbeddedKafka, isolation: str, seen: list[bytes]) -> None:
-    """librdkafka writes with transactions, and reads what it should."""
+    """librdkafka writes in transactions, and its consumer reads the committed records."""
 
     def run() -> list[bytes | None]:
         producer = _producer(kafka)
@@ -75,7 +75,7 @@ async def test_confluent_commits_and_aborts(kafka: EmbeddedKafka, isolation: str
 
 
 async def test_confluent_commits_offsets(kafka: EmbeddedKafka) -> None:
-    """In the transaction, for the group of a consumer."""
+    """The transaction commits offsets for the group of a consumer."""
 
     def run() -> None:
         producer, consumer = _producer(kafka), _consumer(kafka)
@@ -90,7 +90,7 @@ async def test_confluent_commits_offsets(kafka: EmbeddedKafka) -> None:
 
 
 async def test_confluent_is_fenced(kafka: EmbeddedKafka) -> None:
-    """By a second producer with the same transactional id; nothing of the first is committed."""
+    """A second producer with the same transactional id fences the first, whose records are not committed."""
 
     def run() -> bool:
         first = _producer(kafka)
@@ -108,7 +108,7 @@ async def test_confluent_is_fenced(kafka: EmbeddedKafka) -> None:
 
 
 async def test_aiokafka_commits_and_aborts(kafka: EmbeddedKafka) -> None:
-    """It reads back what was committed, and its offsets are in force."""
+    """aiokafka reads back the committed records, and its committed offsets apply."""
     servers = kafka.bootstrap_servers
     async with AIOKafkaProducer(bootstrap_servers=servers, transactional_id="x") as producer:
         async with producer.transaction():
@@ -130,7 +130,7 @@ async def test_aiokafka_commits_and_aborts(kafka: EmbeddedKafka) -> None:
 
 
 async def test_aiokafka_is_fenced(kafka: EmbeddedKafka) -> None:
-    """By a second producer with the same transactional id."""
+    """A second producer with the same transactional id fences the first."""
     servers = kafka.bootstrap_servers
     async with AIOKafkaProducer(bootstrap_servers=servers, transactional_id="x") as first:
         await first.begin_transaction()

@@ -1,6 +1,6 @@
-"""This library against brokers of another make: the mock cluster of librdkafka.
+"""This library against brokers of another project: the mock cluster of librdkafka.
 
-It answers ApiVersions 3 with an array that is broken, Metadata with a byte behind its last field, and Produce also with acks=0.
+It answers ApiVersions 3 with a broken array, Metadata with a byte behind its last field, and Produce also with acks=0.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def servers() -> Iterator[str]:
 
 
 def read_back(servers: str, topic: str, count: int) -> list[tuple[int | None, int | None, bytes | None]]:
-    """So many records of a topic, as librdkafka's consumer reads them."""
+    """This number of records of a topic, as librdkafka's consumer reads them."""
     consumer = Consumer(
         {"bootstrap.servers": servers, "group.id": "g", "check.crcs": True, "enable.auto.commit": False}
     )
@@ -73,7 +73,7 @@ def read_back(servers: str, topic: str, count: int) -> list[tuple[int | None, in
 async def test_every_record_is_where_it_was_said_to_be(
     servers: str, settings: dict[str, Any], codec: Any, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Each codec, idempotent or not, whatever is to be acknowledged; no line of the log warns of anything."""
+    """Each codec, idempotent or not, with every acks; the log has no warning."""
     topic = f"t-{codec}-{settings.get('acks')}"
     async with Producer(servers, client_id=topic, compression_type=codec, **QUICK, **settings) as producer:
         sent = {}
@@ -89,13 +89,13 @@ async def test_every_record_is_where_it_was_said_to_be(
             for value, delivery in sent.items():
                 metadata = await delivery
                 assert places[value] == (metadata.partition, metadata.offset)
-    # A producer of another test, which nobody closed, may say something meanwhile.
+    # A producer of another test that was not closed may log meanwhile.
     lines = [record.getMessage() for record in caplog.records if record.levelname != "DEBUG"]
     assert [line for line in lines if line.startswith(topic)] == []
 
 
 async def test_transactions(servers: str) -> None:
-    """Transactions of its old versions: committed, with offsets, and aborted."""
+    """Transactions in its old versions: committed, with offsets, and aborted."""
     async with Producer(servers, transactional_id="mover", **QUICK) as producer:
         async with producer.transaction():
             await producer.send("source", b"0", partition=0)

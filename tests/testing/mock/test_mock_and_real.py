@@ -1,4 +1,4 @@
-"""A mock and a producer on a broker do the same."""
+"""A mock and a producer on a broker give the same results."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from aioproducer import KafkaError, Producer
 from aioproducer.testing import EmbeddedKafka, MockProducer
 
 
-async def told(producer: Producer[Any, Any]) -> list[Any]:
-    """What a program sees of accepted and refused records, alone and in bulk."""
+async def outcomes(producer: Producer[Any, Any]) -> list[Any]:
+    """The outcomes of accepted and refused records, alone and in bulk, as a program sees them."""
     seen: list[Any] = []
     for arguments in ({"value": b"1", "key": b"a"}, {"value": "2"}, {"value": b"3", "partition": -1}):
         try:
@@ -24,11 +24,11 @@ async def told(producer: Producer[Any, Any]) -> list[Any]:
 
 
 async def test_what_a_program_sees_is_the_same(kafka: EmbeddedKafka) -> None:
-    """Partitions, offsets, errors and reports."""
+    """Partitions, offsets, errors and reports are the same."""
     async with (
         Producer[Any, Any](kafka.bootstrap_servers) as real,
         MockProducer[Any, Any](partitions={"t": 2}) as mock,
     ):
-        ours, theirs = await told(mock), await told(real)
+        ours, theirs = await outcomes(mock), await outcomes(real)
     assert str(ours) == str(theirs)
     assert [record.value for record in mock.written] == [b"1", b"4", b"6"]

@@ -1,4 +1,4 @@
-"""MockProducer does what a test says: completing records, and failing those to come."""
+"""MockProducer follows the test: it completes records, and fails records to come."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from aioproducer.testing import MockProducer
 from tests.simulation.loop import SimulatedLoop
 from tests.testing.accepted import values
 
-# -- completing by the test
+# -- completion by the test
 
 
 async def test_records_wait_for_the_test(manual: MockProducer) -> None:
@@ -35,7 +35,7 @@ async def test_records_wait_for_the_test(manual: MockProducer) -> None:
 
 
 async def test_one_topic_can_be_completed(manual: MockProducer) -> None:
-    """Completion can be told for one topic, as if its leader alone answered."""
+    """Completion can be limited to one topic, as if only its leader had answered."""
     await manual.send("orders", b"1")
     await manual.send("audit", b"2")
     assert manual.complete_next("audit").value == b"2"
@@ -44,7 +44,7 @@ async def test_one_topic_can_be_completed(manual: MockProducer) -> None:
 
 
 async def test_nothing_to_complete_is_an_error(mock: MockProducer, manual: MockProducer) -> None:
-    """A test that completes what is not there is told so, and how to mend it."""
+    """Completing a missing record raises an error that says how to correct the test."""
     with pytest.raises(StateError, match="wait_pending"):
         manual.complete_next()
     with pytest.raises(StateError, match="fail_delivery"):
@@ -52,7 +52,7 @@ async def test_nothing_to_complete_is_an_error(mock: MockProducer, manual: MockP
 
 
 async def test_wait_pending_waits_for_the_code_under_test(manual: MockProducer) -> None:
-    """A test can wait until the code under test has sent so much."""
+    """A test can wait until the code under test has sent a number of records."""
     sends = [asyncio.create_task(manual.send_and_wait("orders", b"")) for _ in range(2)]
     await manual.wait_pending(2)
     manual.complete_all()
@@ -60,7 +60,7 @@ async def test_wait_pending_waits_for_the_code_under_test(manual: MockProducer) 
 
 
 async def test_failed_record_takes_no_offset(manual: MockProducer) -> None:
-    """A record that failed is in the history, but not among the written ones, and leaves no gap."""
+    """A failed record is in the history, but not among the written ones, and leaves no gap."""
     failed, written = await manual.send("orders", b"1"), await manual.send("orders", b"2")
     error = DeliveryError("gone", topic="orders", partition=0, outcome=Outcome.UNKNOWN)
     assert manual.fail_next(error).value == b"1"
@@ -72,7 +72,7 @@ async def test_failed_record_takes_no_offset(manual: MockProducer) -> None:
 
 
 async def test_other_errors_become_causes(manual: MockProducer) -> None:
-    """What is no DeliveryError is the cause of one, as with the real producer."""
+    """An exception of another type becomes the cause of a DeliveryError, as with the real producer."""
     delivery = await manual.send("orders", b"")
     assert manual.fail_all(AuthorizationError("no ACL")) == 1
     with pytest.raises(DeliveryError) as caught:
@@ -82,7 +82,7 @@ async def test_other_errors_become_causes(manual: MockProducer) -> None:
 
 
 async def test_failing_with_a_success_is_refused(manual: MockProducer) -> None:
-    """An error that says ACKED cannot be the end of a failed record; nothing happens."""
+    """An error with the outcome ACKED cannot fail a record; the call changes nothing."""
     await manual.send("orders", b"")
     with pytest.raises(ValueError, match="ACKED"):
         manual.fail_next(DeliveryError(outcome=Outcome.ACKED))
@@ -90,7 +90,7 @@ async def test_failing_with_a_success_is_refused(manual: MockProducer) -> None:
 
 
 async def test_try_cancel_withdraws_what_is_pending(mock: MockProducer, manual: MockProducer) -> None:
-    """A pending record can be taken back; one that is written cannot."""
+    """A pending record can be withdrawn; a written one cannot."""
     assert not (await mock.send("orders", b"")).try_cancel()
     delivery = await manual.send("orders", b"")
     assert delivery.try_cancel()
@@ -99,14 +99,14 @@ async def test_try_cancel_withdraws_what_is_pending(mock: MockProducer, manual: 
 
 
 async def test_purge_withdraws_by_topic(manual: MockProducer) -> None:
-    """purge() takes back what is pending, of one topic or of all."""
+    """purge() withdraws the pending records of one topic or of all."""
     for topic in ("orders", "audit", "orders"):
         await manual.send(topic, b"")
     assert (manual.purge("orders"), manual.purge(), manual.purge()) == (2, 1, 0)
 
 
 async def test_timeout_of_a_record_counts(manual: MockProducer) -> None:
-    """A record that nobody completes fails after its `timeout`, as with a real broker that is silent."""
+    """A record that is never completed fails after its `timeout`, as with a real broker that does not answer."""
     delivery = await manual.send("orders", b"", timeout=0.001)
     with pytest.raises(DeliveryTimeoutError) as caught:
         await delivery
@@ -114,7 +114,7 @@ async def test_timeout_of_a_record_counts(manual: MockProducer) -> None:
 
 
 async def test_memory_is_limited() -> None:
-    """Pending records hold buffer_memory; what does not fit is refused, and completing makes room."""
+    """Pending records take buffer_memory; a record over the limit is refused, and completing makes room."""
     async with MockProducer(auto_complete=False, buffer_memory=1000, max_request_size=1000) as mock:
         await mock.send("orders", bytes(800))
         with pytest.raises(BufferFullError):
@@ -129,7 +129,7 @@ async def test_memory_is_limited() -> None:
 
 
 async def test_refused_sends(mock: MockProducer) -> None:
-    """fail_send() refuses the next records: nothing is accepted, then all is as before."""
+    """fail_send() refuses the next records without accepting them; later records are accepted as before."""
     error = BufferFullError(topic="orders")
     mock.fail_send(error, times=2)
     for send in (mock.send, mock.send_and_wait):
@@ -148,7 +148,7 @@ async def test_refused_send_nowait(mock: MockProducer) -> None:
 
 
 async def test_only_errors_of_the_library_are_raised_by_send(mock: MockProducer) -> None:
-    """An order that the real send() could not carry out is a mistake of the test."""
+    """An order that the real send() could not carry out is an error of the test."""
     with pytest.raises(TypeError, match="KafkaError"):
         mock.fail_send(OSError())  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="times"):
@@ -156,7 +156,7 @@ async def test_only_errors_of_the_library_are_raised_by_send(mock: MockProducer)
 
 
 async def test_failures_of_deliveries_to_come(mock: MockProducer) -> None:
-    """fail_delivery() fails accepted records of one topic until it is cleared; others are written."""
+    """fail_delivery() fails accepted records of one topic until it is cleared; records of other topics are written."""
     mock.fail_delivery(DeliveryTimeoutError(outcome=Outcome.UNKNOWN), "orders", times=None)
     fates = [(await mock.send(topic, b"")).outcome for topic in ("orders", "audit", "orders")]
     assert fates == [Outcome.UNKNOWN, Outcome.ACKED, Outcome.UNKNOWN]
@@ -165,7 +165,7 @@ async def test_failures_of_deliveries_to_come(mock: MockProducer) -> None:
 
 
 async def test_a_record_that_the_broker_finds_too_large(mock: MockProducer) -> None:
-    """It is told as by the real producer: a delivery's error that is caught as too large."""
+    """As with the real producer, the delivery's error can be caught as too large."""
     mock.fail_delivery(RecordTooLargeError(size=900_000))
     with pytest.raises(RecordTooLargeError, match=r"max\.message\.bytes|MESSAGE_TOO_LARGE") as caught:
         await mock.send_and_wait("orders", b"")
@@ -174,7 +174,7 @@ async def test_a_record_that_the_broker_finds_too_large(mock: MockProducer) -> N
 
 
 async def test_failures_can_be_ordered_before_start() -> None:
-    """A test may prepare everything before the code under test starts the producer."""
+    """A test can order everything before the code under test starts the producer."""
     mock = MockProducer()
     mock.fail_send(BufferFullError())
     async with mock:
@@ -182,11 +182,11 @@ async def test_failures_can_be_ordered_before_start() -> None:
             await mock.send("orders", b"")
 
 
-# -- waiting and looking
+# -- waiting and inspection
 
 
 async def test_flush_reports_since_the_last_one(mock: MockProducer) -> None:
-    """The report has each record once; raise_for_errors() raises when one failed."""
+    """The report has each record once; raise_for_errors() raises when a record failed."""
     mock.fail_delivery(DeliveryTimeoutError())
     await mock.send("orders", b"")
     await mock.send("orders", b"")
@@ -198,7 +198,7 @@ async def test_flush_reports_since_the_last_one(mock: MockProducer) -> None:
 
 
 async def test_flush_waits_at_most_its_timeout(manual: MockProducer) -> None:
-    """flush(timeout) on a record that nobody completes is a TimeoutError, and the record stays."""
+    """flush(timeout) on a record that is never completed is a TimeoutError, and the record stays."""
     await manual.send("orders", b"")
     with pytest.raises(TimeoutError):
         await manual.flush(timeout=0.001)
@@ -221,7 +221,7 @@ async def test_stats_and_health_tell_what_the_mock_holds(manual: MockProducer) -
 
 
 async def test_a_loop_of_sends_lets_others_run(mock: MockProducer) -> None:
-    """Sending without end does not starve the loop, as with the real producer."""
+    """An endless loop of sends does not starve the event loop, as with the real producer."""
     stop = asyncio.Event()
     asyncio.get_running_loop().call_later(0.005, stop.set)
     while not stop.is_set():
@@ -230,7 +230,7 @@ async def test_a_loop_of_sends_lets_others_run(mock: MockProducer) -> None:
 
 
 async def test_all_that_is_pending_fails_in_gapless_mode() -> None:
-    """The first failure ends what is behind it in its partition, which is not failed twice."""
+    """The first failure ends the records behind it in its partition, which do not fail twice."""
     async with MockProducer(auto_complete=False, gapless=True) as mock:
         deliveries = [mock.send_nowait("orders", b"%d" % number) for number in range(3)]
         assert mock.fail_all(DeliveryTimeoutError()) == 3
@@ -242,7 +242,7 @@ async def test_all_that_is_pending_fails_in_gapless_mode() -> None:
 
 
 def test_in_virtual_time() -> None:
-    """Its times are those of the loop: nothing else agrees with a clock that a test moves."""
+    """Times come from the loop's clock, the only one that agrees with a clock that a test moves."""
 
     async def life() -> None:
         loop = asyncio.get_running_loop()

@@ -1,4 +1,4 @@
-"""MockProducer with what users supply, and with many records in one call."""
+"""MockProducer with callables of the user, and with many records in one call."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ from aioproducer.serializers import json, string
 from aioproducer.testing import MockProducer
 from tests.testing.accepted import values
 
-# -- what users supply
+# -- callables of the user
 
 
 async def test_serializers_are_used() -> None:
-    """The history has what the serializers made; their failures are SerializationErrors."""
+    """The history has the serialized values; failures of serializers are SerializationErrors."""
     async with MockProducer(key_serializer=string(), value_serializer=json()) as mock:
         await mock.send("orders", {"apples": 2}, key="alice")
         with pytest.raises(SerializationError, match="key"):
@@ -49,7 +49,7 @@ def gated() -> tuple[Callable[[bytes], Any], dict[bytes, asyncio.Event]]:
 
 
 async def test_coroutine_serializers_keep_the_order() -> None:
-    """A serializer that is ready early does not let its record pass those of earlier calls."""
+    """A serializer that finishes early does not let its record overtake those of earlier calls."""
     serialize, gates = gated()
     async with MockProducer(value_serializer=serialize) as mock:
         sends = [asyncio.ensure_future(mock.send("orders", data)) for data in (b"1", b"2", b"3")]
@@ -92,7 +92,7 @@ async def test_send_nowait_cannot_wait_for_a_serializer() -> None:
 
 
 async def test_partitioner_is_asked() -> None:
-    """A partitioner of the user's chooses over the configured partitions; None leaves it to the default."""
+    """The user's partitioner chooses among the configured partitions; None leaves the choice to the default."""
 
     def last(topic: str, key: object, value: object, partitions: Any, available: Any) -> int | None:
         return None if key is None else max(partitions)
@@ -104,7 +104,7 @@ async def test_partitioner_is_asked() -> None:
 
 
 async def test_interceptors_see_records_and_fates() -> None:
-    """Interceptors change records, hear of acknowledgements, refusals and failures, and are closed."""
+    """Interceptors change records, receive acknowledgements, refusals and failures, and are closed."""
     heard: list[str] = []
 
     class Noting(Interceptor):
@@ -133,7 +133,7 @@ async def test_interceptors_see_records_and_fates() -> None:
 
 
 async def test_send_batch_takes_columns(mock: MockProducer) -> None:
-    """send_batch() places each record, and tells by index what was refused."""
+    """send_batch() places each record, and returns the refused ones by index."""
     sent = await mock.send_batch(
         "orders",
         [b"1", "2", b"3"],
@@ -149,7 +149,7 @@ async def test_send_batch_takes_columns(mock: MockProducer) -> None:
 
 
 async def test_send_batch_takes_arrow(mock: MockProducer) -> None:
-    """Arrow columns are taken: text as UTF-8, times without a zone as UTC."""
+    """Arrow columns are accepted: text as UTF-8, times without a zone as UTC."""
     import pyarrow as pa
 
     stamps = pa.array([1000, 2000], pa.timestamp("ms"))
@@ -170,15 +170,15 @@ async def test_send_batch_takes_arrow(mock: MockProducer) -> None:
 async def test_send_batch_refuses_columns_that_do_not_fit(
     mock: MockProducer, columns: dict[str, Any]
 ) -> None:
-    """Columns of other types or lengths are a RecordError, and nothing is accepted."""
+    """Columns of other types or lengths are a RecordError, and no record is accepted."""
     with pytest.raises(RecordError):
         await mock.send_batch("orders", **columns)
     assert mock.history == ()
 
 
 async def test_send_all_counts_what_became_of_records(mock: MockProducer) -> None:
-    """send_all() sends a stream, counts outcomes, and tells progress at the end."""
-    told: list[int] = []
+    """send_all() sends a stream, counts outcomes, and reports progress at the end."""
+    progress: list[int] = []
     mock.fail_delivery(DeliveryTimeoutError(outcome=Outcome.UNKNOWN))
     records: list[Any] = [
         Record("orders", b"1"),
@@ -186,11 +186,11 @@ async def test_send_all_counts_what_became_of_records(mock: MockProducer) -> Non
         "no record",
         Record("orders", bytes(2_000_000)),
     ]
-    result = await mock.send_all(records, on_progress=told.append)
+    result = await mock.send_all(records, on_progress=progress.append)
     assert (result.acked, result.not_written, result.unknown) == (1, 2, 1)
     assert {at: type(error) for at, error in result.errors.items()} == {
         0: DeliveryTimeoutError,
         2: RecordError,
         3: RecordTooLargeError,
     }
-    assert told == [4]
+    assert progress == [4]

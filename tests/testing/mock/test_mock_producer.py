@@ -1,4 +1,4 @@
-"""MockProducer stands in for a Producer: its types, errors, life, and records that are acknowledged at once."""
+"""MockProducer stands in for a Producer: its types, errors, lifecycle, and records that are acknowledged at once."""
 
 from __future__ import annotations
 
@@ -30,23 +30,23 @@ from aioproducer.testing import MockProducer
 from tests.testing.accepted import values
 
 LIMIT = 10
-"""Seconds; only what is broken takes as long."""
+"""Seconds; only a broken implementation takes as long."""
 
 # -- the same as a producer
 
 
 def test_it_is_a_producer() -> None:
-    """Code that asks takes it for one, at run time too."""
+    """A type check accepts a mock as a producer, also at run time."""
     assert isinstance(MockProducer(), Producer)
 
 
 async def publish(producer: Producer[str | None, Any], text: str) -> RecordMetadata:
-    """Code under test, which knows nothing of mocks."""
+    """Code under test that does not know mocks."""
     return await producer.send_and_wait("orders", text, key="alice")
 
 
 async def test_fits_where_a_producer_is_annotated() -> None:
-    """Code that asks for a Producer takes a mock, types included (mypy reads this file)."""
+    """Code that takes a Producer accepts a mock, types included (mypy reads this file)."""
     mock = MockProducer(key_serializer=string(), value_serializer=json())
     async with mock as producer:
         assert_type(await publish(producer, "2 apples"), RecordMetadata)
@@ -55,7 +55,7 @@ async def test_fits_where_a_producer_is_annotated() -> None:
 
 
 def test_without_serializers_it_takes_bytes() -> None:
-    """The parameters of the type are those of a Producer: bytes-like unless serializers say otherwise."""
+    """The type parameters are those of a Producer: bytes-like unless serializers say otherwise."""
     assert_type(
         MockProducer(), "MockProducer[bytes | bytearray | memoryview, bytes | bytearray | memoryview]"
     )
@@ -63,21 +63,21 @@ def test_without_serializers_it_takes_bytes() -> None:
 
 
 def test_construction_needs_no_loop() -> None:
-    """A mock can be made anywhere, also of a configuration or of properties."""
+    """A mock can be constructed outside a loop, also from a configuration or from properties."""
     config = ProducerConfig("localhost:9092", linger_ms=20)
     assert MockProducer.from_config(config).config is config
     assert MockProducer.from_properties({"bootstrap.servers": "localhost:9092"}).history == ()
 
 
 def test_settings_are_those_of_a_producer() -> None:
-    """A setting that Producer would refuse is refused."""
+    """A setting that Producer refuses is refused."""
     with pytest.raises(ConfigurationError, match="linger_ms"):
         MockProducer(linger_ms=-1)
 
 
 @pytest.mark.parametrize("partitions", [0, {"orders": 0}, {"or ders": 1}, True])
 def test_partitions_are_checked(partitions: Any) -> None:
-    """A topic has a name that Kafka knows, and at least one partition."""
+    """A topic has a valid Kafka name and at least one partition."""
     with pytest.raises(ConfigurationError, match="partitions"):
         MockProducer(partitions=partitions)
 
@@ -86,7 +86,7 @@ def test_partitions_are_checked(partitions: Any) -> None:
 
 
 async def test_before_start_and_after_close_it_refuses() -> None:
-    """Sending before start() or after close() is a StateError that says which."""
+    """Sending before start() or after close() is a StateError that names the state."""
     mock = MockProducer()
     with pytest.raises(StateError, match="not started"):
         await mock.send("orders", b"")
@@ -107,7 +107,7 @@ async def test_start_twice_is_refused(mock: MockProducer) -> None:
 @pytest.mark.parametrize("settings", [{}, {"compression_type": "gzip"}], ids=repr)
 @pytest.mark.parametrize("auto_complete", [True, False])
 async def test_records_may_be_sent_while_it_starts(auto_complete: bool, settings: Any) -> None:
-    """Another task sends before start() has returned, as it may to a producer."""
+    """Another task may send before start() has returned, as with a producer."""
     async with asyncio.timeout(LIMIT):
         mock = MockProducer(auto_complete=auto_complete, **settings)
         start = asyncio.create_task(mock.start())
@@ -122,7 +122,7 @@ async def test_records_may_be_sent_while_it_starts(auto_complete: bool, settings
 
 
 async def test_a_question_beside_a_send(mock: MockProducer) -> None:
-    """Who asks for the partitions of a topic is told, also if a record makes the topic known meanwhile."""
+    """A call that waits for the partitions of a topic returns, also if a record makes the topic known meanwhile."""
     asked = asyncio.create_task(mock.partitions_for("orders", timeout=LIMIT))
     await asyncio.sleep(0)
     await mock.send("orders", b"")
@@ -130,7 +130,7 @@ async def test_a_question_beside_a_send(mock: MockProducer) -> None:
 
 
 async def test_a_listener_that_sends() -> None:
-    """Each of its batches ends within its call, and the loop goes on all the same."""
+    """Each batch ends within its call, and the loop still turns."""
 
     class Echo:
         def on_batch(self, report: BatchReport) -> None:
@@ -152,7 +152,7 @@ async def test_another_thread_is_refused(mock: MockProducer) -> None:
 
 
 async def test_without_sockets_threads_and_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    """It lives in an event loop whose time stands still."""
+    """The mock works in an event loop whose time stands still."""
     loop = asyncio.get_running_loop()
     started = loop.time()
     monkeypatch.setattr(loop, "time", lambda: started)
@@ -172,7 +172,7 @@ async def test_ready_does_not_wait(mock: MockProducer) -> None:
 
 
 async def test_close_fails_at_once_what_is_left(caplog: pytest.LogCaptureFixture) -> None:
-    """Without a limit of its own, closing does not wait for records that no test completes, and logs the loss."""
+    """Without a time limit, closing does not wait for records that no test completes, and logs the loss."""
     with caplog.at_level(logging.ERROR, "aioproducer"):
         async with MockProducer(auto_complete=False) as mock:
             delivery = await mock.send("orders", b"")
@@ -183,7 +183,7 @@ async def test_close_fails_at_once_what_is_left(caplog: pytest.LogCaptureFixture
 
 
 async def test_close_with_a_limit_waits_for_the_test(manual: MockProducer) -> None:
-    """Given time, closing waits for the records that the test then completes."""
+    """With a time limit, closing waits for the records that the test then completes."""
     await manual.send("orders", b"")
     closing = asyncio.create_task(manual.close(timeout=5))
     await asyncio.sleep(0)
@@ -192,14 +192,14 @@ async def test_close_with_a_limit_waits_for_the_test(manual: MockProducer) -> No
 
 
 async def test_repr_and_pickle() -> None:
-    """A mock tells its state; like a producer it cannot be pickled."""
+    """The repr of a mock has its state; like a producer it cannot be pickled."""
     mock = MockProducer()
     assert repr(mock) == "<MockProducer new: 0 records in its history, 0 pending>"
     with pytest.raises(TypeError, match="config"):
         pickle.dumps(mock)
 
 
-# -- completing by itself
+# -- automatic completion
 
 
 async def test_records_are_acknowledged_at_once(mock: MockProducer) -> None:
@@ -218,7 +218,7 @@ async def test_offsets_grow_by_partition(mock: MockProducer) -> None:
 
 
 async def test_history_has_the_bytes(mock: MockProducer) -> None:
-    """The history tells each record as it would be written, and is a snapshot."""
+    """The history has each record as it would be written, and is a snapshot."""
     moment = datetime(2020, 1, 1, tzinfo=UTC)
     headers = {"trace": b"1", "none": None}
     await mock.send(
@@ -233,14 +233,14 @@ async def test_history_has_the_bytes(mock: MockProducer) -> None:
 
 
 async def test_history_is_frozen(mock: MockProducer) -> None:
-    """A test cannot change what happened by accident."""
+    """A test cannot change the history by accident."""
     await mock.send("orders", b"")
     with pytest.raises(attrs.exceptions.FrozenInstanceError):
         mock.history[0].value = b"other"  # type: ignore[misc]
 
 
 async def test_unnamed_topics_have_one_partition(mock: MockProducer) -> None:
-    """Topics exist when they are asked for: with one partition, or as many as were configured."""
+    """Topics come into being on the first use: with one partition, or as many as are configured."""
     assert len(await mock.partitions_for("orders")) == 3
     assert len(await mock.partitions_for("other")) == 1
     async with MockProducer(partitions=4) as wide:
@@ -248,7 +248,7 @@ async def test_unnamed_topics_have_one_partition(mock: MockProducer) -> None:
 
 
 async def test_partition_that_is_not_there(mock: MockProducer) -> None:
-    """A partition beyond the last never becomes known: told by send(), or by the delivery of send_nowait()."""
+    """A partition beyond the last never becomes known: send() or the delivery of send_nowait() raises the error."""
     with pytest.raises(MetadataTimeoutError):
         await mock.send("orders", b"", partition=3)
     delivery = mock.send_nowait("orders", b"", partition=3)
@@ -266,7 +266,7 @@ async def test_records_without_a_key_stay_together(mock: MockProducer) -> None:
 
 
 async def test_acks_0_tells_no_offset() -> None:
-    """With acks=0 nobody knows the offset, as with a real broker."""
+    """With acks=0 a delivery has no offset, as with a real broker."""
     async with MockProducer(acks=0, enable_idempotence=False) as mock:
         assert not (await mock.send_and_wait("orders", b"")).has_offset
 
@@ -284,7 +284,7 @@ async def test_callbacks_have_run_when_flush_returns(manual: MockProducer) -> No
 
 
 async def test_gather_and_wait_take_deliveries(mock: MockProducer) -> None:
-    """Deliveries are the real ones: gather() and wait() take them as they are."""
+    """gather() and wait() accept the deliveries, which are the real ones."""
     deliveries = [mock.send_nowait("orders", b"", partition=0) for _ in range(3)]
     assert [metadata.offset for metadata in await asyncio.gather(*deliveries)] == [0, 1, 2]
     done, _ = await asyncio.wait(deliveries)  # type: ignore[type-var]
@@ -292,7 +292,7 @@ async def test_gather_and_wait_take_deliveries(mock: MockProducer) -> None:
 
 
 class Learning:
-    """A serializer that has to learn something first, and adds a header."""
+    """A serializer that prepares topics, and adds a header."""
 
     known = False
 
@@ -306,7 +306,7 @@ class Learning:
 
 
 async def test_serializers_that_have_to_learn_something_first() -> None:
-    """They are prepared as those of a producer, and what a test orders to be refused is."""
+    """Serializers are prepared as those of a producer, and an ordered refusal refuses the record."""
     async with MockProducer(value_serializer=Learning()) as mock:
         await asyncio.gather(*(mock.send("orders", text) for text in ("a", "b")))
         assert values(mock) == [b"a", b"b"]

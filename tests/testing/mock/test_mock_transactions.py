@@ -1,4 +1,4 @@
-"""MockProducer with transactions: what becomes visible, what is refused, and what a test can order."""
+"""MockProducer with transactions: visible records, refused calls, and the orders of a test."""
 
 from __future__ import annotations
 
@@ -28,6 +28,7 @@ from aioproducer import (
 from aioproducer.testing import MockProducer
 from aioproducer.testing.mock.history import MockRecord
 from aioproducer.testing.mock.transactions import MockTransactionHandle
+from tests.net.support import engine
 
 PLACE = TopicPartition("in", 3)
 
@@ -48,7 +49,7 @@ async def manual() -> AsyncIterator[MockProducer]:
 
 
 def values(records: Iterable[MockRecord]) -> list[bytes | None]:
-    """What was written in these records."""
+    """The values of these records."""
     return [record.value for record in records]
 
 
@@ -58,11 +59,11 @@ async def turns(count: int = 30) -> None:
         await asyncio.sleep(0)
 
 
-# -- with and without
+# -- with and without a transactional id
 
 
 async def test_without_a_transactional_id_there_are_none() -> None:
-    """Every call of a transaction is a StateError, as the real producer's, and records are visible at once."""
+    """Every transactional call is a StateError, as with the real producer, and records are visible at once."""
     async with MockProducer() as mock:
         for call in (
             mock.init_transactions,
@@ -79,11 +80,11 @@ async def test_without_a_transactional_id_there_are_none() -> None:
     assert values(mock.committed) == [b"1"]
 
 
-# -- what becomes visible
+# -- visibility
 
 
 async def test_a_commit_makes_all_of_it_visible(mock: MockProducer) -> None:
-    """Readers find nothing until the block has ended, and then everything."""
+    """Readers find nothing until the block has ended, and then all of its records."""
     async with mock.transaction() as tx:
         await mock.send("orders", b"2 apples")
         tx.send_offsets({PLACE: OffsetAndMetadata(42)}, "group")
@@ -94,7 +95,7 @@ async def test_a_commit_makes_all_of_it_visible(mock: MockProducer) -> None:
 
 
 async def test_an_error_of_the_user_aborts(mock: MockProducer) -> None:
-    """Nothing of the block becomes visible; the error goes on, and the next transaction works."""
+    """No record of the block becomes visible; the error propagates, and the next transaction works."""
     with pytest.raises(ZeroDivisionError):
         async with mock.transaction() as tx:
             await mock.send("orders", b"1")
@@ -107,7 +108,7 @@ async def test_an_error_of_the_user_aborts(mock: MockProducer) -> None:
 
 
 async def test_consumed_records_are_noted(mock: MockProducer) -> None:
-    """The offset behind the last of each partition counts."""
+    """The committed offset of each partition is the one behind its last."""
 
     class Consumed:
         topic, partition, offset = "in", 3, 6
@@ -118,7 +119,7 @@ async def test_consumed_records_are_noted(mock: MockProducer) -> None:
 
 
 async def test_clear_forgets_what_was_committed(mock: MockProducer) -> None:
-    """What an open transaction has written stays a part of it."""
+    """Records of an open transaction stay a part of it."""
     async with mock.transaction():
         await mock.send("orders", b"1")
     async with mock.transaction():
@@ -129,7 +130,7 @@ async def test_clear_forgets_what_was_committed(mock: MockProducer) -> None:
 
 
 async def test_offsets_of_an_open_transaction_are_waited_for(mock: MockProducer) -> None:
-    """As Kafka's stable offsets are: until it ends, or the time is over."""
+    """As with Kafka's stable offsets, the call waits until the transaction ends or the time is over."""
     await mock.init_transactions()
     await mock.begin_transaction()
     await mock.send_offsets_to_transaction({PLACE: 5}, "group")
@@ -146,7 +147,7 @@ async def test_offsets_of_an_open_transaction_are_waited_for(mock: MockProducer)
 
 
 async def test_a_commit_waits_for_its_records(manual: MockProducer) -> None:
-    """It ends when the test has completed the last of them."""
+    """The commit ends when the test has completed the last record."""
     await manual.init_transactions()
     await manual.begin_transaction()
     for value in (b"1", b"2"):
@@ -162,7 +163,7 @@ async def test_a_commit_waits_for_its_records(manual: MockProducer) -> None:
 
 
 async def test_a_commit_waits_for_serializers() -> None:
-    """A send() that is still at its serializer is a part of the transaction."""
+    """A send() that waits for its serializer is a part of the transaction."""
     gate = asyncio.Event()
 
     async def serialize(data: bytes) -> bytes:
@@ -178,7 +179,7 @@ async def test_a_commit_waits_for_serializers() -> None:
 
 
 async def test_a_commit_that_is_left_goes_on(manual: MockProducer) -> None:
-    """Out of time, its outcome is unknown; it happens all the same, and the same call again is told."""
+    """After a time-out the outcome is unknown; the commit goes on, and the same call joins it."""
     await manual.init_transactions()
     await manual.begin_transaction()
     await manual.send("orders", b"1")
@@ -194,7 +195,7 @@ async def test_a_commit_that_is_left_goes_on(manual: MockProducer) -> None:
 
 
 async def test_a_cancelled_commit_goes_on(manual: MockProducer) -> None:
-    """Only the waiting ends; init_transactions() settles it, and drops what has no outcome."""
+    """Cancelling ends only the wait; init_transactions() settles the commit, and drops records without an outcome."""
     await manual.init_transactions()
     await manual.begin_transaction()
     delivery = await manual.send("orders", b"1")
@@ -210,7 +211,7 @@ async def test_a_cancelled_commit_goes_on(manual: MockProducer) -> None:
 
 
 async def test_commits_are_joined(manual: MockProducer) -> None:
-    """All who wait for the same commit are told; meanwhile nothing else is possible."""
+    """All callers of the same commit get its result; meanwhile every other call is refused."""
     await manual.init_transactions()
     await manual.begin_transaction()
     await manual.send("orders", b"1")
@@ -236,7 +237,7 @@ async def test_another_transactional_id(mock: MockProducer) -> None:
 
 
 async def test_a_commit_is_refused_after_a_failed_delivery(mock: MockProducer) -> None:
-    """Also when nobody looked at the delivery; the block aborts, and its error has the cause."""
+    """The commit is refused also when the delivery was not read; the block aborts, and its error has the cause."""
     mock.fail_delivery(DeliveryTimeoutError(outcome=Outcome.UNKNOWN))
     with pytest.raises(TransactionAbortedError, match="can only be aborted") as caught:
         async with mock.transaction():
@@ -249,7 +250,7 @@ async def test_a_commit_is_refused_after_a_failed_delivery(mock: MockProducer) -
 
 
 async def test_a_commit_is_refused_after_a_refused_send(mock: MockProducer) -> None:
-    """Also when the error was caught and forgotten."""
+    """The commit is refused also when the error was caught and dropped."""
     mock.fail_send(RecordError())
     with pytest.raises(TransactionAbortedError) as caught:
         async with mock.transaction():
@@ -274,7 +275,7 @@ async def test_what_the_caller_holds_does_not_count(manual: MockProducer) -> Non
 
 @pytest.mark.parametrize("partition", [None, 9])
 async def test_send_nowait_counts(partition: int | None, mock: MockProducer) -> None:
-    """What send_nowait() raises for good fails the transaction, and so does a delivery without a partition."""
+    """A final error of send_nowait() fails the transaction, and so does a delivery without a partition."""
     with pytest.raises(TransactionAbortedError):
         async with mock.transaction():
             if partition is None:
@@ -295,7 +296,7 @@ async def test_a_wrong_bulk_call_counts(mock: MockProducer) -> None:
 
 
 async def test_the_rest_is_dropped_after_a_failure(manual: MockProducer) -> None:
-    """What has no outcome in the turn of the failure ends with it; who waits for the commit is told at once."""
+    """Records without an outcome in the turn of the failure fail with it; a waiting commit raises at once."""
     await manual.init_transactions()
     await manual.begin_transaction()
     first, second, third = [await manual.send("orders", b"%d" % number) for number in range(3)]
@@ -318,7 +319,7 @@ async def test_the_rest_is_dropped_after_a_failure(manual: MockProducer) -> None
 
 
 async def test_an_abort_drops_what_is_pending(manual: MockProducer) -> None:
-    """Its deliveries fail, with a TransactionAbortedError as the cause; they were not written."""
+    """The deliveries fail with a TransactionAbortedError as the cause; the records were not written."""
     await manual.init_transactions()
     await manual.begin_transaction()
     delivery = await manual.send("orders", b"1")
@@ -364,7 +365,7 @@ async def test_a_cancelled_block_aborts(manual: MockProducer) -> None:
 
 
 async def test_a_block_that_another_task_aborts(mock: MockProducer) -> None:
-    """It does not end as if all were well."""
+    """The block raises when another task has aborted its transaction."""
     with pytest.raises(TransactionAbortedError, match="another task"):
         async with mock.transaction():
             await mock.send("t", b"a")
@@ -373,7 +374,7 @@ async def test_a_block_that_another_task_aborts(mock: MockProducer) -> None:
 
 
 async def test_a_block_that_was_ended_by_hand(mock: MockProducer) -> None:
-    """Its end does nothing more, and its object is of no use in the next transaction."""
+    """The end of the block does nothing more, and its object is refused in the next transaction."""
     async with mock.transaction() as tx:
         await mock.send("orders", b"1")
         await mock.commit_transaction()
@@ -383,7 +384,7 @@ async def test_a_block_that_was_ended_by_hand(mock: MockProducer) -> None:
     assert values(mock.committed) == [b"1"]
 
 
-# -- what a test can order
+# -- the orders of a test
 
 
 async def test_refused_commits_can_be_ordered(mock: MockProducer) -> None:
@@ -403,7 +404,7 @@ async def test_refused_commits_can_be_ordered(mock: MockProducer) -> None:
 
 @pytest.mark.parametrize("times", [1, 2])
 async def test_an_answer_that_is_lost_after_the_commit(times: int, mock: MockProducer) -> None:
-    """It is committed; the call that gets an answer says so."""
+    """The transaction is committed; the next call with an answer returns."""
     mock.lose_commit_answer(times=times)
     with pytest.raises(CommitOutcomeUnknownError):
         async with mock.transaction():
@@ -418,7 +419,7 @@ async def test_an_answer_that_is_lost_after_the_commit(times: int, mock: MockPro
 
 
 async def test_an_answer_that_is_lost_without_the_commit(mock: MockProducer) -> None:
-    """Nothing is visible; the call that gets an answer is told to abort."""
+    """No record is visible; the next call with an answer raises that an abort is needed."""
     mock.lose_commit_answer(committed=False)
     with pytest.raises(CommitOutcomeUnknownError) as unknown:
         async with mock.transaction():
@@ -432,7 +433,7 @@ async def test_an_answer_that_is_lost_without_the_commit(mock: MockProducer) -> 
 
 
 async def test_two_who_wait_for_the_same_commit(mock: MockProducer) -> None:
-    """They share one answer, and its loss; the call after that is told."""
+    """Two callers share one answer, and its loss; the next call gets the result."""
     mock.lose_commit_answer()
     await mock.init_transactions()
     await mock.begin_transaction()
@@ -444,7 +445,7 @@ async def test_two_who_wait_for_the_same_commit(mock: MockProducer) -> None:
 
 
 async def test_a_lost_answer_is_settled_by_init(mock: MockProducer) -> None:
-    """Without being told which way."""
+    """init_transactions() settles the outcome without reporting which it was."""
     mock.lose_commit_answer()
     with pytest.raises(CommitOutcomeUnknownError):
         async with mock.transaction():
@@ -456,7 +457,7 @@ async def test_a_lost_answer_is_settled_by_init(mock: MockProducer) -> None:
 
 
 async def test_refused_offsets_can_be_ordered(mock: MockProducer) -> None:
-    """As after a rebalance: at once, or with the commit."""
+    """Offsets are refused as after a rebalance: at once, or with the commit."""
     mock.fail_offsets(RecordError("another generation"), "group", times=2)
     await mock.init_transactions()
     await mock.begin_transaction()
@@ -474,7 +475,7 @@ async def test_refused_offsets_can_be_ordered(mock: MockProducer) -> None:
 
 
 async def test_a_fenced_producer(manual: MockProducer) -> None:
-    """Whoever waits is told, what is pending fails, and every call raises; closing works."""
+    """Waiting calls raise, pending records fail, and every later call raises; closing works."""
     await manual.init_transactions()
     await manual.begin_transaction()
     delivery = await manual.send("orders", b"1")
@@ -503,8 +504,51 @@ async def test_a_fenced_producer(manual: MockProducer) -> None:
     assert manual.committed == ()
 
 
+async def test_fenced_at_any_moment_of_a_commit() -> None:
+    """The error of the commit says NOT_WRITTEN before the broker has committed, and UNKNOWN after it: both are true.
+
+    The moments are the turns of the loop until the commit returns.
+    """
+    moments: set[tuple[bool, bool, Outcome | None]] = set()
+    for count in range(30):
+        async with MockProducer(transactional_id="orders-7") as mock:
+            await mock.init_transactions()
+            await mock.begin_transaction()
+            await mock.send("orders", b"1")
+            commit = asyncio.create_task(mock.commit_transaction())
+            await turns(count)
+            transactions = engine(mock).transactions
+            assert transactions is not None
+            is_asked, is_committed = transactions.parts.asked_to_commit, mock.committed != ()
+            mock.fence_me()
+            (result,) = await asyncio.gather(commit, return_exceptions=True)
+            await turns()
+            assert (mock.committed != ()) is is_committed
+            assert result is None or isinstance(result, ProducerFencedError)
+            moments.add((is_asked, is_committed, None if result is None else result.outcome))
+    assert moments == {
+        (False, False, Outcome.NOT_WRITTEN),
+        (True, False, Outcome.NOT_WRITTEN),
+        (True, True, Outcome.UNKNOWN),
+        (True, True, None),
+    }
+
+
+@pytest.mark.parametrize("is_committed", [False, True])
+async def test_fenced_after_a_lost_answer(mock: MockProducer, is_committed: bool) -> None:
+    """The repeated commit raises NOT_WRITTEN only if the transaction was not committed."""
+    mock.lose_commit_answer(committed=is_committed)
+    with pytest.raises(CommitOutcomeUnknownError):
+        async with mock.transaction():
+            await mock.send("orders", b"1")
+    mock.fence_me()
+    with pytest.raises(ProducerFencedError) as caught:
+        await mock.commit_transaction()
+    assert (caught.value.outcome is Outcome.UNKNOWN, mock.committed != ()) == (is_committed, is_committed)
+
+
 async def test_fenced_inside_a_block(mock: MockProducer, caplog: pytest.LogCaptureFixture) -> None:
-    """The end of the block raises it; an error of the user's own comes first."""
+    """The end of the block raises the fencing; an error of the user's own takes precedence."""
     with pytest.raises(ProducerFencedError):
         async with mock.transaction():
             await mock.send("orders", b"1")
@@ -518,7 +562,7 @@ async def test_fenced_inside_a_block(mock: MockProducer, caplog: pytest.LogCaptu
 
 
 async def test_fenced_while_an_error_leaves_the_block(mock: MockProducer) -> None:
-    """An error of this library that leaves the block is the context of the fencing; being fenced twice is no news."""
+    """An error of this library that leaves the block is the context of the fencing; a second fencing adds nothing."""
     with pytest.raises(ProducerFencedError) as caught:
         async with mock.transaction():
             mock.fence_me()
@@ -528,7 +572,7 @@ async def test_fenced_while_an_error_leaves_the_block(mock: MockProducer) -> Non
 
 
 async def test_orders_are_checked_and_cleared(mock: MockProducer) -> None:
-    """What a commit never raises cannot be ordered; clear() forgets the rest."""
+    """An error that a commit never raises cannot be ordered; clear() forgets the orders."""
     for wrong, kind in ((CommitOutcomeUnknownError(), ValueError), (ValueError(), TypeError)):
         with pytest.raises(kind):
             mock.fail_commit(wrong)  # type: ignore[arg-type]
@@ -544,11 +588,11 @@ async def test_orders_are_checked_and_cleared(mock: MockProducer) -> None:
         tx.send_offsets({PLACE: 1}, "group")
 
 
-# -- running it again
+# -- repeated transactions
 
 
 async def test_run_transaction_runs_again(mock: MockProducer) -> None:
-    """After failures that may pass; each attempt is a transaction of its own."""
+    """A transaction is repeated after retriable failures; each attempt is a transaction of its own."""
     mock.fail_delivery(DeliveryTimeoutError())
     mock.fail_commit(BufferFullError())
     seen = []
@@ -564,7 +608,7 @@ async def test_run_transaction_runs_again(mock: MockProducer) -> None:
 
 @pytest.mark.parametrize("error", [RecordError(), ZeroDivisionError()])
 async def test_run_transaction_raises_what_would_come_again(error: Exception, mock: MockProducer) -> None:
-    """What is not retriable, and the user's own errors."""
+    """Errors that are not retriable, and the user's own errors, are not repeated."""
 
     async def work() -> None:
         raise error
@@ -574,7 +618,7 @@ async def test_run_transaction_raises_what_would_come_again(error: Exception, mo
 
 
 async def test_run_transaction_has_its_limits(mock: MockProducer) -> None:
-    """It does not repeat a commit of unknown outcome, and ends with its time."""
+    """A commit of unknown outcome is not repeated, and the time limit ends the attempts."""
 
     async def work() -> None:
         await mock.send("orders", b"1")
@@ -584,7 +628,7 @@ async def test_run_transaction_has_its_limits(mock: MockProducer) -> None:
         await mock.run_transaction(work)
     await mock.commit_transaction()
     mock.fail_commit(BufferFullError(), times=None)
-    # By the end of the time an abort may be under way.
+    # At the end of the time an abort may be under way.
     with pytest.raises((TransactionAbortedError, TransactionTimeoutError)):
         await mock.run_transaction(work, timeout=0.02)
     with pytest.raises(TimeoutError):
@@ -595,7 +639,7 @@ async def test_run_transaction_has_its_limits(mock: MockProducer) -> None:
 
 
 async def test_a_handle_ends_it_in_the_mock(manual: MockProducer) -> None:
-    """detach() waits for the records; a handle that was pickled commits, and may do so again."""
+    """detach() waits for the records; a handle commits after pickling, and may repeat the commit."""
     async with manual.transaction() as tx:
         await manual.send("orders", b"1")
         tx.send_offsets({PLACE: 1}, "group")
@@ -616,7 +660,7 @@ async def test_a_handle_ends_it_in_the_mock(manual: MockProducer) -> None:
 
 
 async def test_what_nobody_was_handed_is_aborted(manual: MockProducer) -> None:
-    """Nobody has a handle of it, so that leaving the block takes it back."""
+    """No caller has its handle, so that leaving the block aborts the transaction."""
     with pytest.raises(TransactionTimeoutError):
         async with manual.transaction() as tx:
             await manual.send("orders", b"1")
@@ -626,7 +670,7 @@ async def test_what_nobody_was_handed_is_aborted(manual: MockProducer) -> None:
 
 
 async def test_closing_takes_back_what_nobody_was_handed(manual: MockProducer) -> None:
-    """Also where the handle was ready, but nobody was there to get it."""
+    """The transaction is aborted also if the handle was ready and the caller was cancelled."""
     tx = await manual.transaction().__aenter__()
     await manual.send("orders", b"1")
     detaching = asyncio.create_task(tx.detach())
@@ -639,7 +683,7 @@ async def test_closing_takes_back_what_nobody_was_handed(manual: MockProducer) -
 
 
 async def test_a_handle_aborts(mock: MockProducer) -> None:
-    """Nothing becomes visible, and it cannot be committed any more; closing the mock does not end it."""
+    """No record becomes visible, and the handle cannot commit; closing the mock does not end the transaction."""
     async with mock.transaction() as tx:
         await mock.send("orders", b"1")
         handle = await tx.detach()
@@ -664,7 +708,7 @@ async def test_init_ends_what_was_detached(mock: MockProducer) -> None:
 
 
 async def test_handles_of_nothing_and_of_nobody(mock: MockProducer) -> None:
-    """An empty transaction has nothing to end; without its mock a handle says so."""
+    """An empty transaction has nothing to end; without its mock a handle raises an error that says so."""
     async with mock.transaction() as tx:
         handle = await tx.detach()
     assert handle.is_empty
@@ -674,11 +718,11 @@ async def test_handles_of_nothing_and_of_nobody(mock: MockProducer) -> None:
         await stray.commit("localhost:9092")
 
 
-# -- looking after others
+# -- other transactions
 
 
 async def test_others_are_listed_and_fenced(mock: MockProducer) -> None:
-    """A test tells of other transactions, and sees whom the code under test has fenced."""
+    """A test describes other transactions, and sees those that the code under test has fenced."""
     mock.set_transaction("job-1")
     mock.set_transaction("job-2", "Empty")
     found = [
@@ -690,7 +734,7 @@ async def test_others_are_listed_and_fenced(mock: MockProducer) -> None:
 
 
 async def test_its_own_transaction_is_listed(mock: MockProducer) -> None:
-    """With the states that a coordinator gives it."""
+    """The list gives the mock's own transaction the states of a coordinator."""
 
     async def states() -> list[str]:
         return [each.state for each in await mock.list_transactions()]
@@ -712,7 +756,7 @@ async def test_its_own_transaction_is_listed(mock: MockProducer) -> None:
 
 
 async def test_committed_offsets_can_be_set() -> None:
-    """For code that asks where to go on; that needs no transactional_id."""
+    """The test sets offsets for code that asks where to resume; this needs no transactional_id."""
     async with MockProducer() as mock:
         mock.set_committed_offsets("group", {PLACE: 9})
         assert await mock.committed_offsets("group", [PLACE]) == {PLACE: OffsetAndMetadata(9)}
@@ -722,7 +766,7 @@ async def test_committed_offsets_can_be_set() -> None:
 
 
 async def test_closing_aborts_an_open_transaction(caplog: pytest.LogCaptureFixture) -> None:
-    """What is pending fails, and nothing becomes visible."""
+    """Pending records fail, and no record becomes visible."""
     async with MockProducer(auto_complete=False, transactional_id="id") as mock:
         await mock.init_transactions()
         await mock.begin_transaction()
@@ -737,7 +781,7 @@ async def test_closing_aborts_an_open_transaction(caplog: pytest.LogCaptureFixtu
 
 @pytest.mark.parametrize(("limit", "visible"), [(0.0, []), (5.0, [b"1"])])
 async def test_closing_while_a_commit_waits(limit: float, visible: list[bytes]) -> None:
-    """Given time, the commit ends; otherwise whoever waits for it is told, and nothing becomes visible."""
+    """Within the time limit the commit ends; after it the waiting call raises, and no record becomes visible."""
     mock = MockProducer(auto_complete=False, transactional_id="id")
     await mock.start()
     await mock.init_transactions()
@@ -760,7 +804,7 @@ async def test_closing_while_a_commit_waits(limit: float, visible: list[bytes]) 
 
 
 async def test_closing_refuses_who_waits_for_a_serializer() -> None:
-    """A commit does not pass over a record that closing has refused."""
+    """A commit does not overlook a record that closing has refused."""
     gate = asyncio.Event()
 
     async def serialize(data: bytes) -> bytes:

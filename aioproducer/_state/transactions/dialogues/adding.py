@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from aioproducer._state.transactions.coordinator_verdicts import FORGOTTEN, Answer, Request
+from aioproducer._state.transactions.dialogues.opening import attempts_to_open
 from aioproducer._state.transactions.dialogues.requirement import require
 from aioproducer._state.transactions.dialogues.steps import (
     AddGroup,
@@ -31,7 +32,9 @@ def add_partitions(current: CurrentTransaction) -> Dialogue[None]:
     if not wanted or current.table.state in (State.ABORTABLE, State.ABORTING):
         return
     question = AddPartitions(current.identity, wanted)
-    yield from _added(current, Ask(Request.ADD_PARTITIONS, once(question)))
+    yield from _added(
+        current, Ask(Request.ADD_PARTITIONS, attempts_to_open(current, Request.ADD_PARTITIONS, question))
+    )
     current.parts.partitions.update(wanted)
     yield UpdateReadiness(wanted.values())
 
@@ -55,7 +58,9 @@ def _deliver_group(current: CurrentTransaction) -> Dialogue[None]:
 def _add_group(current: CurrentTransaction, group_id: str) -> Dialogue[None]:
     if current.parts.level == 1 and group_id not in current.parts.groups:
         question = AddGroup(current.identity, group_id)
-        yield from _added(current, Ask(Request.ADD_OFFSETS, once(question)))
+        yield from _added(
+            current, Ask(Request.ADD_OFFSETS, attempts_to_open(current, Request.ADD_OFFSETS, question))
+        )
     current.parts.groups.add(group_id)
 
 

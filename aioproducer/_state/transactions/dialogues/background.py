@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from aioproducer._state.transactions.coordinator_verdicts import Answer
 from aioproducer._state.transactions.dialogues.adding import add_partitions
+from aioproducer._state.transactions.dialogues.opening import look_whether_open
 from aioproducer._state.transactions.dialogues.standing import aborted_by_coordinator, renewed_after_abort
 from aioproducer._state.transactions.dialogues.steps import Adding, AwaitRecords, EndRecords, Explain, InTurn
 from aioproducer._state.transactions.table import State
@@ -25,12 +26,15 @@ def pending_work(current: CurrentTransaction) -> Dialogue[None]:
         yield from _ask_why(current)
     if current.table.state is State.ABORTABLE:
         yield EndRecords(current.give_up(FAILED_ELSEWHERE, current.table.cause))
+        if current.parts.may_be_open:
+            # Its owner may abort it after its time limit.
+            yield Adding(_in_turn(look_whether_open(current)))
     elif current.parts.wanted:
-        yield Adding(_add_in_turn(current))
+        yield Adding(_in_turn(add_partitions(current)))
 
 
-def _add_in_turn(current: CurrentTransaction) -> Dialogue[None]:
-    yield InTurn(add_partitions(current))
+def _in_turn(dialogue: Dialogue[None]) -> Dialogue[None]:
+    yield InTurn(dialogue)
 
 
 # -- leaders have refused records for a reason that only the coordinator knows
@@ -65,7 +69,7 @@ def _explanation(current: CurrentTransaction) -> Dialogue[KafkaError | None]:
         explanation = current.table.cause
     else:
         aborted = yield from aborted_by_coordinator(current)
-        explanation = aborted or ProducerFencedError(cause=refusal)
+        explanation = aborted or current.fenced(refusal)
     current.explanation = explanation
     return explanation
 

@@ -19,7 +19,7 @@ from aioproducer._state.transactions.dialogues.steps import (
     SendAllNow,
     StopAdding,
 )
-from aioproducer._state.transactions.replies import error_of, fatal_error
+from aioproducer._state.transactions.replies import error_of
 from aioproducer._state.transactions.table import Event, State
 from aioproducer.errors import CommitOutcomeUnknownError, TransactionError
 from aioproducer.outcome import Outcome
@@ -75,7 +75,8 @@ def _end(current: CurrentTransaction, *, committed: bool) -> Dialogue[None]:
         return (yield from attempt_to_end(current, current.identity, committed=committed))
 
     reply: Reply = yield Ask(Request.COMMIT if committed else Request.ABORT, attempt)
-    reply = reply._replace(undecided=reply.undecided + parts.doubtful_ends)
+    if parts.doubtful_ends:
+        reply = reply._replace(undecided=reply.undecided + parts.doubtful_ends)
     if reply.answer is Answer.ABORTABLE and not committed:
         # The broker has forgotten this producer: a new epoch ends the transaction as well.
         reply = yield from renew(current, current.identity)
@@ -87,7 +88,7 @@ def _end(current: CurrentTransaction, *, committed: bool) -> Dialogue[None]:
         # An EndTxn without an answer may arrive late, and would end the next transaction of the same epoch.
         renewed = yield from renew(current, current.identity)
         if committed and renewed.answer is not Answer.DONE:
-            error = fatal_error(renewed)
+            error = current.fatal_error(renewed)
             yield ConfirmCommit()
             yield from current.ends_with(error)
             raise error

@@ -13,7 +13,6 @@ from aioproducer._state.transactions.dialogues.steps import (
     InTurn,
     StopAdding,
 )
-from aioproducer._state.transactions.replies import fatal_error
 from aioproducer._state.transactions.table import Event, State
 from aioproducer.errors import StateError
 
@@ -67,7 +66,7 @@ def _initialize(current: CurrentTransaction, name: str, *, goes_on: bool) -> Dia
     if current.parts.asked_to_commit and not current.parts.ended:
         # This call replaced a commit, which never gets an answer: it may have been executed.
         reply = reply._replace(undecided=reply.undecided + 1)
-    error = fatal_error(reply)
+    error = current.fatal_error(reply)
     if reply.answer in (Answer.REFUSED, Answer.ABORTABLE):
         current.table.move(Event.NOT_INITIALIZED)
     else:

@@ -11,6 +11,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from aioproducer._state.identity.standing import (
+    ABORTED,
     COMMITTED,
     NOBODY,
     ONGOING,
@@ -25,7 +26,7 @@ from aioproducer._state.transactions.dialogues.steps import AskForEpoch, Describ
 from aioproducer._wire.error_codes import ErrorCode
 
 if TYPE_CHECKING:
-    from aioproducer._state.identity.standing import Identity
+    from aioproducer._state.identity.standing import Identity, Standing
     from aioproducer._state.transactions.current import CurrentTransaction
     from aioproducer._state.transactions.dialogues.steps import Attempt, Dialogue, IdentityAnswer
     from aioproducer._state.transactions.replies import Reply
@@ -74,13 +75,14 @@ def _renew_by_ending(current: CurrentTransaction, identity: Identity) -> Dialogu
 
 def _renew_by_asking(current: CurrentTransaction, identity: Identity) -> Dialogue[Reply]:
     """On level 1 only InitProducerId gives an epoch, so each attempt checks the state of the id first."""
-    known = identity
+    known, is_unclear = identity, False
 
     def attempt() -> Attempt:
-        nonlocal known
+        nonlocal known, is_unclear
         code, standing = yield Describe()
         if answers_later(code):
             return code  # type: ignore[no-any-return]  # yield gives Any
+        is_unclear = _is_unclear(current, code, standing, identity)
         move = Move.ASK if code else next_move(standing, known, was_open=_was_open(current))
         if move is Move.GIVE_WAY:
             return ErrorCode.PRODUCER_FENCED
@@ -94,11 +96,20 @@ def _renew_by_asking(current: CurrentTransaction, identity: Identity) -> Dialogu
         return (yield from _request(current, known))
 
     reply: Reply = yield AskForEpoch(Request.INIT_PRODUCER_ID, attempt)
+    current.parts.is_unclear = is_unclear and reply.answer is Answer.SUPERSEDED
     return reply
 
 
 def _was_open(current: CurrentTransaction) -> bool:
     return current.parts.was_opened and not current.parts.ended
+
+
+def _is_unclear(current: CurrentTransaction, code: int, standing: Standing, identity: Identity) -> bool:
+    """Whether the state of the id fits a successor as well as an abort at the time limit."""
+    if code:
+        # Brokers before Kafka 3.0 cannot answer.
+        return _was_open(current) or current.parts.may_be_open
+    return current.parts.may_be_open and standing.follows(identity, ABORTED)
 
 
 def _request(current: CurrentTransaction, identity: Identity) -> Attempt:

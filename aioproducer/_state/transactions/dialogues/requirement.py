@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from aioproducer._state.transactions.coordinator_verdicts import Answer, Request
 from aioproducer._state.transactions.dialogues.standing import renewed_after_abort
-from aioproducer._state.transactions.replies import error_of, fatal_error
+from aioproducer._state.transactions.replies import error_of
 from aioproducer._state.transactions.table import State
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ def require(current: CurrentTransaction, reply: Reply) -> Dialogue[None]:
             renewed = yield from renewed_after_abort(current, may_be_over=_may_be_over(reply))
             last = renewed or reply
         if last.answer is not Answer.DONE:
-            error = fatal_error(last)
+            error = current.fatal_error(last)
             yield from current.ends_with(error)
             raise error
     if current.table.state is not State.ABORTING:
@@ -39,5 +39,6 @@ def require(current: CurrentTransaction, reply: Reply) -> Dialogue[None]:
 
 def _may_be_over(reply: Reply) -> bool:
     """Whether an attempt may have ended the transaction that is refused now."""
-    ends = reply.request in (Request.COMMIT, Request.ABORT)
-    return (reply.undecided if ends else reply.lost) > 0
+    if reply.request in (Request.COMMIT, Request.ABORT):
+        return reply.undecided > 0
+    return reply.request is Request.INIT_PRODUCER_ID and reply.lost > 0

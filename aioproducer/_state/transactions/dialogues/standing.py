@@ -30,14 +30,21 @@ def standing_of_id() -> Dialogue[tuple[Standing | None, float]]:
     return (found[0] if reply.answer is Answer.DONE else None), reply.at
 
 
-def aborted_by_coordinator(current: CurrentTransaction) -> Dialogue[TransactionError | None]:
-    """The error of a transaction that the coordinator aborted by itself; None if it did not, or may not have."""
-    if not current.parts.was_opened:
+def aborted_by_coordinator(
+    current: CurrentTransaction, *, may_be_over: bool = False
+) -> Dialogue[TransactionError | None]:
+    """The error of a transaction that the coordinator aborted by itself; None if it did not, or may not have.
+
+    `may_be_over`: the transaction may have ended before, which leaves no trace: the aborted one may be that of a successor.
+    """
+    parts = current.parts
+    if not (parts.was_opened or parts.may_be_open):
         return None
     standing, now = yield from standing_of_id()
-    if standing is None or not standing.follows(current.identity, ABORTED):
-        return None
-    return _abort_of(current, now)
+    is_aborted = standing is not None and standing.follows(current.identity, ABORTED)
+    is_certain = parts.was_opened and not may_be_over
+    parts.is_unclear = standing is None or (is_aborted and not is_certain)
+    return _abort_of(current, now) if is_aborted and is_certain else None
 
 
 def renewed_after_abort(current: CurrentTransaction, *, may_be_over: bool = False) -> Dialogue[Reply | None]:
@@ -45,11 +52,10 @@ def renewed_after_abort(current: CurrentTransaction, *, may_be_over: bool = Fals
 
     `may_be_over`: an earlier attempt of the present call may have ended the transaction.
     """
-    if may_be_over and current.parts.level == 1:
-        # On level 1 its end leaves no trace, so the aborted transaction may be that of another producer.
-        return None
     identity = current.identity
-    error = yield from aborted_by_coordinator(current)
+    # On level 2 its end raises the epoch.
+    may_be_over = may_be_over and current.parts.level == 1
+    error = yield from aborted_by_coordinator(current, may_be_over=may_be_over)
     if error is None:
         return None
     reply = yield from renew(current, identity)

@@ -11,8 +11,8 @@ from collections.abc import Callable, Collection, Generator, Iterable
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, TypeVar
 
 if TYPE_CHECKING:
-    from aioproducer._state.batching.queues import PartitionQueue
     from aioproducer._state.identity.standing import Identity
+    from aioproducer._state.queues.partition_queue import PartitionQueue
     from aioproducer._state.transactions.coordinator_verdicts import Request
     from aioproducer._state.transactions.giving_up import GivenUp
     from aioproducer._state.transactions.parts import Place

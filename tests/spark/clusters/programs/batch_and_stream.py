@@ -11,12 +11,12 @@ import aioproducer
 
 
 def place_of_the_library(_: int) -> str:
-    """Where a task finds it."""
+    """The place from which a task imports the library."""
     return aioproducer.__file__
 
 
 def main(servers: str, batch: str, stream: str, source: str, checkpoint: str, count: str) -> None:
-    """Write, and print where the tasks have found the library."""
+    """Write, and print the places from which the tasks have imported the library."""
     spark = SparkSession.builder.appName("batch and stream").getOrCreate()
     options = {"kafka.bootstrap.servers": servers, "delivery": "exactly-once"}
     numbers = spark.range(0, int(count), numPartitions=4).selectExpr(
@@ -26,7 +26,7 @@ def main(servers: str, batch: str, stream: str, source: str, checkpoint: str, co
     lines = spark.readStream.format("text").option("maxFilesPerTrigger", 1).load(source)
     writing = lines.repartition(2, "value").writeStream.format("aioproducer").options(**options, topic=stream)
     writing.option("checkpointLocation", checkpoint).trigger(availableNow=True).start().awaitTermination()
-    # By plain tasks: mapInArrow() needs pandas.
+    # By plain tasks, as mapInArrow() needs pandas.
     places = spark.sparkContext.parallelize(range(2), 2).map(place_of_the_library).collect()
     print(json.dumps(sorted(set(places))))
     spark.stop()

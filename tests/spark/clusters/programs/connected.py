@@ -1,4 +1,4 @@
-"""A client of Spark Connect: writes in every way there is, each into a topic of its own."""
+"""A client of Spark Connect that writes in every way, each into a topic of its own."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ WORKER_IS_LATE = "Timed out while waiting for the Python worker to connect back"
 
 
 def started(writing: DataStreamWriter) -> StreamingQuery:
-    """The query, once Spark has got its Python worker.
+    """The query, once Spark has its Python worker.
 
     The server gives the worker 10 s from its start to its connection, which no setting changes. It imports pandas, PyArrow and gRPC
     in that time: on a busy machine that takes longer, the query does not start, and another worker may be asked for.
@@ -42,12 +42,12 @@ def started(writing: DataStreamWriter) -> StreamingQuery:
 
 
 def is_exactly_once(options: dict[str, str]) -> bool:
-    """What the topic is asked to hold."""
+    """Whether the topic's guarantee is exactly once."""
     return options["delivery"] == "exactly-once"
 
 
 class Ways:
-    """Of writing: a method for each, named as its topic is."""
+    """The ways of writing: a method for each, with the name of its topic."""
 
     def __init__(self, spark: SparkSession, servers: str, folder: Path, count: int) -> None:
         self.spark = spark
@@ -56,21 +56,21 @@ class Ways:
         self.count = count
 
     def batch(self, options: dict[str, str]) -> None:
-        """By the format."""
+        """Write a batch by the format."""
         self._numbers().write.format("aioproducer").options(**options).mode("append").save()
 
     def stream(self, options: dict[str, str]) -> None:
-        """By the format."""
+        """Write a stream by the format."""
         source = self.spark.readStream.format("text").option("maxFilesPerTrigger", 1)
         lines = source.load(str(self.folder / "source")).repartition(2, "value")
         self._run(lines.writeStream.format("aioproducer").options(**options), options)
 
     def function(self, options: dict[str, str]) -> None:
-        """By `write()`."""
+        """Write by `write()`."""
         assert write(self._numbers(), options).rows == self.count
 
     def updates(self, options: dict[str, str]) -> None:
-        """By `foreach_batch()`."""
+        """Write by `foreach_batch()`."""
         pinned = options | {"sink.id": options["topic"]} if is_exactly_once(options) else options
         df = counts(self.spark, self.folder / "source")
         self._run(foreach_batch(self.spark, df, pinned).outputMode("update"), options)
@@ -81,7 +81,7 @@ class Ways:
         )
 
     def _run(self, writing: DataStreamWriter, options: dict[str, str]) -> None:
-        """Write all that is there; what is to be exactly once has its last epoch repeated."""
+        """Write all input; repeat the last epoch of an exactly-once stream."""
         checkpoint = self.folder / options["topic"]
         to_the_end = writing.option("checkpointLocation", str(checkpoint)).trigger(availableNow=True)
         started(to_the_end).awaitTermination()
@@ -90,7 +90,7 @@ class Ways:
             started(to_the_end).awaitTermination()
 
     def nameless(self, options: dict[str, str]) -> str:
-        """What is said of updates exactly once without a sink.id."""
+        """The error of exactly-once updates without a sink.id."""
         try:
             foreach_batch(self.spark, counts(self.spark, self.folder / "source"), options)
         except ConfigurationError as error:
@@ -98,7 +98,7 @@ class Ways:
         return "nothing"
 
     def audited(self, options: dict[str, str]) -> Any:
-        """What the audit says of a batch."""
+        """The audit's verdict on a batch."""
         rows = self._numbers().select(
             "key", marked("concat('s', key)", "value div 10", "value").alias("value")
         )
@@ -108,16 +108,16 @@ class Ways:
 
 
 def main(servers: str, server: str, folder: str, count: str, topics: str, page: str) -> None:
-    """Run the page's program, then every way; what is to be told is the last line."""
+    """Run the page's program, then every way; the last line is the result."""
     exec(compile(Path(page).read_text(), page, "exec"), {"__name__": "__main__"})
     spark = SparkSession.builder.remote(server).getOrCreate()
     register(spark)
     ways = Ways(spark, servers, Path(folder), int(count))
-    told = {}
+    results = {}
     for topic, (way, delivery) in json.loads(topics).items():
         options = {"kafka.bootstrap.servers": servers, "topic": topic, "delivery": delivery}
-        told[way] = getattr(ways, way)(options)
-    print(json.dumps(told))
+        results[way] = getattr(ways, way)(options)
+    print(json.dumps(results))
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""What the coordinator of transactions decides, with a clock moved by hand."""
+"""The decisions of the transaction coordinator, with a clock that the test moves."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ PLACE = ("t", 0)
 
 @attrs.define
 class Bench:
-    """Transactions whose markers are noted, at a time that the test sets."""
+    """Transactions that note their markers, at a time that the test sets."""
 
     now: float = 0.0
     open: bool = False
@@ -53,7 +53,7 @@ class Bench:
         return who
 
     def at(self, epoch: int) -> Identity:
-        """A producer that has this epoch."""
+        """A producer with this epoch."""
         who = self.transactions.init("x", 1000)
         known = self.transactions.get("x")
         assert known is not None
@@ -61,12 +61,12 @@ class Bench:
         return who._replace(epoch=epoch)
 
     def end(self, who: Identity, *, commit: bool = True, bump: bool = True, held: bool = False) -> Identity:
-        """End it; the markers wait for `open` if they are held."""
+        """End the transaction; held markers wait for `open`."""
         wait = MarkerWait(lambda: self.open) if held else None
         return self.transactions.end("x", who, commit=commit, bump=bump, wait=wait)
 
     def state(self) -> State:
-        """Where it stands."""
+        """The state of the transaction."""
         known = self.transactions.get("x")
         assert known is not None
         return known.state
@@ -74,7 +74,7 @@ class Bench:
 
 @pytest.fixture
 def bench() -> Bench:
-    """A new cluster's worth of transactions."""
+    """The transactions of a new cluster."""
     return Bench()
 
 
@@ -86,7 +86,7 @@ def refusal(call: Callable[[], object]) -> ErrorCode:
 
 
 def test_a_commit_writes_markers_where_the_transaction_wrote(bench: Bench) -> None:
-    """Each partition once, in the order of coming; under the raised epoch if the end raises it."""
+    """Each partition gets one marker, in the order of its addition, under the raised epoch if the end raises it."""
     who = bench.begin()
     bench.transactions.add_partitions("x", who, [("t", 2), PLACE, ("s", 1)])
     assert bench.end(who) == Identity(10, 1)
@@ -95,7 +95,7 @@ def test_a_commit_writes_markers_where_the_transaction_wrote(bench: Bench) -> No
 
 
 def test_markers_that_are_held_keep_everybody_waiting(bench: Bench) -> None:
-    """The end is answered, and then everything is CONCURRENT_TRANSACTIONS until they are written."""
+    """EndTxn is answered at once; later requests get CONCURRENT_TRANSACTIONS until the markers are written."""
     who = bench.begin()
     after = bench.end(who, held=True)
     assert (bench.written, bench.state()) == ([], State.PREPARE_COMMIT)
@@ -116,7 +116,7 @@ def test_markers_that_are_held_keep_everybody_waiting(bench: Bench) -> None:
 
 
 def test_markers_may_be_held_for_a_time(bench: Bench) -> None:
-    """They are written when it is over."""
+    """The markers are written when the time is over."""
     who = bench.begin()
     bench.transactions.end("x", who, commit=False, bump=False, wait=MarkerWait(deadline=3.0))
     bench.now = 2.9
@@ -128,7 +128,7 @@ def test_markers_may_be_held_for_a_time(bench: Bench) -> None:
 
 
 def test_all_markers_may_be_delayed(bench: Bench) -> None:
-    """As `Options.marker_delay` says."""
+    """`Options.marker_delay` delays the markers of every transaction."""
     bench.transactions.marker_delay = 0.5
     bench.end(bench.begin())
     assert bench.written == []
@@ -138,7 +138,7 @@ def test_all_markers_may_be_delayed(bench: Bench) -> None:
 
 
 def test_a_transaction_runs_out_of_time(bench: Bench) -> None:
-    """It is aborted under the next epoch, which nobody is told; its producer is fenced, or told of an illegal state."""
+    """The coordinator aborts under the next epoch; the producer, not notified, is fenced or gets an illegal state."""
     who = bench.begin(timeout_ms=1000)
     bench.now = 0.999
     bench.transactions.tick()
@@ -152,7 +152,7 @@ def test_a_transaction_runs_out_of_time(bench: Bench) -> None:
 
 
 def test_the_time_counts_from_the_first_partition(bench: Bench) -> None:
-    """Neither from init, nor from the last partition."""
+    """The time counts neither from init nor from the last partition."""
     who = bench.transactions.init("x", 1000)
     bench.now = 5.0
     bench.transactions.add_partitions("x", who, [PLACE])
@@ -166,7 +166,7 @@ def test_the_time_counts_from_the_first_partition(bench: Bench) -> None:
 
 
 def test_the_next_deadline_is_told(bench: Bench) -> None:
-    """The end of the time of an open transaction, or of markers that are held back."""
+    """The next moment is the end of an open transaction's time, or of held markers."""
     assert bench.transactions.next_deadline() is None
     who = bench.begin(timeout_ms=2000)
     assert bench.transactions.next_deadline() == 2.0
@@ -186,7 +186,7 @@ def test_what_has_ended_runs_out_of_no_time(bench: Bench) -> None:
 
 
 def test_init_over_an_open_transaction_raises_the_epoch_twice(bench: Bench) -> None:
-    """Once for the fence, under which it is aborted, and once for the producer that asks again."""
+    """The epoch rises once for the fence, which aborts the transaction, and once for the repeated init."""
     bench.begin()
     assert refusal(lambda: bench.transactions.init("x", 1000)) == ErrorCode.CONCURRENT_TRANSACTIONS
     assert bench.written == [(10, 1, False, ("t-0",))]
@@ -194,7 +194,7 @@ def test_init_over_an_open_transaction_raises_the_epoch_twice(bench: Bench) -> N
 
 
 def test_a_fence_may_be_held_as_well(bench: Bench) -> None:
-    """Then init is refused more than once, and the epoch is raised by two all the same."""
+    """A held fence refuses init more than once; the epoch still rises by two."""
     bench.begin()
     wait = MarkerWait(lambda: bench.open)
     for _ in range(3):
@@ -208,7 +208,7 @@ def test_a_fence_may_be_held_as_well(bench: Bench) -> None:
 
 
 def test_the_next_epoch_is_given_twice_to_who_asks_twice(bench: Bench) -> None:
-    """The answer to the first call may have been lost; a third epoch is not given to the first one (KIP-360)."""
+    """The answer to the first call may have been lost; the first producer gets no third epoch (KIP-360)."""
     who = bench.transactions.init("x", 1000)
     raised = [bench.transactions.init("x", 1000, who) for _ in range(2)]
     assert raised == [Identity(10, 1)] * 2
@@ -217,21 +217,21 @@ def test_the_next_epoch_is_given_twice_to_who_asks_twice(bench: Bench) -> None:
 
 
 def test_another_producer_makes_the_repetition_a_fence(bench: Bench) -> None:
-    """Once somebody has called init without an identity, the old one is out."""
+    """An init without an identity fences the old producer."""
     who = bench.transactions.init("x", 1000)
     bench.transactions.init("x", 1000)
     assert refusal(lambda: bench.transactions.init("x", 1000, who)) == ErrorCode.PRODUCER_FENCED
 
 
 def test_used_up_epochs_give_another_producer_id(bench: Bench) -> None:
-    """Init begins with epoch 0 of a new id, and gives that again to the repetition."""
+    """Init begins with epoch 0 of a new id; a repetition gets the same identity."""
     who = bench.at(LAST_GIVEN_EPOCH)
     assert bench.transactions.init("x", 1000, who) == Identity(11, 0)
     assert bench.transactions.init("x", 1000, who) == Identity(11, 0)
 
 
 def test_the_last_epoch_can_still_be_fenced(bench: Bench) -> None:
-    """That is what the highest epoch is kept for; who asks again gets another id."""
+    """The highest epoch is kept for the fence; a repeated init gets another id."""
     who = bench.at(LAST_GIVEN_EPOCH)
     bench.transactions.add_partitions("x", who, [PLACE])
     assert refusal(lambda: bench.transactions.init("x", 1000)) == ErrorCode.CONCURRENT_TRANSACTIONS
@@ -240,7 +240,7 @@ def test_the_last_epoch_can_still_be_fenced(bench: Bench) -> None:
 
 
 def test_an_end_that_uses_up_the_epochs_answers_with_another_id(bench: Bench) -> None:
-    """The markers are those of the old id; a repetition, also while they are missing, is known by it."""
+    """The markers carry the old id, which also identifies a repetition, even while markers are missing."""
     who = bench.at(LAST_GIVEN_EPOCH)
     bench.transactions.add_partitions("x", who, [PLACE])
     assert bench.end(who, held=True) == Identity(11, 0)
@@ -255,7 +255,7 @@ def test_an_end_that_uses_up_the_epochs_answers_with_another_id(bench: Bench) ->
 
 
 def test_a_partition_is_verified(bench: Bench) -> None:
-    """Only one that was added to the transaction that is open."""
+    """Verification succeeds only for a partition that was added to the open transaction."""
     who = bench.begin()
     bench.transactions.verify("x", who, PLACE)
     assert refusal(lambda: bench.transactions.verify("x", who, ("t", 1))) == ErrorCode.TRANSACTION_ABORTABLE
@@ -264,7 +264,7 @@ def test_a_partition_is_verified(bench: Bench) -> None:
 
 
 def test_nobody_is_refused_everything(bench: Bench) -> None:
-    """An id that was never initialized is unknown, an empty one invalid."""
+    """An id that was never initialized is unknown; an empty id is invalid."""
     who = Identity(1, 0)
     for name, code in (("nobody", ErrorCode.INVALID_PRODUCER_ID_MAPPING), ("", ErrorCode.INVALID_REQUEST)):
         assert refusal(partial(bench.transactions.add_partitions, name, who, [PLACE])) == code
@@ -274,7 +274,7 @@ def test_nobody_is_refused_everything(bench: Bench) -> None:
 
 
 def test_old_versions_have_another_name_for_fencing() -> None:
-    """The other errors are the same in all."""
+    """The other errors are the same in all versions."""
     fenced, illegal = (
         TransactionRefusal(ErrorCode.PRODUCER_FENCED),
         TransactionRefusal(ErrorCode.INVALID_TXN_STATE),

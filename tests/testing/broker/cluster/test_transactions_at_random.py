@@ -1,4 +1,4 @@
-"""Producers that write, commit, abort, fence each other and run out of time, in any order, beside a plain model."""
+"""Producers that write, commit, abort, fence each other and run out of time, in random order, against a plain model."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ TIMEOUT = 10.0
 
 
 class Producers(RuleBasedStateMachine):
-    """Each transactional id has one producer, which knows who it is since its last init."""
+    """Each transactional id has one producer, with the identity of its last init."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -38,7 +38,7 @@ class Producers(RuleBasedStateMachine):
 
     @rule(name=IDS)
     def init(self, name: str) -> None:
-        """A new producer takes over; what its predecessor had open is lost."""
+        """A new producer takes over; the open transaction of its predecessor is lost."""
         for _ in range(2):
             try:
                 self.who[name] = self.cluster.transactions.init(name, int(TIMEOUT * 1000))
@@ -48,7 +48,7 @@ class Producers(RuleBasedStateMachine):
 
     @rule(name=IDS, partition=PARTITIONS)
     def write(self, name: str, partition: int) -> None:
-        """It writes one record, if it is still the one and its last transaction is over."""
+        """The producer writes one record if it is not fenced and its last transaction is over."""
         who = self.who.get(name)
         if who is None:
             return
@@ -73,7 +73,7 @@ class Producers(RuleBasedStateMachine):
 
     @rule(name=IDS, commit=st.booleans(), bump=st.booleans())
     def end(self, name: str, commit: bool, bump: bool) -> None:
-        """It commits or aborts; the markers may be held back."""
+        """The producer commits or aborts; the markers may be held."""
         who = self.who.get(name)
         was_open = bool(self.open.get(name))
         if who is None:
@@ -91,18 +91,18 @@ class Producers(RuleBasedStateMachine):
 
     @rule()
     def hold(self) -> None:
-        """From now on markers wait."""
+        """Hold markers from now on."""
         self.released = False
 
     @rule()
     def release(self) -> None:
-        """No more."""
+        """Release the markers, and hold no more."""
         self.released = True
         self.cluster.transactions.tick()
 
     @rule(seconds=st.floats(0.5, 12.0))
     def pass_time(self, seconds: float) -> None:
-        """What is open too long is lost."""
+        """A transaction that is open too long is lost."""
         self.now += seconds
         for name, began in tuple(self.began.items()):
             if self.now >= began + TIMEOUT:
@@ -111,7 +111,7 @@ class Producers(RuleBasedStateMachine):
 
     @invariant()
     def readers_see_only_what_was_committed(self) -> None:
-        """Nothing that is open or was aborted, and all else when no transaction is in the way."""
+        """Readers see no open and no aborted record; they see all others when no transaction is in the way."""
         seen = {value for partition in (0, 1) for value in self._seen(partition)}
         assert seen <= self.committed
         states = {known.state for known in self.cluster.transactions.all()}
@@ -121,7 +121,7 @@ class Producers(RuleBasedStateMachine):
                 assert self._log(partition).stable_offset == self._log(partition).high_watermark
 
     def teardown(self) -> None:
-        """In the end everything is decided."""
+        """In the end every transaction has an outcome."""
         self.release()
         self.pass_time(TIMEOUT + 1)
         assert {known.state for known in self.cluster.transactions.all()} <= {

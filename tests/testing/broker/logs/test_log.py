@@ -34,14 +34,14 @@ def log() -> PartitionLog:
 def test_reading_begins_with_the_batch_that_has_the_offset(
     log: PartitionLog, offset: int, bases: list[int]
 ) -> None:
-    """An offset inside a batch gives the whole batch, the end gives nothing."""
+    """An offset inside a batch returns the whole batch; the end offset returns nothing."""
     headers = [read_header(batch) for batch in split_batches(log.read(offset, 10_000))]
     assert [header.base_offset for header in headers] == bases
     assert {header.leader_epoch for header in headers} <= {4}
 
 
 def test_the_first_batch_may_be_kept_back(log: PartitionLog) -> None:
-    """Only the first partition of a fetch gets a batch that is over the limit."""
+    """Only the first partition of a fetch returns a batch over the limit."""
     assert log.read(0, 10, at_least_one=False) == b""
     assert log.read(0, 10) == log.batches[0].data
 
@@ -52,12 +52,12 @@ def test_the_first_batch_may_be_kept_back(log: PartitionLog) -> None:
 def test_a_time_is_found_inside_a_batch(
     log: PartitionLog, timestamp: int, found: tuple[int, int] | None
 ) -> None:
-    """The first record that is not older."""
+    """The lookup returns the first record that is not older than the timestamp."""
     assert log.find_by_time(timestamp) == found
 
 
 def test_truncation_rebuilds_the_producers() -> None:
-    """What an unclean election loses is not remembered either; what is left still is."""
+    """The producer state forgets the records that an unclean election loses, and keeps the others."""
     log = PartitionLog()
     for sequence in range(4):
         _append(log, 1, producer_id=5, sequence=sequence)
@@ -70,7 +70,7 @@ def test_truncation_rebuilds_the_producers() -> None:
 
 
 def test_retention_moves_the_start_and_keeps_the_producers() -> None:
-    """Batches before the offset go, the one that holds it stays; sequences go on (KIP-360)."""
+    """Batches before the offset are removed, the batch that holds it stays; sequences continue (KIP-360)."""
     log = PartitionLog()
     for sequence in (0, 2, 4):
         _append(log, 2, producer_id=5, sequence=sequence)
@@ -83,7 +83,7 @@ def test_retention_moves_the_start_and_keeps_the_producers() -> None:
 
 
 def test_a_refused_batch_leaves_the_log_as_it_was(log: PartitionLog) -> None:
-    """What is out of order raises with its code and appends nothing."""
+    """A batch out of order raises with its code and appends nothing."""
     _append(log, 1, producer_id=5, sequence=0)
     with pytest.raises(RefusedRecords) as refused:
         _append(log, 1, producer_id=5, sequence=9)
@@ -91,7 +91,7 @@ def test_a_refused_batch_leaves_the_log_as_it_was(log: PartitionLog) -> None:
 
 
 def test_a_batch_shorter_than_its_header_is_corrupt() -> None:
-    """A length that leaves no room for the header is refused before anything is read from it."""
+    """A length without room for the header is refused before the header is read."""
     short = bytes(8) + (30).to_bytes(4, "big") + bytes(4) + b"\x02" + bytes(40)
     with pytest.raises(RefusedRecords) as refused:
         only_batch(short)

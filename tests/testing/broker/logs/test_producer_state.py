@@ -27,7 +27,7 @@ def _batch(sequence: int, count: int = 1, epoch: int = 0, producer_id: int = PID
 
 
 class Partition:
-    """Appends what is accepted, as a log does."""
+    """Appends accepted batches, as a log does."""
 
     def __init__(self) -> None:
         self.states = ProducerStates(expiration=100.0)
@@ -48,7 +48,7 @@ class Partition:
     [(0, 1, 0), (5, 3, 7), (2**31 - 1, 1, 2**31 - 1), (2**31 - 1, 2, 0), (2**31 - 2, 5, 2)],
 )
 def test_the_last_sequence_wraps(base: int, count: int, last: int) -> None:
-    """Sequences count records and begin again with 0 after 2^31-1."""
+    """Sequences count records and continue with 0 after 2^31-1."""
     assert last_sequence(base, count) == last
 
 
@@ -60,14 +60,14 @@ def test_judging_changes_nothing() -> None:
 
 
 def test_a_duplicate_has_offset_and_time_of_the_original() -> None:
-    """What was noted when the batch was appended comes back."""
+    """A duplicate returns the offset and the time of the original batch."""
     states = ProducerStates()
     states.remember(_batch(0, 3), 40, 12345, 0.0)
     assert states.judge(_batch(0, 3)) == Duplicate(40, 12345)
 
 
 def test_five_batches_are_remembered_and_no_sixth() -> None:
-    """The oldest of six is out of order, the five after it are duplicates."""
+    """The oldest of six batches is out of order; the five after it are duplicates."""
     partition = Partition()
     for sequence in range(REMEMBERED_BATCHES + 1):
         partition.send(_batch(sequence))
@@ -76,7 +76,7 @@ def test_five_batches_are_remembered_and_no_sixth() -> None:
 
 
 def test_a_refusal_says_what_was_expected() -> None:
-    """The text has producer, epoch, the sequence that came and the one that should have come."""
+    """The text has the producer, its epoch, the received sequence and the expected sequence."""
     states = ProducerStates()
     states.remember(_batch(0, 3), 0, 0, 0.0)
     verdict = states.judge(_batch(5))
@@ -87,7 +87,7 @@ def test_a_refusal_says_what_was_expected() -> None:
 
 
 def test_a_duplicate_of_an_old_epoch_is_fenced() -> None:
-    """A bump of the epoch forgets the batches before it."""
+    """A new epoch forgets the batches of the old one."""
     partition = Partition()
     partition.send(_batch(0))
     partition.send(_batch(0, epoch=1))
@@ -96,14 +96,14 @@ def test_a_duplicate_of_an_old_epoch_is_fenced() -> None:
 
 @pytest.mark.parametrize(("sequence", "answer"), [(0, 1), (1, ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER)])
 def test_a_new_epoch_begins_with_0(sequence: int, answer: int | ErrorCode) -> None:
-    """Whoever bumps the epoch begins again."""
+    """A new epoch begins again with sequence 0."""
     partition = Partition()
     partition.send(_batch(0))
     assert partition.send(_batch(sequence, epoch=4)) == answer
 
 
 def test_idle_producers_are_forgotten() -> None:
-    """After the expiry any sequence is taken again; a day is not over before it is over."""
+    """After the expiry any sequence is accepted; just before it a gap is refused."""
     partition = Partition()
     partition.send(_batch(0), now=0.0)
     partition.states.expire(99.9)
@@ -122,7 +122,7 @@ def test_an_append_keeps_a_producer_alive() -> None:
 
 
 def test_one_producer_or_all_can_be_forgotten() -> None:
-    """Forgetting one leaves the others."""
+    """Forgetting one producer leaves the others."""
     partition = Partition()
     for producer_id in (1, 2, 3):
         partition.send(_batch(0, producer_id=producer_id))
@@ -150,7 +150,7 @@ def test_a_run_of_batches_is_accepted_across_the_wrap(start: int, counts: list[i
 
 
 class OneProducer(RuleBasedStateMachine):
-    """A producer that sends, repeats, skips and bumps, beside a plain list of all it ever appended."""
+    """A producer that sends, repeats, skips and bumps, against a plain list of all appended batches."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -174,7 +174,7 @@ class OneProducer(RuleBasedStateMachine):
 
     @rule(back=st.integers(0, 9))
     def repeat(self, back: int) -> None:
-        """One of the newest five gives its offset again; an older one is refused."""
+        """A repeat of the newest five batches returns its offset; an older batch is refused."""
         known = self._of_this_epoch()
         if back < len(known):
             batch, offset = known[-1 - back]
@@ -183,7 +183,7 @@ class OneProducer(RuleBasedStateMachine):
 
     @rule(gap=st.integers(1, 5))
     def skip(self, gap: int) -> None:
-        """A gap is refused once there is memory."""
+        """A gap is refused once the log remembers the producer."""
         if self.appended:
             answer = self.partition.send(_batch(self._next_sequence() + gap, epoch=self.epoch))
             assert answer == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
@@ -200,7 +200,7 @@ class OneProducer(RuleBasedStateMachine):
 
     @invariant()
     def nothing_else_was_appended(self) -> None:
-        """The log has exactly what was accepted once."""
+        """The log has each accepted batch exactly once."""
         assert self.partition.end == sum(batch.count for batch, _ in self.appended)
 
 

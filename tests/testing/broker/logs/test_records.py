@@ -1,4 +1,4 @@
-"""Batches that tests write and read: both ways, and what is wrong with broken ones."""
+"""Batches that tests write and read: both directions, and the errors of broken batches."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def test_aiokafka_reads_what_is_written(batch: list[NewRecord]) -> None:
 
 @pytest.mark.parametrize("compression", range(5))
 def test_what_aiokafka_writes_is_read(compression: int) -> None:
-    """An independent writer too, with every codec and the framing it uses."""
+    """A batch of an independent writer is read, with every codec and its framing."""
     builder = DefaultRecordBatchBuilder(2, compression, 0, -1, -1, -1, 100_000)
     for i in range(50):
         builder.append(i, timestamp=1000 + i, key=b"k%d" % i, value=bytes(200), headers=[("h", b"x")])
@@ -63,7 +63,7 @@ def test_what_aiokafka_writes_is_read(compression: int) -> None:
 
 @given(cut=st.data())
 def test_a_cut_batch_is_malformed(cut: st.DataObject) -> None:
-    """Records that end too early raise MalformedRecordsError, never anything else."""
+    """Records that end too early raise MalformedRecordsError and no other exception."""
     data = write_batch([NewRecord(b"value", b"key", 5, (("a", b"b"),)), NewRecord(b"v")])
     end = cut.draw(st.integers(61, len(data) - 1))
     with pytest.raises(MalformedRecordsError):
@@ -79,7 +79,7 @@ def test_records_left_over_are_malformed() -> None:
 
 @given(sizes=st.lists(st.integers(0, 40), min_size=1, max_size=5), lost=st.integers(0, 80))
 def test_a_run_is_split_into_its_whole_batches(sizes: list[int], lost: int) -> None:
-    """Batches are found one after the other; a cut last one is left out."""
+    """Batches are found one after the other; a truncated last batch is left out."""
     batches = [write_batch([NewRecord(bytes(size))]) for size in sizes]
     run = b"".join(batches)
     kept = len(run) - min(lost, len(batches[-1]))
@@ -87,7 +87,7 @@ def test_a_run_is_split_into_its_whole_batches(sizes: list[int], lost: int) -> N
 
 
 def test_an_unknown_codec_is_named() -> None:
-    """There are codecs 0 to 4."""
+    """The codecs have the ids 0 to 4."""
     with pytest.raises(ValueError, match="codec 6 is unknown"):
         decompress(b"", 6)
     with pytest.raises(ValueError, match="codec 5 is unknown"):

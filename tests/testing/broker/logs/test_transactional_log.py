@@ -1,4 +1,4 @@
-"""Transactions in one log: markers, the last stable offset, and what was aborted."""
+"""Transactions in one log: markers, the last stable offset, and the aborted transactions."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ STAMP = Stamp(leader_epoch=0, now=0.0)
 
 
 class Writer:
-    """A log, and what two producers write to it."""
+    """A log, and the batches that two producers write to it."""
 
     def __init__(self) -> None:
         self.log = PartitionLog()
@@ -41,12 +41,12 @@ class Writer:
         return offset
 
     def end(self, producer_id: int, *, commit: bool = True, epoch: int = 0) -> None:
-        """Its marker."""
+        """The end marker of this producer."""
         self.log.end_transaction(Marker(producer_id, epoch, commit), STAMP, 100)
 
     @property
     def committed(self) -> list[int]:
-        """Where the batches are that readers of committed records get, but for markers."""
+        """The offsets of the batches that readers of committed records get, without markers."""
         batches = [batch for batch in self.log.committed() if read_header(batch.data).record_count]
         return [batch.base_offset for batch in batches if not read_header(batch.data).attributes & 0x20]
 
@@ -59,13 +59,13 @@ def writer() -> Writer:
 
 @pytest.mark.parametrize("commit", [True, False])
 def test_a_marker_reads_back(commit: bool) -> None:
-    """What was written into a control batch is found in it."""
+    """A control batch is read back as it was written."""
     marker = Marker(2**40, 7, commit, 3)
     assert read_marker(write_marker(marker, 12345)) == marker
 
 
 def test_the_stable_offset_is_that_of_the_first_open_transaction(writer: Writer) -> None:
-    """It moves when that one ends, not when a later one does."""
+    """The last stable offset moves when the first open transaction ends, not when a later one does."""
     for producer_id in (ONE, OTHER, ONE):
         writer.write(producer_id, 2)
     assert (writer.log.stable_offset, writer.log.high_watermark) == (0, 6)
@@ -76,7 +76,7 @@ def test_the_stable_offset_is_that_of_the_first_open_transaction(writer: Writer)
 
 
 def test_reading_stops_before_an_offset(writer: Writer) -> None:
-    """Batches that begin there or later are left out."""
+    """Batches that begin at the last stable offset or later are left out."""
     for _ in range(3):
         writer.write(ONE, 2)
     found = split_batches(writer.log.read(0, 10_000, before=4))
@@ -84,7 +84,7 @@ def test_reading_stops_before_an_offset(writer: Writer) -> None:
 
 
 def test_aborted_batches_are_not_committed(writer: Writer) -> None:
-    """Nor are those of an open transaction, or anything behind it."""
+    """Readers of committed records get no aborted batch, no batch of an open transaction, and none behind it."""
     writer.write(ONE)
     writer.write(OTHER)
     writer.end(ONE, commit=False)
@@ -107,7 +107,7 @@ def test_an_abort_of_nothing_hides_nothing(writer: Writer) -> None:
 
 
 def test_sequences_follow_the_marker(writer: Writer) -> None:
-    """Under the epoch of the records they go on, under a raised one they begin again and the old one is over."""
+    """Sequences continue under the epoch of the records; a raised epoch begins again and fences the old one."""
     writer.write(ONE, 2)
     writer.end(ONE)
     assert writer.write(ONE, 2) == 3
@@ -124,7 +124,7 @@ def test_sequences_follow_the_marker(writer: Writer) -> None:
 
 
 def test_an_open_transaction_takes_nothing_else_of_its_producer(writer: Writer) -> None:
-    """A batch outside of it is an illegal state; a repetition of what is in the log is none."""
+    """A transactional batch outside a transaction is an illegal state; a repeated batch of the log is accepted."""
     writer.write(ONE, attributes=0)
     writer.write(ONE)
     with pytest.raises(RefusedRecords) as refused:
@@ -134,7 +134,7 @@ def test_an_open_transaction_takes_nothing_else_of_its_producer(writer: Writer) 
 
 
 def test_a_stranger_begins_with_0_where_that_is_asked(writer: Writer) -> None:
-    """Since KIP-890 for transactions; otherwise any sequence begins."""
+    """A transaction begins with sequence 0 where the version asks for it (KIP-890); elsewhere any sequence begins."""
     writer.log.transactions.attempt(ONE, 0, 4, from_zero=True)
     with pytest.raises(RefusedRecords) as refused:
         writer.write(ONE, sequence=4)
@@ -144,7 +144,7 @@ def test_a_stranger_begins_with_0_where_that_is_asked(writer: Writer) -> None:
 
 
 def test_no_batch_overtakes_the_first_attempt(writer: Writer) -> None:
-    """What was tried with a lower sequence goes first; a newer epoch tries anew, a marker forgets it."""
+    """The lowest attempted sequence goes first; a new epoch starts over, and a marker forgets the attempt."""
     for epoch, sequence in ((0, 7), (0, 3), (0, 5)):
         writer.log.transactions.attempt(ONE, epoch, sequence, from_zero=False)
     with pytest.raises(RefusedRecords) as refused:
@@ -158,7 +158,7 @@ def test_no_batch_overtakes_the_first_attempt(writer: Writer) -> None:
 
 
 def test_a_producer_with_an_open_transaction_is_not_forgotten(writer: Writer) -> None:
-    """However long it is silent; the expiry takes the others."""
+    """The expiry forgets only producers without an open transaction."""
     writer.write(ONE)
     writer.write(OTHER, attributes=0)
     writer.write(7, attributes=0, stamp=Stamp(leader_epoch=0, now=1e9))
@@ -166,7 +166,7 @@ def test_a_producer_with_an_open_transaction_is_not_forgotten(writer: Writer) ->
 
 
 def test_truncation_rebuilds_the_transactions(writer: Writer) -> None:
-    """A marker that is lost leaves its transaction open; one that is left has ended it."""
+    """A lost marker leaves its transaction open; a kept marker has ended it."""
     writer.write(ONE)
     writer.end(ONE, commit=False)
     writer.write(OTHER)
@@ -178,7 +178,7 @@ def test_truncation_rebuilds_the_transactions(writer: Writer) -> None:
 
 
 def test_retention_forgets_what_was_aborted_before_the_start(writer: Writer) -> None:
-    """And the last stable offset is never before the start."""
+    """The last stable offset is never before the start of the log."""
     writer.write(ONE)
     writer.end(ONE, commit=False)
     writer.write(OTHER, 3)

@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING, Protocol
 from aioproducer._core import MemoryShare, Partition, Topic
 
 if TYPE_CHECKING:
-    from aioproducer._state.batching.accumulator import Accumulator
-    from aioproducer._state.batching.batches import QueuedBatch
-    from aioproducer._state.batching.gapless import Gap
-    from aioproducer._state.batching.sticky import LoadTable
+    from collections.abc import Callable
+
+    from aioproducer._state.cluster.load_table import LoadTable
+    from aioproducer._state.queues.batches import QueuedBatch
+    from aioproducer._state.queues.gapless import Gap
     from aioproducer.errors import KafkaError
 
 NO_LEADER = -1
@@ -24,6 +25,25 @@ class Wakes(Protocol):
     """Wakes a task."""
 
     def ring(self) -> None: ...
+
+
+class OpensBatches(Protocol):
+    """What a partition asks of the accumulator, on behalf of the compiled fast path."""
+
+    def roll(self, queue: PartitionQueue, now: float, *, awaited: bool = False) -> None: ...
+
+    def unroll(self, queue: PartitionQueue) -> None: ...
+
+    def send_now(self, batch: QueuedBatch) -> None: ...
+
+    @property
+    def withdraw(self) -> Callable[[QueuedBatch, int], bool]: ...
+
+
+class ChoosesPartitions(Protocol):
+    """Chooses the sticky partition of a topic."""
+
+    def switch(self, topic: TopicQueues, now: float) -> None: ...
 
 
 class NodeQueue:
@@ -86,8 +106,10 @@ class PartitionQueue(Partition):
         "sent",
     )
 
-    def __init__(self, topic: TopicQueues, index: int, node: NodeQueue, accumulator: Accumulator) -> None:
-        super().__init__(topic, index, accumulator.cluster.share_of(topic.name, node))
+    def __init__(
+        self, topic: TopicQueues, index: int, node: NodeQueue, share: MemoryShare, accumulator: OpensBatches
+    ) -> None:
+        super().__init__(topic, index, share)
         self.accumulator = accumulator
         self.node = node
         self.queue: deque[QueuedBatch] = deque()
@@ -174,11 +196,11 @@ class PartitionQueue(Partition):
 class TopicQueues(Topic):
     """One topic: its partitions, and the choice of the sticky one."""
 
-    __slots__ = ("accumulator", "gone", "leaders", "load", "load_until", "more", "topic_id", "used_at")
+    __slots__ = ("chooser", "gone", "leaders", "load", "load_until", "more", "topic_id", "used_at")
 
-    def __init__(self, name: str, accumulator: Accumulator) -> None:
+    def __init__(self, name: str, chooser: ChoosesPartitions) -> None:
         super().__init__(name)
-        self.accumulator = accumulator
+        self.chooser = chooser
         self.topic_id = bytes(16)
         self.leaders: tuple[int, ...] = ()
         # Queues of partitions that are about to be known.
@@ -192,7 +214,7 @@ class TopicQueues(Topic):
 
     def switch(self, now: float) -> None:
         """Choose the next sticky partition; called by the fast path."""
-        self.accumulator.sticky.switch(self, now)
+        self.chooser.switch(self, now)
 
     def queues(self) -> list[PartitionQueue]:
         """The partitions, in order of their index."""

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from aioproducer import Outcome
 from aioproducer._codecs import compress
 from aioproducer._core import BATCH_OVERHEAD
-from aioproducer._state.batching import rewriting
-from aioproducer._state.batching.batches import QueuedBatch
+from aioproducer._state.queues import rewriting
+from aioproducer._state.queues.batches import QueuedBatch
 from tests.state.machines import LIMITS, LINGER, LOST, Machines
 
 StoredRecord = tuple[int, bytes | None, bytes | None, tuple[tuple[str, bytes | None], ...] | None]

@@ -1,82 +1,22 @@
-"""The records of a flush: those that were accepted before it, in each batch up to some index."""
+"""What becomes of the records of a flush: they get a place, are written, fail, or move to other batches."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Protocol
 
-from aioproducer._callers.owners import NOTHING
-from aioproducer.outcome import Outcome
+from aioproducer._state.queues.flush import Covered
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Sequence
 
-    from aioproducer._callers.owners import Told
-    from aioproducer._state.admission.lines import Waiting
-    from aioproducer._state.batching.batches import QueuedBatch
-    from aioproducer.errors import KafkaError
-
-FIRST_ERRORS = 10
+    from aioproducer._state.queues.batches import QueuedBatch
+    from aioproducer._state.queues.flush import Failure, Flush
 
 
-class Failure(NamedTuple):
-    """Records failed together, with this error; failures are numbered from 1."""
+class WaitsForPlace(Protocol):
+    """An accepted record without a place, as flushes see it."""
 
-    number: int
-    error: KafkaError
-
-
-class Flush:
-    """One `flush()`: what it waits for, and what became of that meanwhile.
-
-    A batch stays open for records that come later, or each of many flushes would leave a batch of its own behind.
-    """
-
-    __slots__ = ("acked", "began", "error", "errors", "failures", "not_written", "unknown", "waiting")
-
-    def __init__(self) -> None:
-        # What had its outcome before.
-        self.began: Told = NOTHING
-        self.waiting = 0
-        # The process had no memory to follow one of its records, so that its end cannot be noticed.
-        self.error: BaseException | None = None
-        self.acked = 0
-        self.not_written = 0
-        self.unknown = 0
-        # The first errors, and the numbers of all failures: true for those that concern nothing that came later.
-        self.errors: list[KafkaError] = []
-        self.failures: dict[int, bool] = {}
-
-    @property
-    def done(self) -> bool:
-        """True when everything that it waits for has its outcome."""
-        return self.waiting == 0
-
-    def failed(self, failure: Failure, records: int, *, wholly: bool) -> None:
-        """So many records of it failed; `wholly`: and no others did by the same failure."""
-        if failure.error.outcome is Outcome.UNKNOWN:
-            self.unknown += records
-        else:
-            self.not_written += records
-        self.failures[failure.number] = wholly
-        if len(self.errors) < FIRST_ERRORS:
-            self.errors.append(failure.error)
-
-    def knows_of(self, failure: int) -> bool:
-        """Whether its report has the failure with this number."""
-        return failure <= self.began.failures or failure in self.failures
-
-
-class Covered:
-    """The part of a batch that a flush waits for: the records from `first` to before `until`, `left` of them pending."""
-
-    __slots__ = ("first", "flush", "left", "until")
-
-    def __init__(self, flush: Flush, first: int, until: int, left: int) -> None:
-        self.flush = flush
-        self.first = first
-        self.until = until
-        self.left = left
-        flush.waiting += 1
+    flushes: tuple[Flush, ...]
 
 
 def cover(flush: Flush, batches: Iterable[QueuedBatch]) -> None:
@@ -86,13 +26,13 @@ def cover(flush: Flush, batches: Iterable[QueuedBatch]) -> None:
             batch.flushes.append(Covered(flush, 0, batch.record_count, batch.pending))
 
 
-def cover_call(flush: Flush, call: Waiting) -> None:
+def cover_call(flush: Flush, call: WaitsForPlace) -> None:
     """The flush waits for a record that was accepted and has no place yet."""
     flush.waiting += 1
     call.flushes = (*call.flushes, flush)
 
 
-def uncover(flush: Flush, batches: Iterable[QueuedBatch], calls: Iterable[Waiting]) -> None:
+def uncover(flush: Flush, batches: Iterable[QueuedBatch], calls: Iterable[WaitsForPlace]) -> None:
     """The flush has no caller any more: none of these batches refers to it."""
     for batch in batches:
         batch.flushes = [covered for covered in batch.flushes if covered.flush is not flush]
@@ -100,7 +40,7 @@ def uncover(flush: Flush, batches: Iterable[QueuedBatch], calls: Iterable[Waitin
         call.flushes = tuple(one for one in call.flushes if one is not flush)
 
 
-def placed(call: Waiting, batch: QueuedBatch, index: int) -> None:
+def placed(call: WaitsForPlace, batch: QueuedBatch, index: int) -> None:
     """A record that flushes wait for has its place.
 
     Where that raises MemoryError, none of them is done by it: they are given up.
@@ -114,7 +54,7 @@ def placed(call: Waiting, batch: QueuedBatch, index: int) -> None:
         flush.waiting -= 1
 
 
-def not_placed(call: Waiting, failure: Failure) -> list[Flush]:
+def not_placed(call: WaitsForPlace, failure: Failure) -> list[Flush]:
     """A record that flushes wait for ended without a place; returns the flushes that wait for nothing more."""
     for flush in call.flushes:
         flush.failed(failure, 1, wholly=True)

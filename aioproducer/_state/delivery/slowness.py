@@ -7,13 +7,11 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
-    from aioproducer._state.batching.batches import QueuedBatch
+    from aioproducer._state.queues.batches import QueuedBatch
 
 # Seconds from acceptance to acknowledgement after which the log gives the reason.
 SLOW = 2.0
 WORTH_MENTIONING = 0.01
-# While records are on their way the loop's pulse is felt so often, to know whether it was held up.
-PULSE = 0.25
 
 
 class Stall(NamedTuple):

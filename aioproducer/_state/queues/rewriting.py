@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from aioproducer._codecs import decompress
 from aioproducer._core import BATCH_OVERHEAD, record_size
-from aioproducer._state.batching.batches import QueuedBatch
+from aioproducer._state.queues.batches import QueuedBatch
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 from aioproducer.errors import DeliveryError
 
 if TYPE_CHECKING:
-    from aioproducer._state.batching.batches import QueuedBatch
-    from aioproducer._state.batching.queues import PartitionQueue
+    from aioproducer._state.queues.batches import QueuedBatch
+    from aioproducer._state.queues.partition_queue import PartitionQueue
     from aioproducer.errors import KafkaError
 
 

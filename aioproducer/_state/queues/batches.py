@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any, TypedDict
+from typing import TYPE_CHECKING, Any, NamedTuple, TypedDict
 
 from aioproducer._core import Batch
 from aioproducer._state.cluster.facts import NO_TOPIC_ID
 
 if TYPE_CHECKING:
-    from aioproducer._state.batching.flushing import Covered
-    from aioproducer._state.batching.gapless import Gap
-    from aioproducer._state.batching.queues import PartitionQueue
+    from aioproducer._state.queues.flush import Covered
+    from aioproducer._state.queues.gapless import Gap
+    from aioproducer._state.queues.partition_queue import PartitionQueue
     from aioproducer.errors import KafkaError
 
 SEQUENCE_MODULUS = 1 << 31
@@ -24,6 +24,17 @@ class BatchFacts(TypedDict):
     partition: int
     attempts: int
     elapsed: float
+
+
+class PartitionAnswer(NamedTuple):
+    """A broker's answer for one batch."""
+
+    code: int
+    base_offset: int = -1
+    log_append_time: int = -1
+    message: str | None = None
+    record_errors: tuple[tuple[int, str | None], ...] = ()
+    broker: str | int | None = None
 
 
 class QueuedBatch(Batch):

@@ -1,4 +1,4 @@
-"""How the history travels to the court: records that have their outcome, and marks, as bytes in a pipe."""
+"""The format of the history on its way to the judge: records with their outcome, and marks, as bytes in a pipe."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ _LONGEST_ERROR: Final = 300
 
 @attrs.frozen
 class Mark:
-    """Every record below this number has its outcome, and was told before this mark; the last one ends the court."""
+    """Every record below this number has its outcome, and is in the pipe before this mark; the last mark ends the judge."""
 
     below: int
     slack: float
-    """Seconds that an outcome may have been late, because the loop was."""
+    """Seconds by which an outcome may have been late, because the loop was."""
     timeout: float
-    """Seconds for which the court may look for what was acknowledged."""
+    """Seconds for which the judge may wait for acknowledged records in the log."""
     last: bool = False
 
 
@@ -58,7 +58,7 @@ def of_mark(mark: Mark) -> bytes:
 
 
 def read(source: BinaryIO) -> Iterator[Sent | Mark]:
-    """All that comes, until the pipe ends."""
+    """All records and marks, until the pipe ends."""
     while kind := source.read(1):
         yield _record(source) if kind == _IS_RECORD else Mark(*_MARK.unpack(_exactly(source, _MARK.size)))
 
@@ -86,5 +86,5 @@ def _record(source: BinaryIO) -> Sent:
 def _exactly(source: BinaryIO, size: int) -> bytes:
     data = source.read(size)
     if len(data) < size:
-        raise EOFError(f"the history ends inside a letter: {len(data)} of {size} bytes")
+        raise EOFError(f"the history ends inside a record: {len(data)} of {size} bytes")
     return data

@@ -1,4 +1,4 @@
-"""The mutants of what a user is told: errors that do not say what is wrong, and waits that cannot help."""
+"""The mutants of errors and logs: messages that hide the cause, and waits that cannot help."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ _CALLS: Final = "tests/net/accepting/test_missing_topics.py"
 _CLOSING: Final = "tests/simulation/observing/test_long_closing.py"
 _ENDS: Final = "tests/simulation/observing/test_ends_of_connections.py"
 
-_mutant = Kind("telling")
+_mutant = Kind("errors")
 
-TOLD: Final = (
+ERRORS: Final = (
     _mutant(
         "missing-topic-without-a-cause",
         "_state/admission/lines.py",
@@ -27,19 +27,19 @@ TOLD: Final = (
         "_state/admission/lines.py",
         "        if self.view.failing:",
         "        if False:",
-        "The brokers' last word on a topic is given as the reason, though all of them have died since.",
+        "The brokers' last answer about a topic is given as the reason, though all of them have died since.",
         _MISSING,
     ),
     _mutant(
-        "missing-topic-told-each-time",
+        "missing-topic-logged-each-time",
         "_state/cluster/metadata.py",
         "        if interest.error is not None and interest.logged_at is None and _may_pass(code):",
         "        if interest.error is not None:",
-        "Each metadata answer about a topic that is not there is a line in the log (Java).",
+        "Each metadata answer about a missing topic is a line in the log (Java).",
         _MISSING,
     ),
     _mutant(
-        "created-topic-told-as-missing",
+        "created-topic-logged-as-missing",
         "_state/cluster/metadata.py",
         "        if interest.error is not None and interest.logged_at is None and _may_pass(code):",
         "        if interest.logged_at is None and _may_pass(code):",
@@ -59,7 +59,7 @@ TOLD: Final = (
         "_state/admission/lines.py",
         "self.view.confirmed_at(call.topic) < call.asked_at + PROPAGATION:",
         "self.view.confirmed_at(call.topic) < call.asked_at:",
-        "A partition that was just added is refused, as one broker has not heard of it yet.",
+        "A partition that was just added is refused, as one broker does not know it yet.",
         _MISSING,
     ),
     _mutant(
@@ -67,7 +67,7 @@ TOLD: Final = (
         "_state/cluster/metadata.py",
         "            interest.confirmed_at = self._questions.asked_at if reading.confirms else -math.inf",
         "            interest.confirmed_at = now if reading.confirms else -math.inf",
-        "The answer to a question that was asked before the partition was added counts as one of now.",
+        "The answer to a request from before the partition was added counts as one of now.",
         _MISSING,
     ),
     _mutant(
@@ -75,7 +75,7 @@ TOLD: Final = (
         "_state/admission/bulk.py",
         "                error = admission.missing_partition(self, queues, now)",
         "                error = None",
-        "One record of a bulk send for a partition that does not exist holds up all that follow it for max_block.",
+        "One record of a bulk send for a partition that does not exist holds up all later ones for max_block.",
         f"{_CALLS}::test_partition_of_bulk_sends",
     ),
     _mutant(
@@ -83,7 +83,7 @@ TOLD: Final = (
         "_state/delivery/settlement.py",
         "            error = refused_as_too_large(error, batch.plain_size or batch.size)",
         "            pass",
-        "Who catches RecordTooLargeError misses the records that only the broker finds too large.",
+        "A handler of RecordTooLargeError misses the records that only the broker finds too large.",
         "tests/state/delivery/test_settlement.py",
     ),
     _mutant(
@@ -99,7 +99,7 @@ TOLD: Final = (
         "_state/delivery/settlement.py",
         "        if decided.kind is Kind.SPLIT and error.outcome is Outcome.NOT_WRITTEN:",
         "        if decided.kind is Kind.SPLIT:",
-        "A record that may be in the log ends with an error that everybody takes for not written.",
+        "A record that may be in the log ends with an error that means not written.",
         "tests/state/delivery/test_settlement.py",
     ),
     _mutant(
@@ -107,7 +107,7 @@ TOLD: Final = (
         "_state/delivery/settlement.py",
         "                cause=cause or self._hindrance(batch),\n",
         "                cause=cause or batch.last_error,\n",
-        "close() ran out of time, and no delivery says that its broker could not be reached.",
+        "close() ran out of time, and no delivery has the failed connections as its cause.",
         _CLOSING,
     ),
     _mutant(
@@ -115,15 +115,15 @@ TOLD: Final = (
         "_net/observing/closing.py",
         "        if broker == NO_LEADER:\n            yield",
         "        if False:\n            yield",
-        "Records without a leader are said to wait for broker -1.",
+        "Records without a leader are reported as waiting for broker -1.",
         _CLOSING,
     ),
     _mutant(
-        "connected-told-to-nobody",
+        "connections-not-logged",
         "_net/connecting/contact.py",
         "    def __init__(self, log: Log, level: int = logging.INFO) -> None:",
         "    def __init__(self, log: Log, level: int = logging.DEBUG) -> None:",
-        "At the level of INFO a log shows that connections end, and never that there are any.",
+        "At the level INFO a log has the ends of connections, and never their beginnings.",
         "tests/net/observing/test_lines_of_a_life.py::test_connected_and_reconnected",
     ),
     _mutant(
@@ -139,7 +139,7 @@ TOLD: Final = (
         "_net/log.py",
         '    return log if client_id is None else _LogOfClient(log.logger, {"client_id": client_id})',
         "    return log",
-        "Of two producers in a process nobody knows which one a line is about.",
+        "With two producers in a process, no line of the log shows its producer.",
         "tests/net/observing/test_lines_of_a_life.py::test_connected_and_reconnected",
     ),
     _mutant(
@@ -155,7 +155,7 @@ TOLD: Final = (
         "producer.py",
         '    V_contra = TypeVar("V_contra", default=BytesLike, contravariant=True)',
         '    V_contra = TypeVar("V_contra", default=BytesLike)',
-        "A producer that takes more than it has to is refused by type checkers where one of less is asked for.",
+        "A producer of more types than needed is refused by type checkers where one of fewer types is expected.",
         "tests/repo/documents/test_types.py::test_ported_programs[found_by_mypy]",
     ),
     _mutant(
@@ -163,7 +163,7 @@ TOLD: Final = (
         "producer.py",
         '    V = TypeVar("V", bound=Any, default=Any)',
         '    V = TypeVar("V")',
-        "Type checkers refuse `value_serializer=lambda v: json.dumps(v).encode()`, which they take from other clients.",
+        "Type checkers refuse `value_serializer=lambda v: json.dumps(v).encode()`, which they accept with other clients.",
         "tests/repo/documents/test_types.py::test_ported_programs[found_by_mypy]",
     ),
     _mutant(
@@ -171,7 +171,7 @@ TOLD: Final = (
         "../pytest_aioproducer.py",
         "    if not _is_coroutine_function(request.function):",
         "    if False:",
-        "A synchronous test gets a broker whose event loop does not run while it does, and hangs.",
+        "A synchronous test gets a broker whose event loop does not run during the test, and hangs.",
         "tests/testing/test_pytest_plugin.py::test_a_synchronous_test_is_refused_at_once",
     ),
     _mutant(
@@ -179,7 +179,7 @@ TOLD: Final = (
         "../pytest_aioproducer.py",
         "if TYPE_CHECKING:\n    from aioproducer.testing",
         "if True:\n    from aioproducer.testing",
-        "Each run of pytest in each project of the environment imports all of the library.",
+        "Each run of pytest in each project of the environment imports the whole library.",
         "tests/testing/test_pytest_plugin.py::test_the_plugin_costs_a_project_nothing",
     ),
     _mutant(
@@ -187,7 +187,7 @@ TOLD: Final = (
         "../examples/web_app.py",
         "    response.status_code = 200 if now.ready else 503",
         "    response.status_code = 200 if now.connected_brokers else 503",
-        "A service without requests, whose idle connections are closed, is not ready, and gets no requests.",
+        "A service without requests, whose idle connections are closed, is not ready, and therefore gets no requests.",
         "tests/examples/test_web_app.py::test_readiness",
     ),
     _mutant(
@@ -203,7 +203,7 @@ TOLD: Final = (
         "spark/auditing/splits.py",
         "        raise _refused(topic, metadata.error)",
         "        raise KafkaException(metadata.error)",
-        "A topic that is not there ends `aioproducer audit` with a traceback.",
+        "A missing topic ends `aioproducer audit` with a traceback.",
         "tests/spark/auditing/test_audit_command.py::test_a_topic_that_is_not_there_and_a_broker_that_is_dead",
     ),
     _mutant(
@@ -211,7 +211,7 @@ TOLD: Final = (
         "cli/audit.py",
         '"log_level": 0}',
         '"log_level": 6}',
-        "A broker that does not answer is told of in the lines of librdkafka, and then in the command's own.",
+        "A broker that does not answer is reported by lines of librdkafka, and again by the command's own.",
         "tests/spark/auditing/test_audit_command.py::test_a_topic_that_is_not_there_and_a_broker_that_is_dead",
     ),
     _mutant(
@@ -219,7 +219,7 @@ TOLD: Final = (
         "_net/runtime/engine.py",
         "        self.addresses.on_ended = self._connection_ended\n",
         "",
-        "The last connection of an idle producer is cut, and for five minutes health() has no error and nobody is called.",
+        "The last connection of an idle producer is cut, and for five minutes health() has no error and no listener is called.",
         _ENDS,
     ),
     _mutant(
@@ -227,23 +227,23 @@ TOLD: Final = (
         "_net/connecting/connection.py",
         "        return not self._pairing.waiting and self._loop.time() - self.last_used >= _QUIET\n",
         "        return False\n",
-        "A broker closes what is idle: health() has an error, and the log lines, though nothing is wrong.",
+        "A broker closes an idle connection: health() has an error, and the log has lines, though nothing is wrong.",
         _ENDS,
     ),
     _mutant(
-        "reconnected-told-each-time",
+        "reconnections-logged-each-time",
         "_net/connecting/contact.py",
         "            logging.DEBUG if self._known and not self._in_trouble else self._level,\n",
         "            self._level,\n",
-        "Each connection in place of an idle one is a line of the log.",
+        "Each reconnection after an idle close is a line of the log.",
         _ENDS,
     ),
     _mutant(
-        "back-after-trouble-not-told",
+        "recovery-not-logged",
         "_net/connecting/contact.py",
         "        if connection.ending in (Ending.CUT, Ending.GIVEN_UP):\n",
         "        if connection.ending is Ending.GIVEN_UP:\n",
-        "The log says that a connection ended, and not that there is one again.",
+        "The log has the end of a connection, and not the reconnection.",
         _ENDS,
     ),
     _mutant(
@@ -251,7 +251,7 @@ TOLD: Final = (
         "_state/delivery/settlement.py",
         "        self.effects.flushed.extend(flushed)\n        if batch.attempts:\n",
         "        self.effects.flushed.extend(flushed)\n        if batch.attempts and not (self.transaction and self.transaction.given_up):\n",
-        "A fault ends with a transaction that is given up, and hours later the next is said to have lasted since then.",
+        "A fault ends with an aborted transaction, and hours later the next fault is reported as lasting since then.",
         "tests/simulation/observing/test_fault_log.py",
     ),
 )

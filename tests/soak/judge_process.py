@@ -1,6 +1,6 @@
-"""Judges a soak while it goes on: hears the history through a pipe, and reads the log with a foreign client.
+"""Judges a soak while it runs: receives the history through a pipe, and reads the log with a foreign client.
 
-    python -m tests.soak.court SERVERS TOPICS DISORDERED
+    python -m tests.soak.judge_process SERVERS TOPICS DISORDERED
 
 It prints a line of JSON for each window.
 """
@@ -18,8 +18,8 @@ from typing import Any, Final
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
 
 from tests.judge.history import Found, Sent, found
-from tests.soak.judging import letters
-from tests.soak.judging.letters import Mark
+from tests.soak.judging import history_format
+from tests.soak.judging.history_format import Mark
 from tests.soak.judging.windows import Verdict, Windows
 
 _BATCH: Final = 5_000
@@ -29,7 +29,7 @@ _SHOWN: Final = 20
 _FINAL: Final = frozenset(
     {KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE, KafkaError._BAD_MSG, KafkaError._FATAL}
 )
-"""Errors after which the log cannot be read in full; all others, librdkafka repairs by itself."""
+"""Errors after which the log cannot be read in full; librdkafka recovers from all others."""
 
 
 class Reader:
@@ -57,7 +57,7 @@ class Reader:
         self._consumer.assign([TopicPartition(topic, index, 0) for topic, index in self.next])
 
     def read(self) -> list[Found]:
-        """What has come."""
+        """The new records."""
         records = [
             _found(message) for message in self._consumer.consume(_BATCH, _POLL) if _is_record(message)
         ]
@@ -66,18 +66,18 @@ class Reader:
         return records
 
     def ends(self) -> dict[tuple[str, int], int]:
-        """The offset after the last record of each partition, as the brokers tell it now."""
+        """The offset after the last record of each partition, as the brokers report it now."""
         ends = {}
         for topic, index in self.next:
             place = TopicPartition(topic, index)
             offsets = self._consumer.get_watermark_offsets(place, timeout=_ANSWER_LIMIT)
             if offsets is None:
-                raise TimeoutError(f"nobody told the end of {topic}-{index}")
+                raise TimeoutError(f"no broker reported the end of {topic}-{index}")
             ends[topic, index] = offsets[1]
         return ends
 
     def close(self) -> None:
-        """Leave."""
+        """Close the consumer."""
         self._consumer.close()
 
 
@@ -99,22 +99,22 @@ def _found(message: Message) -> Found:
     return found(topic, partition, offset, key, value, headers, None)
 
 
-class Court:
-    """Takes in the history and the log, and judges a window as soon as both are there."""
+class RunningJudge:
+    """Receives the history and the log, and judges a window as soon as both are there."""
 
     def __init__(self, reader: Reader, disordered: frozenset[str]) -> None:
         self._reader = reader
         self._windows = Windows(disordered)
-        self._letters: queue.SimpleQueue[Sent | Mark] = queue.SimpleQueue()
+        self._history: queue.SimpleQueue[Sent | Mark] = queue.SimpleQueue()
         self._marks: list[tuple[Mark, float]] = []
         self._gone = False
 
-    def sit(self) -> None:
-        """Until the last window is judged, or nobody is there any more."""
+    def run(self) -> None:
+        """Run until the last window is judged, or the soak has ended."""
         listener = threading.Thread(target=self._listen)
         listener.start()
         while not self._gone:
-            self._take_letters()
+            self._take_history()
             self._read()
             if self._marks and self._ready(*self._marks[0]):
                 mark, _ = self._marks.pop(0)
@@ -122,22 +122,22 @@ class Court:
                     self._read_to_the_end(mark)
                 self._judge(mark)
                 self._gone = mark.last
-        # The pipe ends when the last verdict was heard; a thread in the middle of a read would not let Python end.
+        # The pipe ends when the soak has read the last verdict; a thread inside a read would keep Python from ending.
         listener.join()
 
     def _listen(self) -> None:
-        for letter in letters.read(sys.stdin.buffer):
-            self._letters.put(letter)
-        # A pipe that ends without the last mark: whoever has started this is dead.
+        for part in history_format.read(sys.stdin.buffer):
+            self._history.put(part)
+        # A pipe that ends without the last mark: the soak's process has died.
         self._gone = True
 
-    def _take_letters(self) -> None:
-        while not self._letters.empty():
-            letter = self._letters.get()
-            if isinstance(letter, Mark):
-                self._marks.append((letter, time.monotonic() + letter.timeout))
+    def _take_history(self) -> None:
+        while not self._history.empty():
+            part = self._history.get()
+            if isinstance(part, Mark):
+                self._marks.append((part, time.monotonic() + part.timeout))
             else:
-                self._windows.tell(letter)
+                self._windows.add(part)
 
     def _read(self) -> None:
         for record in self._reader.read():
@@ -153,9 +153,9 @@ class Court:
 
     def _judge(self, mark: Mark) -> None:
         verdict = self._windows.judge(mark.below, mark.slack)
-        print(json.dumps(self._told(mark, verdict)), flush=True)
+        print(json.dumps(self._as_json(mark, verdict)), flush=True)
 
-    def _told(self, mark: Mark, verdict: Verdict) -> dict[str, Any]:
+    def _as_json(self, mark: Mark, verdict: Verdict) -> dict[str, Any]:
         return {
             "below": mark.below,
             "last": mark.last,
@@ -169,9 +169,9 @@ class Court:
 
 
 def main(servers: str, topics: str, disordered: str) -> None:
-    """One soak."""
+    """Judge one soak."""
     reader = Reader(servers, json.loads(topics))
-    Court(reader, frozenset(json.loads(disordered))).sit()
+    RunningJudge(reader, frozenset(json.loads(disordered))).run()
     reader.close()
 
 

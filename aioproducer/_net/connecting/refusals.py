@@ -1,0 +1,54 @@
+"""The pause of a whole producer after a broker refused its credentials: many attempts may lock the account."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import math
+from typing import TYPE_CHECKING, Final
+
+import anyio
+
+from aioproducer._state.backoff import Backoff
+from aioproducer.errors import AuthenticationError, KafkaError
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+    from random import Random
+
+__all__ = ["Refusals"]
+
+_PAUSE: Final = Backoff(1.0, 30.0)
+_OF_CREDENTIALS: Final = frozenset(("credentials", "mechanism"))
+
+
+class Refusals:
+    """One attempt at a time for all addresses, from a refusal of the credentials to the next success."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, rng: Random) -> None:
+        self._loop = loop
+        self._rng = rng
+        self._turn = asyncio.Lock()
+        self._count = 0
+        self.not_before = -math.inf
+
+    @contextlib.asynccontextmanager
+    async def attempt(self) -> AsyncIterator[None]:
+        """Wait for the turn of this attempt, and note its result."""
+        async with contextlib.AsyncExitStack() as stack:
+            if self._count:
+                await stack.enter_async_context(self._turn)
+                await anyio.sleep(max(0.0, self.not_before - self._loop.time()))
+            try:
+                yield
+            except KafkaError as error:
+                self._note(error)
+                raise
+            self._count, self.not_before = 0, -math.inf
+
+    def _note(self, error: KafkaError) -> None:
+        # A code: the broker refused them. Without one, they could not be read.
+        refused = isinstance(error, AuthenticationError) and error.reason in _OF_CREDENTIALS
+        if refused and getattr(error, "code", None) is not None:
+            self.not_before = self._loop.time() + _PAUSE.after(self._count, self._rng)
+            self._count += 1

@@ -1,0 +1,149 @@
+"""Authenticating again on open connections, before the sessions that brokers granted end (KIP-368).
+
+A broker closes a connection without an answer at the first request after the end of its session. So a connection that is used
+authenticates again before that, behind its requests in flight. One that is not used, or that cannot, takes no further request
+when its session ends: its answers are waited for, and it is closed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import math
+from functools import partial
+from typing import TYPE_CHECKING, NamedTuple, Self
+
+import anyio
+
+from aioproducer._net.connecting.conversing import converse_in_use
+from aioproducer._net.log import log_of
+from aioproducer._state.backoff import Backoff
+from aioproducer.errors import KafkaError, text_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from random import Random
+
+    from aioproducer._net.connecting.connection import Connection
+    from aioproducer._state.connecting.dialogue import Dialogue
+    from aioproducer._state.connecting.sessions import AuthenticatedSession
+
+__all__ = ["SessionRenewal"]
+
+_RETRIES = Backoff(0.1, 5.0)
+# Brokers refuse an authentication that follows the former one within a second.
+_LEAST_PAUSE = 1.1
+WARN_EVERY = 10.0
+
+
+class _Use(NamedTuple):
+    """How far a connection was used: without answers (acks=0) only the time tells."""
+
+    answers: int
+    last_used: float
+
+    @classmethod
+    def of(cls, connection: Connection) -> Self:
+        return cls(connection.answers, connection.last_used)
+
+
+class SessionRenewal:
+    """Renews the sessions of the connections of one producer, each in a task that ends with the connection."""
+
+    def __init__(
+        self, loop: asyncio.AbstractEventLoop, rng: Random, client_id: str | None, timeout: float
+    ) -> None:
+        self._loop = loop
+        self._rng = rng
+        self._log = log_of(client_id)
+        self._timeout = timeout
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._warned_at = -math.inf
+
+    def watch(
+        self, connection: Connection, authentication: Callable[[], Dialogue[AuthenticatedSession]]
+    ) -> None:
+        """Keep the session of this connection alive, if it has an end."""
+        if connection.session is None or not connection.session.has_end:
+            return
+        keep = self._keep(connection, authentication, _Use.of(connection))
+        task = self._loop.create_task(keep, name="aioproducer session")
+        self._tasks.add(task)
+        task.add_done_callback(partial(self._done, connection))
+        connection.add_close_callback(partial(_cancel, task))
+
+    def _done(self, connection: Connection, task: asyncio.Task[None]) -> None:
+        self._tasks.discard(task)
+        # Cancelled from outside, for example: nothing else would close the connection at the end of its session.
+        if task.cancelled() or task.exception() is not None:
+            connection.close()
+
+    async def _keep(
+        self,
+        connection: Connection,
+        authentication: Callable[[], Dialogue[AuthenticatedSession]],
+        before: _Use,
+    ) -> None:
+        session = connection.session
+        while session is not None and session.has_end:
+            due = max(session.renew_at(self._rng.random()), session.began_at + _LEAST_PAUSE)
+            await self._until(min(due, session.last_write_at))
+            renewed = None
+            if due < session.last_write_at and (connection.in_flight or _Use.of(connection) != before):
+                renewed = await self._renewed(connection, session, authentication)
+            if renewed is None:
+                await self._end(connection, session)
+                return
+            session = connection.session = renewed
+            before = _Use.of(connection)
+
+    async def _renewed(
+        self,
+        connection: Connection,
+        session: AuthenticatedSession,
+        authentication: Callable[[], Dialogue[AuthenticatedSession]],
+    ) -> AuthenticatedSession | None:
+        """The next session; None when the present one ends before there is another."""
+        failures = 0
+        while (left := session.last_write_at - self._loop.time()) > 0:
+            try:
+                return await converse_in_use(
+                    connection, authentication(), timeout=self._timeout, begin_within=left
+                )
+            except Exception as error:  # noqa: BLE001  # without this task, the connection would outlive its session
+                self._warn(connection, error)
+            if connection.closed or connection.is_retired:
+                return None
+            await self._until(self._loop.time() + _RETRIES.after(failures, self._rng))
+            failures += 1
+        return None
+
+    def _warn(self, connection: Connection, error: Exception) -> None:
+        now = self._loop.time()
+        level = logging.WARNING if now >= self._warned_at + WARN_EVERY else logging.DEBUG
+        if level == logging.WARNING:
+            self._warned_at = now
+        known = isinstance(error, KafkaError | TimeoutError | OSError)
+        self._log.log(
+            level,
+            "authenticating again on the connection to broker %s failed%s: %s",
+            connection.broker,
+            ", and the connection was closed" if connection.closed else "",
+            # The text of any other error may have a secret.
+            text_of(error) if known else type(error).__name__,
+        )
+
+    async def _end(self, connection: Connection, session: AuthenticatedSession) -> None:
+        """Close the connection when its session ends, after the answers to its requests."""
+        if connection.takes_requests:
+            await self._until(session.last_write_at)
+        connection.leave_when_answered()
+
+    async def _until(self, due: float) -> None:
+        await anyio.sleep(max(0.0, due - self._loop.time()))
+
+
+def _cancel(task: asyncio.Task[None], _connection: Connection) -> None:
+    # The task itself may have closed the connection: it is at its end.
+    if task is not asyncio.current_task(task.get_loop()):
+        task.cancel()

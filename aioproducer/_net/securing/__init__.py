@@ -1,0 +1,1 @@
+"""The security protocol of a producer, made of its settings."""

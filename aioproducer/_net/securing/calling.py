@@ -1,0 +1,68 @@
+"""Calls of functions of the user that give secrets and tokens: whatever they raise becomes words without the secret."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import attrs
+
+from aioproducer._net.connecting.conversing import in_a_thread
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+__all__ = ["LONGEST_CALL", "Given", "call", "call_in_a_thread"]
+
+LONGEST_CALL = 10.0
+
+
+@attrs.frozen
+class Given:
+    """The result of a function, or the reason for which there is none. The result may be secret, so the repr hides it.
+
+    `is_final`: the next call fails for the same reason, until a setting is changed.
+    """
+
+    value: Any = attrs.field(default=None, repr=False)
+    problem: str = ""
+    is_final: bool = False
+
+
+async def call(function: Callable[[], Any]) -> Given:
+    """Call a function or coroutine function, for at most `LONGEST_CALL` seconds.
+
+    It runs in a separate task: one that suppresses its cancellation is left alone, and one that raises CancelledError
+    cancels nothing else.
+    """
+    task = asyncio.create_task(_awaited(function), name="aioproducer credentials")
+    try:
+        await asyncio.wait([task], timeout=LONGEST_CALL)
+    finally:
+        if not task.done():
+            task.cancel()
+    return task.result() if task.done() else Given(problem=f"gave nothing within {LONGEST_CALL:g} s")
+
+
+async def call_in_a_thread(function: Callable[[], Any]) -> Given:
+    """Call a function that may block."""
+    return await in_a_thread(partial(_called, function))
+
+
+async def _awaited(function: Callable[[], Any]) -> Given:
+    try:
+        given = function()
+        return Given(await given if inspect.isawaitable(given) else given)
+    except (KeyboardInterrupt, SystemExit):
+        raise
+    except BaseException as error:  # noqa: BLE001  # its text and its frames may have the secret
+        return Given(problem=f"raised {type(error).__name__}")
+
+
+def _called(function: Callable[[], Any]) -> Given:
+    try:
+        return Given(function())
+    except BaseException as error:  # noqa: BLE001  # in a thread, so nothing else handles it
+        return Given(problem=f"raised {type(error).__name__}")

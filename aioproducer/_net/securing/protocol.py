@@ -1,0 +1,143 @@
+"""The security protocol that the settings of a producer ask for."""
+
+from __future__ import annotations
+
+import ssl
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from aioproducer._net.connecting.security import PLAINTEXT, SecurityProtocol
+from aioproducer._net.log import log_of
+from aioproducer._net.securing.calling import Given, call, call_in_a_thread
+from aioproducer._net.securing.configured import renewal_of, tls_files, tls_secrets, tls_settings
+from aioproducer._net.securing.secrets import revealed, revealed_all
+from aioproducer._net.securing.token_endpoint import TokenEndpoint
+from aioproducer._net.securing.tokens import TokenSource
+from aioproducer._net.tls.reloading import ReloadedContext
+from aioproducer._state.connecting.authentication import SaslExchange, authentication
+from aioproducer._state.connecting.dialogue import Await
+from aioproducer.errors import ConfigurationError
+from aioproducer.security.credentials import PasswordCredentials
+from aioproducer.security.mechanisms import MECHANISMS
+
+if TYPE_CHECKING:
+    import asyncio
+    from collections.abc import Awaitable, Callable
+    from random import Random
+
+    from aioproducer._net.log import Log
+    from aioproducer._state.connecting.dialogue import Dialogue
+    from aioproducer._state.connecting.endpoint import BrokerEndpoint
+    from aioproducer._state.connecting.opening import BrokerVersions
+    from aioproducer._state.connecting.sessions import AuthenticatedSession
+    from aioproducer.config import ProducerConfig
+    from aioproducer.security.tls import TlsSettings
+
+__all__ = ["security_of"]
+
+
+def security_of(config: ProducerConfig, loop: asyncio.AbstractEventLoop, rng: Random) -> SecurityProtocol:
+    """The security protocol of all connections of a producer. Warns of settings that weaken it."""
+    protocol = config.security_protocol
+    if protocol == "PLAINTEXT":
+        return PLAINTEXT
+    log = log_of(config.client_id)
+    tls_context = _tls_context(config, loop, log) if protocol.endswith("SSL") else None
+    authenticate = _authenticate(config, loop, log, rng) if protocol.startswith("SASL") else None
+    return SecurityProtocol(tls_context, authenticate)
+
+
+# -- TLS
+
+
+def _tls_context(
+    config: ProducerConfig, loop: asyncio.AbstractEventLoop, log: Log
+) -> Callable[[], Awaitable[ssl.SSLContext]]:
+    if config.ssl_context is not None:
+        return partial(_own_context, config.ssl_context, log, [])
+    if not config.ssl_endpoint_identification_algorithm:
+        log.warning(
+            "ssl_endpoint_identification_algorithm='': the host names of brokers are not checked, so that any holder of a "
+            "trusted certificate can take the place of a broker"
+        )
+
+    async def settings() -> TlsSettings:
+        return tls_settings(config, await revealed_all(tls_secrets(config)))
+
+    return ReloadedContext(settings, tls_files(config), log, loop.time).current
+
+
+async def _own_context(
+    source: ssl.SSLContext | Callable[[], ssl.SSLContext], log: Log, warned: list[str]
+) -> ssl.SSLContext:
+    given = Given(source) if isinstance(source, ssl.SSLContext) else await call_in_a_thread(source)
+    if not isinstance(given.value, ssl.SSLContext):
+        why = given.problem or f"gave {type(given.value).__name__}, not ssl.SSLContext"
+        raise ConfigurationError(f"ssl_context: the callable {why}")
+    context = given.value
+    risks = _risks_of(context)
+    if risks and risks not in warned:
+        warned[:] = [risks]
+        log.warning("ssl_context: %s", risks)
+    return context
+
+
+def _risks_of(context: ssl.SSLContext) -> str:
+    found = []
+    if context.verify_mode is not ssl.CERT_REQUIRED:
+        found.append("the certificates of brokers are not required")
+    if not context.check_hostname:
+        found.append("the host names of brokers are not checked")
+    if _allows_old_versions(context):
+        found.append("versions before TLS 1.2 are allowed")
+    return "; ".join(found)
+
+
+def _allows_old_versions(context: ssl.SSLContext) -> bool:
+    if context.minimum_version is ssl.TLSVersion.MAXIMUM_SUPPORTED:
+        return False
+    # MINIMUM_SUPPORTED, which is no limit, is less than each version.
+    is_ruled_out = context.options & ssl.OP_NO_TLSv1 and context.options & ssl.OP_NO_TLSv1_1
+    return context.minimum_version < ssl.TLSVersion.TLSv1_2 and not is_ruled_out
+
+
+# -- SASL
+
+
+def _authenticate(
+    config: ProducerConfig, loop: asyncio.AbstractEventLoop, log: Log, rng: Random
+) -> Callable[[BrokerEndpoint, BrokerVersions], Dialogue[AuthenticatedSession]]:
+    mechanism = MECHANISMS[config.sasl_mechanism]
+    credentials = _credentials_of(config, loop, log, rng)
+
+    def exchange() -> SaslExchange:
+        yield from mechanism.exchange((yield Await("the request for credentials", credentials)))
+
+    def authenticate(_: BrokerEndpoint, versions: BrokerVersions) -> Dialogue[AuthenticatedSession]:
+        return authentication(mechanism.name, exchange(), versions)
+
+    return authenticate
+
+
+def _credentials_of(
+    config: ProducerConfig, loop: asyncio.AbstractEventLoop, log: Log, rng: Random
+) -> Callable[[], Awaitable[Any]]:
+    if config.sasl_mechanism != "OAUTHBEARER":
+        return partial(_password_credentials, config)
+    fetch: Callable[[], Awaitable[Given]]
+    if config.sasl_token_provider is not None:
+        fetch, name = partial(call, config.sasl_token_provider), "sasl_token_provider"
+    else:
+        endpoint = TokenEndpoint(config, log, loop)
+        fetch, name = endpoint.fetch, endpoint.name
+    extensions = dict(config.sasl_extensions or ())
+    return TokenSource(fetch, name, extensions, log, rng, renewal=renewal_of(config)).credentials
+
+
+async def _password_credentials(config: ProducerConfig) -> PasswordCredentials:
+    username, password = config.sasl_username, config.sasl_password
+    if username is None or password is None:
+        raise ConfigurationError("sasl_username and sasl_password are missing")
+    return PasswordCredentials(
+        username, await revealed("sasl_password", password), is_token=config.sasl_scram_token_auth
+    )

@@ -1,0 +1,60 @@
+"""Reading secrets where they are kept. Errors name the setting, and never have the secret or an error of user code."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from aioproducer._net.connecting.conversing import in_a_thread
+from aioproducer._net.securing.calling import call
+from aioproducer.errors import AuthenticationError, ConfigurationError
+from aioproducer.secret import Secret, SecretCall, SecretEnv, SecretFile
+
+if TYPE_CHECKING:
+    from aioproducer.secret import SecretSource
+
+__all__ = ["revealed", "revealed_all"]
+
+_LARGEST: Final = 1024 * 1024
+
+
+async def revealed_all(sources: Mapping[str, SecretSource]) -> dict[str, Secret]:
+    """The secrets of these settings."""
+    return {setting: await revealed(setting, source) for setting, source in sources.items()}
+
+
+async def revealed(setting: str, source: SecretSource) -> Secret:
+    """The secret of a setting: ConfigurationError for a file or variable that is not there."""
+    match source:
+        case SecretFile(path):
+            return await in_a_thread(partial(_content, setting, path))
+        case SecretEnv(name):
+            if name not in os.environ:
+                raise ConfigurationError(f"{setting}: the environment variable {name} is not set")
+            return Secret(os.environ[name])
+        case SecretCall():
+            return await _called(setting, source)
+    return source
+
+
+def _content(setting: str, path: str) -> Secret:
+    try:
+        with Path(path).open(encoding="utf-8") as file:
+            return Secret(file.read(_LARGEST).removesuffix("\n").removesuffix("\r"))
+    except OSError as error:
+        why = error.strerror or type(error).__name__
+    except ValueError:
+        why = "it is not UTF-8 text, or its path is none"
+    raise ConfigurationError(f"{setting}: reading {path} failed: {why}")
+
+
+async def _called(setting: str, source: SecretCall) -> Secret:
+    # No local variable holds the value: some error reports show those of each frame.
+    given = await call(source.function)
+    if isinstance(given.value, str | Secret):
+        return given.value if isinstance(given.value, Secret) else Secret(given.value)
+    why = given.problem or f"gave {type(given.value).__name__} in place of a string"
+    raise AuthenticationError(f"{setting}: the callable {why}", reason="credentials", retriable=True)

@@ -1,0 +1,29 @@
+"""Tokens for `sasl_token_provider`."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import TypeAlias
+
+import anyio.to_thread
+
+from aioproducer.secret import Token
+
+__all__ = ["GivenToken", "Token", "token_file"]
+
+
+GivenToken: TypeAlias = Token | tuple[str, float | None] | str
+"""The forms in which a token provider gives a token."""
+
+
+def token_file(path: str) -> Callable[[], Awaitable[Token]]:
+    """A provider that reads the token from a file each time, such as that of a projected service account."""
+
+    def read() -> Token:
+        return Token(Path(path).read_text(encoding="utf-8").strip())
+
+    async def provide() -> Token:
+        return await anyio.to_thread.run_sync(read, abandon_on_cancel=True)
+
+    return provide

@@ -1,0 +1,127 @@
+"""Secrets and tokens: no log, error, repr or pickle shows one."""
+
+from __future__ import annotations
+
+import hmac
+import os
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any, NoReturn, Self, TypeAlias, final
+
+import attrs
+
+__all__ = ["GivenSecret", "Secret", "SecretEnv", "SecretFile", "Token"]
+
+_HIDDEN = "***"
+
+
+@final
+class Secret:
+    """A text that is shown as `***`; `reveal()` gives it."""
+
+    __slots__ = ("_text",)
+
+    def __init__(self, text: str) -> None:
+        kind = type(text)
+        if str not in kind.__mro__:
+            del text  # No frame of a traceback keeps it.
+            raise TypeError(f"a secret is a str, not {kind.__name__}")
+        # Not a subclass, whose methods may return something else the next time.
+        self._text = str.__str__(text)
+
+    def reveal(self) -> str:
+        """The text. The caller keeps it out of errors and logs."""
+        return self._text
+
+    def __repr__(self) -> str:
+        return f"Secret({_HIDDEN!r})"
+
+    def __str__(self) -> str:
+        return _HIDDEN
+
+    def __format__(self, spec: str) -> str:
+        return format(_HIDDEN, spec)
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Secret):
+            return NotImplemented
+        return hmac.compare_digest(_bytes(self), _bytes(other))
+
+    def __hash__(self) -> int:
+        # The same for all: a hash of the text would show in the order of a set. Configurations are keys of mappings.
+        return hash(Secret)
+
+    def __copy__(self) -> Self:
+        return self
+
+    def __deepcopy__(self, _memo: dict[int, Any]) -> Self:
+        return self
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError(
+            "a Secret is not pickled: use SecretFile or SecretEnv, which are read where they are needed"
+        )
+
+
+def _path(path: str | os.PathLike[str]) -> str:
+    return os.fsdecode(path)
+
+
+def _is_text(_instance: object, _attribute: object, name: Any) -> None:
+    if not isinstance(name, str):
+        raise TypeError(f"the name of a variable is a str, not {type(name).__name__}")
+
+
+@final
+@attrs.frozen
+class SecretFile:
+    """A secret that is the content of a file (UTF-8), without the line end at its end.
+
+    The file is read at each authentication, so it may change while a producer runs.
+    """
+
+    path: str = attrs.field(converter=_path)
+
+
+@final
+@attrs.frozen
+class SecretEnv:
+    """A secret that is the value of an environment variable, which is read at each authentication."""
+
+    name: str = attrs.field(validator=_is_text)
+
+
+@final
+@attrs.frozen
+class SecretCall:
+    """A secret that a function gives, or a coroutine function; it is called at each authentication."""
+
+    function: Callable[[], str | Secret | Awaitable[str | Secret]] = attrs.field(repr=False)
+
+
+def _secret(value: str | Secret) -> Secret:
+    return value if isinstance(value, Secret) else Secret(value)
+
+
+@attrs.frozen
+class Token:
+    """A bearer token of OAUTHBEARER.
+
+    `expires_at` is in seconds since the epoch, like `exp` of a JWT; None: it is read from the token if that is a JWT.
+    """
+
+    value: Secret = attrs.field(converter=_secret)
+    expires_at: float | None = None
+    extensions: Mapping[str, str] = attrs.field(factory=dict)
+
+
+SecretSource: TypeAlias = Secret | SecretFile | SecretEnv | SecretCall
+"""A secret, or the place where it is read."""
+GivenSecret: TypeAlias = (
+    str | Secret | SecretFile | SecretEnv | Callable[[], str | Secret | Awaitable[str | Secret]]
+)
+"""The forms in which a setting takes a secret."""
+
+
+def _bytes(secret: Secret) -> bytes:
+    # An error of the codec would hold the text.
+    return secret.reveal().encode(errors="surrogatepass")

@@ -1,0 +1,136 @@
+"""Refused credentials: callers learn of them at once, and the whole producer makes one attempt at a time, ever less often."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from typing import Any
+
+import anyio
+import pytest
+
+from aioproducer import AuthenticationError, ConfigurationError, DeliveryError, Outcome, Producer
+from aioproducer._net.connecting.refusals import Refusals
+from aioproducer.errors import BrokerUnavailableError
+from tests.connection.peer import Peer
+from tests.connection.test_authenticating import CANARY, Broker
+from tests.connection.test_pairing import Listen
+
+LIMIT = 30.0
+SETTINGS: dict[str, Any] = {
+    "security_protocol": "SASL_PLAINTEXT",
+    "allow_plaintext_credentials": True,
+    "sasl_mechanism": "PLAIN",
+    "sasl_username": "user",
+    "sasl_password": CANARY,
+}
+
+
+def servers(*peers: Peer) -> str:
+    """The bootstrap servers."""
+    return ",".join(f"127.0.0.1:{peer.port}" for peer in peers)
+
+
+async def test_callers_learn_of_a_refusal_at_once(listen: Listen) -> None:
+    """`ready()`, a waiting call and a queued record get the AuthenticationError; no other broker is tried for it."""
+    brokers = [Broker("PLAIN", refuses="credentials") for _ in range(3)]
+    peers = [await listen(broker) for broker in brokers]
+    async with asyncio.timeout(LIMIT), Producer(servers(*peers), **SETTINGS) as producer:
+        queued = producer.send_nowait("orders", b"a")
+        waiting = asyncio.ensure_future(producer.send("orders", b"b"))
+        with pytest.raises(AuthenticationError, match="refused the credentials") as caught:
+            await producer.ready(LIMIT)
+        assert (caught.value.reason, caught.value.code) == ("credentials", 58)
+        with pytest.raises(AuthenticationError):
+            await waiting
+        assert await queued.wait(LIMIT) is Outcome.NOT_WRITTEN
+        lost = queued.exception()
+        assert isinstance(lost, DeliveryError)
+        assert isinstance(lost.cause, AuthenticationError)
+        assert sum(broker.seen.count("SaslAuthenticate") for broker in brokers) == 1
+
+
+async def test_a_missing_file_is_told_at_once() -> None:
+    """Waiting does not help: the error names the setting and the file."""
+    async with Producer(
+        "127.0.0.1:1", security_protocol="SSL", ssl_truststore_location="/no/such/ca.pem"
+    ) as producer:
+        with pytest.raises(ConfigurationError, match=r"ssl_truststore_location=/no/such/ca\.pem"):
+            await producer.ready(LIMIT)
+
+
+class Waits:
+    """Records what would be slept."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.seconds: list[float] = []
+        monkeypatch.setattr(anyio, "sleep", self)
+
+    async def __call__(self, seconds: float) -> None:
+        """No time passes."""
+        self.seconds.append(seconds)
+
+
+async def failing(refusals: Refusals, error: Exception) -> None:
+    """One attempt."""
+    with pytest.raises(type(error)):
+        async with refusals.attempt():
+            raise error
+
+
+async def test_the_pauses_grow(monkeypatch: pytest.MonkeyPatch) -> None:
+    """From 1 s to 30 s, each 20 % more or less; a success ends them (S41)."""
+    waits = Waits(monkeypatch)
+    refusals = Refusals(asyncio.get_running_loop(), random.Random(1))
+    refused = AuthenticationError("no", reason="credentials", code=58)
+    for _ in range(8):
+        await failing(refusals, refused)
+    expected = (1, 2, 4, 8, 16, 30, 30)
+    assert len(waits.seconds) == len(expected)
+    for seconds, middle in zip(waits.seconds, expected, strict=True):
+        assert 0.75 * middle <= seconds <= 1.2 * middle
+    async with refusals.attempt():
+        pass
+    waits.seconds.clear()
+    async with refusals.attempt():
+        pass
+    assert waits.seconds == []
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        BrokerUnavailableError("gone"),
+        AuthenticationError("no", reason="certificate"),
+        AuthenticationError("the callable raised", reason="credentials"),
+    ],
+)
+async def test_other_failures_do_not_hold_up_the_producer(
+    error: Exception, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Only a broker that refuses the credentials may lock the account."""
+    waits = Waits(monkeypatch)
+    refusals = Refusals(asyncio.get_running_loop(), random.Random(1))
+    await failing(refusals, error)
+    async with refusals.attempt():
+        pass
+    assert waits.seconds == []
+
+
+async def test_one_attempt_at_a_time() -> None:
+    """Behind a refusal the attempts of several brokers wait for one another."""
+    refusals = Refusals(asyncio.get_running_loop(), random.Random(1))
+    await failing(refusals, AuthenticationError("no", reason="mechanism", code=33))
+    refusals.not_before = 0.0
+    inside = most = 0
+
+    async def attempt() -> None:
+        nonlocal inside, most
+        async with refusals.attempt():
+            inside += 1
+            most = max(most, inside)
+            await asyncio.sleep(0)
+            inside -= 1
+
+    await asyncio.gather(*(attempt() for _ in range(3)))
+    assert most == 1

@@ -1,0 +1,113 @@
+"""The producer, by its public settings, on the secured listeners of a real Kafka."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import json
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from aioproducer import AuthenticationError, Producer, SecretFile
+from aioproducer.auth import Token
+from tests.kafka.reading import read_all
+from tests.kafka.secured import PLAIN_PASSWORD, SCRAM_PASSWORD, SESSION_SECONDS, USER, SecuredKafka
+
+pytestmark = pytest.mark.kafka
+MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER")
+
+
+@pytest.fixture(scope="module")
+def kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SecuredKafka]:
+    with SecuredKafka.of(tmp_path_factory.mktemp("certificates")) as kafka:
+        yield kafka
+
+
+def unsecured_token(seconds: float) -> Token:
+    """A token that Kafka accepts where nothing else is configured."""
+    end = time.time() + seconds
+    parts = ({"alg": "none"}, {"sub": USER, "iat": int(time.time()) - 1, "exp": int(end)})
+    text = ".".join(
+        base64.urlsafe_b64encode(json.dumps(part).encode()).decode().rstrip("=") for part in parts
+    )
+    return Token(f"{text}.", end)
+
+
+def settings(kafka: SecuredKafka, mechanism: str, tmp_path: Path) -> dict[str, Any]:
+    """Each mechanism with secrets from another place."""
+    tls = {"security_protocol": "SASL_SSL", "ssl_truststore_location": str(kafka.authority.own.certificate)}
+    if mechanism == "OAUTHBEARER":
+
+        async def provide() -> Token:
+            return unsecured_token(600)
+
+        return tls | {"sasl_mechanism": mechanism, "sasl_token_provider": provide}
+    if mechanism == "PLAIN":
+        module = "org.apache.kafka.common.security.plain.PlainLoginModule"
+        jaas = f'{module} required username="{USER}" password="{PLAIN_PASSWORD}";'
+        return tls | {"sasl_mechanism": mechanism, "sasl_jaas_config": jaas}
+    path = tmp_path / "password"
+    path.write_text(SCRAM_PASSWORD + "\n")
+    password = SecretFile(path) if mechanism.endswith("512") else lambda: SCRAM_PASSWORD
+    return tls | {"sasl_mechanism": mechanism, "sasl_username": USER, "sasl_password": password}
+
+
+@pytest.mark.parametrize("mechanism", MECHANISMS)
+async def test_records_over_several_sessions(kafka: SecuredKafka, mechanism: str, tmp_path: Path) -> None:
+    """The session ends twice while records are sent: each is there once, in order, and the connection is the same."""
+    topic = kafka.create_topic(f"sessions-{mechanism.lower()}")
+    loop = asyncio.get_running_loop()
+    values: list[bytes] = []
+    given = settings(kafka, mechanism, tmp_path)
+    async with Producer(f"localhost:{kafka.sasl_port}", linger_ms=0, **given) as producer:
+        until = loop.time() + 2 * SESSION_SECONDS
+        while loop.time() < until:
+            values.append(b"%d" % len(values))
+            await producer.send_and_wait(topic, values[-1], partition=0)
+        stats = producer.stats()
+    assert [record.value for record in read_all(kafka.bootstrap_servers, topic)] == values
+    assert (stats.records_failed, stats.records_retried) == (0, 0)
+    assert [(each.connects, each.failures) for each in stats.connections if each.broker == "1"] == [(1, 0)]
+
+
+async def test_a_certificate_of_the_client(kafka: SecuredKafka) -> None:
+    """Key and chain from one PEM file, and as texts (mutual TLS)."""
+    topic = kafka.create_topic("mutual")
+    client = kafka.authority.issue("client")
+    store = kafka.authority.folder / "client.store.pem"
+    store.write_text(client.pem)
+    trusted = kafka.authority.own.certificate.read_text()
+    texts: dict[str, Any] = {
+        "ssl_keystore_key": client.key.read_text(),
+        "ssl_keystore_certificate_chain": client.certificate.read_text(),
+    }
+    file: dict[str, Any] = {"ssl_keystore_location": str(store)}
+    for own in (file, texts):
+        async with Producer(
+            f"localhost:{kafka.ssl_port}",
+            security_protocol="SSL",
+            ssl_truststore_certificates=trusted,
+            **own,
+        ) as producer:
+            await producer.send_and_wait(topic, b"a")
+    assert [record.value for record in read_all(kafka.bootstrap_servers, topic)] == [b"a", b"a"]
+
+
+async def test_a_wrong_password(kafka: SecuredKafka, tmp_path: Path) -> None:
+    """`ready()` and `send()` raise the refusal; once the file has the right password, the same producer works."""
+    topic = kafka.create_topic("refused")
+    given = settings(kafka, "SCRAM-SHA-512", tmp_path)
+    path = tmp_path / "password"
+    path.write_text("wrong-canary")
+    async with Producer(f"localhost:{kafka.sasl_port}", **given) as producer:
+        with pytest.raises(AuthenticationError, match="refused the credentials") as caught:
+            await producer.ready(60)
+        with pytest.raises(AuthenticationError):
+            await producer.send(topic, b"lost")
+        path.write_text(SCRAM_PASSWORD)
+        await producer.send_and_wait(topic, b"a")
+    assert "canary" not in str(caught.value)

@@ -1,0 +1,325 @@
+"""Tokens of a token endpoint: the requests, the answers, the faults, and the secrets that no text shows."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import logging
+import random
+import traceback
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+from urllib.parse import parse_qs
+
+import pytest
+
+from aioproducer import AuthenticationError, ConfigurationError, ProducerConfig, SecretFile
+from aioproducer._net.log import log_of
+from aioproducer._net.securing import token_endpoint
+from aioproducer._net.securing.configured import renewal_of
+from aioproducer._net.securing.token_endpoint import TokenEndpoint
+from aioproducer._net.securing.tokens import TokenSource
+from tests.certificates import Authority
+from tests.net.securing.token_server import TokenServer, answer, http
+
+CANARY = "canary-8"
+GOOD = answer(access_token="good.token", expires_in=3600)
+MODULE = "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule required"
+
+
+@pytest.fixture(scope="module")
+def authority(tmp_path_factory: pytest.TempPathFactory) -> Authority:
+    return Authority.make(tmp_path_factory.mktemp("authority"))
+
+
+@pytest.fixture
+async def server(authority: Authority) -> AsyncIterator[TokenServer]:
+    async with TokenServer([GOOD]).running(authority.issue("idp")) as running:
+        yield running
+
+
+def config(server: TokenServer, authority: Authority, **settings: Any) -> ProducerConfig:
+    """The settings of a client whose JAAS string has the trust store of the endpoint."""
+    given: dict[str, Any] = {
+        "security_protocol": "SASL_SSL",
+        "sasl_mechanism": "OAUTHBEARER",
+        "sasl_oauthbearer_token_endpoint_url": server.url,
+        "sasl_oauthbearer_client_credentials_client_id": "alice",
+        "sasl_oauthbearer_client_credentials_client_secret": CANARY,
+        "sasl_login_retry_backoff_ms": 1,
+        "sasl_jaas_config": f'{MODULE} ssl.truststore.location="{authority.own.certificate}";',
+    }
+    given = {name: value for name, value in (given | settings).items() if value is not None}
+    return ProducerConfig("localhost:9092", **given)
+
+
+def source(settings: ProducerConfig, clock: Any = lambda: 1_000_000.0) -> TokenSource:
+    """The tokens of a producer with these settings."""
+    log, loop = log_of("tests"), asyncio.get_running_loop()
+    endpoint = TokenEndpoint(settings, log, loop, clock=clock)
+    return TokenSource(
+        endpoint.fetch,
+        endpoint.name,
+        {},
+        log,
+        random.Random(1),
+        renewal=renewal_of(settings),
+        clock=clock,
+    )
+
+
+async def refused(settings: ProducerConfig) -> AuthenticationError:
+    """The error of an authentication. No frame of the library has the secret."""
+    with pytest.raises(AuthenticationError) as caught:
+        await source(settings).credentials()
+    told = traceback.TracebackException.from_exception(caught.value, capture_locals=True)
+    ours = [str(frame.locals) for frame in told.stack if "/aioproducer/" in frame.filename]
+    assert ours
+    for hidden in (CANARY, base64.b64encode(f"alice:{CANARY}".encode()).decode()):
+        assert hidden not in str(ours) + str(caught.value) + repr(caught.value.args)
+    assert caught.value.__context__ is None
+    assert caught.value.reason == "token"
+    return caught.value
+
+
+def form_of(request: str) -> dict[str, str]:
+    """The fields of the body."""
+    return {name: values[0] for name, values in parse_qs(request.partition("\r\n\r\n")[2]).items()}
+
+
+async def test_client_credentials(server: TokenServer, authority: Authority) -> None:
+    """One POST with the id and the secret in Base64 (KIP-768); the token is kept for its life."""
+    tokens = source(config(server, authority, sasl_oauthbearer_scope="a b"))
+    given = await asyncio.gather(*(tokens.credentials() for _ in range(3)))
+    assert {each.token.reveal() for each in given} == {"good.token"}
+    (request,) = server.requests
+    assert request.startswith("POST /oauth2/token?tenant=1 HTTP/1.1\r\n")
+    assert f"\r\nHost: localhost:{server.port}\r\n" in request
+    basic = base64.b64encode(f"alice:{CANARY}".encode()).decode()
+    assert f"\r\nAuthorization: Basic {basic}\r\n" in request
+    assert form_of(request) == {"grant_type": "client_credentials", "scope": "a b"}
+
+
+@pytest.mark.parametrize("is_encoded", [False, True])
+async def test_the_encoding_of_id_and_secret(
+    server: TokenServer, authority: Authority, is_encoded: bool
+) -> None:
+    """`header_urlencode` encodes both before Base64, as RFC 6749 says and few servers do."""
+    settings = config(
+        server,
+        authority,
+        sasl_oauthbearer_client_credentials_client_id="a:b",
+        sasl_oauthbearer_client_credentials_client_secret="ü +",
+        sasl_oauthbearer_header_urlencode=is_encoded,
+    )
+    await source(settings).credentials()
+    encoded = server.requests[0].partition("Basic ")[2].partition("\r\n")[0]
+    assert base64.b64decode(encoded).decode() == ("a%3Ab:%C3%BC+%2B" if is_encoded else "a:b:ü +")
+
+
+async def test_a_jaas_string_and_a_secret_file(
+    server: TokenServer, authority: Authority, tmp_path: Path
+) -> None:
+    """Java's options stand for the settings; a file is read again for each token (S47)."""
+    jaas = f'{MODULE} clientId="bob" scope="s" ssl.truststore.location="{authority.own.certificate}";'
+    path = tmp_path / "secret"
+    path.write_text("first\n")
+    settings = config(
+        server,
+        authority,
+        sasl_jaas_config=jaas,
+        sasl_oauthbearer_client_credentials_client_id=None,
+        sasl_oauthbearer_client_credentials_client_secret=SecretFile(path),
+    )
+    server.answers[:] = [answer(access_token="a")]
+    tokens = source(settings)
+    for secret in ("first", "second"):
+        path.write_text(secret)
+        await tokens.credentials()
+        assert base64.b64encode(f"bob:{secret}".encode()).decode() in server.requests[-1]
+    assert form_of(server.requests[0])["scope"] == "s"
+
+
+@pytest.mark.parametrize("grant", ["DefaultJwtRetriever", "JwtBearerJwtRetriever"])
+async def test_an_assertion_of_a_file(
+    server: TokenServer, authority: Authority, tmp_path: Path, grant: str
+) -> None:
+    """It takes the place of the secret (KIP-1258), or is the grant itself (KIP-1139)."""
+    path = tmp_path / "assertion"
+    path.write_text("a.b.c\n")
+    settings = config(
+        server,
+        authority,
+        sasl_oauthbearer_client_credentials_client_secret=None,
+        sasl_oauthbearer_assertion_file=str(path),
+        sasl_oauthbearer_jwt_retriever_class=grant,
+    )
+    await source(settings).credentials()
+    assert "Authorization" not in server.requests[0]
+    urn = "urn:ietf:params:oauth:"
+    assert (
+        form_of(server.requests[0])
+        == {
+            "DefaultJwtRetriever": {
+                "grant_type": "client_credentials",
+                "client_assertion_type": f"{urn}client-assertion-type:jwt-bearer",
+                "client_assertion": "a.b.c",
+                "client_id": "alice",
+            },
+            "JwtBearerJwtRetriever": {"grant_type": f"{urn}grant-type:jwt-bearer", "assertion": "a.b.c"},
+        }[grant]
+    )
+
+
+@pytest.mark.parametrize(
+    "good",
+    [
+        GOOD,
+        answer(201, id_token="good.token", expires_in="3600"),
+        b'HTTP/1.1 200 OK\r\n\r\n{"access_token":"good.token"}',
+        b'HTTP/1.0 200\r\ntransfer-encoding: Chunked\r\n\r\n5;x=1\r\n{"acc\r\n18\r\ness_token":"good.token"}\r\n0\r\n\r\n',
+        b"HTTP/1.1 100 Continue\r\n\r\n" + GOOD,
+    ],
+    ids=["length", "id_token", "until the end", "chunks", "continue"],
+)
+async def test_answers_with_a_token(server: TokenServer, authority: Authority, good: bytes) -> None:
+    """Each way of HTTP/1.1 to end a body."""
+    server.answers[:] = [good]
+    assert (await source(config(server, authority)).credentials()).token.reveal() == "good.token"
+
+
+async def test_an_answer_ends_where_it_says(server: TokenServer, authority: Authority) -> None:
+    """A server that keeps the connection open holds up nothing."""
+    server.keeps_open = True
+    assert (await source(config(server, authority)).credentials()).token.reveal() == "good.token"
+
+
+@pytest.mark.parametrize(
+    ("wrong", "words"),
+    [
+        (answer(401, error="invalid_client", error_description=CANARY), "answered 401: invalid_client"),
+        (answer(400, error=f"a\nb{'x' * 999}"), r"answered 400: a\\nbxxx"),
+        (answer(404, error=5), "answered 404 "),
+        (http(302, b"", "Location: https://other.example"), "redirects are not followed"),
+        (http(200, b"<html>"), "no JSON object"),
+        (http(200, b"[" * 60_000), "no JSON object"),
+        (http(200, b""), "no JSON object"),
+        (http(200, b"[1]"), "no JSON object"),
+        (answer(access_token=5), "without access_token"),
+        (answer(token=CANARY), "without access_token"),
+        (answer(access_token=f"{CANARY} b"), "characters that a bearer token cannot have"),
+        (http(200, b"x" * 65_537), "more than 65536 bytes"),
+        (b"HTTP/1.1 200 OK\r\n\r\n" + b"x" * 70_000, "more than 65536 bytes"),
+        (b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nfffff\r\n", "more than 65536 bytes"),
+        (b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nno\r\n", "a chunk without a size"),
+        (b"HTTP/1.1 200 OK\r\nX: " + b"x" * 70_000, "a head of more than"),
+        (b"SSH-2.0\r\n\r\n", "is not HTTP"),
+    ],
+)
+async def test_answers_without_a_token(
+    server: TokenServer, authority: Authority, wrong: bytes, words: str
+) -> None:
+    """Each is final for this authentication: one request. Only the word `error` of an answer is shown (S13)."""
+    server.answers[:] = [wrong]
+    error = await refused(config(server, authority))
+    assert error.mechanism == "OAUTHBEARER"
+    with pytest.raises(AuthenticationError, match=words):
+        raise error
+    assert len(str(error)) < 400
+    assert len(server.requests) == 1
+
+
+@pytest.mark.parametrize(
+    "fault", [answer(503), answer(429), answer(408), b"", b"HTTP/1.1 200 OK\r\n", GOOD[:-3]]
+)
+async def test_faults_that_are_tried_again(server: TokenServer, authority: Authority, fault: bytes) -> None:
+    """A server that is busy, and a connection that is cut anywhere."""
+    server.answers[:] = [fault, fault, GOOD]
+    assert (await source(config(server, authority)).credentials()).token.reveal() == "good.token"
+    assert len(server.requests) == 3
+
+
+async def test_faults_that_do_not_end(server: TokenServer, authority: Authority) -> None:
+    """The attempts end with `sasl_login_retry_backoff_max_ms`, and the error says the last reason."""
+    server.answers[:] = [answer(500, error="busy")]
+    error = await refused(config(server, authority, sasl_login_retry_backoff_max_ms=500))
+    assert "answered 500: busy" in str(error)
+    assert error.retriable
+    assert len(server.requests) > 1
+
+
+@pytest.mark.parametrize("part", [None, GOOD[:-3]], ids=["nothing", "a part"])
+async def test_an_endpoint_that_hangs(
+    server: TokenServer, authority: Authority, part: bytes | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """All attempts together have 10 seconds, also where a part of an answer has come."""
+    monkeypatch.setattr(token_endpoint, "LONGEST_CALL", 0.3)
+    server.answers[:], server.keeps_open = [part], True
+    error = await refused(config(server, authority))
+    assert "gave nothing within 0.3 s" in str(error)
+
+
+async def test_the_time_for_an_answer(server: TokenServer, authority: Authority) -> None:
+    """`sasl_login_read_timeout_ms` gives up one attempt, and the next one may have an answer."""
+    server.answers[:] = [None, GOOD]
+    settings = config(server, authority, sasl_login_read_timeout_ms=50)
+    assert (await source(settings).credentials()).token.reveal() == "good.token"
+
+
+async def test_a_certificate_of_another_authority(server: TokenServer, tmp_path: Path) -> None:
+    """The trust store of the JAAS string decides, and no secret is sent before (S12, S24)."""
+    error = await refused(config(server, Authority.make(tmp_path)))
+    assert "has a certificate that cannot be verified" in str(error)
+    assert server.requests == []
+
+
+async def test_a_trust_store_that_is_missing(server: TokenServer, tmp_path: Path) -> None:
+    """It is an error of the settings, which names the file."""
+    jaas = f'{MODULE} ssl.truststore.location="{tmp_path}/no";'
+    given = config(server, Authority.make(tmp_path / "a"), sasl_jaas_config=jaas)
+    with pytest.raises(
+        ConfigurationError, match=r"ssl\.truststore\.location of sasl_jaas_config=.*/no: No such"
+    ):
+        await source(given).credentials()
+
+
+async def test_a_server_that_is_down(server: TokenServer, authority: Authority) -> None:
+    """A refused connection is tried again, and named."""
+    url = "https://localhost:1/token"
+    settings = {"sasl_oauthbearer_token_endpoint_url": url, "sasl_login_retry_backoff_max_ms": 5}
+    error = await refused(config(server, authority, **settings))
+    assert "localhost:1 cannot be reached" in str(error)
+
+
+async def test_a_token_is_renewed_before_it_ends(
+    server: TokenServer, authority: Authority, caplog: pytest.LogCaptureFixture
+) -> None:
+    """At the part of its life that the settings name; while the endpoint fails, the present token is used."""
+    now = 1_000_000.0
+    server.answers[:] = [answer(access_token="first", expires_in=1000), answer(401, error="x")]
+    settings = config(
+        server, authority, sasl_login_refresh_window_factor=0.5, sasl_login_refresh_window_jitter=0.0
+    )
+    tokens = source(settings, lambda: now)
+    await tokens.credentials()
+    now += 499
+    await tokens.credentials()
+    assert len(server.requests) == 1
+    now += 2
+    with caplog.at_level(logging.WARNING, "aioproducer"):
+        assert (await tokens.credentials()).token.reveal() == "first"
+    assert len(server.requests) == 2
+    assert "answered 401" in caplog.text
+    assert "until it expires" in caplog.text
+
+
+async def test_a_cancelled_request_leaves_no_connection(server: TokenServer, authority: Authority) -> None:
+    """The next authentication asks again."""
+    server.answers[:] = [None, GOOD]
+    tokens = source(config(server, authority))
+    first = asyncio.ensure_future(tokens.credentials())
+    await server.asked.wait()
+    first.cancel()
+    assert (await asyncio.gather(first, return_exceptions=True))[0].__class__ is asyncio.CancelledError
+    assert (await tokens.credentials()).token.reveal() == "good.token"
