@@ -131,7 +131,7 @@ def test_settings_that_lie(name: str) -> None:
             else:
                 assert isinstance(repr(config), str), drawn
                 value = getattr(config, name)
-                assert type(value) in (str, int, bool, tuple, type(None)) or name in PIECES, drawn
+                assert type(value) in (str, int, float, bool, tuple, type(None)) or name in PIECES, drawn
 
 
 PIECES = {"key_serializer", "value_serializer", "partitioner"}
