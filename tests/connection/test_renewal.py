@@ -121,7 +121,11 @@ async def test_a_connection_without_use_ends_with_its_session(listen: Listen) ->
     assert connection.ending is Ending.LEFT
     assert connection.session is not None
     tick = 0.001  # of uvloop's clock, which rounds down
-    assert connection.session.last_write_at - tick <= asyncio.get_running_loop().time() < connection.session.ends_at
+    assert (
+        connection.session.last_write_at - tick
+        <= asyncio.get_running_loop().time()
+        < connection.session.ends_at
+    )
     assert broker.seen.count("SaslHandshake") == 1
 
 
