@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import random
 import shutil
 import signal
@@ -150,7 +151,10 @@ class KafkaNode:
 
     def pause(self) -> None:
         """SIGSTOP: connections stay open and get no answers."""
-        self._started().send_signal(signal.SIGSTOP)
+        process = self._started()
+        process.send_signal(signal.SIGSTOP)
+        # The signal is only on its way: on a busy machine a thread of the broker may still answer until all have stopped.
+        os.waitid(os.P_PID, process.pid, os.WSTOPPED | os.WEXITED | os.WNOWAIT)
         self.paused = True
 
     def resume(self) -> None:
