@@ -20,6 +20,7 @@ from aioproducer._state.transactions.dialogues.steps import (
     Describe,
     EndTransaction,
     IdentityAnswer,
+    ReadClock,
     RequestIdentity,
 )
 from aioproducer._state.transactions.requests import (
@@ -84,6 +85,9 @@ class Questions:
             raise leaves_out(connection, "DescribeTransactions")
         return state.error_code, Standing(state.producer_id, state.producer_epoch, state.transaction_state)
 
+    async def _read_clock(self, _: Connection, __: ReadClock) -> float:
+        return self.session.loop.time()
+
     async def _end(self, connection: Connection, question: EndTransaction) -> IdentityAnswer:
         request = EndTxnRequest(self.transactional_id, *question.identity, question.committed)
         answer = await self._of_level(connection, request, EndTxnResponse, END_TXN)
@@ -146,6 +150,7 @@ class Questions:
 
     _forms: ClassVar[dict[type, Callable[..., Awaitable[Any]]]] = {
         Describe: _describe,
+        ReadClock: _read_clock,
         EndTransaction: _end,
         RequestIdentity: _request_identity,
         AddPartitions: _add_partitions,

@@ -42,8 +42,8 @@ class TransactionParts:
     """A batch that was sent failed, or its outcome is unknown."""
     asked_to_commit: bool = False
     """The coordinator may have committed it."""
-    doubtful_ends: int = 0
-    """The number of calls for its end whose answer had no meaning: it may have ended."""
+    end_in_doubt: bool = False
+    """A request for its end may have been executed, or may be executed yet."""
     ended: bool = False
     """The coordinator has ended it already."""
 
@@ -60,6 +60,21 @@ class TransactionParts:
     def may_be_open(self) -> bool:
         """On level 1: whether a request that opens it has no answer, and nothing else shows that the coordinator has it open."""
         return self.level == 1 and self.in_doubt and not self.opened
+
+    @property
+    def may_have_been_open(self) -> bool:
+        """Whether the coordinator had it open, or may have had, and did not answer that it has ended."""
+        return (self.was_opened or self.may_be_open) and not self.ended
+
+    @property
+    def is_still_open(self) -> bool:
+        """Whether nothing but the coordinator, by itself, or a successor can have ended it.
+
+        On level 1 an end that was executed leaves the epoch as it is. A successor may have come after it, and its first transaction
+        has the epoch that an end by the coordinator gives. On level 2 the successor's epoch is a higher one.
+        """
+        in_doubt = self.level == 1 and self.end_in_doubt
+        return self.was_opened and not (self.ended or in_doubt)
 
     @property
     def is_empty(self) -> bool:

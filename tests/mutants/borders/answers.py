@@ -128,7 +128,7 @@ ANSWERS: Final = (
     _mutant(
         "time-over-taken-for-fencing",
         "_state/transactions/dialogues/standing.py",
-        "    is_certain = parts.was_opened and not may_be_over",
+        "    is_certain = parts.is_still_open and not may_be_over",
         "    is_certain = False",
         "The coordinator aborts an expired transaction, and the producer takes itself for fenced.",
         f"{_FENCED}::test_its_time_was_over",
@@ -144,8 +144,8 @@ ANSWERS: Final = (
     _mutant(
         "a-doubt-is-forgotten",
         "_state/transactions/dialogues/ending.py",
-        "undecided=reply.undecided + parts.doubtful_ends",
-        "undecided=reply.undecided",
+        "    if parts.end_in_doubt and not reply.undecided:",
+        "    if False:",
         "A commit is done and answered with a code without a meaning; it is repeated, refused, and reported as not done.",
         f"{_INCOMPLETE}::test_a_doubt_is_not_forgotten",
     ),

@@ -12,6 +12,7 @@ _DOUBT: Final = "tests/net/transactions/test_transactions_in_doubt.py"
 _INCOMPLETE: Final = "tests/net/transactions/test_incomplete_answers.py"
 _OTHERS: Final = "tests/net/transactions/test_transactions_taken_over.py"
 _OPENINGS: Final = "tests/simulation/transactions/test_lost_openings.py"
+_ENDS: Final = "tests/simulation/transactions/test_lost_ends.py"
 
 _mutant = Kind("transactions")
 
@@ -168,6 +169,23 @@ TRANSACTIONAL: Final = (
         "A fenced producer takes the aborted transaction of its successor for its own, and fences the successor.",
         f"{_OPENINGS}::test_a_successor_is_left_alone",
         f"{_OPENINGS}::test_what_nobody_can_know_is_said_so",
+    ),
+    _mutant(
+        "lost-end-taken-for-open",
+        "_state/transactions/parts.py",
+        "        in_doubt = self.level == 1 and self.end_in_doubt",
+        "        in_doubt = False",
+        "The answer to a commit is lost; a successor's first transaction is taken for the own one, and the successor is fenced.",
+        f"{_ENDS}::test_a_successor_is_left_alone",
+        f"{_ENDS}::test_what_nobody_can_know_is_said_so",
+    ),
+    _mutant(
+        "no-look-before-a-late-end",
+        "_state/transactions/dialogues/end_attempts.py",
+        "    if not current.parts.is_still_open or ",
+        "    if True or ",
+        "An abort behind the time limit loses its answers, and the producer takes itself for fenced.",
+        f"{_ENDS}::test_an_end_behind_the_limit_looks_before_it_is_sent",
     ),
     _mutant(
         "later-addition-taken-for-an-end",

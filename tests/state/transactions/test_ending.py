@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from aioproducer._state.identity.standing import Standing
+from aioproducer._state.identity.standing import NOBODY, Standing
 from aioproducer._state.transactions.coordinator_verdicts import Request
 from aioproducer._state.transactions.dialogues.end_attempts import attempt_to_end
 from aioproducer._state.transactions.dialogues.ending import abort, commit, end_at_closing
@@ -117,7 +117,8 @@ def test_a_doubt_stays_with_the_transaction() -> None:
     """A later refusal says nothing about the attempt whose answer had no meaning."""
     current = transaction(2, State.COMMITTING)
     current.parts.groups.add("readers")
-    assert isinstance(play(commit(current), reply(COMMIT, NOT_KNOWN)).error, CommitOutcomeUnknownError)
+    unclear = [IdentityAnswer(NOT_KNOWN, NOBODY, BEGAN_AT)]
+    assert isinstance(play(commit(current), unclear).error, CommitOutcomeUnknownError)
     current.table.state = State.COMMITTING
     error = play(commit(current), reply(COMMIT, ABORTABLE)).error
     assert type(error) is TransactionError
@@ -139,6 +140,7 @@ def refused_end(current_state: State, standing: Standing, *, level: int = 2, los
     current.sent(BEGAN_AT)
     current.parts.partitions.add(("t", 0))
     current.parts.opened = True
+    current.parts.end_in_doubt = lost > 0
     request = COMMIT if current_state is State.COMMITTING else ABORT
     dialogue = commit(current) if request is COMMIT else abort(current)
     is_certain = standing == OUT_OF_TIME and not (lost and level == 1)

@@ -75,8 +75,9 @@ def _end(current: CurrentTransaction, *, committed: bool) -> Dialogue[None]:
         return (yield from attempt_to_end(current, current.identity, committed=committed))
 
     reply: Reply = yield Ask(Request.COMMIT if committed else Request.ABORT, attempt)
-    if parts.doubtful_ends:
-        reply = reply._replace(undecided=reply.undecided + parts.doubtful_ends)
+    if parts.end_in_doubt and not reply.undecided:
+        # An attempt of an earlier call may have been executed.
+        reply = reply._replace(undecided=1)
     if reply.answer is Answer.ABORTABLE and not committed:
         # The broker has forgotten this producer: a new epoch ends the transaction as well.
         reply = yield from renew(current, current.identity)
@@ -97,7 +98,6 @@ def _end(current: CurrentTransaction, *, committed: bool) -> Dialogue[None]:
 
 def _in_doubt(current: CurrentTransaction, reply: Reply, *, committed: bool) -> TransactionError:
     """The answer does not say whether the transaction was ended. The producer goes on, and the call may be repeated."""
-    current.parts.doubtful_ends += 1
     if not committed:
         text = "the coordinator did not report whether it aborted the transaction: await abort_transaction() again"
         return TransactionError(text, cause=error_of(reply), outcome=Outcome.UNKNOWN)

@@ -26,7 +26,7 @@ from aioproducer._state.transactions.dialogues.steps import AskForEpoch, Describ
 from aioproducer._wire.error_codes import ErrorCode
 
 if TYPE_CHECKING:
-    from aioproducer._state.identity.standing import Identity, Standing
+    from aioproducer._state.identity.standing import Identity
     from aioproducer._state.transactions.current import CurrentTransaction
     from aioproducer._state.transactions.dialogues.steps import Attempt, Dialogue, IdentityAnswer
     from aioproducer._state.transactions.replies import Reply
@@ -57,7 +57,7 @@ def _renew_by_ending(current: CurrentTransaction, identity: Identity) -> Dialogu
     def attempt() -> Attempt:
         nonlocal known
         code = yield from attempt_to_end(current, known, committed=False)
-        if code != ErrorCode.INVALID_TXN_STATE or known != identity or not _was_open(current):
+        if code != ErrorCode.INVALID_TXN_STATE or known != identity or not current.parts.is_still_open:
             return code
         # A commit without an answer came first: it ended the transaction under the epoch that its answer had.
         looked, standing = yield Describe()
@@ -75,15 +75,17 @@ def _renew_by_ending(current: CurrentTransaction, identity: Identity) -> Dialogu
 
 def _renew_by_asking(current: CurrentTransaction, identity: Identity) -> Dialogue[Reply]:
     """On level 1 only InitProducerId gives an epoch, so each attempt checks the state of the id first."""
-    known, is_unclear = identity, False
+    known, is_unclear, was_open = identity, False, current.parts.is_still_open
 
     def attempt() -> Attempt:
-        nonlocal known, is_unclear
+        nonlocal known, is_unclear, was_open
         code, standing = yield Describe()
         if answers_later(code):
             return code  # type: ignore[no-any-return]  # yield gives Any
-        is_unclear = _is_unclear(current, code, standing, identity)
-        move = Move.ASK if code else next_move(standing, known, was_open=_was_open(current))
+        # With a code the state is not known: brokers before Kafka 3.0 cannot answer.
+        fits_both = bool(code) or (not was_open and standing.follows(identity, ABORTED))
+        is_unclear = fits_both and current.parts.may_have_been_open
+        move = Move.ASK if code else next_move(standing, known, was_open=was_open)
         if move is Move.GIVE_WAY:
             return ErrorCode.PRODUCER_FENCED
         if move is Move.WAIT:
@@ -91,25 +93,14 @@ def _renew_by_asking(current: CurrentTransaction, identity: Identity) -> Dialogu
         if move is Move.ASK_AS_FOLLOWING:
             known = following(known)
         elif not code and standing.state == ONGOING:
-            # The answer to the request that opened it was lost, or the request was given up.
-            current.parts.opened = True
+            # The answer to the request that opened it, or to one that ends it, was lost, or the request was given up. The request
+            # that follows ends it.
+            current.parts.opened = was_open = True
         return (yield from _request(current, known))
 
     reply: Reply = yield AskForEpoch(Request.INIT_PRODUCER_ID, attempt)
     current.parts.is_unclear = is_unclear and reply.answer is Answer.SUPERSEDED
     return reply
-
-
-def _was_open(current: CurrentTransaction) -> bool:
-    return current.parts.was_opened and not current.parts.ended
-
-
-def _is_unclear(current: CurrentTransaction, code: int, standing: Standing, identity: Identity) -> bool:
-    """Whether the state of the id fits a successor as well as an abort at the time limit."""
-    if code:
-        # Brokers before Kafka 3.0 cannot answer.
-        return _was_open(current) or current.parts.may_be_open
-    return current.parts.may_be_open and standing.follows(identity, ABORTED)
 
 
 def _request(current: CurrentTransaction, identity: Identity) -> Attempt:

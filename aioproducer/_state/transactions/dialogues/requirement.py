@@ -38,7 +38,5 @@ def require(current: CurrentTransaction, reply: Reply) -> Dialogue[None]:
 
 
 def _may_be_over(reply: Reply) -> bool:
-    """Whether an attempt may have ended the transaction that is refused now."""
-    if reply.request in (Request.COMMIT, Request.ABORT):
-        return reply.undecided > 0
+    """Whether an attempt to get the next epoch may have ended the transaction that is refused now."""
     return reply.request is Request.INIT_PRODUCER_ID and reply.lost > 0

@@ -28,6 +28,10 @@ class Describe(NamedTuple):
     """DescribeTransactions. The answer: a code, and the `Standing` if the code is 0."""
 
 
+class ReadClock(NamedTuple):
+    """The time, without a request."""
+
+
 class EndTransaction(NamedTuple):
     """EndTxn. The answer: an `IdentityAnswer`, which has an identity on level 2."""
 
@@ -71,7 +75,9 @@ class IdentityAnswer(NamedTuple):
     at: float
 
 
-Question: TypeAlias = Describe | EndTransaction | RequestIdentity | AddPartitions | AddGroup | CommitOffsets
+Question: TypeAlias = (
+    Describe | ReadClock | EndTransaction | RequestIdentity | AddPartitions | AddGroup | CommitOffsets
+)
 Attempt: TypeAlias = Generator[Question, Any, int]
 
 
