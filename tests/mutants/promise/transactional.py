@@ -188,6 +188,14 @@ TRANSACTIONAL: Final = (
         f"{_ENDS}::test_an_end_behind_the_limit_looks_before_it_is_sent",
     ),
     _mutant(
+        "an-end-behind-the-limit-waits-for-no-coordinator",
+        "_state/transactions/dialogues/end_attempts.py",
+        "        return ErrorCode.NOT_COORDINATOR",
+        "        return ErrorCode.NONE",
+        "The coordinator moves while a transaction exceeds its limit, and the producer takes itself for fenced.",
+        f"{_ENDS}::test_an_end_behind_the_limit_waits_for_the_coordinator_that_knows_its_state",
+    ),
+    _mutant(
         "later-addition-taken-for-an-end",
         "_state/transactions/dialogues/requirement.py",
         "    return reply.request is Request.INIT_PRODUCER_ID and reply.lost > 0",

@@ -138,3 +138,26 @@ def test_an_end_behind_the_limit_looks_before_it_is_sent(end: str, times: int) -
         await _works(world, producer)
 
     simulate(play, 1, transaction_version=1)
+
+
+@pytest.mark.parametrize(
+    "code", ["NOT_COORDINATOR", "COORDINATOR_LOAD_IN_PROGRESS", "COORDINATOR_NOT_AVAILABLE"]
+)
+@pytest.mark.parametrize("end", ["commit_transaction", "abort_transaction"])
+def test_an_end_behind_the_limit_waits_for_the_coordinator_that_knows_its_state(end: str, code: str) -> None:
+    """The coordinator has moved, or is loading: an end that it refused could not be told from one that it executed."""
+
+    async def play(world: World) -> None:
+        producer = await _stage(world)
+        await asyncio.sleep(PAST_LIMIT)
+        silent = world.kafka.faults.error(code, api="DescribeTransactions", times=2)
+        refused = world.kafka.faults.error(code, api="EndTxn", times=2)
+        if end == "commit_transaction":
+            with pytest.raises(TransactionAbortedError, match="only be aborted"):
+                await producer.commit_transaction()
+        await producer.abort_transaction()
+        assert silent.hits == 2
+        refused.heal()
+        await _works(world, producer)
+
+    simulate(play, 1, transaction_version=1)

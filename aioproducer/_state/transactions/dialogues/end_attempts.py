@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from aioproducer._state.identity.standing import ABORTED
 from aioproducer._state.transactions.coordinator_verdicts import (
@@ -15,18 +15,16 @@ from aioproducer._state.transactions.dialogues.steps import Describe, EndTransac
 from aioproducer._wire.error_codes import ErrorCode
 
 if TYPE_CHECKING:
-    from collections.abc import Generator
-
     from aioproducer._state.identity.standing import Identity
     from aioproducer._state.transactions.current import CurrentTransaction
-    from aioproducer._state.transactions.dialogues.steps import Attempt, IdentityAnswer, Question
+    from aioproducer._state.transactions.dialogues.steps import Attempt, IdentityAnswer
 
 
 def attempt_to_end(current: CurrentTransaction, identity: Identity, *, committed: bool) -> Attempt:
     """Ask for the end of the open transaction. On level 2 the answer has the next identity."""
     parts = current.parts
-    if parts.level == 1 and (yield from _was_aborted_at_its_limit(current, identity)):
-        return ErrorCode.PRODUCER_FENCED
+    if parts.level == 1 and (refusal := (yield from _refusal_behind_its_limit(current, identity))):
+        return refusal
     # True until the answer is there: it may never come.
     before, parts.end_in_doubt = parts.end_in_doubt, True
     answer: IdentityAnswer = yield EndTransaction(identity, committed)
@@ -41,17 +39,18 @@ def attempt_to_end(current: CurrentTransaction, identity: Identity, *, committed
     return answer.code
 
 
-def _was_aborted_at_its_limit(
-    current: CurrentTransaction, identity: Identity
-) -> Generator[Question, Any, bool]:
-    """Whether the coordinator has ended the transaction already: asked before the first request that may end it.
+def _refusal_behind_its_limit(current: CurrentTransaction, identity: Identity) -> Attempt:
+    """The code of a transaction that is not ended by a request: its state is asked before the first one that may end it.
 
-    Later its state may be that of a successor as well.
+    Later its state may be that of a successor as well. So no request is sent while the coordinator will give the state later.
     """
     if not current.parts.is_still_open or (yield ReadClock()) - current.began_at < current.time_limit:
-        return False
+        return ErrorCode.NONE
     code, standing = yield Describe()
-    return not code and standing.follows(identity, ABORTED)
+    if answers_later(code):
+        return ErrorCode.NOT_COORDINATOR
+    is_aborted = not code and standing.follows(identity, ABORTED)
+    return ErrorCode.PRODUCER_FENCED if is_aborted else ErrorCode.NONE
 
 
 def _refused(identity: Identity, code: int) -> Attempt:
