@@ -74,6 +74,8 @@ async def test_e01_init_settles_it(
     await put(clerk, b"a")
     with pytest.raises(CommitOutcomeUnknownError):
         await clerk.commit_transaction(timeout=SOON * 4)
+    # A busy machine may take longer than the time-out until it sends the first request, and the attempt goes on.
+    await until(lambda: asked(ledger, END_TXN))
     settling = asyncio.create_task(clerk.init_transactions())
     # Not before init has sent its request, behind a commit that may still be in flight: the commit could arrive first.
     before = len(asked(ledger, END_TXN))
