@@ -16,7 +16,7 @@ from aioproducer.config.producer import ProducerConfig as ProducerConfig
 from aioproducer.config.producer import config_of_call as config_of_call
 from aioproducer.config.producer import require_config as require_config
 from aioproducer.config.producer import require_connection_settings as require_connection_settings
-from aioproducer.config.security_conflicts import jaas_options as jaas_options
+from aioproducer.config.security.conflicts import jaas_options as jaas_options
 from aioproducer.config.signature import Changes as Changes
 from aioproducer.config.signature import ConnectionSettings as ConnectionSettings
 from aioproducer.config.signature import Settings as Settings

@@ -7,7 +7,7 @@ from collections.abc import Set as AbstractSet
 from typing import Any
 
 from aioproducer._codecs import LEVELS
-from aioproducer.config.security_conflicts import fill_from_jaas, security_problems
+from aioproducer.config.security.conflicts import fill_from_jaas, security_problems
 from aioproducer.config.table import DERIVED
 
 __all__ = ["complete", "conflicts"]

@@ -30,8 +30,8 @@ from aioproducer.config.kinds import (
 from aioproducer.config.names import client_id_problem, transactional_id_problem
 from aioproducer.config.properties import read_properties
 from aioproducer.config.refused import refusal, unknown
-from aioproducer.config.security_conflicts import filled_from_jaas
-from aioproducer.config.security_kinds import (
+from aioproducer.config.security.conflicts import filled_from_jaas
+from aioproducer.config.security.kinds import (
     Ciphers,
     ContextSource,
     Extensions,

@@ -11,9 +11,9 @@ from typing import Any
 from aioproducer._codecs import LEVELS
 from aioproducer.config.java_properties import parse_properties
 from aioproducer.config.refused import class_name_problem, refusal, refuses_kafka, says_what_we_do, unknown
-from aioproducer.config.security_conflicts import ignored_by_java
+from aioproducer.config.security.conflicts import ignored_by_java
+from aioproducer.config.security.token_conflicts import ALLOWED_URLS, URL
 from aioproducer.config.table import Setting, complaint
-from aioproducer.config.token_conflicts import ALLOWED_URLS, URL
 from aioproducer.errors import ConfigurationError, printable
 
 __all__ = ["read_properties"]

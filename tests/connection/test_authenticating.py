@@ -24,12 +24,12 @@ from aioproducer._wire.messages.sasl_handshake import SaslHandshakeRequest, Sasl
 from aioproducer.config import ProducerConfig
 from aioproducer.errors import AuthenticationError, BrokerUnavailableError, KafkaError
 from aioproducer.secret import Secret
-from aioproducer.security.credentials import PasswordCredentials, TokenCredentials
-from aioproducer.security.mechanisms import MECHANISMS
+from aioproducer.security.sasl.credentials import PasswordCredentials, TokenCredentials
+from aioproducer.security.sasl.mechanisms import MECHANISMS
 from tests.connection.peer import Wire, at, framed, versions_answer
 from tests.connection.test_pairing import Listen
 from tests.reports import report
-from tests.security.scram_server import ScramServer
+from tests.security.sasl.scram_server import ScramServer
 
 CONFIG = ProducerConfig("localhost:9092", client_id="orders")
 CANARY = "canary-7"

@@ -21,7 +21,7 @@ from aioproducer._state.connecting.dialogue import Dialogue, Now
 from aioproducer.config import ProducerConfig
 from aioproducer.errors import AuthenticationError, KafkaError, ProtocolError
 from aioproducer.secret import Secret
-from aioproducer.security.tls import PemIdentity, PemText, TlsSettings
+from aioproducer.security.tls.settings import PemIdentity, PemText, TlsSettings
 from tests.certificates import Authority, Issued
 from tests.connection.peer import Peer, Wire, at
 

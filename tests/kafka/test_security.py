@@ -26,9 +26,9 @@ from aioproducer._wire.messages.metadata import MetadataRequest, MetadataRespons
 from aioproducer.config import ProducerConfig
 from aioproducer.errors import AuthenticationError, KafkaError, ProtocolError
 from aioproducer.secret import Secret
-from aioproducer.security.credentials import PasswordCredentials, TokenCredentials
-from aioproducer.security.mechanisms import MECHANISMS
-from aioproducer.security.tls import PemIdentity, StoreFile, TlsSettings
+from aioproducer.security.sasl.credentials import PasswordCredentials, TokenCredentials
+from aioproducer.security.sasl.mechanisms import MECHANISMS
+from aioproducer.security.tls.settings import PemIdentity, StoreFile, TlsSettings
 from tests.certificates import Authority, Issued
 from tests.kafka.secured import PLAIN_PASSWORD, SCRAM_PASSWORD, SESSION_SECONDS, USER, SecuredKafka
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from aioproducer.config.jaas import LoginModule, parse_jaas
+from aioproducer.config.security.jaas import LoginModule, parse_jaas
 from tests.golden.java import run_java
 from tests.seeds import fresh_seed
 

@@ -27,8 +27,8 @@ from aioproducer import (
     fence,
     list_transactions,
 )
-from aioproducer.config.security_conflicts import CREDENTIALS_IN_CLEAR, PASSWORD_MECHANISMS
-from aioproducer.security.mechanisms import MECHANISMS
+from aioproducer.config.security.conflicts import CREDENTIALS_IN_CLEAR, PASSWORD_MECHANISMS
+from aioproducer.security.sasl.mechanisms import MECHANISMS
 from aioproducer.testing import MockProducer
 
 SERVER = "localhost:9093"

@@ -27,7 +27,7 @@ from aioproducer._state.connecting.endpoint import BrokerEndpoint, joined
 from aioproducer._state.connecting.opening import Opened, opening
 from aioproducer.config import ProducerConfig
 from aioproducer.errors import AuthenticationError, BrokerUnavailableError, KafkaError, ProtocolError
-from aioproducer.security.tls_failures import tls_failure
+from aioproducer.security.tls.failures import tls_failure
 
 __all__ = ["SOCKETS", "SOFTWARE_VERSION", "Network", "dial", "is_refused_everywhere"]
 

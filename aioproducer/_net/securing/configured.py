@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Final
 
 from aioproducer.config import jaas_options
 from aioproducer.secret import Secret, SecretFile
-from aioproducer.security.tls import PemIdentity, PemText, StoreFile, TlsSettings
-from aioproducer.security.tokens import Renewal
+from aioproducer.security.tls.settings import PemIdentity, PemText, StoreFile, TlsSettings
+from aioproducer.security.tokens.lifetime import Renewal
 
 if TYPE_CHECKING:
     from aioproducer.config import ProducerConfig

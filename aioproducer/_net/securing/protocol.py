@@ -17,8 +17,8 @@ from aioproducer._net.tls.reloading import ReloadedContext
 from aioproducer._state.connecting.authentication import SaslExchange, authentication
 from aioproducer._state.connecting.dialogue import Await
 from aioproducer.errors import ConfigurationError
-from aioproducer.security.credentials import PasswordCredentials
-from aioproducer.security.mechanisms import MECHANISMS
+from aioproducer.security.sasl.credentials import PasswordCredentials
+from aioproducer.security.sasl.mechanisms import MECHANISMS
 
 if TYPE_CHECKING:
     import asyncio
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from aioproducer._state.connecting.opening import BrokerVersions
     from aioproducer._state.connecting.sessions import AuthenticatedSession
     from aioproducer.config import ProducerConfig
-    from aioproducer.security.tls import TlsSettings
+    from aioproducer.security.tls.settings import TlsSettings
 
 __all__ = ["security_of"]
 

@@ -15,7 +15,7 @@ from aioproducer._net.tls.reloading import ReloadedContext
 from aioproducer.errors import AuthenticationError
 from aioproducer.secret import SecretFile
 from aioproducer.security.https import https_url
-from aioproducer.security.token_requests import (
+from aioproducer.security.tokens.requests import (
     Refusal,
     by_client_assertion,
     by_client_secret,
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from aioproducer.config import ProducerConfig
     from aioproducer.secret import Secret
     from aioproducer.security.https import Answer
-    from aioproducer.security.tls import TlsSettings
+    from aioproducer.security.tls.settings import TlsSettings
 
 __all__ = ["TokenEndpoint"]
 

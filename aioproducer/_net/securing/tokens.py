@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 from aioproducer._net.securing.calling import Given
 from aioproducer.errors import AuthenticationError, ConfigurationError
-from aioproducer.security.credentials import TokenCredentials
-from aioproducer.security.tokens import AS_KAFKA, CachedToken, token_of
+from aioproducer.security.sasl.credentials import TokenCredentials
+from aioproducer.security.tokens.lifetime import AS_KAFKA, CachedToken, token_of
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from aioproducer._net.log import Log
     from aioproducer.secret import Token
-    from aioproducer.security.tokens import Renewal
+    from aioproducer.security.tokens.lifetime import Renewal
 
 __all__ = ["TokenSource"]
 

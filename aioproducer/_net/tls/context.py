@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING
 
 from aioproducer.errors import ConfigurationError
 from aioproducer.secret import Secret
-from aioproducer.security import pem
-from aioproducer.security.stores import LARGEST, Identity, identity_in, pem_identity, trusted_in
-from aioproducer.security.tls import PemText, StoreFile
+from aioproducer.security.stores import pem
+from aioproducer.security.stores.reading import LARGEST, Identity, identity_in, pem_identity, trusted_in
+from aioproducer.security.tls.settings import PemText, StoreFile
 
 if TYPE_CHECKING:
-    from aioproducer.security.tls import PemIdentity, TlsSettings
+    from aioproducer.security.tls.settings import PemIdentity, TlsSettings
 
 __all__ = ["make_context"]
 

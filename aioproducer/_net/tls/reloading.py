@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
     from aioproducer._net.log import Log
-    from aioproducer.security.tls import TlsSettings
+    from aioproducer.security.tls.settings import TlsSettings
 
 __all__ = ["ReloadedContext"]
 

@@ -10,10 +10,10 @@ _CONTEXT: Final = "tests/net/tls/test_context.py"
 _REFUSED: Final = "tests/connection/test_refused_credentials.py"
 _RELOADING: Final = "tests/net/tls/test_reloading.py"
 _RENEWAL: Final = "tests/connection/test_renewal.py"
-_SCRAM: Final = "tests/security/test_scram.py"
+_SCRAM: Final = "tests/security/sasl/test_scram.py"
 _SECRETS: Final = "tests/net/securing/test_secrets.py"
 _SETTINGS: Final = "tests/vocabulary/test_security_settings.py"
-_STORES: Final = "tests/security/test_stores.py"
+_STORES: Final = "tests/security/stores/test_stores.py"
 _TLS: Final = "tests/connection/test_tls.py"
 _TOKENS: Final = "tests/net/securing/test_tokens.py"
 
@@ -78,7 +78,7 @@ SECURITY: Final = (
     ),
     _mutant(
         "store-password-unchecked",
-        "security/jks.py",
+        "security/stores/jks.py",
         "        if not hmac.compare_digest(expected, digest):\n",
         "        if False:\n",
         "A Java key store is read with a wrong password.",
@@ -86,7 +86,7 @@ SECURITY: Final = (
     ),
     _mutant(
         "second-login-module-ignored",
-        "config/jaas.py",
+        "config/security/jaas.py",
         "    if not tokens.is_at_end:\n",
         "    if False:\n",
         "A JAAS string of two login modules is taken for the first, which Kafka refuses.",
@@ -94,7 +94,7 @@ SECURITY: Final = (
     ),
     _mutant(
         "scram-signature-unchecked",
-        "security/scram.py",
+        "security/sasl/scram.py",
         "        if not keys.is_signature(self._signature_in(server_final), signed):\n",
         "        if self._signature_in(server_final) is None:\n",
         "A broker that does not know the password is trusted (CVE-2021-38153).",
@@ -102,7 +102,7 @@ SECURITY: Final = (
     ),
     _mutant(
         "scram-nonce-unchecked",
-        "security/scram.py",
+        "security/sasl/scram.py",
         "        if not nonce.startswith(own_nonce) or len(nonce) == len(own_nonce):\n",
         "        if not nonce:\n",
         "An old exchange can be replayed (CVE-2024-56128).",
@@ -110,7 +110,7 @@ SECURITY: Final = (
     ),
     _mutant(
         "scram-iterations-unbounded",
-        "security/scram.py",
+        "security/sasl/scram.py",
         "not _LEAST_ITERATIONS <= int(iterations) <= most_iterations",
         "int(iterations) < 0",
         "One iteration makes the password easy to guess; two billion occupy a processor for minutes (CVE-2026-10143).",
@@ -166,7 +166,7 @@ SECURITY: Final = (
     ),
     _mutant(
         "password-in-clear-without-permission",
-        "config/security_conflicts.py",
+        "config/security/conflicts.py",
         '    if in_clear and not fields["allow_plaintext_credentials"]:\n',
         "    if False:\n",
         "PLAIN sends the password over a connection that is not encrypted.",

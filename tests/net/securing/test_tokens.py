@@ -19,7 +19,7 @@ from aioproducer._net.log import log_of
 from aioproducer._net.securing import calling
 from aioproducer._net.securing.tokens import TokenSource
 from aioproducer.auth import Token
-from aioproducer.security.tokens import CachedToken, token_of
+from aioproducer.security.tokens.lifetime import CachedToken, token_of
 
 CANARY = "canary"
 

@@ -12,10 +12,10 @@ import pytest
 from aioproducer._net.tls.context import make_context
 from aioproducer.errors import ConfigurationError
 from aioproducer.secret import Secret
-from aioproducer.security.tls import PemIdentity, PemText, StoreFile, TlsSettings
+from aioproducer.security.tls.settings import PemIdentity, PemText, StoreFile, TlsSettings
 from tests.certificates import Authority, Issued
 from tests.reports import kept, report
-from tests.security.java_store import java_store
+from tests.security.stores.java_store import java_store
 
 PASSWORD = Secret("canary-7")
 TRUST, KEYS = "ssl_truststore_location", "ssl_keystore_location"

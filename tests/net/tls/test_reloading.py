@@ -13,7 +13,7 @@ from aioproducer._net.log import log_of
 from aioproducer._net.tls.context import make_context
 from aioproducer._net.tls.reloading import LOOK_EVERY, ReloadedContext
 from aioproducer.errors import ConfigurationError
-from aioproducer.security.tls import StoreFile, TlsSettings
+from aioproducer.security.tls.settings import StoreFile, TlsSettings
 from tests.certificates import Issued
 
 

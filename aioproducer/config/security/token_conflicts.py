@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from collections.abc import Set as AbstractSet
 from typing import Any, Final
 
-from aioproducer.config.urls import is_allowed
+from aioproducer.config.security.urls import is_allowed
 
 __all__ = ["ALLOWED_URLS", "URL", "token_problems"]
 

@@ -12,11 +12,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from aioproducer.secret import Secret
-from aioproducer.security.jks import read_jks
-from aioproducer.security.pem import Block, blocks
-from aioproducer.security.stores import identity_in, trusted_in
+from aioproducer.security.stores.jks import read_jks
+from aioproducer.security.stores.pem import Block, blocks
+from aioproducer.security.stores.reading import identity_in, trusted_in
 from tests.certificates import Authority, Issued
-from tests.security.java_store import java_store
+from tests.security.stores.java_store import java_store
 
 PASSWORD = "canary-7"
 

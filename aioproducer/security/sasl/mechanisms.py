@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any, Final
 
 import attrs
 
-from aioproducer.security.credentials import PasswordCredentials, TokenCredentials
-from aioproducer.security.oauthbearer import oauthbearer
-from aioproducer.security.plain import plain
-from aioproducer.security.scram import SCRAM_SHA_256, SCRAM_SHA_512
+from aioproducer.security.sasl.credentials import PasswordCredentials, TokenCredentials
+from aioproducer.security.sasl.oauthbearer import oauthbearer
+from aioproducer.security.sasl.plain import plain
+from aioproducer.security.sasl.scram import SCRAM_SHA_256, SCRAM_SHA_512
 
 if TYPE_CHECKING:
     from aioproducer._state.connecting.authentication import SaslExchange

@@ -6,9 +6,9 @@ import pytest
 
 from aioproducer.errors import AuthenticationError, ConfigurationError
 from aioproducer.secret import Secret
-from aioproducer.security.credentials import PasswordCredentials
-from aioproducer.security.plain import plain
-from tests.security.exchanging import exchanged
+from aioproducer.security.sasl.credentials import PasswordCredentials
+from aioproducer.security.sasl.plain import plain
+from tests.security.sasl.exchanging import exchanged
 
 
 def test_the_message_of_rfc_4616() -> None:

@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 
 from aioproducer.errors import AuthenticationError
 from aioproducer.secret import Secret
-from aioproducer.security.credentials import PasswordCredentials
-from aioproducer.security.scram import SCRAM_SHA_256, SCRAM_SHA_512, Scram, fresh_nonce
-from tests.security.exchanging import exchanged
-from tests.security.scram_server import ScramServer
+from aioproducer.security.sasl.credentials import PasswordCredentials
+from aioproducer.security.sasl.scram import SCRAM_SHA_256, SCRAM_SHA_512, Scram, fresh_nonce
+from tests.security.sasl.exchanging import exchanged
+from tests.security.sasl.scram_server import ScramServer
 
 NONCE = "fyko+d2lbbFgONRv9qkxdawL"
 USER = PasswordCredentials("user", Secret("pencil"))

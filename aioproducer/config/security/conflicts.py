@@ -6,8 +6,8 @@ from collections.abc import Collection, Iterator, Mapping
 from collections.abc import Set as AbstractSet
 from typing import Any, Final
 
-from aioproducer.config.jaas import LoginModule, parse_jaas
-from aioproducer.config.token_conflicts import token_problems
+from aioproducer.config.security.jaas import LoginModule, parse_jaas
+from aioproducer.config.security.token_conflicts import token_problems
 from aioproducer.secret import Secret
 
 __all__ = [

@@ -8,7 +8,7 @@ from aioproducer.errors import AuthenticationError, ConfigurationError
 
 if TYPE_CHECKING:
     from aioproducer._state.connecting.authentication import SaslExchange
-    from aioproducer.security.credentials import PasswordCredentials
+    from aioproducer.security.sasl.credentials import PasswordCredentials
 
 __all__ = ["plain"]
 

@@ -9,7 +9,7 @@ from aioproducer.errors import AuthenticationError, printable
 
 if TYPE_CHECKING:
     from aioproducer._state.connecting.authentication import SaslExchange
-    from aioproducer.security.credentials import TokenCredentials
+    from aioproducer.security.sasl.credentials import TokenCredentials
 
 __all__ = ["oauthbearer"]
 

@@ -6,9 +6,9 @@ import pytest
 
 from aioproducer.errors import AuthenticationError
 from aioproducer.secret import Secret
-from aioproducer.security.credentials import TokenCredentials
-from aioproducer.security.oauthbearer import oauthbearer
-from tests.security.exchanging import exchanged
+from aioproducer.security.sasl.credentials import TokenCredentials
+from aioproducer.security.sasl.oauthbearer import oauthbearer
+from tests.security.sasl.exchanging import exchanged
 
 TOKEN = TokenCredentials(Secret("header.payload.signature"))
 

@@ -18,7 +18,7 @@ from aioproducer.errors import AuthenticationError, printable
 
 if TYPE_CHECKING:
     from aioproducer._state.connecting.authentication import SaslExchange
-    from aioproducer.security.credentials import PasswordCredentials
+    from aioproducer.security.sasl.credentials import PasswordCredentials
 
 __all__ = ["SCRAM_SHA_256", "SCRAM_SHA_512", "Scram"]
 

@@ -7,7 +7,7 @@ from typing import Final
 import attrs
 
 from aioproducer.secret import Secret
-from aioproducer.security import jks, pem
+from aioproducer.security.stores import jks, pem
 
 __all__ = ["LARGEST", "Identity", "identity_in", "pem_identity", "trusted_in"]
 

@@ -10,7 +10,7 @@ import pytest
 
 from aioproducer.errors import ConfigurationError
 from aioproducer.secret import Secret
-from aioproducer.security.credentials import PasswordCredentials, TokenCredentials
+from aioproducer.security.sasl.credentials import PasswordCredentials, TokenCredentials
 
 CANARY = "canary-7"
 SECRET = Secret(CANARY)

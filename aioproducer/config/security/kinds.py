@@ -9,8 +9,8 @@ from typing import Any, ClassVar
 
 import attrs
 
-from aioproducer.config.jaas import parse_jaas
-from aioproducer.config.urls import check_url
+from aioproducer.config.security.jaas import parse_jaas
+from aioproducer.config.security.urls import check_url
 from aioproducer.secret import Secret, SecretCall, SecretEnv, SecretFile, SecretSource
 
 __all__ = [

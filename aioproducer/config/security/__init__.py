@@ -1,0 +1,1 @@
+"""Settings of security: their kinds, a JAAS string, URLs, and combinations that are refused."""

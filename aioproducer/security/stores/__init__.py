@@ -1,0 +1,1 @@
+"""Key stores and trust stores, by format."""

@@ -1,0 +1,1 @@
+"""TLS: its settings, and the meaning of its failures."""

@@ -1,0 +1,1 @@
+"""Bearer tokens: requests for them, and their life."""
