@@ -86,8 +86,11 @@ def at_floor(requirement: str) -> str:
 def requirements(level: str) -> list[str]:
     """The arguments of pip: the build tools (no isolated build in this folder), dependencies, and the level's tools."""
     basis = project()["build-system"]["requires"] + project()["project"]["dependencies"]
+    extras = project()["project"]["optional-dependencies"]
     if level != "core":
-        basis += project()["project"]["optional-dependencies"]["cli"]
+        basis += extras["cli"]
+    if level == "floors":
+        basis += dict.fromkeys(extras["pkcs12"] + extras["jwt"] + extras["aws"])
     groups = {"dev": "dev", "core": "core", "whole": "whole", "floors": "test", "spark-3.5": "spark-3.5"}
     extra = group(groups[level]) if level in groups else []
     return [at_floor(each) for each in basis] + extra if level == "floors" else basis + extra

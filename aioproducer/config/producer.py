@@ -173,7 +173,7 @@ class ProducerConfig:
         None,
         Optional(StorePath(), "the certificates that the system trusts"),
         Group.SECURITY,
-        "A file with the certificates that are trusted: PEM or JKS, as its content says. It is read again when it changes.",
+        "A file with the certificates that are trusted: PEM, JKS or PKCS #12 (extra `pkcs12`), as its content says. It is read again when it changes.",
     )
     ssl_truststore_type: str = setting(
         "JKS",
@@ -182,7 +182,10 @@ class ProducerConfig:
         "Without effect: the content of the file decides.",
     )
     ssl_truststore_password: SecretSource | None = setting(
-        None, Optional(SecretText(), "none"), Group.SECURITY, "The password of a JKS trust store."
+        None,
+        Optional(SecretText(), "none"),
+        Group.SECURITY,
+        "The password of a trust store of JKS or PKCS #12.",
     )
     ssl_truststore_certificates: str | None = setting(
         None,
@@ -194,7 +197,7 @@ class ProducerConfig:
         None,
         Optional(StorePath(), "this client has no certificate"),
         Group.SECURITY,
-        "A file with the key of this client and its certificates: PEM or JKS. It is read again when it changes.",
+        "A file with the key of this client and its certificates: PEM, JKS or PKCS #12 (extra `pkcs12`). It is read again when it changes.",
     )
     ssl_keystore_type: str = setting(
         "JKS",

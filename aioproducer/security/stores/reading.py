@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import attrs
 
 from aioproducer.secret import Secret
 from aioproducer.security.stores import jks, pem
 
+if TYPE_CHECKING:
+    from aioproducer.security.stores.pkcs12 import Pkcs12Store
+
 __all__ = ["LARGEST", "Identity", "identity_in", "pem_identity", "trusted_in"]
 
 LARGEST: Final = 1024 * 1024
 _JCEKS = b"\xce\xce\xce\xce"
 _DER_SEQUENCE = b"\x30"
-_TO_PEM = "convert it: openssl pkcs12 -in FILE -out FILE.pem"
+_TO_PEM = "convert it to PEM: openssl pkcs12 -in FILE -out FILE.pem"
+_TO_PKCS12 = (
+    "convert it: keytool -importkeystore -srckeystore FILE -srcstoretype JCEKS -destkeystore FILE.p12"
+)
 
 
 @attrs.frozen
@@ -34,6 +40,8 @@ def trusted_in(content: bytes, password: Secret | None) -> str:
         # Java trusts its own certificates as well.
         trusted = (*store.trusted, *(key.chain[0] for key in store.keys if key.chain))
         certificates = [pem.from_der(pem.CERTIFICATE, der) for der in trusted]
+    elif content.startswith(_DER_SEQUENCE):
+        certificates = list(_pkcs12_in(content, password).certificates)
     else:
         if password is not None:
             raise ValueError("a trust store of PEM text has no password: remove it")
@@ -51,6 +59,8 @@ def identity_in(content: bytes, password: Secret | None, key_password: Secret | 
     _require_size(content)
     if content.startswith(jks.MAGIC):
         return _java_identity(content, password, key_password or password)
+    if content.startswith(_DER_SEQUENCE):
+        return _pkcs12_identity(content, password or key_password)
     return pem_identity(_pem_in(content), key_password or password)
 
 
@@ -73,6 +83,25 @@ def _java_identity(content: bytes, password: Secret | None, key_password: Secret
     return Identity(certificates, Secret(pem.from_der("PRIVATE KEY", keys[0].decrypted(key_password))))
 
 
+def _pkcs12_identity(content: bytes, password: Secret | None) -> Identity:
+    # The format has a password for each key. Its writers use that of the store.
+    store = _pkcs12_in(content, password)
+    if store.key is None or not store.certificates:
+        raise ValueError("it has no private key with a certificate")
+    return Identity("".join(store.certificates), store.key)
+
+
+def _pkcs12_in(content: bytes, password: Secret | None) -> Pkcs12Store:
+    try:
+        # Not above: `cryptography` is an extra, and its import takes long.
+        from aioproducer.security.stores.pkcs12 import read_pkcs12  # noqa: PLC0415
+    except ImportError:
+        why = f"a PKCS #12 store requires the extra pkcs12: pip install 'aioproducer[pkcs12]', or {_TO_PEM}"
+    else:
+        return read_pkcs12(content, password)
+    raise ValueError(why)
+
+
 def _require_size(content: bytes) -> None:
     if len(content) > LARGEST:
         raise ValueError(f"it has more than {LARGEST} bytes")
@@ -80,10 +109,8 @@ def _require_size(content: bytes) -> None:
 
 def _pem_in(content: bytes) -> list[pem.Block]:
     if content.startswith(_JCEKS):
-        raise ValueError(f"a JCEKS key store is not supported; {_TO_PEM}")
-    if content.startswith(_DER_SEQUENCE):
-        raise ValueError(f"a PKCS #12 key store is not supported; {_TO_PEM}")
+        raise ValueError(f"a JCEKS key store is not supported; {_TO_PKCS12}")
     try:
         return pem.blocks(content.decode("utf-8-sig"))
     except UnicodeDecodeError:
-        raise ValueError("it is neither PEM text nor a JKS key store") from None
+        raise ValueError("it is neither PEM text nor a key store of JKS or PKCS #12") from None

@@ -1,4 +1,4 @@
-"""Stores of certificates and keys: PEM and JKS, by their content."""
+"""Stores of certificates and keys: PEM, JKS and PKCS #12, by their content."""
 
 from __future__ import annotations
 
@@ -59,8 +59,8 @@ def test_a_key_with_headers_keeps_its_lines() -> None:
         (b"-----BEGIN CERTIFICATE-----\nAAAA", "no end"),
         (b"-----BEGIN CERTIFICATE-----\nA?\n-----END CERTIFICATE-----", "not base64"),
         (b"-----BEGIN CERTIFICATE-----\n-----END CERTIFICATE-----", "not base64"),
-        (b"\x30\x82", "openssl pkcs12"),
-        (b"\xce\xce\xce\xce", "JCEKS"),
+        (b"\x30\x82", "damaged"),
+        (b"\xce\xce\xce\xce", "keytool -importkeystore -srckeystore FILE -srcstoretype JCEKS"),
         (b"\xff\xfe", "neither PEM text nor"),
         (b" " * (1024 * 1024 + 1), "more than 1048576 bytes"),
         (b"\xfe\xed\xfe\xed" + bytes(30), "damaged|no certificate"),
