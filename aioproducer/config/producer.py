@@ -338,6 +338,50 @@ class ProducerConfig:
         Group.SECURITY,
         "A file with a signed assertion, in place of the secret of this client. It is read for each token.",
     )
+    sasl_oauthbearer_assertion_private_key_file: str | None = setting(
+        None,
+        Optional(StorePath(), "none"),
+        Group.SECURITY,
+        "A file with the private key (PEM) that signs assertions, in place of the secret of this client (extra `jwt`). It is "
+        "read for each token.",
+    )
+    sasl_oauthbearer_assertion_private_key_passphrase: SecretSource | None = setting(
+        None, Optional(SecretText(), "none"), Group.SECURITY, "The password of this private key."
+    )
+    sasl_oauthbearer_assertion_algorithm: str = setting(
+        "RS256",
+        Choice(("RS256", "ES256")),
+        Group.SECURITY,
+        "The algorithm that signs assertions: RSA, or ECDSA on the curve P-256.",
+    )
+    sasl_oauthbearer_assertion_claim_iss: str | None = setting(
+        None, Optional(Text(), "none"), Group.SECURITY, "The issuer (`iss`) in signed assertions."
+    )
+    sasl_oauthbearer_assertion_claim_sub: str | None = setting(
+        None, Optional(Text(), "none"), Group.SECURITY, "The subject (`sub`) in signed assertions."
+    )
+    sasl_oauthbearer_assertion_claim_aud: str | None = setting(
+        None, Optional(Text(), "none"), Group.SECURITY, "The audience (`aud`) in signed assertions."
+    )
+    sasl_oauthbearer_assertion_claim_exp_seconds: int = setting(
+        300, Integer(0, 86_400, unit="seconds"), Group.SECURITY, "Time for which a signed assertion is valid."
+    )
+    sasl_oauthbearer_assertion_claim_nbf_seconds: int = setting(
+        60,
+        Integer(0, 3_600, unit="seconds"),
+        Group.SECURITY,
+        "Time before its signature from which an assertion is valid, for clocks that differ.",
+    )
+    sasl_oauthbearer_assertion_claim_jti_include: bool = setting(
+        False, Flag(), Group.SECURITY, "Whether each signed assertion has an identifier of its own (`jti`)."
+    )
+    sasl_oauthbearer_assertion_template_file: str | None = setting(
+        None,
+        Optional(StorePath(), "none"),
+        Group.SECURITY,
+        "A JSON file with further parts of signed assertions, as `header` and `payload`. They take the place of `iss`, `sub` "
+        "and `aud` of the settings.",
+    )
     sasl_oauthbearer_jwt_retriever_class: str = setting(
         "org.apache.kafka.common.security.oauthbearer.DefaultJwtRetriever",
         Retriever(),

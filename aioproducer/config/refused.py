@@ -78,12 +78,6 @@ REFUSED_PREFIXES: Mapping[str, Refusal] = {
         f"{JVM_CLASS}; remove it",
         accepts=("", f"{_OAUTH}defaultjwtvalidator", f"{_OAUTH}clientjwtvalidator"),
     ),
-    **{
-        f"sasl_oauthbearer_assertion_{part}": Refusal(
-            f"signing of assertions is {NOT_BUILT}, and use sasl_oauthbearer_assertion_file"
-        )
-        for part in ("algorithm", "claim_", "private_key_", "template_")
-    },
 }
 SERIALIZERS: Mapping[str, str] = {
     "ByteArraySerializer": "remove {name}: bytes need no serializer",

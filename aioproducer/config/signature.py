@@ -52,6 +52,16 @@ class ConnectionSettings(TypedDict, total=False):
     sasl_oauthbearer_scope: str | None
     sasl_oauthbearer_header_urlencode: bool
     sasl_oauthbearer_assertion_file: str | None
+    sasl_oauthbearer_assertion_private_key_file: str | None
+    sasl_oauthbearer_assertion_private_key_passphrase: GivenSecret | None
+    sasl_oauthbearer_assertion_algorithm: Literal["RS256", "ES256"]
+    sasl_oauthbearer_assertion_claim_iss: str | None
+    sasl_oauthbearer_assertion_claim_sub: str | None
+    sasl_oauthbearer_assertion_claim_aud: str | None
+    sasl_oauthbearer_assertion_claim_exp_seconds: int
+    sasl_oauthbearer_assertion_claim_nbf_seconds: int
+    sasl_oauthbearer_assertion_claim_jti_include: bool
+    sasl_oauthbearer_assertion_template_file: str | None
     sasl_oauthbearer_jwt_retriever_class: str
     sasl_login_connect_timeout_ms: int | None
     sasl_login_read_timeout_ms: int | None

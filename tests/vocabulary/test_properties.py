@@ -242,7 +242,7 @@ def test_properties_that_cannot_be(name: str, value: str, line: str) -> None:
             "OAUTHBEARER",
             "sasl.oauthbearer.assertion.private.key.passphrase",
             "canary",
-            "is not implemented yet",
+            "requires sasl_oauthbearer_token_endpoint_url",
         ),
         ("PLAIN", "sasl.jaas.config", "canary", "sasl.jaas.config: it ends where a flag"),
         ("PLAIN", "sasl.pasword", "canary", "did you mean sasl.password?"),
@@ -253,7 +253,8 @@ def test_security_properties_that_cannot_be(mechanism: str, name: str, value: st
     given = {**SERVER, "security.protocol": "SASL_SSL", "sasl.mechanism": mechanism, name: value}
     with pytest.raises(ConfigurationError) as caught:
         ProducerConfig.from_properties(given)
-    assert any(problem.startswith(name) and line in problem for problem in caught.value.problems)
+    names = (name, name.replace(".", "_"))
+    assert any(problem.startswith(names) and line in problem for problem in caught.value.problems)
     assert "canary" not in str(caught.value)
 
 

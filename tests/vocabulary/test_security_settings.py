@@ -250,6 +250,7 @@ PLAIN_MODULE = f"{MODULES}.plain.PlainLoginModule required"
         {"security.protocol": " ssl ", "sasl.kerberos.service.name": "kafka", "sasl.login.class": "a.b.C"},
         {**JAVA, "sasl.kerberos.service.name": "kafka", "sasl.kerberos.kinit.cmd": "/usr/bin/kinit"},
         {**JAVA, "sasl.oauthbearer.token.endpoint.url": "", "sasl.login.retry.backoff.ms": "100"},
+        {**JAVA, "sasl.oauthbearer.assertion.file": "", "sasl.oauthbearer.assertion.algorithm": "x"},
     ],
 )
 def test_what_java_ignores_is_not_checked(ignored: dict[str, str], caplog: pytest.LogCaptureFixture) -> None:
@@ -365,6 +366,13 @@ OF_ENDPOINT: dict[str, Any] = {
         ({"sasl_oauthbearer_jwt_retriever_class": "FileJwtRetriever"}, "aioproducer.auth.token_file"),
         ({"sasl_oauthbearer_jwt_retriever_class": "a.b.C"}, "other classes cannot be loaded"),
         ({"sasl_oauthbearer_jwt_retriever_class": 5}, "other classes cannot be loaded"),
+        ({"sasl_oauthbearer_assertion_private_key_file": "a"}, "private_key_file: takes the place of"),
+        ({"sasl_oauthbearer_assertion_algorithm": "HS256"}, "must be one of 'RS256', 'ES256'"),
+        ({"sasl_oauthbearer_assertion_claim_exp_seconds": 86_401}, "must be 0 to 86400"),
+        (
+            {"sasl_oauthbearer_assertion_claim_iss": "a"},
+            "claim_iss: requires sasl_oauthbearer_assertion_private_key_file",
+        ),
         ({"sasl_token_provider": lambda: "t"}, "sasl_token_provider: takes the place of"),
         ({"sasl_oauthbearer_allowed_urls": "https://idp.example/"}, "does not allow it"),
         ({"sasl_oauthbearer_allowed_urls": "idp.example"}, "begins with https://"),
@@ -458,3 +466,23 @@ def test_a_copy_keeps_what_its_jaas_string_does_not_have() -> None:
     config = ProducerConfig(SERVER, **OF_ENDPOINT, sasl_jaas_config=jaas).evolve(linger_ms=1)
     assert config.sasl_oauthbearer_client_credentials_client_id == "alice"
     assert config.sasl_oauthbearer_scope == "s"
+
+
+def test_a_signed_assertion_of_a_file(caplog: pytest.LogCaptureFixture) -> None:
+    """With `assertion.file`, Java ignores the settings of assertions that it would sign, and a warning names them."""
+    properties = {
+        "bootstrap.servers": SERVER,
+        "security.protocol": "SASL_SSL",
+        "sasl.mechanism": "OAUTHBEARER",
+        "sasl.oauthbearer.token.endpoint.url": IDP,
+        "sasl.oauthbearer.assertion.file": "/run/assertion",
+        "sasl.oauthbearer.assertion.private.key.file": "/run/key",
+        "sasl.oauthbearer.assertion.algorithm": "none",
+    }
+    config = ProducerConfig.from_properties(properties, sasl_oauthbearer_allowed_urls=[IDP])
+    assert config.sasl_oauthbearer_assertion_file == "/run/assertion"
+    assert config.sasl_oauthbearer_assertion_private_key_file is None
+    (record,) = caplog.records
+    assert record.getMessage().endswith(
+        ": sasl.oauthbearer.assertion.private.key.file, sasl.oauthbearer.assertion.algorithm"
+    )

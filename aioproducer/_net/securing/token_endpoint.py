@@ -7,6 +7,7 @@ import contextlib
 import time
 from typing import TYPE_CHECKING
 
+from aioproducer._net.securing.assertions import assertion_of
 from aioproducer._net.securing.calling import LONGEST_CALL, Given
 from aioproducer._net.securing.configured import endpoint_files, endpoint_tls
 from aioproducer._net.securing.https import HttpsError, answer_of
@@ -116,9 +117,11 @@ class TokenEndpoint:
         )
 
     async def _assertion(self) -> Secret:
-        # Read again each time: it expires.
-        file = SecretFile(self._config.sasl_oauthbearer_assertion_file or "")
-        return await revealed("sasl_oauthbearer_assertion_file", file)
+        # Made or read again each time: it expires.
+        file = self._config.sasl_oauthbearer_assertion_file
+        if file is None:
+            return await assertion_of(self._config, self._clock())
+        return await revealed("sasl_oauthbearer_assertion_file", SecretFile(file))
 
     async def _tls(self) -> TlsSettings:
         return endpoint_tls(self._config)

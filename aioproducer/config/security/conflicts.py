@@ -50,6 +50,8 @@ _OF_BROKERS: Final = (
     "sasl_oauthbearer_scope_claim_",
     "sasl_oauthbearer_sub_claim_",
 )
+_OF_ASSERTIONS: Final = "sasl_oauthbearer_assertion_"
+_ASSERTION_FILE: Final = f"{_OF_ASSERTIONS}file"
 _DEFAULTS: Final[Mapping[str, Any]] = {
     "ssl_endpoint_identification_algorithm": "https",
     "ssl_enabled_protocols": ("TLSv1.2", "TLSv1.3"),
@@ -57,6 +59,9 @@ _DEFAULTS: Final[Mapping[str, Any]] = {
     "ssl_truststore_type": "JKS",
     "ssl_protocol": "TLSv1.3",
     "sasl_mechanism": "GSSAPI",
+    "sasl_oauthbearer_assertion_algorithm": "RS256",
+    "sasl_oauthbearer_assertion_claim_exp_seconds": 300,
+    "sasl_oauthbearer_assertion_claim_nbf_seconds": 60,
     "sasl_oauthbearer_jwt_retriever_class": "org.apache.kafka.common.security.oauthbearer.DefaultJwtRetriever",
     "sasl_login_retry_backoff_ms": 100,
     "sasl_login_retry_backoff_max_ms": 10_000,
@@ -81,6 +86,9 @@ def ignored_by_java(names: Collection[str], protocol: str, mechanism: str) -> li
         *_without_effect(names, protocol),
         *(name for name in names if name.startswith((*other, *_OF_BROKERS))),
     }
+    if _ASSERTION_FILE in names:
+        # An assertion that is signed already.
+        ignored.update(name for name in names if name.startswith(_OF_ASSERTIONS) and name != _ASSERTION_FILE)
     return [name for name in names if name in ignored]
 
 

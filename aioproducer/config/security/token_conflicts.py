@@ -14,7 +14,9 @@ URL: Final = "sasl_oauthbearer_token_endpoint_url"
 ALLOWED_URLS: Final = "sasl_oauthbearer_allowed_urls"
 _ID: Final = "sasl_oauthbearer_client_credentials_client_id"
 _SECRET: Final = "sasl_oauthbearer_client_credentials_client_secret"  # noqa: S105  # the name of a setting
-_ASSERTION: Final = "sasl_oauthbearer_assertion_file"
+_OF_ASSERTIONS: Final = "sasl_oauthbearer_assertion_"
+_ASSERTION: Final = f"{_OF_ASSERTIONS}file"
+_KEY: Final = f"{_OF_ASSERTIONS}private_key_file"
 # These apply to the endpoint alone; tokens of a provider are renewed as well.
 _OF_ENDPOINT: Final = ("sasl_oauthbearer_", "sasl_login_connect_", "sasl_login_read_", "sasl_login_retry_")
 
@@ -36,16 +38,25 @@ def token_problems(fields: Mapping[str, Any], telling: AbstractSet[str]) -> Iter
     allowed = fields[ALLOWED_URLS]
     if allowed is not None and not is_allowed(url, allowed):
         yield f"{URL}: {ALLOWED_URLS} does not allow it: add it there, or correct it"
-    yield from _grant_problems(fields)
+    yield from _assertion_problems(fields, telling)
+    if fields[_ASSERTION] is None and fields[_KEY] is None:
+        yield from _secret_problems(fields)
 
 
-def _grant_problems(fields: Mapping[str, Any]) -> Iterator[str]:
-    if fields[_SECRET] is not None and fields[_ASSERTION] is not None:
-        yield f"{_ASSERTION}: takes the place of {_SECRET}: remove one of the two"
+def _assertion_problems(fields: Mapping[str, Any], telling: AbstractSet[str]) -> Iterator[str]:
+    proofs = [name for name in (_SECRET, _ASSERTION, _KEY) if fields[name] is not None]
+    for name in proofs[1:]:
+        yield f"{name}: takes the place of {proofs[0]}: remove one of the two"
+    if fields[_KEY] is None:
+        for name in sorted(telling - {_ASSERTION}):
+            if name.startswith(_OF_ASSERTIONS):
+                yield f"{name}: requires {_KEY}: set it, or remove {name}"
+
+
+def _secret_problems(fields: Mapping[str, Any]) -> Iterator[str]:
     if fields["sasl_oauthbearer_jwt_retriever_class"].endswith(".JwtBearerJwtRetriever"):
-        if fields[_ASSERTION] is None:
-            yield f"{_ASSERTION}: is missing: the grant of JwtBearerJwtRetriever requires it"
-    elif fields[_ASSERTION] is None:
-        for name in (_ID, _SECRET):
-            if fields[name] is None:
-                yield f"{name}: is missing: {URL} requires it, or {_ASSERTION}"
+        yield f"{_ASSERTION}: is missing: the grant of JwtBearerJwtRetriever requires it, or {_KEY}"
+        return
+    for name in (_ID, _SECRET):
+        if fields[name] is None:
+            yield f"{name}: is missing: {URL} requires it, or {_ASSERTION}, or {_KEY}"
