@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 import pytest
 import uvloop
 
-from aioproducer._net.connecting.connection import Connection
+from aioproducer._net.connecting.connection.connection import Connection
 from tests.connection.peer import Peer, Script
 
 

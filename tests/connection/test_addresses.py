@@ -11,7 +11,8 @@ from typing import TypeAlias
 import pytest
 
 from aioproducer._net.connecting.addresses import Addresses
-from aioproducer._net.connecting.connection import Ending
+from aioproducer._net.connecting.connection.asking import answer_to
+from aioproducer._net.connecting.connection.ends import Ending
 from aioproducer._state.connecting.endpoint import BrokerEndpoint
 from aioproducer._wire.codec import decode_request, encode_response
 from aioproducer._wire.messages.metadata import MetadataRequest, MetadataResponse
@@ -117,13 +118,13 @@ async def test_connections_that_are_replaced_have_their_answers_first(listen: Li
     addresses = addresses_of((peer := await listen(slow)).port)
     connection = await addresses.dial(BrokerEndpoint.bootstrap("127.0.0.1", peer.port))
     request = asyncio.ensure_future(
-        connection.request(MetadataRequest(), MetadataResponse, timeout=30, version=5)
+        answer_to(connection, MetadataRequest(), MetadataResponse, timeout=30, version=5)
     )
     await asyncio.sleep(0)
     ended = asyncio.Event()
     connection.add_close_callback(lambda _: ended.set())
     addresses.replace_all()
-    assert not connection.takes_requests
+    assert not connection.gate.takes_requests
     released.set()
     async with asyncio.timeout(30):
         assert (await request).brokers == []

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from aioproducer._net.connecting.connection.asking import answer_to
 from aioproducer._net.connecting.conversing import converse_in_use
 from aioproducer._net.connecting.dialing import dial
 from aioproducer._net.connecting.security import SecurityProtocol
@@ -101,9 +102,9 @@ async def test_a_connection_is_authenticated_before_it_is_used(listen: Listen, m
     connection = await dial(at("127.0.0.1", (await listen(broker)).port), CONFIG, protocol(mechanism))
     messages = 2 if mechanism.startswith("SCRAM") else 1
     assert broker.seen == ["ApiVersions", "SaslHandshake", *["SaslAuthenticate"] * messages]
-    assert connection.session is not None
-    assert (connection.session.mechanism, connection.session.lifetime) == (mechanism, 60.0)
-    assert connection.session.began_at <= asyncio.get_running_loop().time()
+    assert connection.gate.session is not None
+    assert (connection.gate.session.mechanism, connection.gate.session.lifetime) == (mechanism, 60.0)
+    assert connection.gate.session.began_at <= asyncio.get_running_loop().time()
     connection.close()
 
 
@@ -116,7 +117,7 @@ async def test_authenticating_again_behind_requests(listen: Listen, mechanism: s
     connection = await dial(endpoint, CONFIG, security)
     opened = len(broker.seen)
     assert security.authenticate is not None
-    ask = partial(connection.request, MetadataRequest(), MetadataResponse, timeout=30, version=5)
+    ask = partial(answer_to, connection, MetadataRequest(), MetadataResponse, timeout=30, version=5)
     before = [asyncio.ensure_future(ask()) for _ in range(3)]
     await asyncio.sleep(0)  # they are written
     again = asyncio.ensure_future(
@@ -128,8 +129,8 @@ async def test_authenticating_again_behind_requests(listen: Listen, mechanism: s
     await asyncio.gather(*before, *behind)
     sasl = ["SaslHandshake", *(["SaslAuthenticate"] * (opened - 2))]
     assert broker.seen[opened:] == [*["Metadata"] * 3, *sasl, *["Metadata"] * 3]
-    assert connection.session is not None
-    assert session.began_at >= connection.session.began_at
+    assert connection.gate.session is not None
+    assert session.began_at >= connection.gate.session.began_at
     connection.close()
 
 

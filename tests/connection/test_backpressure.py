@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from aioproducer._net.connecting.connection import Connection
+from aioproducer._net.connecting.connection.connection import Connection
 from aioproducer.errors import BrokerUnavailableError
 from tests.connection.peer import Recorder, Wire, frame
 from tests.connection.test_pairing import Connect, Listen
@@ -17,7 +17,7 @@ REQUEST = bytes(1_000_000)
 def fill(connection: Connection) -> list[Recorder]:
     """Write until the transport wants no more."""
     recorders = []
-    while connection.writable():
+    while connection.gate.writable():
         recorders.append(Recorder())
         connection.write_request(connection.next_correlation_id(), (REQUEST,), recorders[-1], 30)
     return recorders
@@ -39,16 +39,16 @@ async def test_peer_that_does_not_read_stops_the_writer(listen: Listen, connect:
 
     connection = await connect(await listen(script))
     recorders += fill(connection)
-    transport = connection._transport
+    transport = connection.transport
     assert transport is not None
     assert transport.get_write_buffer_size() <= 64 * 1024 + len(REQUEST) + 4
-    waiter = asyncio.ensure_future(connection.drained())
+    waiter = asyncio.ensure_future(connection.gate.drained())
     for _ in range(5):
         await asyncio.sleep(0)
     assert not waiter.done()
     read.set()
     await waiter
-    assert connection.writable()
+    assert connection.gate.writable()
     await recorders[-1].told.wait()
     assert all(len(recorder.answers) == 1 for recorder in recorders)
 
@@ -57,7 +57,7 @@ async def test_drained_is_done_at_once_when_there_is_room(listen: Listen, connec
     """Waiting for room that is there does not suspend."""
     connection = await connect(await listen(Wire.until_closed))
     with pytest.raises(StopIteration):
-        connection.drained().send(None)
+        connection.gate.drained().send(None)
 
 
 async def test_drained_raises_when_the_connection_ends(listen: Listen, connect: Connect) -> None:
@@ -70,15 +70,15 @@ async def test_drained_raises_when_the_connection_ends(listen: Listen, connect: 
     stopped = asyncio.Event()
     connection = await connect(await listen(script))
     fill(connection)
-    waiters = [asyncio.ensure_future(connection.drained()) for _ in range(2)]
+    waiters = [asyncio.ensure_future(connection.gate.drained()) for _ in range(2)]
     await asyncio.sleep(0)
     connection.close(BrokerUnavailableError("enough"))
     errors = [*(await asyncio.gather(*waiters, return_exceptions=True))]
     with pytest.raises(BrokerUnavailableError, match="enough"):
-        await connection.drained()
+        await connection.gate.drained()
     assert [str(error) for error in errors] == ["enough", "enough"]
     assert errors[0] is not errors[1]
-    assert not connection.writable()
+    assert not connection.gate.writable()
     stopped.set()
 
 
@@ -94,7 +94,7 @@ async def test_cancelled_waiter_for_room_harms_nobody(listen: Listen, connect: C
 
     connection = await connect(await listen(script))
     fill(connection)
-    cancelled, other = (asyncio.ensure_future(connection.drained()) for _ in range(2))
+    cancelled, other = (asyncio.ensure_future(connection.gate.drained()) for _ in range(2))
     await asyncio.sleep(0)
     cancelled.cancel()
     read.set()

@@ -11,7 +11,9 @@ from typing import Any, TypeAlias
 
 import pytest
 
-from aioproducer._net.connecting.connection import Connection, Ending
+from aioproducer._net.connecting.connection.asking import answer_to
+from aioproducer._net.connecting.connection.connection import Connection
+from aioproducer._net.connecting.connection.ends import Ending
 from aioproducer._net.connecting.conversing import converse, converse_in_use
 from aioproducer._state.connecting.dialogue import Ask, Await, Compute, Dialogue, Now, Step
 from aioproducer._wire.codec import decode_request, encode_request, encode_response
@@ -82,7 +84,7 @@ def authentication() -> Dialogue[tuple[bytes, bytes]]:
 
 def metadata(connection: Connection) -> asyncio.Task[MetadataResponse]:
     """A request of the producer."""
-    request = connection.request(MetadataRequest(), MetadataResponse, timeout=30, version=5)
+    request = answer_to(connection, MetadataRequest(), MetadataResponse, timeout=30, version=5)
     return asyncio.ensure_future(request)
 
 
@@ -118,7 +120,7 @@ async def test_each_step_is_performed(drive: Drive, connection: Connection, scri
     assert thread != threading.get_ident()
     assert before <= now <= loop.time()
     assert frame == b"\0\0\0\0yes"
-    assert connection.writable()
+    assert connection.gate.writable()
 
 
 class ProviderError(Exception):
@@ -165,7 +167,7 @@ async def test_errors_are_raised_inside_the_dialogue(
         await drive(connection, careful(), timeout=30)
     with pytest.raises(error):
         await drive(connection, one(step), timeout=30)
-    assert connection.writable()
+    assert connection.gate.writable()
 
 
 @BOTH
@@ -234,7 +236,7 @@ async def test_cancelling_ends_the_dialogue_and_what_it_waits_for(
     await turns()
     assert running.cancelled()
     assert sorted(ended) == ["dialogue", "provider"]
-    assert connection.writable()
+    assert connection.gate.writable()
 
 
 async def test_a_provider_that_suppresses_its_cancellation_holds_up_nothing(connection: Connection) -> None:
@@ -356,9 +358,9 @@ async def test_requests_in_flight_come_first_and_new_ones_wait(
     await turns()
     running = asyncio.ensure_future(converse_in_use(connection, authentication(), timeout=30))
     await turns()
-    behind, drained = metadata(connection), asyncio.ensure_future(connection.drained())
+    behind, drained = metadata(connection), asyncio.ensure_future(connection.gate.drained())
     await turns()
-    assert not connection.writable()
+    assert not connection.gate.writable()
     read = [await script.read() for _ in range(3)]
     assert read == ["MetadataRequest", "MetadataRequest", "SaslHandshakeRequest"]
     script.answer(0, b"first")
@@ -367,13 +369,13 @@ async def test_requests_in_flight_come_first_and_new_ones_wait(
     assert await script.read() == "SaslAuthenticateRequest"
     await before
     assert in_flight.answers == [b"\0\0\0\0first"]
-    assert not connection.writable()
+    assert not connection.gate.writable()
     assert not drained.done()
     assert script.requests.empty()
     script.answer(3, b"done")
     assert await running == (b"\0\0\0\x02handshake", b"\0\0\0\x03done")
     await drained
-    assert connection.writable()
+    assert connection.gate.writable()
     assert await script.read() == "MetadataRequest"
     script.answer_metadata(4)
     await behind
@@ -394,19 +396,19 @@ async def test_steps_before_the_first_question_hold_up_nothing(
 
     running = asyncio.ensure_future(converse_in_use(connection, renewal(), timeout=30))
     await turns()
-    assert connection.writable()
+    assert connection.gate.writable()
     request = metadata(connection)
     assert await script.read() == "MetadataRequest"
     script.answer_metadata(0)
     await request
     token.set()
     assert await script.read() == "SaslHandshakeRequest"
-    assert not connection.writable()
+    assert not connection.gate.writable()
     script.answer(1)
     assert await script.read() == "SaslAuthenticateRequest"
     script.answer(2)
     await running
-    assert connection.writable()
+    assert connection.gate.writable()
 
 
 async def test_a_refusal_that_the_dialogue_accepts_keeps_the_connection(
@@ -422,7 +424,7 @@ async def test_a_refusal_that_the_dialogue_accepts_keeps_the_connection(
     assert await script.read() == "SaslHandshakeRequest"
     script.answer(0, b"\0\x22")
     await running
-    assert connection.writable()
+    assert connection.gate.writable()
     assert not connection.closed
 
 
@@ -480,7 +482,7 @@ async def test_a_failure_behind_a_question_ends_the_connection(
 async def test_cancelling_in_the_middle_ends_the_connection(connection: Connection, script: Script) -> None:
     """What waits fails at once, and so does the next request."""
     running, behind = await in_the_middle(connection, script, authentication(), timeout=30)
-    drained = asyncio.ensure_future(connection.drained())
+    drained = asyncio.ensure_future(connection.gate.drained())
     await turns()
     running.cancel()
     await asyncio.wait([running, behind, drained])
@@ -523,12 +525,12 @@ async def test_two_dialogues_cannot_hold_a_connection(connection: Connection, sc
     assert await script.read() == "SaslHandshakeRequest"
     with pytest.raises(RuntimeError, match="two dialogues"):
         await converse_in_use(connection, authentication(), timeout=30)
-    assert not connection.writable()
+    assert not connection.gate.writable()
     script.answer(0)
     assert await script.read() == "SaslAuthenticateRequest"
     script.answer(1)
     await running
-    assert connection.writable()
+    assert connection.gate.writable()
 
 
 async def test_a_full_transport_and_a_held_connection(connection: Connection, script: Script) -> None:
@@ -537,10 +539,10 @@ async def test_a_full_transport_and_a_held_connection(connection: Connection, sc
     assert await script.read() == "SaslHandshakeRequest"
     connection.pause_writing()
     connection.resume_writing()
-    assert not connection.writable()
+    assert not connection.gate.writable()
     connection.pause_writing()
     script.answer(0)
     await running
-    assert not connection.writable()
+    assert not connection.gate.writable()
     connection.resume_writing()
-    assert connection.writable()
+    assert connection.gate.writable()

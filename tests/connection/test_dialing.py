@@ -14,6 +14,7 @@ from typing import Any, TypeAlias
 import pytest
 from blockbuster import blockbuster_ctx
 
+from aioproducer._net.connecting.connection.asking import answer_to
 from aioproducer._net.connecting.dialing import SOFTWARE_VERSION, dial
 from aioproducer._wire.codec import decode_request, encode_response
 from aioproducer._wire.messages.api_versions import ApiVersionsRequest
@@ -77,7 +78,7 @@ async def test_connection_comes_with_versions_and_takes_requests(listen: Listen)
 
     peer = await listen(script)
     connection = await dial(at("127.0.0.1", peer.port, 3), CONFIG)
-    await connection.request(MetadataRequest(), MetadataResponse, timeout=30)
+    await answer_to(connection, MetadataRequest(), MetadataResponse, timeout=30)
     assert seen == [("orders", ApiVersionsRequest("aioproducer", SOFTWARE_VERSION))]
     assert connection.broker == f"127.0.0.1:{peer.port} (id 3)"
     assert connection.versions.broker == connection.broker
@@ -89,8 +90,8 @@ async def test_socket_has_its_options(listen: Listen) -> None:
     """Keep-alive, no delay, the user timeout and the configured buffer sizes are set on the socket (A10)."""
     config = ProducerConfig("b:9092", send_buffer_bytes=100_000, receive_buffer_bytes=50_000)
     connection = await dial(at("127.0.0.1", (await listen(serve)).port), config)
-    assert connection._transport is not None
-    sock = connection._transport.get_extra_info("socket")
+    assert connection.transport is not None
+    sock = connection.transport.get_extra_info("socket")
     assert sock.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE)
     assert sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
     assert sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE) == 60
@@ -302,7 +303,7 @@ async def test_answers_may_be_longer_once_the_connection_is_open(listen: Listen)
     with pytest.raises(ProtocolError, match="600000 bytes, where 4 to 524288"):
         await dial(at("127.0.0.1", (await listen(flood)).port), CONFIG)
     connection = await dial(at("127.0.0.1", (await listen(script)).port), CONFIG)
-    answer = await connection.request(MetadataRequest(), MetadataResponse, timeout=30, version=9)
+    answer = await answer_to(connection, MetadataRequest(), MetadataResponse, timeout=30, version=9)
     assert len(answer.brokers) == 20
     connection.close()
 

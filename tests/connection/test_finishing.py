@@ -12,7 +12,8 @@ from typing import Any
 import attrs
 import pytest
 
-from aioproducer._net.connecting.connection import Connection, Ending
+from aioproducer._net.connecting.connection.connection import Connection
+from aioproducer._net.connecting.connection.ends import Ending
 from aioproducer._net.connecting.dialing import dial
 from aioproducer._net.connecting.security import PLAINTEXT
 from aioproducer._wire.codec import decode_request, encode_response
@@ -71,9 +72,9 @@ async def test_all_bytes_arrive_before_the_end(
     """Over TLS too, where the transport says that nothing is left while its lower buffers are full."""
     reader, connection = reader_and_connection
     write(connection, size)
-    finishing = asyncio.ensure_future(connection.finish())
+    finishing = asyncio.ensure_future(connection.departure.finish())
     await asyncio.sleep(0)
-    assert not connection.writable()
+    assert not connection.gate.writable()
     reader.released.set()
     async with asyncio.timeout(LIMIT):
         await finishing
@@ -88,7 +89,7 @@ async def test_without_such_bytes_there_is_nothing_to_wait_for(
     """The connection ends at once, also if the peer reads nothing."""
     _, connection = reader_and_connection
     with pytest.raises(StopIteration):
-        connection.finish().send(None)
+        connection.departure.finish().send(None)
     assert connection.ending is Ending.LEFT
 
 
@@ -96,7 +97,7 @@ async def test_a_finish_that_is_given_up(reader_and_connection: tuple[SlowReader
     """The time of `close()` is over: the connection ends with the rest of its bytes."""
     _, connection = reader_and_connection
     write(connection, 40_000_000)
-    finishing = asyncio.ensure_future(connection.finish())
+    finishing = asyncio.ensure_future(connection.departure.finish())
     await asyncio.sleep(0)
     finishing.cancel()
     connection.close()
@@ -138,7 +139,7 @@ async def test_over_tls_the_peer_need_not_close_as_well(
     write(connection, 4_000_000)
     try:
         async with asyncio.timeout(LIMIT / 2):
-            await connection.finish()
+            await connection.departure.finish()
     finally:
         broker.over.set()
         await asyncio.to_thread(broker.thread.join)

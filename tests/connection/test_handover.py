@@ -12,9 +12,9 @@ from collections.abc import Iterable
 
 import pytest
 
-from aioproducer._net.connecting import handover
-from aioproducer._net.connecting.connection import Connection
-from aioproducer._net.connecting.handover import hand_over
+from aioproducer._net.connecting.connection import handover
+from aioproducer._net.connecting.connection.connection import Connection
+from aioproducer._net.connecting.connection.handover import hand_over
 from aioproducer.errors import BrokerUnavailableError
 from tests.connection.peer import Recorder
 
@@ -76,8 +76,8 @@ async def test_connection_whose_end_comes_takes_no_request() -> None:
     recorder = Recorder()
     connection.write_request(connection.next_correlation_id(), (b"?",), recorder, 30)
     assert [written for _, written in recorder.failures] == [False]
-    assert not connection.writable()
-    waiting = asyncio.ensure_future(connection.drained())
+    assert not connection.gate.writable()
+    waiting = asyncio.ensure_future(connection.gate.drained())
     await asyncio.sleep(0)
     assert not waiting.done()
     connection.connection_lost(ConnectionResetError("reset"))

@@ -12,7 +12,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from aioproducer._net.connecting.connection import Connection
+from aioproducer._net.connecting.connection.asking import answer_to
+from aioproducer._net.connecting.connection.connection import Connection
 from aioproducer._wire.codec import encode_response
 from aioproducer._wire.messages.metadata import MetadataRequest, MetadataResponse
 from aioproducer.errors import BrokerUnavailableError, ProtocolError
@@ -286,7 +287,7 @@ async def test_bytes_behind_the_last_field_are_told_once(
     connection = await connect(await listen(script))
     with caplog.at_level(logging.DEBUG):
         for _ in range(2):
-            answer = await connection.request(MetadataRequest(), MetadataResponse, timeout=30, version=9)
+            answer = await answer_to(connection, MetadataRequest(), MetadataResponse, timeout=30, version=9)
             assert list(answer.topics) == []
     assert caplog.text.count("bytes behind the last field of its answers (4)") == 1
     assert not connection.closed

@@ -14,7 +14,9 @@ import pytest
 
 from aioproducer._net.cluster.session import ShortSession
 from aioproducer._net.connecting.addresses import Addresses
-from aioproducer._net.connecting.connection import Connection, Ending
+from aioproducer._net.connecting.connection.asking import answer_to
+from aioproducer._net.connecting.connection.connection import Connection
+from aioproducer._net.connecting.connection.ends import Ending
 from aioproducer._net.connecting.dialing import dial
 from aioproducer._net.connecting.security import SecurityProtocol
 from aioproducer._state.connecting.dialogue import Ask, Await
@@ -86,28 +88,30 @@ def session_tasks() -> list[asyncio.Task[Any]]:
 
 def expire(connection: Connection) -> None:
     """The loop was blocked, and the session has ended meanwhile."""
-    assert connection.session is not None
-    connection.session = attrs.evolve(connection.session, began_at=connection.session.began_at - 61.0)
+    assert connection.gate.session is not None
+    connection.gate.session = attrs.evolve(
+        connection.gate.session, began_at=connection.gate.session.began_at - 61.0
+    )
 
 
 async def ask(connection: Connection) -> None:
     """One request and its answer."""
-    await connection.request(MetadataRequest(), MetadataResponse, timeout=LIMIT, version=5)
+    await answer_to(connection, MetadataRequest(), MetadataResponse, timeout=LIMIT, version=5)
 
 
 async def test_a_connection_in_use_authenticates_again(listen: Listen) -> None:
     """Before its session ends, on the same connection, whose next session begins later."""
     broker = ShortSessions(1.5)
     connection, ended = await connected(broker, listen)
-    first = connection.session
+    first = connection.gate.session
     assert first is not None
     await ask(connection)
     async with asyncio.timeout(LIMIT):
         await broker.renewed.wait()
-        while connection.session is first:
+        while connection.gate.session is first:
             await ask(connection)
-    assert connection.session is not None
-    assert first.renew_at(0) < connection.session.began_at < first.ends_at
+    assert connection.gate.session is not None
+    assert first.renew_at(0) < connection.gate.session.began_at < first.ends_at
     assert not ended.is_set()
     connection.close()
 
@@ -119,12 +123,12 @@ async def test_a_connection_without_use_ends_with_its_session(listen: Listen) ->
     async with asyncio.timeout(LIMIT):
         await ended.wait()
     assert connection.ending is Ending.LEFT
-    assert connection.session is not None
+    assert connection.gate.session is not None
     tick = 0.001  # of uvloop's clock, which rounds down
     assert (
-        connection.session.last_write_at - tick
+        connection.gate.session.last_write_at - tick
         <= asyncio.get_running_loop().time()
-        < connection.session.ends_at
+        < connection.gate.session.ends_at
     )
     assert broker.seen.count("SaslHandshake") == 1
 
@@ -168,9 +172,9 @@ async def test_nothing_is_written_after_the_end_of_a_session(listen: Listen) -> 
     broker = ShortSessions(60.0)
     connection, _ = await connected(broker, listen)
     await ask(connection)
-    assert connection.writable()
+    assert connection.gate.writable()
     expire(connection)
-    assert not connection.writable()
+    assert not connection.gate.writable()
     request = asyncio.ensure_future(ask(connection))
     await asyncio.sleep(0)
     assert connection.in_flight == 0
@@ -253,7 +257,7 @@ async def test_credentials_that_come_after_the_end_of_the_session(
     async with asyncio.timeout(LIMIT):
         credentials = await fetching
         expire(connection)
-        assert not connection.writable()
+        assert not connection.gate.writable()
         credentials.set_result(None)
         await ended.wait()
     assert broker.seen.count("SaslHandshake") == 1
@@ -263,7 +267,7 @@ async def test_requests_in_flight_do_not_count_against_a_renewal(listen: Listen)
     """The broker answers them first, perhaps after the end of the session: the exchange goes on, and nothing is lost."""
     broker = SlowAnswers(1.5)
     connection, ended = await connected(broker, listen)
-    first = connection.session
+    first = connection.gate.session
     assert first is not None
     request = asyncio.ensure_future(ask(connection))
     async with asyncio.timeout(LIMIT):
@@ -291,8 +295,8 @@ async def test_a_connection_that_ends_in_a_renewal_leaves_no_task(
         await ended.wait()
     for _ in range(3):
         await asyncio.sleep(0)
-    assert connection.session is not None
-    assert asyncio.get_running_loop().time() < connection.session.last_write_at
+    assert connection.gate.session is not None
+    assert asyncio.get_running_loop().time() < connection.gate.session.last_write_at
     assert session_tasks() == []
 
 
@@ -332,7 +336,7 @@ async def test_a_request_waits_no_longer_than_its_time_limit_for_the_connection(
     expire(connection)
     async with asyncio.timeout(LIMIT):
         with pytest.raises(BrokerUnavailableError, match="the request was not written"):
-            await connection.request(MetadataRequest(), MetadataResponse, timeout=0.1, version=5)
+            await answer_to(connection, MetadataRequest(), MetadataResponse, timeout=0.1, version=5)
     assert broker.seen[-1] == "SaslAuthenticate"
     connection.close()
 
@@ -350,7 +354,7 @@ async def test_a_connection_whose_session_is_over_is_not_handed_out(listen: List
         expire(first)
         second = await session.control.connected()
         assert second is not first
-        assert second.takes_requests
+        assert second.gate.takes_requests
         await asyncio.gather(pending, return_exceptions=True)
         session.addresses.close()
     assert first.closed

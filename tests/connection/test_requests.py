@@ -7,6 +7,7 @@ import gc
 
 import pytest
 
+from aioproducer._net.connecting.connection.asking import answer_to
 from aioproducer._state.connecting.opening import Opened, negotiated
 from aioproducer._wire.codec import decode_request, encode_response
 from aioproducer._wire.messages.metadata import MetadataRequest, MetadataResponse
@@ -30,9 +31,9 @@ async def test_request_uses_the_version_that_was_agreed_on(listen: Listen, conne
     """The version is the highest common one, unless the caller says otherwise."""
     connection = await connect(await listen(serve_metadata))
     connection.opened(Opened(negotiated("b", versions_answer([(0, 0, 13), (3, 0, 9)]))))
-    answer = await connection.request(METADATA, MetadataResponse, timeout=30)
+    answer = await answer_to(connection, METADATA, MetadataResponse, timeout=30)
     assert answer.cluster_id == "9 tests"
-    answer = await connection.request(METADATA, MetadataResponse, timeout=30, version=5)
+    answer = await answer_to(connection, METADATA, MetadataResponse, timeout=30, version=5)
     assert answer.cluster_id == "5 tests"
 
 
@@ -45,13 +46,13 @@ async def test_cancelled_waiter_does_not_break_the_pairing(listen: Listen, conne
         await serve_metadata(wire)
 
     connection = await connect(await listen(script))
-    first = asyncio.ensure_future(connection.request(METADATA, MetadataResponse, timeout=30, version=5))
+    first = asyncio.ensure_future(answer_to(connection, METADATA, MetadataResponse, timeout=30, version=5))
     await asyncio.sleep(0)
     first.cancel()
     await asyncio.wait([first])
     assert connection.in_flight == 1
     go.set()
-    answer = await connection.request(METADATA, MetadataResponse, timeout=30, version=6)
+    answer = await answer_to(connection, METADATA, MetadataResponse, timeout=30, version=6)
     assert answer.cluster_id == "6 tests"
     assert first.cancelled()
 
@@ -70,7 +71,7 @@ async def test_answer_that_cannot_be_decoded_ends_the_connection(
     peer = await listen(script)
     connection = await connect(peer)
     with pytest.raises(ProtocolError, match=f"127.0.0.1:{peer.port}"):
-        await connection.request(METADATA, MetadataResponse, timeout=30, version=5)
+        await answer_to(connection, METADATA, MetadataResponse, timeout=30, version=5)
     assert connection.closed
     assert isinstance(connection.close_reason, ProtocolError)
 
@@ -84,14 +85,14 @@ async def test_request_fails_with_the_connection(listen: Listen, connect: Connec
     connection = await connect(await listen(script))
     for _ in range(2):
         with pytest.raises(BrokerUnavailableError, match="the broker closed the connection"):
-            await connection.request(METADATA, MetadataResponse, timeout=30, version=5)
+            await answer_to(connection, METADATA, MetadataResponse, timeout=30, version=5)
 
 
 async def test_request_times_out(listen: Listen, connect: Connect) -> None:
     """No answer within `timeout` raises BrokerUnavailableError, caused by a TimeoutError."""
     connection = await connect(await listen(Wire.until_closed))
     with pytest.raises(BrokerUnavailableError, match="request timed out") as raised:
-        await connection.request(METADATA, MetadataResponse, timeout=0.01, version=5)
+        await answer_to(connection, METADATA, MetadataResponse, timeout=0.01, version=5)
     assert isinstance(raised.value.__cause__, TimeoutError)
 
 
@@ -104,7 +105,7 @@ async def test_closing_closes_the_socket_at_once(listen: Listen, connect: Connec
         seen.set()
 
     connection = await connect(await listen(script))
-    waiting = asyncio.ensure_future(connection.request(METADATA, MetadataResponse, timeout=30, version=5))
+    waiting = asyncio.ensure_future(answer_to(connection, METADATA, MetadataResponse, timeout=30, version=5))
     await asyncio.sleep(0)
     gc.disable()
     try:
@@ -112,7 +113,7 @@ async def test_closing_closes_the_socket_at_once(listen: Listen, connect: Connec
         await seen.wait()
     finally:
         gc.enable()
-    assert connection._transport is None
+    assert connection.transport is None
     with pytest.raises(BrokerUnavailableError, match="closed by this producer"):
         await waiting
 
@@ -128,6 +129,6 @@ async def test_errors_keep_no_frames_alive(listen: Listen, connect: Connect) -> 
     connection = await connect(await listen(script))
     for _ in range(2):
         with pytest.raises(ProtocolError):
-            await connection.request(METADATA, MetadataResponse, timeout=30, version=5)
+            await answer_to(connection, METADATA, MetadataResponse, timeout=30, version=5)
     assert connection.close_reason is not None
     assert connection.close_reason.__traceback__ is None

@@ -10,7 +10,7 @@ import time
 
 import pytest
 
-from aioproducer._net.connecting.connection import Connection
+from aioproducer._net.connecting.connection.connection import Connection
 from aioproducer.errors import BrokerUnavailableError
 from tests.connection.peer import Recorder, Wire, frame
 from tests.connection.test_pairing import Connect, Listen, ask, closed
@@ -173,7 +173,7 @@ async def test_muting_only_records_the_time(listen: Listen, connect: Connect) ->
     assert loop.time() + 9 < until <= loop.time() + 10
     connection.mute(1)
     assert connection.muted_until == until
-    assert connection.writable()
+    assert connection.gate.writable()
 
 
 async def test_last_used_moves_with_requests_and_answers(listen: Listen, connect: Connect) -> None:

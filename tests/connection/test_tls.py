@@ -94,8 +94,8 @@ async def test_large_writes_are_held_back_early(authority: Authority, broker_ide
     """The limit of asyncio for TLS costs processor time."""
     async with listening(broker_identity.context_of_broker()) as listener:
         connection = await dial(at("localhost", listener.port), CONFIG, trusting(authority))
-        assert connection._transport is not None
-        assert connection._transport.get_write_buffer_limits()[1] == 131_072
+        assert connection.transport is not None
+        assert connection.transport.get_write_buffer_limits()[1] == 131_072
         connection.close()
 
 

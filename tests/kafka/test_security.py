@@ -12,7 +12,8 @@ from functools import partial
 
 import pytest
 
-from aioproducer._net.connecting.connection import Connection
+from aioproducer._net.connecting.connection.asking import answer_to
+from aioproducer._net.connecting.connection.connection import Connection
 from aioproducer._net.connecting.conversing import converse_in_use
 from aioproducer._net.connecting.dialing import dial
 from aioproducer._net.connecting.security import PLAINTEXT, SecurityProtocol
@@ -84,7 +85,7 @@ def sasl(kafka: SecuredKafka, mechanism: str, given: object = None) -> SecurityP
 
 async def asked(connection: Connection) -> MetadataResponse:
     """The answer to a request over this connection."""
-    return await connection.request(MetadataRequest(), MetadataResponse, timeout=30)
+    return await answer_to(connection, MetadataRequest(), MetadataResponse, timeout=30)
 
 
 @ALL
@@ -93,8 +94,8 @@ async def test_a_mechanism_over_tls(kafka: SecuredKafka, mechanism: str) -> None
     connection = await dial(
         BrokerEndpoint.bootstrap("localhost", kafka.sasl_port), CONFIG, sasl(kafka, mechanism)
     )
-    assert connection.session is not None
-    assert connection.session.lifetime == pytest.approx(SESSION_SECONDS, abs=0.01)
+    assert connection.gate.session is not None
+    assert connection.gate.session.lifetime == pytest.approx(SESSION_SECONDS, abs=0.01)
     assert [node.port for node in (await asked(connection)).brokers] == [kafka.sasl_port]
     connection.close()
 
@@ -107,8 +108,8 @@ async def test_authenticating_again(kafka: SecuredKafka, mechanism: str) -> None
     security = sasl(kafka, mechanism)
     connection = await dial(endpoint, CONFIG, security)
     assert security.authenticate is not None
-    assert connection.session is not None
-    first = session = connection.session
+    assert connection.gate.session is not None
+    first = session = connection.gate.session
     while loop.time() < first.ends_at + 1.0:
         # Brokers refuse a second authentication of a connection within a second.
         while loop.time() < session.began_at + 2.0:
@@ -119,7 +120,7 @@ async def test_authenticating_again(kafka: SecuredKafka, mechanism: str) -> None
         again = asyncio.ensure_future(converse_in_use(connection, dialogue, timeout=30))
         await asyncio.sleep(0)  # the first request of the re-authentication is written
         behind = [asyncio.ensure_future(asked(connection)) for _ in range(3)]
-        session = connection.session = await again
+        session = connection.gate.session = await again
         await asyncio.gather(*before, *behind)
     assert session.lifetime == pytest.approx(SESSION_SECONDS, abs=0.01)
     connection.close()

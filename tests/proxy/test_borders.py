@@ -10,7 +10,7 @@ from collections.abc import Iterable
 import pytest
 
 from aioproducer import Outcome
-from aioproducer._net.connecting.connection import Connection
+from aioproducer._net.connecting.connection.connection import Connection
 from aioproducer.testing import EmbeddedKafka
 from tests.net.support import engine, warm
 from tests.proxy.frames import Joined, border, chopped

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from aioproducer import Outcome, Producer
-from aioproducer._net.connecting.connection import Connection
+from aioproducer._net.connecting.connection.connection import Connection
 from aioproducer.testing import EmbeddedKafka
 from tests.net.support import engine, in_flight, memory_in_use, warm
 from tests.proxy.proxy import Cut, Ending, Passage, Proxy, Side
@@ -44,8 +44,8 @@ def link_of(producer: Producer[Any, Any]) -> Connection:
 
 def unsent(connection: Connection) -> int:
     """Bytes that its transport holds."""
-    assert connection._transport is not None
-    return connection._transport.get_write_buffer_size()
+    assert connection.transport is not None
+    return connection.transport.get_write_buffer_size()
 
 
 async def left(passages: list[Passage]) -> None:
@@ -186,7 +186,7 @@ async def test_a10_kernel_watches_idle_connections(make: Make, proxy: Proxy) -> 
     """The sockets of a running producer have keepalive on, and do not retransmit beyond the request timeout."""
     producer = await warm(make(request_timeout_ms=12_345), "one")
     await producer.send_and_wait("one", b"")
-    transport = link_of(producer)._transport
+    transport = link_of(producer).transport
     assert transport is not None
     sock = transport.get_extra_info("socket")
     assert sock.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE)
@@ -241,7 +241,7 @@ async def test_a12_peer_that_stops_reading(
     ]
     await so(lambda: plan.count)
     connection = link_of(producer)
-    await so(lambda: producer.stats().waiting_calls and not connection.writable())
+    await so(lambda: producer.stats().waiting_calls and not connection.gate.writable())
     assert unsent(connection) <= 64 * 1024 + request + 1_000
     assert memory_in_use(producer) <= 1_000_000
     assert producer.stats().waiting_calls > 100

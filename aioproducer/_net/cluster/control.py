@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 import anyio
 
+from aioproducer._net.connecting.connection.asking import answer_to
 from aioproducer._net.connecting.dialing import is_refused_everywhere
 from aioproducer._net.connecting.link import is_idle
 from aioproducer._net.observing.connections import ConnectionHistory
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from aioproducer._net.cluster.session import Session
-    from aioproducer._net.connecting.connection import Connection
+    from aioproducer._net.connecting.connection.connection import Connection
     from aioproducer._net.connecting.contact import Contact
 
 
@@ -54,7 +55,7 @@ class Control:
         connection = await self.connected()
         timeout = self.session.config.request_timeout_ms / 1000
         try:
-            return await connection.request(message, response_type, timeout=timeout)
+            return await answer_to(connection, message, response_type, timeout=timeout)
         except ProtocolError as error:
             # The broker lacks a needed API version: another broker may have it, or the same one after a new ApiVersions
             # request.
@@ -64,7 +65,7 @@ class Control:
     async def connected(self) -> Connection:
         """The connection, opened if there is none; raises the error of the last broker that was tried."""
         async with self.dialing:
-            if self.connection is None or not self.connection.takes_requests:
+            if self.connection is None or not self.connection.gate.takes_requests:
                 self.connection = await self._dial_one()
             return self.connection
 

@@ -16,7 +16,7 @@ import anyio
 import attrs
 
 from aioproducer._callers.copied import copied
-from aioproducer._net.connecting.connection import Ending
+from aioproducer._net.connecting.connection.ends import Ending
 from aioproducer._net.connecting.dialing import SOCKETS, Network, dial
 from aioproducer._net.connecting.refusals import Refusals
 from aioproducer._net.connecting.renewal import SessionRenewal
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from random import Random
 
-    from aioproducer._net.connecting.connection import Connection
+    from aioproducer._net.connecting.connection.connection import Connection
     from aioproducer._state.connecting.endpoint import BrokerEndpoint
     from aioproducer.config import ProducerConfig
 
@@ -156,7 +156,7 @@ class Addresses:
     def replace_all(self) -> None:
         """Close each open connection after its answers; its user dials another one."""
         for connection in list(self._open):
-            connection.leave_when_answered()
+            connection.departure.leave_when_answered()
 
     def close(self) -> None:
         """Close all connections, also those that wait for their last answers."""

@@ -5,10 +5,10 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING
 
-from aioproducer._net.connecting.connection import Ending
+from aioproducer._net.connecting.connection.ends import Ending
 
 if TYPE_CHECKING:
-    from aioproducer._net.connecting.connection import Connection
+    from aioproducer._net.connecting.connection.connection import Connection
     from aioproducer._net.log import Log
 
 

@@ -18,11 +18,12 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import anyio
 import anyio.to_thread
 
+from aioproducer._net.connecting.connection.asking import ask
 from aioproducer._state.connecting.dialogue import Ask, Await, Compute, Now
 from aioproducer.errors import BrokerUnavailableError, KafkaError
 
 if TYPE_CHECKING:
-    from aioproducer._net.connecting.connection import Connection
+    from aioproducer._net.connecting.connection.connection import Connection
     from aioproducer._state.connecting.dialogue import Dialogue, Step
 
 __all__ = ["converse", "converse_in_use", "in_a_thread"]
@@ -78,7 +79,7 @@ class _Holding:
 
     async def perform(self, step: Step[Any]) -> Any:
         if isinstance(step, Ask) and not self._has_asked:
-            self._connection.hold()
+            self._connection.gate.hold()
             self._has_asked = True
             self._limit.deadline = self._connection.free_at() + self._timeout
         return await _perform(self._connection, step)
@@ -133,7 +134,7 @@ async def _perform(connection: Connection, step: Step[Any]) -> Any:
     match step:
         case Ask():
             # The whole dialogue has a time limit.
-            return await connection.ask(step, timeout=math.inf)
+            return await ask(connection, step, timeout=math.inf)
         case Compute():
             return await in_a_thread(step.function)
         case Await():

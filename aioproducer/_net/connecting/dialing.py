@@ -19,7 +19,7 @@ from typing import Any, Protocol, cast
 import anyio
 import attrs
 
-from aioproducer._net.connecting.connection import Connection
+from aioproducer._net.connecting.connection.connection import Connection
 from aioproducer._net.connecting.conversing import converse, in_a_thread
 from aioproducer._net.connecting.security import PLAINTEXT, SecurityProtocol
 from aioproducer._state.connecting.dialogue import Dialogue
@@ -182,7 +182,7 @@ class _Attempts:
     def _opening(self, connection: Connection) -> Dialogue[Opened]:
         authenticate = self.security.authenticate
         bound = None if authenticate is None else partial(authenticate, self.endpoint)
-        return opening(self.endpoint.name, SOFTWARE_VERSION, connection.surplus, bound)
+        return opening(self.endpoint.name, SOFTWARE_VERSION, connection.remarks.surplus, bound)
 
 
 def _silence(connection: Connection, error: TimeoutError) -> str:

@@ -9,7 +9,7 @@ import attrs
 from anyio import Semaphore, WouldBlock
 
 if TYPE_CHECKING:
-    from aioproducer._net.connecting.connection import Connection
+    from aioproducer._net.connecting.connection.connection import Connection
 
 
 @attrs.define(eq=False)

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from random import Random
 
-    from aioproducer._net.connecting.connection import Connection
+    from aioproducer._net.connecting.connection.connection import Connection
     from aioproducer._state.connecting.dialogue import Dialogue
     from aioproducer._state.connecting.sessions import AuthenticatedSession
 
@@ -64,7 +64,7 @@ class SessionRenewal:
         self, connection: Connection, authentication: Callable[[], Dialogue[AuthenticatedSession]]
     ) -> None:
         """Keep the session of this connection alive, if it has an end."""
-        if connection.session is None or not connection.session.has_end:
+        if connection.gate.session is None or not connection.gate.session.has_end:
             return
         keep = self._keep(connection, authentication, _Use.of(connection))
         task = self._loop.create_task(keep, name="aioproducer session")
@@ -84,7 +84,7 @@ class SessionRenewal:
         authentication: Callable[[], Dialogue[AuthenticatedSession]],
         before: _Use,
     ) -> None:
-        session = connection.session
+        session = connection.gate.session
         while session is not None and session.has_end:
             due = max(session.renew_at(self._rng.random()), session.began_at + _LEAST_PAUSE)
             await self._until(min(due, session.last_write_at))
@@ -94,7 +94,7 @@ class SessionRenewal:
             if renewed is None:
                 await self._end(connection, session)
                 return
-            session = connection.session = renewed
+            session = connection.gate.session = renewed
             before = _Use.of(connection)
 
     async def _renewed(
@@ -112,7 +112,7 @@ class SessionRenewal:
                 )
             except Exception as error:  # noqa: BLE001  # without this task, the connection would outlive its session
                 self._warn(connection, error)
-            if connection.closed or connection.is_retired:
+            if connection.closed or connection.gate.is_retired:
                 return None
             await self._until(self._loop.time() + _RETRIES.after(failures, self._rng))
             failures += 1
@@ -135,9 +135,9 @@ class SessionRenewal:
 
     async def _end(self, connection: Connection, session: AuthenticatedSession) -> None:
         """Close the connection when its session ends, after the answers to its requests."""
-        if connection.takes_requests:
+        if connection.gate.takes_requests:
             await self._until(session.last_write_at)
-        connection.leave_when_answered()
+        connection.departure.leave_when_answered()
 
     async def _until(self, due: float) -> None:
         await anyio.sleep(max(0.0, due - self._loop.time()))

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from aioproducer._callers.copied import retried
-from aioproducer._net.connecting.connection import Ending
-from aioproducer._net.connecting.traffic import Traffic
+from aioproducer._net.connecting.connection.ends import Ending
+from aioproducer._net.connecting.connection.traffic import Traffic
 from aioproducer.errors import text_of
 from aioproducer.listeners import ConnectionReport
 from aioproducer.stats import ConnectionStats
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     import asyncio
     from collections.abc import Callable
 
-    from aioproducer._net.connecting.connection import Connection
+    from aioproducer._net.connecting.connection.connection import Connection
 
 IDLE, CONNECTING, CONNECTED = "idle", "connecting", "connected"
 THROTTLED, DISCONNECTED, UNREACHABLE = "throttled", "disconnected", "unreachable"

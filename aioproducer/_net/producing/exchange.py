@@ -40,7 +40,7 @@ class ProduceExchange:
     def answered(self, frame: memoryview) -> None:
         """The answer has arrived."""
         try:
-            surplus = self._link.connection.surplus
+            surplus = self._link.connection.remarks.surplus
             _, response = decode_response(ProduceResponse, self._version, frame, surplus)
         except ProtocolError as error:
             # The error propagates: the connection closes, and with it all requests in flight.

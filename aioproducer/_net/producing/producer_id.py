@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import anyio
 
+from aioproducer._net.connecting.connection.asking import answer_to
 from aioproducer._net.log import log_of
 from aioproducer._net.transactions.questions import require_identity
 from aioproducer._state.backoff import Backoff
@@ -17,7 +18,7 @@ from aioproducer.errors import AuthorizationError, BrokerError, KafkaError, Prot
 
 if TYPE_CHECKING:
     from aioproducer._net.cluster.session import Session
-    from aioproducer._net.connecting.connection import Connection
+    from aioproducer._net.connecting.connection.connection import Connection
     from aioproducer._state.machines import Machines
 
 
@@ -64,7 +65,8 @@ class IdentitySource:
                 raise
             return self._no_answer(error)
         try:
-            answer = await connection.request(
+            answer = await answer_to(
+                connection,
                 InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=0x7FFFFFFF),
                 InitProducerIdResponse,
                 timeout=self.session.config.request_timeout_ms / 1000,

@@ -10,7 +10,7 @@ import anyio
 from anyio import WouldBlock
 
 from aioproducer._codecs import CODECS
-from aioproducer._net.connecting.connection import Ending
+from aioproducer._net.connecting.connection.ends import Ending
 from aioproducer._net.connecting.contact import Contact
 from aioproducer._net.connecting.link import Link, is_busy, is_idle
 from aioproducer._net.log import log_of
@@ -27,7 +27,7 @@ from aioproducer._wire.produce import TOPIC_IDS_FROM, ProduceHead, TopicBatches,
 from aioproducer.errors import BrokerUnavailableError, KafkaError, ProtocolError
 
 if TYPE_CHECKING:
-    from aioproducer._net.connecting.connection import Connection
+    from aioproducer._net.connecting.connection.connection import Connection
     from aioproducer._net.producing.brokers import Brokers
     from aioproducer._state.cluster.metadata import Node
     from aioproducer._state.queues.batches import QueuedBatch
@@ -106,7 +106,7 @@ class Sender:
             return
         await link.permit()
         try:
-            await link.connection.drained()
+            await link.connection.gate.drained()
         except KafkaError:
             link.permits.release()
             # The connection may have ended during its opening, and report that only in the loop's next turn: wait for
@@ -126,7 +126,7 @@ class Sender:
 
     def _sends_at_once(self) -> bool:
         link = self.link
-        if link is None or not self._is_usable(link) or not link.connection.writable():
+        if link is None or not self._is_usable(link) or not link.connection.gate.writable():
             return False
         try:
             link.permits.acquire_nowait()
@@ -165,8 +165,8 @@ class Sender:
         link = self.link
         if link is not None:
             with contextlib.suppress(KafkaError):
-                await link.connection.drained()
-                await link.connection.finish()
+                await link.connection.gate.drained()
+                await link.connection.departure.finish()
 
     def _pause(self, link: Link) -> float:
         # KIP-219: the broker requested a pause; other brokers go on.
@@ -258,7 +258,7 @@ class Sender:
         """Close the connection, if there is one, when the socket has all written bytes; returns at once."""
         link, self.link = self.link, None
         if link is not None:
-            link.connection.leave()
+            link.connection.departure.leave()
 
     # -- one request: from here to the write there is no await
 

@@ -20,7 +20,7 @@ from aioproducer._codecs import CODECS
 from aioproducer._net.cluster.control import Control
 from aioproducer._net.cluster.metadata_task import Cluster
 from aioproducer._net.connecting.addresses import Addresses
-from aioproducer._net.connecting.connection import Ending
+from aioproducer._net.connecting.connection.ends import Ending
 from aioproducer._net.connecting.contact import Contact
 from aioproducer._net.connecting.dialing import SOCKETS, Network
 from aioproducer._net.log import log_of
@@ -62,7 +62,7 @@ if TYPE_CHECKING:
 
     from anyio.abc import TaskGroup
 
-    from aioproducer._net.connecting.connection import Connection
+    from aioproducer._net.connecting.connection.connection import Connection
     from aioproducer._net.producing.sender import Sender
     from aioproducer._state.admission.lines import Appender, Waiting
     from aioproducer._state.effects import Settled

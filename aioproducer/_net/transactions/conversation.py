@@ -10,7 +10,7 @@ from aioproducer.errors import KafkaError
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Generator
 
-    from aioproducer._net.connecting.connection import Connection
+    from aioproducer._net.connecting.connection.connection import Connection
     from aioproducer._net.transactions.coordinator import Coordinator
     from aioproducer._net.transactions.questions import Questions
     from aioproducer._state.transactions.dialogues.steps import Ask, AskForEpoch, AskGroup

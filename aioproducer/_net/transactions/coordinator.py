@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import anyio
 
+from aioproducer._net.connecting.connection.asking import answer_to
 from aioproducer._net.connecting.contact import Contact
 from aioproducer._net.log import log_of
 from aioproducer._state.backoff import Backoff
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
     from aioproducer._net.cluster.session import Session
-    from aioproducer._net.connecting.connection import Connection
+    from aioproducer._net.connecting.connection.connection import Connection
 
 KEYS_IN_A_LIST_FROM = 4
 # The former transaction is being ended, which takes a few milliseconds; no message says when it has ended. Doubled each time,
@@ -123,7 +124,7 @@ class Coordinator:
 
     async def _connected(self) -> Connection:
         connection = self.connection
-        if connection is None or not connection.takes_requests:
+        if connection is None or not connection.gate.takes_requests:
             # One whose session ends is closed after its answers.
             self.connection = None
             endpoint = await self._find()
@@ -133,7 +134,7 @@ class Coordinator:
         if pause > 0:
             await anyio.sleep(pause)
         # Here, so that a request that is never written does not count as one whose effect is unknown.
-        await connection.free(self.timeout)
+        await connection.gate.free(self.timeout)
         return connection
 
     async def _find(self) -> BrokerEndpoint:
@@ -143,8 +144,8 @@ class Coordinator:
             question = FindCoordinatorRequest(key_type=self.kind.value, coordinator_keys=[self.name])
         else:
             question = FindCoordinatorRequest(self.name, self.kind.value)
-        answer = await connection.request(
-            question, FindCoordinatorResponse, timeout=self.timeout, version=version
+        answer = await answer_to(
+            connection, question, FindCoordinatorResponse, timeout=self.timeout, version=version
         )
         if version < KEYS_IN_A_LIST_FROM:
             found: Any = answer

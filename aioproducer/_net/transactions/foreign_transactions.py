@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 import anyio
 
+from aioproducer._net.connecting.connection.asking import answer_to
 from aioproducer._net.transactions.conversation import ask, converse
 from aioproducer._net.transactions.coordinator import Coordinator, Key
 from aioproducer._net.transactions.questions import Questions
@@ -34,7 +35,7 @@ from aioproducer.records import TransactionListing
 
 if TYPE_CHECKING:
     from aioproducer._net.cluster.session import Session
-    from aioproducer._net.connecting.connection import Connection
+    from aioproducer._net.connecting.connection.connection import Connection
     from aioproducer._state.transactions.dialogues.steps import Step
 
 T = TypeVar("T")
@@ -160,7 +161,8 @@ async def _listed(session: Session, endpoint: BrokerEndpoint, prefix: str) -> li
             transactional_id_pattern=pattern_of(prefix) if version >= PATTERNS_FROM else None
         )
         while True:
-            answer = await connection.request(
+            answer = await answer_to(
+                connection,
                 question,
                 ListTransactionsResponse,
                 timeout=timeout,

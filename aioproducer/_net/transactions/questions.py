@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 import attrs
 
+from aioproducer._net.connecting.connection.asking import answer_to
 from aioproducer._net.transactions.coordinator import leaves_out
 from aioproducer._state.identity.standing import NOBODY, Identity, Standing
 from aioproducer._state.transactions.dialogues.steps import (
@@ -53,7 +54,7 @@ from aioproducer.records import GroupMetadata
 
 if TYPE_CHECKING:
     from aioproducer._net.cluster.session import Session
-    from aioproducer._net.connecting.connection import Connection
+    from aioproducer._net.connecting.connection.connection import Connection
     from aioproducer._state.transactions.dialogues.steps import Question
 
 R = TypeVar("R", bound="tuple[Any, ...]")
@@ -78,7 +79,7 @@ class Questions:
         if DESCRIBE_TRANSACTIONS not in connection.versions.chosen:
             return ErrorCode.UNSUPPORTED_VERSION, Standing(-1, -1, "")
         request = DescribeTransactionsRequest([self.transactional_id])
-        answer = await connection.request(request, DescribeTransactionsResponse, timeout=self._timeout)
+        answer = await answer_to(connection, request, DescribeTransactionsResponse, timeout=self._timeout)
         name = self.transactional_id
         state = next((one for one in answer.transaction_states if one.transactional_id == name), None)
         if state is None or (not state.error_code and min(state.producer_id, state.producer_epoch) < 0):
@@ -100,8 +101,8 @@ class Questions:
         identity = question.identity if version >= RECOVERS_FROM else NOBODY
         limit_ms = self.session.config.transaction_timeout_ms
         request = InitProducerIdRequest(self.transactional_id, limit_ms, *identity)
-        answer = await connection.request(
-            request, InitProducerIdResponse, timeout=self._timeout, version=version
+        answer = await answer_to(
+            connection, request, InitProducerIdResponse, timeout=self._timeout, version=version
         )
         require_identity(connection, answer, "InitProducerId")
         return self._with_identity(answer)
@@ -138,7 +139,7 @@ class Questions:
         self, connection: Connection, request: tuple[Any, ...], response_type: type[R], api_key: int
     ) -> Awaitable[R]:
         version = version_for(connection.versions, api_key, self.level)
-        return connection.request(request, response_type, timeout=self._timeout, version=version)
+        return answer_to(connection, request, response_type, timeout=self._timeout, version=version)
 
     def _with_identity(self, answer: InitProducerIdResponse | EndTxnResponse) -> IdentityAnswer:
         identity: Identity = answer.producer_id, answer.producer_epoch

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 from aioproducer._callers.consumed import group_of, partitions_of
+from aioproducer._net.connecting.connection.asking import answer_to
 from aioproducer._net.transactions.coordinator import Coordinator, Key
 from aioproducer._state.transactions.committed_offsets import committed_by, to_fetch_offsets
 from aioproducer._state.transactions.coordinator_verdicts import Answer, Request
@@ -18,7 +19,7 @@ from aioproducer.records import OffsetAndMetadata, TopicPartition
 
 if TYPE_CHECKING:
     from aioproducer._net.cluster.session import Session
-    from aioproducer._net.connecting.connection import Connection
+    from aioproducer._net.connecting.connection.connection import Connection
 
 STABLE_FROM = 7
 BEFORE_TOPIC_IDS = 9
@@ -36,7 +37,8 @@ async def fetch_committed(
     async def attempt(connection: Connection) -> int:
         nonlocal found
         version = connection.versions.choose(OFFSET_FETCH, BEFORE_TOPIC_IDS, at_least=STABLE_FROM)
-        answer = await connection.request(
+        answer = await answer_to(
+            connection,
             to_fetch_offsets(group, places, version),
             OffsetFetchResponse,
             timeout=coordinator.timeout,

@@ -23,7 +23,7 @@ ANSWERS: Final = (
     ),
     _mutant(
         "answers-without-a-question-refused",
-        "_net/connecting/connection.py",
+        "_net/connecting/connection/connection.py",
         "            self._pairing.expect_no_answer(correlation_id)",
         "            pass",
         "A broker answers Produce with acks=0: the connection ends, and the buffered records are lost.",
@@ -39,9 +39,9 @@ ANSWERS: Final = (
     ),
     _mutant(
         "aborted-before-the-socket-has-all",
-        "_net/connecting/connection.py",
-        "        transport.close()\n",
-        "        transport.abort()\n",
+        "_net/connecting/connection/departure.py",
+        "            transport.close()\n",
+        "            transport.abort()\n",
         "With acks=0 a connection that is left, or whose session ends, drops records that wait in the transport.",
         "tests/connection/test_finishing.py::test_all_bytes_arrive_before_the_end",
     ),
@@ -199,8 +199,8 @@ ANSWERS: Final = (
     ),
     _mutant(
         "surplus-bytes-logged-each-time",
-        "_net/connecting/connection.py",
-        "        if text not in self._remarks:",
+        "_net/connecting/connection/remarks.py",
+        "        if text not in self._made:",
         "        if True:",
         "Each answer with surplus bytes is a line in the log.",
         "tests/connection/test_pairing.py::test_bytes_behind_the_last_field_are_told_once",

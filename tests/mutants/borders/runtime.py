@@ -70,7 +70,7 @@ RUNTIME: Final = (
     ),
     _mutant(
         "alarm-of-a-closed-connection-left",
-        "_net/connecting/connection.py",
+        "_net/connecting/connection/connection.py",
         "        self._alarm.stop()",
         "        pass",
         "A connection that has ended leaves its timer in the loop.",

@@ -118,7 +118,7 @@ SECURITY: Final = (
     ),
     _mutant(
         "session-written-after-its-end",
-        "_net/connecting/connection.py",
+        "_net/connecting/connection/gate.py",
         "        if session is None or self._loop.time() < session.last_write_at:\n",
         "        if True:\n",
         "The loop was blocked over the end of a session: the broker drops the next request without an answer.",
@@ -135,7 +135,7 @@ SECURITY: Final = (
     _mutant(
         "renewed-session-forgotten",
         "_net/connecting/renewal.py",
-        "            session = connection.session = renewed\n",
+        "            session = connection.gate.session = renewed\n",
         "            session = renewed\n",
         "A connection takes no request after its first session, though it has another one.",
         f"{_RENEWAL}::test_a_connection_in_use_authenticates_again",

@@ -31,7 +31,7 @@ TIMING: Final = (
     ),
     _mutant(
         "request-never-times-out",
-        "_net/connecting/connection.py",
+        "_net/connecting/connection/connection.py",
         "            self._alarm.expect(now + timeout)\n",
         "            pass\n",
         "The wait for a broker that takes requests and does not answer has no end.",
@@ -39,15 +39,15 @@ TIMING: Final = (
     ),
     _mutant(
         "request-time-begins-again-with-each-byte",
-        "_net/connecting/connection.py",
+        "_net/connecting/connection/connection.py",
         "        self.reads += 1\n",
-        "        self.reads += 1; self._pairing.waiting = type(self._pairing.waiting)(a._replace(deadline=self._loop.time() + a.timeout) for a in self._pairing.waiting)\n",
+        "        self.reads += 1; self._pairing.waiting = type(self._pairing.waiting)(a._replace(deadline=self.loop.time() + a.timeout) for a in self._pairing.waiting)\n",
         "A broker that sends one byte now and then is never overdue.",
         f"{_TIME_LIMITS}::test_trickled_bytes_do_not_buy_time",
     ),
     _mutant(
         "connection-kept-after-a-timeout",
-        "_net/connecting/connection.py",
+        "_net/connecting/connection/connection.py",
         "        self._end(reason, Ending.GIVEN_UP, overdue_at=now)",
         "        self._pairing.waiting.popleft().handler.failed(self._timed_out(0.0), written=True)",
         "A request times out, its connection stays in use, and its late answer is paired with another request.",
@@ -103,7 +103,7 @@ TIMING: Final = (
     ),
     _mutant(
         "throttling-ignored",
-        "_net/connecting/connection.py",
+        "_net/connecting/connection/connection.py",
         "self.muted_until = max(self.muted_until, now + seconds)",
         "self.muted_until = max(self.muted_until, now - seconds)",
         "The throttle time of a broker (KIP-219) is ignored.",
@@ -120,7 +120,7 @@ TIMING: Final = (
     _mutant(
         "written-while-the-socket-is-full",
         "_net/producing/sender.py",
-        "            await link.connection.drained()\n        except",
+        "            await link.connection.gate.drained()\n        except",
         "            pass\n        except",
         "Requests accumulate in the transport of a peer that does not read.",
         "tests/net/producing/test_time_limits.py::test_peer_that_stops_reading",

@@ -224,8 +224,8 @@ ERRORS: Final = (
     ),
     _mutant(
         "idle-connections-are-an-error",
-        "_net/connecting/connection.py",
-        "        return not self._pairing.waiting and self._loop.time() - self.last_used >= _QUIET\n",
+        "_net/connecting/connection/connection.py",
+        "        return not self._pairing.waiting and self.loop.time() - self.last_used >= _QUIET\n",
         "        return False\n",
         "A broker closes an idle connection: health() has an error, and the log has lines, though nothing is wrong.",
         _ENDS,

@@ -22,7 +22,7 @@ from aioproducer import (
     Outcome,
     Producer,
 )
-from aioproducer._net.connecting.connection import Connection
+from aioproducer._net.connecting.connection.connection import Connection
 from aioproducer._net.connecting.dialing import dial
 from aioproducer._net.observing.snapshot import trouble_with
 from aioproducer._state.connecting.endpoint import BrokerEndpoint

@@ -61,7 +61,7 @@ async def test_connection_whose_end_comes_does_not_hold_the_loop(
     (sender,) = engine(producer).senders.values()
     delivery = await producer.send("one", b"1")
     assert sender.link is not None
-    transport = sender.link.connection._transport
+    transport = sender.link.connection.transport
     assert transport is not None
     transport.abort()
     assert await all_acked([delivery])

@@ -213,7 +213,7 @@ async def test_peer_that_stops_reading(make: Make, kafka: EmbeddedKafka) -> None
     link = engine(producer).senders[1].link
     assert link is not None
     await until(lambda: in_flight(producer) > 0)
-    transport = link.connection._transport
+    transport = link.connection.transport
     assert transport is not None
     biggest = 1_100_000
     for _ in range(50):

@@ -12,7 +12,7 @@ from typing import Any, Final
 import pytest
 
 from aioproducer import BrokerUnavailableError, Health, KafkaError, Producer
-from aioproducer._net.connecting.connection import Connection
+from aioproducer._net.connecting.connection.connection import Connection
 from aioproducer._net.runtime.engine import Engine
 from aioproducer.coordinators import fence
 from tests.scenarios.support import TOPIC, scenario
@@ -47,7 +47,7 @@ def link_of(world: World, producer: Producer[Any, Any], kind: str) -> Link:
     connection = connection_of(producer, kind)
     assert connection is not None
     links = [link for broker in world.kafka.brokers for link in world.network.links(broker.port)]
-    (found,) = [link for link in links if link.client is connection._transport]
+    (found,) = [link for link in links if link.client is connection.transport]
     return found
 
 

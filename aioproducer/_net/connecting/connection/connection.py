@@ -8,54 +8,30 @@ from __future__ import annotations
 
 import asyncio
 import copy
-import enum
 import math
 import struct
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any, TypeVar, cast
+from typing import cast
 
-import anyio
-
-from aioproducer._net.connecting.acknowledged import is_acknowledged
-from aioproducer._net.connecting.gate import WriteGate
-from aioproducer._net.connecting.handover import Part, hand_over
-from aioproducer._net.connecting.replies import Reply, at_broker
-from aioproducer._net.connecting.traffic import Traffic
+from aioproducer._net.connecting.connection.departure import Departure
+from aioproducer._net.connecting.connection.ends import Ending, at_broker, how_the_peer_left
+from aioproducer._net.connecting.connection.gate import WriteGate
+from aioproducer._net.connecting.connection.handover import Part, hand_over
+from aioproducer._net.connecting.connection.remarks import Remarks
+from aioproducer._net.connecting.connection.traffic import Traffic
 from aioproducer._net.log import log_of
 from aioproducer._net.timers.alarm import Alarm
-from aioproducer._net.timers.wakeup import wake
-from aioproducer._state.connecting.dialogue import Ask
 from aioproducer._state.connecting.opening import NO_VERSIONS, BrokerVersions, Opened
 from aioproducer._state.connecting.pairing import AnswerHandler, Pairing, SentRequest
-from aioproducer._state.connecting.sessions import AuthenticatedSession
-from aioproducer._wire.apis import api_of
-from aioproducer._wire.codec import decode_response, encode_request
 from aioproducer._wire.frames import FRAME_LIMIT, FrameAssembler
 from aioproducer.errors import BrokerUnavailableError, KafkaError, ProtocolError
 
-__all__ = ["Connection", "Ending"]
-
-
-M = TypeVar("M", bound=tuple[Any, ...])
-R = TypeVar("R")
+__all__ = ["Connection"]
 
 _INT32 = struct.Struct(">i")
 # A peer that hangs up after nothing was said for so many seconds has an idle limit. Those that are in use begin at 50 s.
 _QUIET = 30.0
-# No event says that a retired connection has all answers, or that a socket has all bytes of a TLS connection.
-_LOOK_AGAIN = 0.02
-# The peer has acknowledged each byte for so many seconds: it is not waited for until it closes a TLS connection as well.
-_ACKNOWLEDGED = 1.0
-
-
-class Ending(enum.Enum):
-    """How a connection ended."""
-
-    LEFT = "this producer needed it no longer"
-    IDLE = "the peer closed it, over which nothing had been said for a while"
-    CUT = "the peer closed it, or it was lost"
-    GIVEN_UP = "the peer did not answer in time, or with nonsense"
 
 
 class Connection(asyncio.BufferedProtocol):
@@ -69,28 +45,26 @@ class Connection(asyncio.BufferedProtocol):
         "__weakref__",
         "_alarm",
         "_close_callbacks",
-        "_frames",
-        "_is_finishing",
-        "_loop",
         "_pairing",
-        "_remarks",
-        "_transport",
         "answered_at",
         "answers",
         "broker",
         "client_id",
         "close_reason",
         "closed",
+        "departure",
         "ending",
+        "frames",
         "gate",
-        "is_retired",
         "last_used",
         "log",
+        "loop",
         "muted_until",
         "next_correlation_id",
         "reads",
-        "session",
+        "remarks",
         "traffic",
+        "transport",
         "versions",
     )
 
@@ -98,13 +72,8 @@ class Connection(asyncio.BufferedProtocol):
         self.broker = broker
         self.client_id = client_id
         self.log = log_of(client_id)
+        self.loop = loop
         self.versions: BrokerVersions = NO_VERSIONS
-        # None: the connection is not authenticated.
-        self.session: AuthenticatedSession | None = None
-        self.gate = WriteGate()
-        # It takes no further request, and is closed when its requests have their answers.
-        self.is_retired = False
-        self._is_finishing = False
         self.closed = False
         self.close_reason: KafkaError | None = None
         self.ending: Ending | None = None
@@ -115,14 +84,15 @@ class Connection(asyncio.BufferedProtocol):
         self.answered_at: float | None = None
         # Replaced by the counters of all connections to this broker, once it is open.
         self.traffic = Traffic()
-        self._loop = loop
-        self._transport: asyncio.Transport | None = None
-        self._frames = FrameAssembler(broker)
+        self.transport: asyncio.Transport | None = None
+        self.frames = FrameAssembler(broker)
+        self.remarks = Remarks(broker, self.log)
         self._pairing = Pairing(broker)
-        self._frames.on_long = self._pairing.check_length
+        self.frames.on_long = self._pairing.check_length
         # Requests must be written in the order of their ids.
         self.next_correlation_id: Callable[[], int] = self._pairing.next_correlation_id
-        self._remarks: set[str] = set()
+        self.gate = WriteGate(broker, loop, self._gone)
+        self.departure = Departure(self, self._pairing, loop)
         self._alarm = Alarm(loop, self)
         self._close_callbacks: list[Callable[[Connection], None]] = []
 
@@ -144,8 +114,8 @@ class Connection(asyncio.BufferedProtocol):
 
     def opened(self, result: Opened) -> None:
         """The opening dialogue is over: the broker is trusted with longer answers."""
-        self.versions, self.session = result.versions, result.session
-        self._frames.limit = FRAME_LIMIT
+        self.versions, self.gate.session = result.versions, result.session
+        self.frames.limit = FRAME_LIMIT
 
     def close(self, reason: KafkaError | None = None) -> None:
         """End the connection now, without sending the remaining bytes. Only the first call has an effect."""
@@ -155,13 +125,13 @@ class Connection(asyncio.BufferedProtocol):
     def add_close_callback(self, callback: Callable[[Connection], None]) -> None:
         """Call it when the connection has ended, after the handlers; in the next turn if it already has."""
         if self.closed:
-            self._loop.call_soon(callback, self)
+            self.loop.call_soon(callback, self)
         else:
             self._close_callbacks.append(callback)
 
     def mute(self, seconds: float) -> None:
         """The broker requested a pause of so many seconds (KIP-219). Senders must check `muted_until`."""
-        now = self._loop.time()
+        now = self.loop.time()
         before = max(self.muted_until, now)
         self.muted_until = max(self.muted_until, now + seconds)
         self.traffic.throttle_seconds += max(self.muted_until, now) - before
@@ -169,7 +139,7 @@ class Connection(asyncio.BufferedProtocol):
     def _end(self, reason: KafkaError, ending: Ending = Ending.CUT, overdue_at: float = -math.inf) -> None:
         if self.closed:
             return
-        self.closed = True
+        self.closed = self.gate.has_ended = True
         self.close_reason = reason
         self.ending = Ending.IDLE if ending is Ending.CUT and self._was_quiet() else ending
         self._alarm.stop()
@@ -186,19 +156,19 @@ class Connection(asyncio.BufferedProtocol):
             self._quietly(partial(callback, self))
 
     def _was_quiet(self) -> bool:
-        return not self._pairing.waiting and self._loop.time() - self.last_used >= _QUIET
+        return not self._pairing.waiting and self.loop.time() - self.last_used >= _QUIET
 
     def _hang_up(self) -> None:
         # Without its loop a transport cannot do anything; its finalizer then closes the socket, with a warning.
-        if self._transport is not None and not self._loop.is_closed():
-            self._transport.abort()
-        self._transport = None
+        if self.transport is not None and not self.loop.is_closed():
+            self.transport.abort()
+        self.transport = None
 
     def _quietly(self, call: Callable[[], None]) -> None:
         try:
             call()
         except Exception:
-            if self._loop.is_closed():
+            if self.loop.is_closed():
                 # No task can be woken: those that wait were destroyed with the loop.
                 return
             self.log.exception(
@@ -207,117 +177,14 @@ class Connection(asyncio.BufferedProtocol):
 
     # ------------------------------------------------------------------------------------------ out
 
-    def writable(self) -> bool:
-        """Whether the transport takes more without piling it up, and no dialogue holds the connection."""
-        return self.gate.is_open and not self.closed and (self.session is None or not self._session_is_over())
-
-    def _session_is_over(self) -> bool:
-        """Whether the broker may have ended the session: a request that is written now would get no answer."""
-        session = self.session
-        if session is None or self._loop.time() < session.last_write_at:
-            return False
-        # The loop may have been blocked, so that nothing has noticed the end yet.
-        self.retire()
-        return True
-
-    @property
-    def takes_requests(self) -> bool:
-        """Whether a request may be written now, or when the dialogue is over that holds the connection."""
-        return not (self.closed or self.is_retired) and (self.gate.is_held or not self._session_is_over())
-
-    def leave_when_answered(self) -> None:
-        """Take no further request, and close the connection when its requests have their answers; returns at once.
-
-        A dialogue that holds the connection is waited for as well.
-        """
-        self.retire()
-        if self.closed:
-            return
-        if self.in_flight or not self.is_retired:
-            self._loop.call_later(_LOOK_AGAIN, self.leave_when_answered)
-        else:
-            self.leave()
-
-    def retire(self) -> None:
-        """Take no further request: the connection is closed when its requests have their answers."""
-        # A connection that has ended keeps its gate open: requests that wait for the gate fail at their next check.
-        if not self.closed and not self.gate.is_held:
-            self.is_retired = True
-            self.gate.hold()
-
-    def hold(self) -> None:
-        """Shut the gate for one dialogue; BrokerUnavailableError if the connection takes no further request."""
-        if self.closed or self.is_retired or self._session_is_over():
-            raise self._gone()
-        self.gate.hold()
-
     def free_at(self) -> float:
         """When the broker reads the next request, at the latest: behind the requests in flight, and a pause."""
-        return max(self._loop.time(), self.muted_until, self._pairing.latest_deadline())
-
-    async def drained(self) -> None:
-        """Wait until `writable()`; BrokerUnavailableError when the connection has ended."""
-        while not self.writable():
-            if self.closed:
-                raise self._gone()
-            await self.gate.wait()
+        return max(self.loop.time(), self.muted_until, self._pairing.latest_deadline())
 
     @property
     def unsent(self) -> int:
         """The bytes that wait in the transport for room in the socket."""
-        return 0 if self._transport is None else self._transport.get_write_buffer_size()
-
-    async def free(self, timeout: float) -> None:
-        """Wait until a request may be written, for at most so many seconds; BrokerUnavailableError otherwise.
-
-        Other than in `drained()`, the bytes that wait in the transport do not count.
-        """
-        if not (self.closed or self.gate.is_held or self._session_is_over()):
-            # A time limit costs a request of a transaction 4 %, and there is nothing to wait for.
-            return
-        with anyio.move_on_after(timeout):
-            while not self.closed and (self.gate.is_held or self._session_is_over()):
-                await self.gate.wait()
-            if self.closed:
-                raise self._gone()
-            return
-        raise self._unavailable(
-            "the request was not written", TimeoutError(f"the connection was not free within {timeout:g} s")
-        )
-
-    def leave(self) -> None:
-        """Close the connection when its written bytes are in the socket; returns at once. All requests must have their answers.
-
-        Only bytes without an answer (acks=0) are waited for. The transport itself waits: over TLS, parts of them are in buffers
-        that have no public size.
-        """
-        self.retire()
-        transport = self._transport
-        if transport is None or not self._pairing.has_unanswered:
-            self.close()
-        elif not self._is_finishing:
-            self._is_finishing = True
-            transport.close()
-            if transport.get_extra_info("ssl_object") is not None:
-                self._close_acknowledged(0)
-
-    def _close_acknowledged(self, looks: int) -> None:
-        """Over TLS the transport waits until the peer closes as well, for up to 30 s, although the peer has every byte."""
-        if self.closed:
-            return
-        looks = looks + 1 if is_acknowledged(self._transport) else 0
-        if looks * _LOOK_AGAIN >= _ACKNOWLEDGED:
-            self.close()
-        else:
-            self._loop.call_later(_LOOK_AGAIN, self._close_acknowledged, looks)
-
-    async def finish(self) -> None:
-        """Close the connection when its written bytes are in the socket, and wait for that: see `leave()`."""
-        self.leave()
-        if not self.closed:
-            ended = self._loop.create_future()
-            self.add_close_callback(lambda _: wake(ended))
-            await ended
+        return 0 if self.transport is None else self.transport.get_write_buffer_size()
 
     def write_request(
         self,
@@ -337,11 +204,11 @@ class Connection(asyncio.BufferedProtocol):
         On a connection that has ended nothing is written: the handler is told so at once (`written=False`); where
         there is none, BrokerUnavailableError is raised.
         """
-        transport = self._transport
+        transport = self.transport
         if transport is None or transport.is_closing():
             self._refuse(on_answer)
             return
-        now = self.last_used = self._loop.time()
+        now = self.last_used = self.loop.time()
         self.traffic.requests += 1
         if on_answer is not None:
             self._pairing.waiting.append(
@@ -363,75 +230,6 @@ class Connection(asyncio.BufferedProtocol):
             if on_answer is None:
                 raise self._gone() from None
 
-    async def request(
-        self,
-        message: tuple[Any, ...],
-        response_type: type[M],
-        *,
-        timeout: float,
-        version: int | None = None,
-        answer_limit: int = FRAME_LIMIT,
-    ) -> M:
-        """Send a request and decode its answer; BrokerUnavailableError or ProtocolError otherwise.
-
-        A dialogue that holds the connection is waited for, for at most `timeout` seconds; the time for the answer counts from
-        the write. If the waiting task is cancelled, the answer is read and dropped.
-        """
-        if self.gate.is_held or self._session_is_over():
-            await self.free(timeout)
-        if version is None:
-            version = self.versions.choose(api_of(response_type).key)
-        chosen = version
-        return await self._ask(
-            lambda correlation_id: encode_request(message, chosen, correlation_id, self.client_id),
-            timeout,
-            lambda frame: self.read(response_type, chosen, frame),
-            answer_limit,
-        )
-
-    def read(self, response_type: type[M], version: int, frame: memoryview) -> M:
-        """Decode an answer of this broker."""
-        return decode_response(response_type, version, frame, self.surplus)[1]
-
-    def surplus(self, count: int) -> None:
-        """An answer has so many bytes behind its last field: they are ignored."""
-        self._remark("it writes bytes behind the last field of its answers", f"({count})")
-
-    def _remark(self, text: str, detail: str = "") -> None:
-        """A peculiarity of the broker that does no harm: one DEBUG line for each connection."""
-        if text not in self._remarks:
-            self._remarks.add(text)
-            self.log.debug("broker %s: %s %s", self.broker, text, detail)
-
-    async def ask(self, question: Ask, *, timeout: float) -> bytes:
-        """Send the question of a dialogue, and give its answer as it came, from the correlation id on."""
-        return await self._ask(
-            lambda correlation_id: encode_request(
-                question.message, question.version, correlation_id, self.client_id
-            ),
-            timeout,
-            bytes,
-        )
-
-    async def _ask(
-        self,
-        encoded: Callable[[int], bytes],
-        timeout: float,
-        read: Callable[[memoryview], R],
-        answer_limit: int = FRAME_LIMIT,
-    ) -> R:
-        # No local variable holds the request, which may have a secret: some error reports show the variables of each frame.
-        correlation_id = self.next_correlation_id()
-        reply = Reply(self._loop.create_future(), read, self.broker)
-        if answer_limit > FRAME_LIMIT:
-            self._frames.limit = answer_limit
-        self.write_request(correlation_id, (encoded(correlation_id),), reply, timeout, answer_limit)
-        try:
-            answer: R = await reply.future
-            return answer
-        finally:
-            del reply  # its future holds the exception, whose traceback holds this frame
-
     def _refuse(self, on_answer: AnswerHandler | None) -> None:
         # The loop reports the end of a transport in its next turn: until then the connection takes nothing more.
         self.gate.room(has_room=self.closed)
@@ -444,18 +242,18 @@ class Connection(asyncio.BufferedProtocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """asyncio: the transport is there."""
-        self._transport = cast(asyncio.Transport, transport)
+        self.transport = cast(asyncio.Transport, transport)
         self.gate.room(has_room=True)
         if self.closed:
             self._hang_up()
 
     def get_buffer(self, sizehint: int) -> memoryview:
         """asyncio: where to put what arrives."""
-        return self._frames.writable()
+        return self.frames.writable()
 
     def buffer_updated(self, nbytes: int) -> None:
         """asyncio: so much was put there."""
-        frames = self._frames
+        frames = self.frames
         frames.received(nbytes)
         self.reads += 1
         self.traffic.bytes_received += nbytes
@@ -481,14 +279,15 @@ class Connection(asyncio.BufferedProtocol):
     def connection_lost(self, exc: Exception | None) -> None:
         """asyncio: the transport is gone."""
         self._left(exc)
-        self._transport = None
-        self._frames.discard()
+        self.transport = None
+        self.frames.discard()
 
     def _left(self, exc: Exception | None) -> None:
-        if self._is_finishing and exc is None:
+        if self.departure.is_under_way and exc is None:
             self.close()
         else:
-            self._end(self._unavailable(self._how_it_left(exc), exc))
+            text = how_the_peer_left(exc, self.frames.missing, has_answered=bool(self.answers))
+            self._end(self._unavailable(text, exc))
 
     def pause_writing(self) -> None:
         """asyncio: the transport's buffer is above its high-water mark."""
@@ -502,9 +301,9 @@ class Connection(asyncio.BufferedProtocol):
         (correlation_id,) = _INT32.unpack_from(frame)
         sent = self._pairing.pair(correlation_id)
         if sent is None:
-            self._remark("it answers requests that want no answer", "(acks=0)")
+            self.remarks.unasked_answer()
             return
-        now = self.last_used = self.answered_at = self._loop.time()
+        now = self.last_used = self.answered_at = self.loop.time()
         self.answers += 1
         self.traffic.request_time.add(now - sent.sent_at)
         sent.handler.answered(frame)
@@ -532,14 +331,3 @@ class Connection(asyncio.BufferedProtocol):
         # A copy, because raising adds a traceback, and with it every frame that it went through.
         reason = self.close_reason
         return copy.copy(reason) if reason else self._unavailable("the connection is about to be closed")
-
-    def _how_it_left(self, exc: Exception | None = None) -> str:
-        what = "the broker closed the connection" if exc is None else "the connection was lost"
-        missing = self._frames.missing
-        if missing is not None:
-            received, expected = missing
-            cut = f"after {received} of its {expected} bytes" if expected else "within its length"
-            return f"{what} in the middle of an answer, {cut}"
-        if not self.answers:
-            return f"{what} without an answer; its listener may want TLS"
-        return what

@@ -1,0 +1,1 @@
+"""One connection: requests and answers, the gate of its requests, the departure from it, and its end."""

@@ -1,0 +1,117 @@
+"""Requests whose answer a task waits for."""
+
+from __future__ import annotations
+
+import asyncio
+import copy
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
+
+from aioproducer._net.connecting.connection.ends import at_broker
+from aioproducer._wire.apis import api_of
+from aioproducer._wire.codec import decode_response, encode_request
+from aioproducer._wire.frames import FRAME_LIMIT
+from aioproducer.errors import KafkaError, ProtocolError
+
+if TYPE_CHECKING:
+    from aioproducer._net.connecting.connection.connection import Connection
+    from aioproducer._state.connecting.dialogue import Ask
+
+__all__ = ["answer_to", "ask"]
+
+M = TypeVar("M", bound=tuple[Any, ...])
+R = TypeVar("R")
+
+
+async def answer_to(
+    connection: Connection,
+    message: tuple[Any, ...],
+    response_type: type[M],
+    *,
+    timeout: float,
+    version: int | None = None,
+    answer_limit: int = FRAME_LIMIT,
+) -> M:
+    """Send a request and decode its answer; BrokerUnavailableError or ProtocolError otherwise.
+
+    A dialogue that holds the connection is waited for, for at most `timeout` seconds; the time for the answer counts from
+    the write. If the waiting task is cancelled, the answer is read and dropped.
+    """
+    gate = connection.gate
+    if gate.is_held or gate.session_is_over():
+        await gate.free(timeout)
+    if version is None:
+        version = connection.versions.choose(api_of(response_type).key)
+    chosen = version
+    return await _answer(
+        connection,
+        lambda correlation_id: encode_request(message, chosen, correlation_id, connection.client_id),
+        timeout,
+        lambda frame: decode_response(response_type, chosen, frame, connection.remarks.surplus)[1],
+        answer_limit,
+    )
+
+
+async def ask(connection: Connection, question: Ask, *, timeout: float) -> bytes:
+    """Send the question of a dialogue, and give its answer as it came, from the correlation id on."""
+    return await _answer(
+        connection,
+        lambda correlation_id: encode_request(
+            question.message, question.version, correlation_id, connection.client_id
+        ),
+        timeout,
+        bytes,
+    )
+
+
+async def _answer(
+    connection: Connection,
+    encoded: Callable[[int], bytes],
+    timeout: float,
+    read: Callable[[memoryview], R],
+    answer_limit: int = FRAME_LIMIT,
+) -> R:
+    # No local variable holds the request, which may have a secret: some error reports show the variables of each frame.
+    correlation_id = connection.next_correlation_id()
+    reply = _Reply(connection.loop.create_future(), read, connection.broker)
+    if answer_limit > FRAME_LIMIT:
+        connection.frames.limit = answer_limit
+    connection.write_request(correlation_id, (encoded(correlation_id),), reply, timeout, answer_limit)
+    try:
+        answer: R = await reply.future
+        return answer
+    finally:
+        del reply  # its future holds the exception, whose traceback holds this frame
+
+
+class _Reply(Generic[R]):
+    """Reads the answer into a future; if that was cancelled, the answer is dropped unread.
+
+    The future's errors are copies: raising adds a traceback, and an error that is shared would collect those of all
+    who got it.
+    """
+
+    __slots__ = ("_broker", "_read", "future")
+
+    def __init__(self, future: asyncio.Future[R], read: Callable[[memoryview], R], broker: str) -> None:
+        self.future = future
+        self._read = read
+        self._broker = broker
+
+    def answered(self, frame: memoryview) -> None:
+        """Read it; what cannot be read also ends the connection, by being raised."""
+        if self.future.done():
+            return
+        try:
+            self.future.set_result(self._read(frame))
+        except ProtocolError as error:
+            self.future.set_exception(copy.copy(at_broker(error, self._broker)))
+            raise
+        except Exception as error:
+            self.future.set_exception(copy.copy(error))
+            raise
+
+    def failed(self, error: KafkaError, *, written: bool) -> None:
+        """Pass the error to the waiting task."""
+        if not self.future.done():
+            self.future.set_exception(copy.copy(error))
