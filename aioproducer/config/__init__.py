@@ -16,7 +16,9 @@ from aioproducer.config.producer import ProducerConfig as ProducerConfig
 from aioproducer.config.producer import config_of_call as config_of_call
 from aioproducer.config.producer import require_config as require_config
 from aioproducer.config.producer import require_connection_settings as require_connection_settings
+from aioproducer.config.security.conflicts import iam_options as iam_options
 from aioproducer.config.security.conflicts import jaas_options as jaas_options
+from aioproducer.config.security.iam import region_of as region_of
 from aioproducer.config.signature import Changes as Changes
 from aioproducer.config.signature import ConnectionSettings as ConnectionSettings
 from aioproducer.config.signature import Settings as Settings
@@ -35,8 +37,10 @@ __all__ = [
     "checked_transactional_ids",
     "client_id_problem",
     "config_of_call",
+    "iam_options",
     "jaas_options",
     "parse_endpoint",
+    "region_of",
     "require_config",
     "require_connection_settings",
     "topic_problem",

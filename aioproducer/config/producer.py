@@ -253,10 +253,11 @@ class ProducerConfig:
     sasl_mechanism: str = setting(
         "GSSAPI",
         Choice(
-            ("GSSAPI", "PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER"),
+            ("GSSAPI", "PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER", "AWS_MSK_IAM"),
         ),
         Group.SECURITY,
-        "The SASL mechanism. No other one that the broker offers is used. GSSAPI is not implemented yet.",
+        "The SASL mechanism. No other one that the broker offers is used. GSSAPI is not implemented yet. `AWS_MSK_IAM` with "
+        "`IAMLoginModule` stands for OAUTHBEARER with tokens of `aioproducer.auth.msk_iam`.",
         differs="GSSAPI is not implemented yet",
     )
     sasl_username: str | None = setting(

@@ -57,7 +57,9 @@ REFUSED: Mapping[str, Refusal] = {
     "ssl_secure_random_implementation": Refusal("TLS uses OpenSSL's random numbers; remove it", ("",)),
     "ssl_keymanager_algorithm": Refusal("TLS uses OpenSSL; remove it", accepts=("sunx509", "pkix")),
     "ssl_trustmanager_algorithm": Refusal("TLS uses OpenSSL; remove it", accepts=("pkix",)),
-    "sasl_client_callback_handler_class": Refusal(f"{JVM_CLASS}; remove it", accepts=("",)),
+    "sasl_client_callback_handler_class": Refusal(
+        f"{JVM_CLASS}; remove it", accepts=("", "software.amazon.msk.auth.iam.iamclientcallbackhandler")
+    ),
     "sasl_login_callback_handler_class": Refusal(
         f"{JVM_CLASS}; use sasl_token_provider for tokens",
         accepts=(

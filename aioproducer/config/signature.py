@@ -38,7 +38,7 @@ class ConnectionSettings(TypedDict, total=False):
     ssl_enabled_protocols: str | Iterable[str]
     ssl_protocol: Literal["TLSv1.3", "TLSv1.2", "TLS"]
     ssl_cipher_suites: str | Iterable[str]
-    sasl_mechanism: Literal["GSSAPI", "PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER"]
+    sasl_mechanism: Literal["GSSAPI", "PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER", "AWS_MSK_IAM"]
     sasl_username: str | None
     sasl_password: GivenSecret | None
     sasl_scram_token_auth: bool

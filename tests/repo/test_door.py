@@ -71,7 +71,7 @@ def test_dir_shows_the_public_members(kind: type) -> None:
 
 
 PUBLIC_MODULES = {
-    "auth": "GivenToken Token token_file",
+    "auth": "AwsCredentials GivenToken Token msk_iam token_file",
     "interceptors": "Intercepting Interceptor",
     "partitioners": "Partitioner PerProducer Random RoundRobin default murmur3 random round_robin",
     "serializers": "Encoded Json NotPrepared Serializer String TopicSerializer json string",

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import attrs
 
 from aioproducer._net.connecting.conversing import in_a_thread
+from aioproducer.auth.failing import NoTokenError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -57,6 +58,8 @@ async def _awaited(function: Callable[[], Any]) -> Given:
         return Given(await given if inspect.isawaitable(given) else given)
     except (KeyboardInterrupt, SystemExit):
         raise
+    except NoTokenError as error:
+        return Given(problem=str(error))
     except BaseException as error:  # noqa: BLE001  # its text and its frames may have the secret
         return Given(problem=f"raised {type(error).__name__}")
 

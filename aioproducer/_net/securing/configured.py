@@ -2,19 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from typing import TYPE_CHECKING, Final
 
-from aioproducer.config import jaas_options
+from aioproducer.auth.aws import AwsCredentials
+from aioproducer.auth.botocore_chain import BotocoreChain, require_botocore
+from aioproducer.auth.msk import signed_by
+from aioproducer.config import iam_options, jaas_options, region_of
 from aioproducer.secret import Secret, SecretFile
 from aioproducer.security.tls.settings import PemIdentity, PemText, StoreFile, TlsSettings
 from aioproducer.security.tokens.lifetime import Renewal
 
 if TYPE_CHECKING:
     from aioproducer.config import ProducerConfig
-    from aioproducer.secret import SecretSource
+    from aioproducer.secret import SecretSource, Token
 
-__all__ = ["endpoint_files", "endpoint_tls", "renewal_of", "tls_files", "tls_secrets", "tls_settings"]
+__all__ = [
+    "endpoint_files",
+    "endpoint_tls",
+    "iam_provider",
+    "renewal_of",
+    "tls_files",
+    "tls_secrets",
+    "tls_settings",
+]
 
 _SECRETS: Final = (
     "ssl_truststore_password",
@@ -79,6 +90,30 @@ def renewal_of(config: ProducerConfig) -> Renewal:
         config.sasl_login_refresh_window_jitter,
         config.sasl_login_refresh_min_period_seconds,
         config.sasl_login_refresh_buffer_seconds,
+    )
+
+
+def iam_provider(config: ProducerConfig) -> Callable[[], Awaitable[Token]] | None:
+    """The provider of tokens that the login module of Amazon MSK stands for; None if there is another one, or none."""
+    region = region_of(config.bootstrap_servers)
+    if region is None or iam_options(config.sasl_jaas_config) is None:
+        return None
+    require_botocore()
+    return signed_by(region, _aws_chain(iam_options(config.sasl_jaas_config) or {}, region))
+
+
+def _aws_chain(options: Mapping[str, str], region: str) -> BotocoreChain:
+    key, secret = options.get("awsRoleAccessKeyId"), options.get("awsRoleSecretAccessKey")
+    base = None
+    if key is not None and secret is not None:
+        base = AwsCredentials(key, secret, options.get("awsRoleSessionToken"))
+    return BotocoreChain(
+        options.get("awsProfileName"),
+        options.get("awsRoleArn"),
+        base,
+        options.get("awsRoleSessionName", "aioproducer"),
+        options.get("awsRoleExternalId"),
+        options.get("awsStsRegion", region),
     )
 
 

@@ -9,7 +9,13 @@ from typing import TYPE_CHECKING, Any
 from aioproducer._net.connecting.security import PLAINTEXT, SecurityProtocol
 from aioproducer._net.log import log_of
 from aioproducer._net.securing.calling import Given, call, call_in_a_thread
-from aioproducer._net.securing.configured import renewal_of, tls_files, tls_secrets, tls_settings
+from aioproducer._net.securing.configured import (
+    iam_provider,
+    renewal_of,
+    tls_files,
+    tls_secrets,
+    tls_settings,
+)
 from aioproducer._net.securing.secrets import revealed, revealed_all
 from aioproducer._net.securing.token_endpoint import TokenEndpoint
 from aioproducer._net.securing.tokens import TokenSource
@@ -125,8 +131,11 @@ def _credentials_of(
     if config.sasl_mechanism != "OAUTHBEARER":
         return partial(_password_credentials, config)
     fetch: Callable[[], Awaitable[Given]]
-    if config.sasl_token_provider is not None:
-        fetch, name = partial(call, config.sasl_token_provider), "sasl_token_provider"
+    provider, name = config.sasl_token_provider, "sasl_token_provider"
+    if provider is None:
+        provider, name = iam_provider(config), "IAMLoginModule"
+    if provider is not None:
+        fetch = partial(call, provider)
     else:
         endpoint = TokenEndpoint(config, log, loop)
         fetch, name = endpoint.fetch, endpoint.name

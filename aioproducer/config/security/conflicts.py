@@ -6,6 +6,7 @@ from collections.abc import Collection, Iterator, Mapping
 from collections.abc import Set as AbstractSet
 from typing import Any, Final
 
+from aioproducer.config.security.iam import IAM, IAM_MODULE, iam_problems
 from aioproducer.config.security.jaas import LoginModule, parse_jaas
 from aioproducer.config.security.token_conflicts import token_problems
 from aioproducer.secret import Secret
@@ -15,6 +16,7 @@ __all__ = [
     "PASSWORD_MECHANISMS",
     "fill_from_jaas",
     "filled_from_jaas",
+    "iam_options",
     "ignored_by_java",
     "jaas_options",
     "security_problems",
@@ -27,9 +29,11 @@ _MODULES: Final[Mapping[str, tuple[str, ...]]] = {
     "PlainLoginModule": ("PLAIN",),
     "ScramLoginModule": ("SCRAM-SHA-256", "SCRAM-SHA-512"),
     "OAuthBearerLoginModule": ("OAUTHBEARER",),
+    IAM_MODULE: ("OAUTHBEARER",),
 }
 _CLIENT: Final = "sasl_oauthbearer_client_credentials_client_"
 _CLIENT_IN_JAAS: Final = {"clientId": f"{_CLIENT}id", "scope": "sasl_oauthbearer_scope"}
+_OTHER_TOKENS: Final = ("sasl_token_provider", "sasl_oauthbearer_token_endpoint_url")
 _EXTENSION: Final = "extension_"
 _SAYS_NOTHING: Final = (None, False, ())
 _PLAIN: Final = (str, bool, int, float, tuple, type(None))
@@ -98,6 +102,8 @@ def _uses(protocol: str, part: str) -> bool:
 
 def fill_from_jaas(fields: dict[str, Any]) -> None:
     """Set the settings that the JAAS string stands for."""
+    if fields["sasl_mechanism"] == IAM and iam_options(fields["sasl_jaas_config"]) is not None:
+        fields["sasl_mechanism"] = "OAUTHBEARER"
     for name, value in _stands_for(_module_of(fields)).items():
         if fields[name] is None or fields[name] is False:
             fields[name] = value
@@ -113,10 +119,18 @@ def jaas_options(jaas: Secret | None) -> Mapping[str, str]:
     return {} if jaas is None else parse_jaas(jaas.reveal()).options
 
 
+def iam_options(jaas: Secret | None) -> Mapping[str, str] | None:
+    """The options of the login module of Amazon MSK; None for any other one."""
+    module = None if jaas is None else parse_jaas(jaas.reveal())
+    return None if module is None or module.name != IAM_MODULE else module.options
+
+
 def _stands_for(module: LoginModule | None) -> dict[str, Any]:
     if module is None:
         return {}
     options = module.options
+    if module.name == IAM_MODULE:
+        return {}
     if module.name == "OAuthBearerLoginModule":
         found = {
             name.removeprefix(_EXTENSION): value
@@ -196,7 +210,13 @@ def _jaas_problems(fields: Mapping[str, Any], given: AbstractSet[str]) -> Iterat
     if mechanisms is None:
         yield f"sasl_jaas_config: its login module is none of {', '.join(_MODULES)}"
     elif fields["sasl_mechanism"] not in mechanisms:
-        yield f"sasl_jaas_config: {module.name} requires sasl_mechanism={' or '.join(map(repr, mechanisms))}"
+        names = (IAM,) if module.name == IAM_MODULE else mechanisms
+        yield f"sasl_jaas_config: {module.name} requires sasl_mechanism={' or '.join(map(repr, names))}"
+    elif module.name == IAM_MODULE:
+        yield from iam_problems(module.options, fields.get("bootstrap_servers", ()))
+        for name in _OTHER_TOKENS:
+            if fields[name] is not None:
+                yield f"{name}: sasl_jaas_config with {IAM_MODULE} takes the place of it: remove one of the two"
 
 
 def _mechanism_problems(fields: Mapping[str, Any], given: AbstractSet[str]) -> Iterator[str]:
@@ -209,7 +229,9 @@ def _mechanism_problems(fields: Mapping[str, Any], given: AbstractSet[str]) -> I
         for name in ("sasl_username", "sasl_password"):
             if fields[name] is None:
                 yield f"{name}: is missing: sasl_mechanism={mechanism!r} requires it"
-    else:
+    elif mechanism == IAM:
+        yield f"sasl_mechanism={mechanism!r}: requires sasl_jaas_config with {IAM_MODULE}"
+    elif iam_options(fields["sasl_jaas_config"]) is None:
         yield from token_problems(fields, {name for name in given if _tells(name, fields.get(name))})
     if fields["sasl_scram_token_auth"] and not mechanism.startswith("SCRAM"):
         yield "sasl_scram_token_auth=True: requires a SCRAM mechanism"

@@ -1,20 +1,15 @@
-"""Tokens for `sasl_token_provider`."""
+"""A provider of tokens that are in a file."""
 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from pathlib import Path
-from typing import TypeAlias
 
 import anyio.to_thread
 
 from aioproducer.secret import Token
 
-__all__ = ["GivenToken", "Token", "token_file"]
-
-
-GivenToken: TypeAlias = Token | tuple[str, float | None] | str
-"""The forms in which a token provider gives a token."""
+__all__ = ["token_file"]
 
 
 def token_file(path: str) -> Callable[[], Awaitable[Token]]:
