@@ -622,7 +622,7 @@ class Producer(SendPath[K_contra, V_contra], TransactionCalls, Generic[K_contra,
         """
         engine = self._usable()
         result = await send_stream(self, records, on_progress)
-        engine.settlement.gaps_seen()
+        engine.machines.losses.gaps_seen()
         return result
 
     # -- transactions
@@ -660,7 +660,7 @@ class Producer(SendPath[K_contra, V_contra], TransactionCalls, Generic[K_contra,
                 flush = await resolved(engine, self._intake)
         if not flush.done:
             raise _ended(self._cause or engine.crashed)
-        engine.settlement.gaps_seen(flush)
+        engine.machines.losses.gaps_seen(flush)
         report, told_to.told = engine.tally.report(flush, told_to.told)
         return report
 
@@ -680,7 +680,7 @@ class Producer(SendPath[K_contra, V_contra], TransactionCalls, Generic[K_contra,
         engine = self._running()
         assert self._intake is not None  # noqa: S101  # made by start()
         name = None if topic is None else checked_topic(topic)
-        return self._intake.purge(name) + engine.settlement.purge(name, engine.loop.time())
+        return self._intake.purge(name) + engine.machines.endings.purge(name, engine.loop.time())
 
     def stats(self) -> Stats:
         """One snapshot of the counters and state, at any time and from any thread. Sending pays nothing for it."""

@@ -9,6 +9,11 @@ from aioproducer._state.admission.lines import Admission
 from aioproducer._state.batching.accumulator import Accumulator
 from aioproducer._state.batching.limits import Limits
 from aioproducer._state.cluster.reach import Reach
+from aioproducer._state.delivery.endings import Endings
+from aioproducer._state.delivery.expiry import Expiry
+from aioproducer._state.delivery.losses import Losses
+from aioproducer._state.delivery.outcomes import Outcomes
+from aioproducer._state.delivery.refusals import Refusals
 from aioproducer._state.delivery.settlement import Settlement
 from aioproducer._state.delivery.tally import Tally
 from aioproducer._state.effects import Effects, event
@@ -69,16 +74,12 @@ class Machines:
         if transactional_id is not None and isinstance(self.sequences, CoordinatedIdentity):
             ownership = Ownership(self.sequences, transactional_id)
             self.transaction = CurrentTransaction(ownership, transaction_timeout)
-        self.settlement = Settlement(
-            self.accumulator,
-            self.tally,
-            retries=retries,
-            backoff=backoff,
-            rng=rng,
-            gapless=gapless,
-            transaction=self.transaction,
-        )
-        self.admission = Admission(self.accumulator, self.settlement, view, appender)
+        self.losses = Losses(Outcomes(self.accumulator, self.tally, self.transaction), gapless=gapless)
+        self.refusals = Refusals(self.losses)
+        self.settlement = Settlement(self.refusals, retries=retries, backoff=backoff, rng=rng)
+        self.expiry = Expiry(self.losses)
+        self.endings = Endings(self.refusals)
+        self.admission = Admission(self.accumulator, self.losses, view, appender)
 
     def serve_room(self) -> None:
         """Give freed memory to the calls that wait for it."""
@@ -90,7 +91,7 @@ class Machines:
     @event
     def expire(self, now: float) -> None:
         """Time has passed: process all that is due."""
-        self.settlement.expire(now)
+        self.expiry.expire(now)
         # A call may have waited for the memory of a batch that ends at this same time: it is accepted, not refused.
         self.serve_room()
         self.admission.expire(now)
@@ -100,7 +101,7 @@ class Machines:
         """A topic and the leader of each of its partitions became known."""
         learned = self.accumulator.cluster.learn(name, topic_id, leaders, now)
         if learned.remade:
-            self.settlement.remade(learned.topic, now)
+            self.endings.remade(learned.topic, now)
         if learned.gone:
             self.admission.vanished(name, learned.gone, now)
         for queue in learned.moved:

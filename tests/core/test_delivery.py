@@ -184,7 +184,7 @@ def test_a_failed_record_that_nobody_looked_at_is_noted() -> None:
 def test_a_failure_that_was_looked_at_is_not_noted(m: Machines) -> None:
     """Asking for the outcome is enough."""
     delivery = m.append()
-    m.settlement.purge(None, m.now)
+    m.machines.endings.purge(None, m.now)
     assert delivery.outcome is Outcome.NOT_WRITTEN
     del delivery
     assert m.unseen == []
@@ -193,7 +193,7 @@ def test_a_failure_that_was_looked_at_is_not_noted(m: Machines) -> None:
 def test_a_failure_whose_handle_is_dropped_later_is_noted_then(m: Machines) -> None:
     """As long as the delivery exists, its failure may still be read."""
     delivery = m.append()
-    m.settlement.purge(None, m.now)
+    m.machines.endings.purge(None, m.now)
     assert m.unseen == []
     del delivery
     assert [batch.take_unseen() for batch in m.unseen] == [1]

@@ -185,7 +185,7 @@ DEFECTS = (
     ),
     Defect(
         "a final error after an unanswered attempt says not written",
-        "delivery.settlement:Settlement._broker_error",
+        "delivery.refusals:broker_error",
         "decided.proves_not_appended and not batch.dirty",
         "decided.proves_not_appended",
         "cut and refused",
@@ -193,7 +193,7 @@ DEFECTS = (
     ),
     Defect(
         "what expires in flight is said not to be written",
-        "delivery.settlement:Settlement._end_overdue",
+        "delivery.expiry:Expiry._end_overdue",
         "batch.in_flight or batch.dirty",
         "batch.dirty",
         "cut and expired",
@@ -201,7 +201,7 @@ DEFECTS = (
     ),
     Defect(
         "what expires dirty is said not to be written",
-        "delivery.settlement:Settlement._end_overdue",
+        "delivery.expiry:Expiry._end_overdue",
         "batch.in_flight or batch.dirty",
         "batch.in_flight",
         "cut and expired",
@@ -209,7 +209,7 @@ DEFECTS = (
     ),
     Defect(
         "closing says not written of what is dirty",
-        "delivery.settlement:Settlement.abandon",
+        "delivery.endings:Endings.abandon",
         "written = batch.in_flight or batch.dirty",
         "written = batch.in_flight",
         "cut and expired",
@@ -266,7 +266,7 @@ DEFECTS = (
     ),
     Defect(
         "nobody tells who waits that there is room",
-        "delivery.settlement:Settlement._end",
+        "delivery.outcomes:Outcomes._end",
         "self.effects.has_room, self.effects.room_of = True, batch.share",
         "pass",
         "little memory",

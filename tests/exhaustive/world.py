@@ -259,7 +259,7 @@ class World(Wires):
         """The producer ends: waiting calls are refused first, and accepted records have their outcome."""
         self.closed = True
         self.m.admission.refuse_all(lambda waiting: StateError("closed", topic=waiting.topic))
-        self.m.settlement.abandon("the producer was closed", None, self.m.now)
+        self.m.machines.endings.abandon("the producer was closed", None, self.m.now)
 
     def identity(self) -> None:
         """A coordinator gives a new producer id."""

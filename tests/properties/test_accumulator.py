@@ -197,7 +197,7 @@ class AccumulatorMachine(SwarmMachine):
             before = sum(record.pending for record in self.model.records)
             self.model.purged()
             left = sum(record.pending for record in self.model.records)
-            assert self.m.settlement.purge(None, self.now) == before - left
+            assert self.m.machines.endings.purge(None, self.now) == before - left
 
     @precondition(lambda self: self.setting.may_close and not self.model.closing)
     @rule()
@@ -436,7 +436,7 @@ class AccumulatorMachine(SwarmMachine):
             return
         if self.setting.abandoned:
             self.model.abandoned()
-            self.m.settlement.abandon("it is over", None, self.now)
+            self.m.machines.endings.abandon("it is over", None, self.now)
         else:
             self._live_on()
         self.model_and_library_agree()

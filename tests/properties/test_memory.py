@@ -310,7 +310,7 @@ class MemoryMachine(SwarmMachine):
         """A record that was accepted is taken out of its batch, or everything that was never sent."""
         accepted = [caller.call.delivery for caller in self.callers if caller.call.delivery is not None]
         if purge:
-            self.m.settlement.purge(None, self.now)
+            self.m.machines.endings.purge(None, self.now)
         elif accepted:
             accepted[-1 - which % len(accepted)].try_cancel()
 

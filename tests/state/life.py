@@ -135,7 +135,7 @@ class Life(Wires):
     def flush(self, *, purge: bool) -> None:
         self.m.accumulator.flush(self.m.now)
         if purge:
-            self.m.settlement.purge(None, self.m.now)
+            self.m.machines.endings.purge(None, self.m.now)
 
     def compress_one(self) -> None:
         batch = self.sealing.pop(0)

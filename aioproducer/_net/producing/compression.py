@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from anyio.abc import TaskGroup
 
     from aioproducer._state.batching.accumulator import Accumulator
-    from aioproducer._state.delivery.settlement import Settlement
+    from aioproducer._state.delivery.losses import Losses
     from aioproducer._state.queues.batches import QueuedBatch
 
 # Even the slowest codec takes well below a millisecond for this much.
@@ -30,7 +30,7 @@ class Compressor:
     def __init__(
         self,
         accumulator: Accumulator,
-        settlement: Settlement,
+        losses: Losses,
         tasks: TaskGroup,
         *,
         codec: int,
@@ -38,7 +38,7 @@ class Compressor:
         now: Callable[[], float],
     ) -> None:
         self._accumulator = accumulator
-        self._settlement = settlement
+        self._losses = losses
         self._tasks = tasks
         self._codec = codec
         self._level = level
@@ -71,13 +71,13 @@ class Compressor:
 
     def _finish(self, batch: QueuedBatch, plain: bytes, made: bytes | Exception) -> None:
         if isinstance(made, bytes):
-            self._settlement.tally.compression_ratio.add(len(made) / len(plain))
+            self._losses.tally.compression_ratio.add(len(made) / len(plain))
             helped = len(made) < len(plain)
             self._accumulator.compressed(batch, made if helped else None, self._now())
         elif not batch.settled:
             failed = DeliveryError(
                 "compressing the batch failed", topic=batch.topic, partition=batch.partition, cause=made
             )
-            self._settlement.fail(batch, failed, self._now())
+            self._losses.fail(batch, failed, self._now())
             # Later batches of the partition waited for this one.
             self._accumulator.update_readiness(batch.queue, self._now())

@@ -124,7 +124,6 @@ class Engine:
         self.tally = self.machines.tally
         self.sequences = self.machines.sequences
         self.accumulator = self.machines.accumulator
-        self.settlement = self.machines.settlement
         self.admission = self.machines.admission
         self.accumulator.withdraw = partial(_withdraw_here, loop, self.accumulator.withdraw)
         self.addresses = Addresses(config, loop, rng, security_of(config, loop, rng), network)
@@ -317,7 +316,7 @@ class Engine:
         self, closed: Callable[[Waiting], KafkaError], text: str, cause: BaseException | None
     ) -> None:
         self.admission.refuse_all(closed)
-        self.settlement.abandon(text, cause, self.loop.time())
+        self.machines.endings.abandon(text, cause, self.loop.time())
 
     def settle_without_loop(self, cause: BaseException) -> None:
         """The loop was closed first, so no task can end any more; each record still gets its outcome."""
@@ -339,7 +338,7 @@ class Engine:
         if codec:
             self.compressor = Compressor(
                 self.accumulator,
-                self.settlement,
+                self.machines.losses,
                 tasks,
                 codec=codec,
                 level=self.config.compression_level,

@@ -83,10 +83,10 @@ class Steps:
         """Records that are not in flight end now, the others when they come back."""
         given_up = step.given_up
         self._machines.admission.refuse_all(lambda call: given_up.error_of_call(call.topic))
-        self._machines.settlement.end_all(given_up, self._host.loop.time())
+        self._machines.endings.end_all(given_up, self._host.loop.time())
 
     def _explain(self, step: Explain) -> None:
-        self._machines.settlement.explain(step.reason, self._host.loop.time())
+        self._machines.refusals.explain(step.reason, self._host.loop.time())
 
     def _update_readiness(self, step: UpdateReadiness) -> None:
         self._machines.accumulator.update_readiness_of(step.queues, self._host.loop.time())

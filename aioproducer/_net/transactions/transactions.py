@@ -155,7 +155,7 @@ class Transactions:
             await self.init(None, timeout)
         self.current.begin(level, self.loop.time())
         # Records that were lost in a former transaction were given up with it, and do not stop the records of this one.
-        self.host.machines.settlement.gaps_seen()
+        self.host.machines.losses.gaps_seen()
         self.accepting_changed()
 
     def record_offsets(

@@ -321,7 +321,7 @@ class BulkWaiting(Waiting):
             place = queue.newest()
             self._adopt(delivery)
             if self.asked_at < queue.lost_at:
-                admission.settlement.fail_late_comer(*place)
+                admission.losses.fail_late_comer(*place)
         return status
 
     def _adopt(self, delivery: Delivery) -> None:

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from aioproducer._state.admission.bulk import BulkWaiting
     from aioproducer._state.batching.accumulator import Accumulator
     from aioproducer._state.cluster.metadata import MetadataView
-    from aioproducer._state.delivery.settlement import Settlement
+    from aioproducer._state.delivery.losses import Losses
     from aioproducer._state.queues.flush import Flush
     from aioproducer._state.queues.partition_queue import PartitionQueue, TopicQueues
     from aioproducer.errors import KafkaError
@@ -184,10 +184,10 @@ class Admission:
     """The lines of one producer."""
 
     def __init__(
-        self, accumulator: Accumulator, settlement: Settlement, view: MetadataView, appender: Appender
+        self, accumulator: Accumulator, losses: Losses, view: MetadataView, appender: Appender
     ) -> None:
         self.accumulator = accumulator
-        self.settlement = settlement
+        self.losses = losses
         self.view = view
         self.effects = accumulator.effects
         self.appender = appender
@@ -557,7 +557,7 @@ class Admission:
                 self.effects.flush_without_memory = True
             self.accumulator.send_now(batch)
         if call.asked_at < queue.lost_at:
-            self.settlement.fail_late_comer(*queue.newest())
+            self.losses.fail_late_comer(*queue.newest())
 
     @event
     def done(self, call: BulkWaiting) -> None:

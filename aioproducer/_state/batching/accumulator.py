@@ -68,7 +68,7 @@ class Accumulator:
         self.bytes_in_flight = 0
         self.lingering: dict[PartitionQueue, None] = {}
         self.draining_all = False
-        # `try_cancel()` needs an answer at once, and the settlement decides it.
+        # `try_cancel()` needs an answer at once, and `Endings` decides it.
         self.withdraw: Callable[[QueuedBatch, int], bool] = _never
         # In gapless mode: when a record was last lost.
         self.lost_at = NO_LOSS

@@ -69,7 +69,7 @@ class SendingAtOnce:
     def fail(self, batch: QueuedBatch, error: Exception) -> None:
         """End the batch, which was never sent, with the error of the test."""
         now = self._engine.loop.time()
-        self._engine.settlement.fail(batch, delivery_error(error, batch.topic, batch.partition), now)
+        self._engine.machines.losses.fail(batch, delivery_error(error, batch.topic, batch.partition), now)
         self._engine.accumulator.update_readiness_of((batch.queue,), now)
 
 

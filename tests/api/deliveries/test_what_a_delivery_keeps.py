@@ -24,7 +24,7 @@ def inside(producer: Producer) -> dict[str, weakref.ref[Any]]:
         "engine": engine,
         "accumulator": engine.accumulator,
         "queue": engine.accumulator.cluster.topics["one"].queues()[0],
-        "settlement": engine.settlement,
+        "settlement": engine.machines.settlement,
         "cluster": engine.cluster,
     }
     return {name: weakref.ref(part) for name, part in parts.items()}

@@ -111,7 +111,7 @@ ANSWERS: Final = (
     ),
     _mutant(
         "fenced-and-advised-to-abort",
-        "_state/delivery/settlement.py",
+        "_state/delivery/refusals.py",
         "            if self.transaction.is_in_doubt(answer.code):",
         "            if False:",
         "Until the coordinator has answered, the calls of a fenced producer say that the transaction can be aborted and repeated.",
@@ -119,7 +119,7 @@ ANSWERS: Final = (
     ),
     _mutant(
         "refused-without-the-reason",
-        "_state/delivery/settlement.py",
+        "_state/delivery/refusals.py",
         "                error.__cause__ = cause",
         "                pass",
         "The delivery of a fenced producer fails with the leader's code and without a cause.",

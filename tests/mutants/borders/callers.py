@@ -326,7 +326,7 @@ CALLERS: Final = (
     ),
     _mutant(
         "withdrawn-while-it-leaves",
-        "_state/delivery/settlement.py",
+        "_state/delivery/endings.py",
         "        if self.accumulator.drainer.is_draining or not indexes",
         "        if not indexes",
         "A finalizer withdraws a record that is about to be sent: it is reported as NOT_WRITTEN, and is in the log.",

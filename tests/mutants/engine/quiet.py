@@ -28,8 +28,8 @@ QUIET: Final = (
     ),
     _truth(
         "written-again-into-the-present-topic",
-        "_state/delivery/settlement.py",
-        "    return batch.dirty and _was_sent_to_the_former_topic(batch)",
+        "_state/delivery/former_topic.py",
+        "    return batch.dirty and was_sent_to_the_former_topic(batch)",
         "    return False",
         "A batch without an answer is sent again after one metadata answer with another topic id.",
         _STRANGERS,
@@ -37,14 +37,14 @@ QUIET: Final = (
     _truth(
         "parts-written-again-into-the-present-topic",
         "_state/delivery/settlement.py",
-        "        if _may_be_in_the_former_topic(batch):\n            # An earlier",
+        "        if may_be_in_the_former_topic(batch):\n            # An earlier",
         "        if False:\n            # An earlier",
         "The former topic finds a repetition too large, and the parts of a batch that it may have are sent to the present one.",
         f"{_STRANGERS}::test_the_parts_of_what_may_be_in_the_former_topic_are_not_sent_to_the_present_one",
     ),
     _truth(
         "batch-without-a-number-repeated-in-the-present-topic",
-        "_state/delivery/settlement.py",
+        "_state/delivery/endings.py",
         "            for batch in dict.fromkeys((*queue.sent, *queue.queue)):",
         "            for batch in list(queue.sent):",
         "Without idempotence a batch in doubt waits for its repetition, and is sent to the topic that was created anew meanwhile.",
@@ -100,8 +100,8 @@ QUIET: Final = (
     ),
     _truth(
         "offsets-of-the-former-topic-count",
-        "_state/delivery/settlement.py",
-        "        if _was_sent_to_the_former_topic(batch):\n            return\n        # A batch",
+        "_state/delivery/outcomes.py",
+        "        if was_sent_to_the_former_topic(batch):\n            return\n        # A batch",
         "        # A batch",
         "An answer from the former topic makes the offsets of the present one look like a loss of data.",
         _STRANGERS,

@@ -40,7 +40,7 @@ ROOM: Final = (
     ),
     _mutant(
         "waiters-not-woken-by-free-memory",
-        "_state/delivery/settlement.py",
+        "_state/delivery/outcomes.py",
         "        self.accumulator.retire(batch)\n        # The same as `room()`, without a call for each batch.\n        self.effects.has_room, self.effects.room_of = True, batch.share",
         "        self.accumulator.retire(batch)",
         "Memory is freed and the waiting call does not wake.",

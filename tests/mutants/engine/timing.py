@@ -23,7 +23,7 @@ TIMING: Final = (
     ),
     _mutant(
         "delivery-time-begins-again-with-each-retry",
-        "_state/delivery/settlement.py",
+        "_state/delivery/expiry.py",
         "indexes = batch.overdue(now)",
         "indexes = batch.overdue(now - max(0.0, batch.retry_at - batch.opened_at))",
         "Each retry gives a record its whole delivery time again.",

@@ -80,7 +80,7 @@ ERRORS: Final = (
     ),
     _mutant(
         "broker-refusal-not-called-too-large",
-        "_state/delivery/settlement.py",
+        "_state/delivery/refusals.py",
         "            error = refused_as_too_large(error, batch.plain_size or batch.size)",
         "            pass",
         "A handler of RecordTooLargeError misses the records that only the broker finds too large.",
@@ -96,7 +96,7 @@ ERRORS: Final = (
     ),
     _mutant(
         "doubtful-record-called-too-large",
-        "_state/delivery/settlement.py",
+        "_state/delivery/refusals.py",
         "        if decided.kind is Kind.SPLIT and error.outcome is Outcome.NOT_WRITTEN:",
         "        if decided.kind is Kind.SPLIT:",
         "A record that may be in the log ends with an error that means not written.",
@@ -104,8 +104,8 @@ ERRORS: Final = (
     ),
     _mutant(
         "records-lost-at-closing-without-a-cause",
-        "_state/delivery/settlement.py",
-        "                cause=cause or self._hindrance(batch),\n",
+        "_state/delivery/endings.py",
+        "                cause=cause or self.outcomes.hindrance(batch),\n",
         "                cause=cause or batch.last_error,\n",
         "close() ran out of time, and no delivery has the failed connections as its cause.",
         _CLOSING,
@@ -144,7 +144,7 @@ ERRORS: Final = (
     ),
     _mutant(
         "limit-of-a-segment-called-that-of-a-message",
-        "_state/delivery/settlement.py",
+        "_state/delivery/refusals.py",
         '    ErrorCode.RECORD_LIST_TOO_LARGE: ("segment.bytes", "of the topic (or log.segment.bytes of the brokers)"),',
         '    ErrorCode.RECORD_LIST_TOO_LARGE: ("max.message.bytes", "of the topic (or message.max.bytes of the brokers)"),',
         "The advice of RecordTooLargeError cannot help: it names a limit that the record is within.",
@@ -248,7 +248,7 @@ ERRORS: Final = (
     ),
     _mutant(
         "given-up-without-the-end-of-its-story",
-        "_state/delivery/settlement.py",
+        "_state/delivery/outcomes.py",
         "        self.effects.flushed.extend(flushed)\n        if batch.attempts:\n",
         "        self.effects.flushed.extend(flushed)\n        if batch.attempts and not (self.transaction and self.transaction.given_up):\n",
         "A fault ends with an aborted transaction, and hours later the next fault is reported as lasting since then.",

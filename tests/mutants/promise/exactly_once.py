@@ -26,8 +26,8 @@ EXACTLY_ONCE: Final = (
     _mutant(
         "given-up-batch-is-split",
         "_state/delivery/settlement.py",
-        "        if self._is_given_up(batch, now):\n            return\n        if _may_be",
-        "        if _may_be",
+        "        if self.outcomes.is_given_up(batch, now):\n            return\n        if may_be",
+        "        if may_be",
         "A batch of an aborted transaction comes back as too large, and its parts wait without end, as does every flush.",
         "tests/state/identity/test_transactional_sequences.py",
     ),

@@ -16,9 +16,9 @@ _mutant = Kind("flushing")
 FLUSHING: Final = (
     _mutant(
         "flush-not-woken-by-purge",
-        "_state/delivery/settlement.py",
-        "            self.effects.flushed.extend(self._failed(batch, error, count, now, indexes, size=batch.size))\n",
-        "            self._failed(batch, error, count, now, indexes, size=batch.size)\n",
+        "_state/delivery/outcomes.py",
+        "        self.effects.flushed.extend(self._failed(batch, error, count, now, indexes, size=batch.size))\n",
+        "        self._failed(batch, error, count, now, indexes, size=batch.size)\n",
         "flush() waits without end for records that were withdrawn or expired alone in a batch that goes on.",
         _ENDS,
     ),
@@ -104,7 +104,7 @@ FLUSHING: Final = (
     ),
     _mutant(
         "gap-seen-by-a-flush-that-does-not-tell-it",
-        "_state/delivery/settlement.py",
+        "_state/delivery/losses.py",
         "            gap.seen = gap.seen or flush is None or flush.knows_of(gap.failure)",
         "            gap.seen = True",
         "gapless=True: records behind a loss are written although the loss was not reported.",

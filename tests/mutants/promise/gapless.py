@@ -13,7 +13,7 @@ _mutant = Kind("gapless")
 GAPLESS: Final = (
     _mutant(
         "loss-opens-no-gap",
-        "_state/delivery/settlement.py",
+        "_state/delivery/losses.py",
         "        if self.gapless:\n            self._open_gap(batch, error, now, number)",
         "        if False:\n            self._open_gap(batch, error, now, number)",
         "Records behind a lost record are written past it.",
@@ -29,9 +29,9 @@ GAPLESS: Final = (
     ),
     _mutant(
         "dirty-batch-behind-a-gap-says-not-written",
-        "_state/delivery/settlement.py",
-        "        if not batch.in_flight and not batch.dirty:\n            self._conclude(batch, gap.error(batch, now), now)",
-        "        if not batch.in_flight:\n            self._conclude(batch, gap.error(batch, now), now)",
+        "_state/delivery/losses.py",
+        "        if not batch.in_flight and not batch.dirty:\n            self.outcomes.conclude(batch, gap.error(batch, now), now)",
+        "        if not batch.in_flight:\n            self.outcomes.conclude(batch, gap.error(batch, now), now)",
         "A batch behind a gap that may be in the log is reported as not written.",
         _GAPLESS,
     ),
@@ -45,7 +45,7 @@ GAPLESS: Final = (
     ),
     _mutant(
         "record-between-two-losses-is-written",
-        "_state/delivery/settlement.py",
+        "_state/delivery/losses.py",
         "self._open_gap(batch, error, now, number, after=indexes[0])",
         "self._open_gap(batch, error, now, number, after=indexes[-1])",
         "Two records of a batch expire, and the one between them is written past the first.",
@@ -53,7 +53,7 @@ GAPLESS: Final = (
     ),
     _mutant(
         "joins-the-batch-that-has-lost-a-record",
-        "_state/delivery/settlement.py",
+        "_state/delivery/losses.py",
         "        if not batch.settled and queue.open is batch:",
         "        if False:",
         "A record expires in an open batch, which goes on taking records: those are written past it.",
@@ -61,7 +61,7 @@ GAPLESS: Final = (
     ),
     _mutant(
         "ended-twice-by-its-time-and-by-a-gap",
-        "_state/delivery/settlement.py",
+        "_state/delivery/expiry.py",
         "            if not batch.settled:\n                self._expire(batch, now)",
         "            self._expire(batch, now)",
         "Two batches are due at once, the first ends the second by the gap that it opens, and the producer dies by it.",
@@ -70,7 +70,7 @@ GAPLESS: Final = (
     _mutant(
         "gap-outlives-its-transaction",
         "_net/transactions/transactions.py",
-        "        self.host.machines.settlement.gaps_seen()\n",
+        "        self.host.machines.losses.gaps_seen()\n",
         "",
         "A record is lost in a transaction that is aborted; the next one is committed without its records.",
         "tests/net/transactions/test_transactions.py::test_a_gap_is_over_with_its_transaction",

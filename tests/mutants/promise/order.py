@@ -144,7 +144,7 @@ ORDER: Final = (
     ),
     _mutant(
         "end-tells-split-batches-last",
-        "_state/delivery/settlement.py",
+        "_state/delivery/endings.py",
         "return sorted(self.accumulator.live, key=lambda batch: batch.order)",
         "return list(self.accumulator.live)",
         "When the producer ends, parts of a split batch are reported after younger batches.",

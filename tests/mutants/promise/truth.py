@@ -15,8 +15,8 @@ TRUTH: Final = (
     _mutant(
         "older-ones-forgotten",
         "_state/delivery/settlement.py",
-        "        for older in before:\n            self._leave_queue(older)",
-        "        for older in []:\n            self._leave_queue(older)",
+        "        for older in before:\n            self.outcomes.leave_queue(older)",
+        "        for older in []:\n            self.outcomes.leave_queue(older)",
         "A restarted leader knows only the newest batch of a producer; earlier ones are in the log, and wait until their deadline.",
         "tests/state/batching/test_sequences.py",
     ),
@@ -54,7 +54,7 @@ TRUTH: Final = (
     ),
     _mutant(
         "final-error-forgets-the-unanswered-attempt",
-        "_state/delivery/settlement.py",
+        "_state/delivery/refusals.py",
         "clean = decided.proves_not_appended and not batch.dirty",
         "clean = decided.proves_not_appended",
         "An error that proves this attempt not written is reported as NOT_WRITTEN, though the attempt before has no answer.",
@@ -62,7 +62,7 @@ TRUTH: Final = (
     ),
     _mutant(
         "expired-in-flight-says-not-written",
-        "_state/delivery/settlement.py",
+        "_state/delivery/expiry.py",
         "written = batch.in_flight or batch.dirty or (",
         "written = batch.dirty or (",
         "A record whose deadline passes while its request is unanswered is reported as NOT_WRITTEN.",
@@ -70,7 +70,7 @@ TRUTH: Final = (
     ),
     _mutant(
         "expired-while-dirty-says-not-written",
-        "_state/delivery/settlement.py",
+        "_state/delivery/expiry.py",
         "written = batch.in_flight or batch.dirty or (",
         "written = batch.in_flight or (",
         "A record whose deadline passes between two attempts is reported as NOT_WRITTEN, though the first has no answer.",
@@ -78,7 +78,7 @@ TRUTH: Final = (
     ),
     _mutant(
         "close-says-not-written-of-dirty-batches",
-        "_state/delivery/settlement.py",
+        "_state/delivery/endings.py",
         "written = batch.in_flight or batch.dirty or not batch.judged",
         "written = batch.in_flight or not batch.judged",
         "Closing reports NOT_WRITTEN for a batch that waits for its retry after an unanswered attempt.",
@@ -86,7 +86,7 @@ TRUTH: Final = (
     ),
     _mutant(
         "close-says-not-written-of-batches-in-flight",
-        "_state/delivery/settlement.py",
+        "_state/delivery/endings.py",
         "written = batch.in_flight or batch.dirty or not batch.judged",
         "written = batch.dirty or not batch.judged",
         "Closing reports NOT_WRITTEN for records in flight (librdkafka's purge reports such records separately).",
@@ -110,7 +110,7 @@ TRUTH: Final = (
     ),
     _mutant(
         "withdrawn-though-drained",
-        "_state/delivery/settlement.py",
+        "_state/delivery/endings.py",
         " or batch.attempts or batch.settled:",
         " or batch.settled:",
         "try_cancel() reports a record as withdrawn which is on the wire.",
@@ -135,7 +135,7 @@ TRUTH: Final = (
     ),
     _mutant(
         "append-time-lost",
-        "_state/delivery/settlement.py",
+        "_state/delivery/outcomes.py",
         "count = batch.acknowledge(base_offset, log_append_time)",
         "count = batch.acknowledge(base_offset)",
         "On a topic with LogAppendTime the metadata has the producer's timestamp.",

@@ -41,7 +41,7 @@ def bug_in_the_clock(producer: Producer[Any, Any]) -> None:
     def broken(now: float) -> None:
         raise UnforeseenError
 
-    engine(producer).settlement.expire = broken  # type: ignore[method-assign]
+    engine(producer).machines.expiry.expire = broken  # type: ignore[method-assign]
     engine(producer).wakeup.ring()
 
 
@@ -132,7 +132,7 @@ async def test_bug_while_an_answer_is_handled(
     def broken(*_: object, **__: object) -> None:
         raise UnforeseenError("behind the answer")
 
-    monkeypatch.setattr(engine(producer).settlement, method, broken)
+    monkeypatch.setattr(engine(producer).machines.settlement, method, broken)
     if method == "lost":
         kafka.faults.cut()
     delivery = await producer.send("one", b"0")
@@ -151,7 +151,7 @@ async def test_bug_in_the_last_words(
     def broken(*_: object, **__: object) -> None:
         raise UnforeseenError
 
-    monkeypatch.setattr(engine(producer).settlement, "abandon", broken)
+    monkeypatch.setattr(engine(producer).machines.endings, "abandon", broken)
     delivery = await producer.send("one", b"0")
     hold = kafka.faults.silence(api="Produce")
     flushing = asyncio.ensure_future(producer.flush())

@@ -135,7 +135,7 @@ async def test_f19_no_memory_to_settle_an_answer(
     def no_memory(*_: Any, **__: Any) -> None:
         raise MemoryError
 
-    monkeypatch.setattr(engine(producer).settlement, "acknowledge", no_memory)
+    monkeypatch.setattr(engine(producer).machines.losses.outcomes, "acknowledge", no_memory)
     delivery = await producer.send("one", b"v")
     assert await delivery.wait(LIMIT) is Outcome.UNKNOWN
     assert len(kafka.records("one")) == 1

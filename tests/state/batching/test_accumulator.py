@@ -178,7 +178,7 @@ def test_what_made_a_partition_ready_may_be_gone(m: Machines) -> None:
     """A record after a purge of a ready batch lingers and leaves; it is not forgotten."""
     m.append()
     m.accumulator.flush(m.now)
-    m.settlement.purge(None, m.now)
+    m.machines.endings.purge(None, m.now)
     m.append(b"next")
     assert not ready(m)
     m.later(LINGER)
@@ -346,7 +346,7 @@ def test_only_an_unused_topic_is_forgotten(m: Machines) -> None:
     m.append()
     m.accumulator.cluster.forget("t")
     assert "t" in m.accumulator.cluster.topics
-    m.settlement.purge(None, m.now)
+    m.machines.endings.purge(None, m.now)
     m.accumulator.cluster.forget("t")
     assert "t" not in m.accumulator.cluster.topics
 

@@ -17,7 +17,7 @@ def test_a_batch_that_waits_for_its_retry(written: bool, outcome: Outcome) -> No
     delivery = m.append()
     m.close()
     m.lose(m.only(), written=written)
-    m.settlement.abandon("closed", None, m.now)
+    m.machines.endings.abandon("closed", None, m.now)
     assert delivery.outcome is outcome
     assert m.is_clean()
 
@@ -30,5 +30,5 @@ def test_a_batch_that_was_refused_after_an_attempt_that_nobody_answered() -> Non
     m.lose(m.only())
     m.wait_for_retry()
     m.answer(m.only(), NOT_LEADER)
-    m.settlement.abandon("closed", None, m.now)
+    m.machines.endings.abandon("closed", None, m.now)
     assert delivery.outcome is Outcome.UNKNOWN

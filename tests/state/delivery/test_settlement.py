@@ -571,7 +571,7 @@ def test_purge_withdraws_what_was_never_drained(m: Machines) -> None:
     flying, (sent,) = send(m, b"sent")
     m.answer(flying, NOT_LEADER)
     waiting = [m.append(b"a"), m.append(b"b", partition=1)]
-    assert m.settlement.purge(None, m.now) == 2
+    assert m.machines.endings.purge(None, m.now) == 2
     assert outcomes(waiting) == [Outcome.NOT_WRITTEN] * 2
     m.acknowledge(resend(m))
     assert sent.outcome is Outcome.ACKED
@@ -582,7 +582,7 @@ def test_purge_of_one_topic(m: Machines) -> None:
     """Other topics are left alone."""
     m.learn(1, topic="other")
     kept, gone = m.append(), m.append(topic="other")
-    assert m.settlement.purge("other", m.now) == 1
+    assert m.machines.endings.purge("other", m.now) == 1
     assert outcomes([kept, gone]) == [Outcome.PENDING, Outcome.NOT_WRITTEN]
 
 
@@ -596,7 +596,7 @@ def test_abandon_gives_every_record_its_outcome(m: Machines) -> None:
     m.append(b"flying", partition=1).add_done_callback(print)
     flying = m.only()
     buffered = m.append(b"buffered")
-    m.settlement.abandon("the producer was closed", LOST, m.now)
+    m.machines.endings.abandon("the producer was closed", LOST, m.now)
     assert outcomes([a, buffered]) == [Outcome.NOT_WRITTEN] * 2
     assert flying.fate(0)[0] == 3
     assert error_of(a).cause is LOST
@@ -611,7 +611,7 @@ def test_abandon_tells_in_the_order_of_the_records(m: Machines) -> None:
     for delivery in deliveries:
         delivery.add_done_callback(told.append)
     m.answer(batch, TOO_LARGE)
-    m.settlement.abandon("closed", None, m.now)
+    m.machines.endings.abandon("closed", None, m.now)
     m.loop.turn()
     assert told == deliveries
 
@@ -619,7 +619,7 @@ def test_abandon_tells_in_the_order_of_the_records(m: Machines) -> None:
 def test_answers_after_the_end_change_nothing(m: Machines) -> None:
     """A request that was on its way when the producer ended may still be answered."""
     batch, (delivery,) = send(m, b"a")
-    m.settlement.abandon("closed", None, m.now)
+    m.machines.endings.abandon("closed", None, m.now)
     m.acknowledge(batch)
     assert delivery.outcome is Outcome.UNKNOWN
     assert m.tally.acked == 0
@@ -659,5 +659,5 @@ def test_memory_is_exact_whatever_happens(seed: int) -> None:
             )(batch)
         m.later(rng.choice([0.0, LINGER, 0.3]))
         assert m.used == sum(batch.charged for batch in m.accumulator.live)
-    m.settlement.abandon("closed", None, m.now)
+    m.machines.endings.abandon("closed", None, m.now)
     assert m.is_clean()

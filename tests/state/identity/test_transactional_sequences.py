@@ -45,7 +45,7 @@ def transaction(m: Machines) -> CurrentTransaction:
 
 def give_up(m: Machines) -> None:
     """The transaction is given up."""
-    m.settlement.end_all(transaction(m).give_up("given up"), m.now)
+    m.machines.endings.end_all(transaction(m).give_up("given up"), m.now)
 
 
 def test_batches_say_that_they_are_transactional(m: Machines) -> None:

@@ -13,7 +13,7 @@ MESSAGE_TOO_LARGE = 10
 
 
 def purged(m: Machines, delivery: Delivery) -> None:
-    assert m.settlement.purge(delivery.topic, m.now) == 1
+    assert m.machines.endings.purge(delivery.topic, m.now) == 1
 
 
 def withdrawn(m: Machines, delivery: Delivery) -> None:
@@ -28,7 +28,7 @@ def expired(m: Machines, delivery: Delivery) -> None:
 
 def closed(m: Machines, delivery: Delivery) -> None:
     del delivery
-    m.settlement.abandon("closed", None, m.now)
+    m.machines.endings.abandon("closed", None, m.now)
 
 
 @pytest.mark.parametrize("end", [purged, withdrawn, expired, closed])

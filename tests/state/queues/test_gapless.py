@@ -44,7 +44,7 @@ def lose_first(m: Machines) -> list[Delivery]:
 
 def turn(m: Machines) -> None:
     """The timekeeper takes its turn."""
-    m.settlement.expire(m.now)
+    m.machines.expiry.expire(m.now)
 
 
 def written(m: Machines) -> list[tuple[bytes | None, ...]]:
@@ -116,7 +116,7 @@ def test_looking_at_any_of_the_failures_closes_the_gap(m: Machines, which: int) 
 def test_a_flush_report_closes_the_gap(m: Machines) -> None:
     """It counts the lost records."""
     lose_first(m)
-    m.settlement.gaps_seen()
+    m.machines.losses.gaps_seen()
     send(m, b"a")
     assert written(m) == [(b"a",)]
 
@@ -286,7 +286,7 @@ def test_withdrawing_is_no_loss(m: Machines) -> None:
 def test_purging_is_no_loss(m: Machines) -> None:
     """Nor is it if all is taken back."""
     send(m, b"1")
-    m.settlement.purge(None, m.now)
+    m.machines.endings.purge(None, m.now)
     send(m, b"2")
     assert written(m) == [(b"2",)]
 

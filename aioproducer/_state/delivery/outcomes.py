@@ -1,0 +1,157 @@
+"""Outcomes: the records of a batch end, and its memory returns."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from aioproducer._state.delivery.former_topic import was_sent_to_the_former_topic
+from aioproducer._state.delivery.slowness import SLOW
+from aioproducer._state.effects import Ended, OffsetWentBack, Settled
+from aioproducer._state.queues.flushing import batch_written, records_failed
+from aioproducer.outcome import Outcome
+
+if TYPE_CHECKING:
+    from collections.abc import Collection
+
+    from aioproducer._state.batching.accumulator import Accumulator
+    from aioproducer._state.delivery.tally import Tally
+    from aioproducer._state.queues.batches import QueuedBatch
+    from aioproducer._state.queues.flush import Flush
+    from aioproducer._state.transactions.current import CurrentTransaction
+    from aioproducer.errors import KafkaError
+
+
+class Outcomes:
+    """Gives the records of a batch their outcome, which other classes of this room decide, and frees its memory."""
+
+    def __init__(
+        self, accumulator: Accumulator, tally: Tally, transaction: CurrentTransaction | None
+    ) -> None:
+        self.accumulator = accumulator
+        self.effects = accumulator.effects
+        self.sequences = accumulator.sequences
+        self.tally = tally
+        # Of a transactional producer.
+        self.transaction = transaction
+
+    def acknowledge(self, batch: QueuedBatch, base_offset: int, log_append_time: int, now: float) -> None:
+        """Every record of the batch that has no outcome yet is written."""
+        size = batch.size
+        count = batch.acknowledge(base_offset, log_append_time)
+        if batch.in_flight:
+            self.accumulator.records_in_flight -= count
+        self.sequences.acknowledged(batch.queue, batch, now)
+        self.tally.acknowledged(batch, count, size, now)
+        if count and self.transaction is not None:
+            self.transaction.parts.opened = True
+        flushed = batch_written(batch) if batch.flushes else ()
+        self._note_offset(batch, base_offset, now)
+        self._end(batch, None)
+        effects = self.effects
+        effects.flushed.extend(flushed)
+        if effects.reports_outcomes and count:
+            effects.reports.append(Settled(batch, count, size, None, now))
+        if batch.last_error is not None or now - batch.opened_at >= SLOW:
+            self._report_the_end(batch, count, None, now)
+
+    def _note_offset(self, batch: QueuedBatch, base_offset: int, now: float) -> None:
+        queue = batch.queue
+        if was_sent_to_the_former_topic(batch):
+            return
+        # A batch may be written before earlier batches and acknowledged after them.
+        if batch.order > queue.newest_acked:
+            queue.newest_acked = batch.order
+            expected = queue.end_offset
+            if 0 <= base_offset < expected:
+                self.tally.suspected_losses += 1
+                queue.end_offset = base_offset
+                self.effects.reports.append(OffsetWentBack(batch, base_offset, expected, now))
+        end = base_offset + batch.record_count
+        if end > queue.end_offset and base_offset >= 0:
+            queue.end_offset = end
+
+    def conclude(self, batch: QueuedBatch, error: KafkaError, now: float) -> None:
+        """Every record of the batch that has no outcome yet ends with this error."""
+        self.leave_queue(batch)
+        size = batch.size
+        count = batch.fail(error)
+        self.tally.ended_in_failure(batch, now)
+        if error.outcome is Outcome.UNKNOWN:
+            self.sequences.unknown(batch.queue, batch)
+        else:
+            self.sequences.not_appended(batch.queue, batch)
+        flushed = self._failed(batch, error, count, now, size=size)
+        self._end(batch, error)
+        self.effects.flushed.extend(flushed)
+        if batch.attempts:
+            self._report_the_end(batch, count, error, now)
+
+    def end_some(self, batch: QueuedBatch, indexes: list[int], error: KafkaError, now: float) -> int:
+        """End these records of the batch; the batch ends with its last record."""
+        if len(indexes) == batch.pending:
+            count = batch.pending
+            self.conclude(batch, error, now)
+        else:
+            count = self.fail_records(batch, indexes, error, now)
+        self.accumulator.update_readiness(batch.queue, now)
+        return count
+
+    def fail_records(self, batch: QueuedBatch, indexes: list[int], error: KafkaError, now: float) -> int:
+        """These records of the batch fail, and the batch goes on; returns how many had no outcome yet."""
+        count = batch.fail_some(indexes, error)
+        self.effects.flushed.extend(self._failed(batch, error, count, now, indexes, size=batch.size))
+        return count
+
+    def _failed(
+        self,
+        batch: QueuedBatch,
+        error: KafkaError,
+        count: int,
+        now: float,
+        indexes: Collection[int] | None = None,
+        *,
+        size: int,
+    ) -> list[Flush]:
+        """So many records of the batch (those at `indexes`, or all) failed; returns the flushes that this completes."""
+        if batch.in_flight:
+            self.accumulator.records_in_flight -= count
+        failure = self.tally.failed(batch.topic, count, error, now)
+        if failure is None:
+            return []
+        if self.effects.reports_outcomes:
+            self.effects.reports.append(Settled(batch, count, size, error, now))
+        return records_failed(batch, failure, count, indexes)
+
+    def is_given_up(self, batch: QueuedBatch, now: float) -> bool:
+        """Whether the transaction of the batch is given up: then the batch ends in place of another attempt."""
+        error = None if self.transaction is None else self.transaction.end_of(batch)
+        if error is not None:
+            self.conclude(batch, error, now)
+        return error is not None
+
+    def hindrance(self, batch: QueuedBatch) -> BaseException | None:
+        """The known reason why the batch was not written, if any."""
+        return batch.last_error or self.accumulator.cluster.trouble_with(batch.queue.node.node_id)
+
+    def leave_queue(self, batch: QueuedBatch) -> None:
+        """The batch is not sent any more, and takes no more records."""
+        queue = batch.queue
+        if not batch.in_flight and batch in queue.queue:
+            queue.queue.remove(batch)
+            if queue.ahead is batch:
+                queue.ahead = None
+        if queue.open is batch:
+            queue.open = None
+            self.accumulator.lingering.pop(queue, None)
+
+    def _end(self, batch: QueuedBatch, error: KafkaError | None) -> None:
+        if error is not None:
+            # Wake the task that reports failures of unread deliveries.
+            self.effects.wake_by(batch.opened_at)
+        self.accumulator.retire(batch)
+        # The same as `room()`, without a call for each batch.
+        self.effects.has_room, self.effects.room_of = True, batch.share
+
+    def _report_the_end(self, batch: QueuedBatch, count: int, error: KafkaError | None, now: float) -> None:
+        others_wait = batch.queue.has_others_to_retry(batch)
+        self.effects.reports.append(Ended(batch, count, error, now, others_wait))
