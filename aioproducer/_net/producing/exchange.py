@@ -12,7 +12,7 @@ from aioproducer.errors import ProtocolError
 
 if TYPE_CHECKING:
     from aioproducer._net.connecting.link import Link
-    from aioproducer._net.producing.sender import Sender
+    from aioproducer._net.producing.requests import ProduceRequests
     from aioproducer._state.queues.batches import QueuedBatch
     from aioproducer._wire.messages.produce import PartitionProduceResponse
     from aioproducer.errors import KafkaError
@@ -21,17 +21,17 @@ if TYPE_CHECKING:
 class ProduceExchange:
     """Waits for the answer to one request. Topics are matched by their state at the time of the request."""
 
-    __slots__ = ("_by_id", "_link", "_sender", "_version", "_waiting")
+    __slots__ = ("_by_id", "_link", "_requests", "_version", "_waiting")
 
     def __init__(
         self,
-        sender: Sender,
+        requests: ProduceRequests,
         link: Link,
         version: int,
         batches: list[QueuedBatch],
         names_by_id: dict[bytes, str],
     ) -> None:
-        self._sender = sender
+        self._requests = requests
         self._link = link
         self._version = version
         self._waiting = {(batch.topic, batch.partition): batch for batch in batches}
@@ -47,10 +47,10 @@ class ProduceExchange:
             self.failed(error, written=True)
             raise
         try:
-            strange = self._sender.effects.event(self._take, response)
+            strange = self._requests.effects.event(self._take, response)
         except Exception as error:
             # A batch is partly settled: later answers for its partition could not be trusted.
-            self._sender.brokers.crash(error)
+            self._requests.crash(error)
             raise
         self._link.permits.release()
         if strange:
@@ -61,11 +61,11 @@ class ProduceExchange:
 
     def _take(self, response: ProduceResponse) -> bool:
         """Give every batch its answer; True: some answers matched no batch."""
-        now = self._sender.loop.time()
+        now = self._requests.loop.time()
         if response.throttle_time_ms > 0:
             self._link.connection.mute(response.throttle_time_ms / 1000)
-        if self._sender.transactions is not None:
-            self._sender.transactions.marker_delay.answered(now)
+        if self._requests.transactions is not None:
+            self._requests.transactions.marker_delay.answered(now)
         nodes = _nodes_of(response) if response.node_endpoints else {}
         strange = False
         for topic in response.responses:
@@ -78,8 +78,8 @@ class ProduceExchange:
                 leader = partition.current_leader
                 if leader.leader_id >= 0:
                     node = nodes.get(leader.leader_id)
-                    self._sender.brokers.hint(batch, leader.leader_id, leader.leader_epoch, node)
-                self._sender.settlement.answered(batch, self._understood(partition), now)
+                    self._requests.hint(batch, leader.leader_id, leader.leader_epoch, node)
+                self._requests.settlement.answered(batch, self._understood(partition), now)
         self._omitted()
         return strange
 
@@ -108,18 +108,18 @@ class ProduceExchange:
         self._link.permits.release()
 
     def _lose(self, error: KafkaError, *, written: bool) -> None:
-        now = self._sender.loop.time()
+        now = self._requests.loop.time()
         waiting, self._waiting = self._waiting, {}
         try:
-            self._sender.effects.event(self._lose_all, list(waiting.values()), error, now, written=written)
+            self._requests.effects.event(self._lose_all, list(waiting.values()), error, now, written=written)
         except Exception as bug:
-            self._sender.brokers.crash(bug)
+            self._requests.crash(bug)
             raise
 
     def _lose_all(self, batches: list[QueuedBatch], error: KafkaError, now: float, *, written: bool) -> None:
         # Last to first: each goes to the head of its queue.
         for batch in reversed(batches):
-            self._sender.settlement.lost(batch, error, now, written=written)
+            self._requests.settlement.lost(batch, error, now, written=written)
 
 
 def _nodes_of(response: ProduceResponse) -> dict[int, Node]:
