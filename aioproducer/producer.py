@@ -702,14 +702,14 @@ class Producer(SendPath[K_contra, V_contra], TransactionCalls, Generic[K_contra,
         if not hasattr(
             self, "config"
         ):  # a debugger or a traceback shows an object whose settings were refused
-            return "<Producer, refused>"
+            return f"<{type(self).__name__}, refused>"
         engine = self._engine
         if engine is None:
-            return f"<Producer {self._state}>"
+            return f"<{type(self).__name__} {self._state}>"
         assert self._intake is not None  # noqa: S101  # made with the engine
         buffered, flying = loads(engine, self._intake, self._accepted_records)
         return (
-            f"<Producer {self._state}: {counted(connected_brokers(engine), 'broker')} connected, "
+            f"<{type(self).__name__} {self._state}: {counted(connected_brokers(engine), 'broker')} connected, "
             f"{counted(buffered.records, 'record')} buffered, {flying.records} in flight>"
         )
 

@@ -9,7 +9,7 @@ import pytest
 from aioproducer import BatchDelivery, Delivery, Producer, Scope, Transaction, TransactionHandle
 from aioproducer._core import Sending
 from aioproducer.testing import EmbeddedKafka, MockProducer
-from aioproducer.testing.mock.transactions import MockTransaction, MockTransactionHandle
+from aioproducer.testing.mock.brokers import MockTransaction, MockTransactionHandle
 from tests.callers.table import (
     ABOUT_RECORDS,
     BATCH_DELIVERY,

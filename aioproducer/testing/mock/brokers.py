@@ -1,18 +1,20 @@
-"""The cluster of a mock: one embedded broker that has every topic and follows the orders of the test."""
+"""The cluster of a mock: one embedded broker that has every topic and follows the orders of the test; the handles that find it."""
 
 from __future__ import annotations
 
 import itertools
 import math
+import weakref
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from typing import Any, Final, Literal, cast
+from typing import TYPE_CHECKING, Any, Final, Literal, cast
 
 import attrs
 
 from aioproducer._wire.apis import COMMIT_OFFSETS, END_TXN
 from aioproducer._wire.error_codes import ErrorCode
-from aioproducer.errors import ConfigurationError, KafkaError
+from aioproducer.coordinators import Coordinators
+from aioproducer.errors import ConfigurationError, KafkaError, StateError
 from aioproducer.testing.broker.broker import Broker
 from aioproducer.testing.broker.call import Call, Handler
 from aioproducer.testing.broker.cluster.cluster import Cluster, ClusterRefusal, Node
@@ -22,14 +24,18 @@ from aioproducer.testing.broker.options import MOST_PARTITIONS, Options, check_w
 from aioproducer.testing.broker.pipes import Pipes
 from aioproducer.testing.broker.rules import Fault, GiveError, Plan, Target
 from aioproducer.testing.mock.orders import Orders
-from aioproducer.testing.mock.transactions import networks
+from aioproducer.transaction import Transaction, TransactionHandle
+
+if TYPE_CHECKING:
+    from aioproducer.config import ProducerConfig
 
 NODE_ID: Final = 0
 Partitions = Mapping[str, int] | int
 """The number of partitions by topic, or (an int) of every topic."""
 
-# Unique in the process: transaction handles find their mock by it.
+# Unique in the process: a transaction handle finds the connections to its mock by it.
 _producer_ids = itertools.count()
+_networks: weakref.WeakValueDictionary[int, Pipes] = weakref.WeakValueDictionary()
 
 
 class MockCluster(Cluster):
@@ -70,7 +76,7 @@ class MockCluster(Cluster):
     def new_producer_id(self) -> int:
         """A producer id that no mock of this process has."""
         producer_id = next(_producer_ids)
-        networks[producer_id] = self.network
+        _networks[producer_id] = self.network
         return producer_id
 
 
@@ -115,3 +121,22 @@ class MockBroker(Broker):
         for topic in request.topics:
             most = max(one.partition_index for one in topic.partitions) + 1
             cast("MockCluster", self.cluster).have(topic.name, most)
+
+
+@attrs.frozen
+class MockTransactionHandle(TransactionHandle):
+    """The open transaction of a mock. It can be pickled."""
+
+    def _coordinators(self, config: ProducerConfig) -> Coordinators:
+        network = _networks.get(self.producer_id)
+        if network is None:
+            raise StateError("the MockProducer of this transaction handle does not exist in this process")
+        coordinators = Coordinators.from_config(config)
+        coordinators._network = network  # noqa: SLF001  # as of a mock
+        return coordinators
+
+
+class MockTransaction(Transaction):
+    """A transaction of a mock. Its handle ends it in this process only, whatever address the handle is given."""
+
+    _handle_type = MockTransactionHandle

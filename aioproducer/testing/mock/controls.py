@@ -1,15 +1,20 @@
-"""The controls of a mock: what a test inspects, completes and fails."""
+"""The controls of a mock: the records and transactions that a test inspects, completes and fails."""
 
 from __future__ import annotations
 
+import asyncio
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple
+
+import attrs
 
 from aioproducer._callers.consumed import group_of, offsets_of
+from aioproducer._core import peek
 from aioproducer._state.transactions.table import State as Standing
 from aioproducer.config import checked_transactional_id
 from aioproducer.errors import CommitOutcomeUnknownError, KafkaError, ProducerFencedError, StateError
 from aioproducer.outcome import Outcome
+from aioproducer.producer import K_contra, Producer, V_contra
 from aioproducer.testing.broker.cluster.transaction_states import State
 from aioproducer.testing.broker.cluster.transactions import TransactionRefusal
 from aioproducer.testing.mock.orders import Orders, check_error, check_failure
@@ -18,64 +23,123 @@ from aioproducer.testing.mock.sending import is_held
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from aioproducer._net.runtime.engine import Engine
+    from aioproducer._core import Delivery
+    from aioproducer._state.queues.batches import QueuedBatch
     from aioproducer._state.transactions.current import CurrentTransaction
-    from aioproducer.config import ProducerConfig
     from aioproducer.testing.mock.brokers import MockCluster
-    from aioproducer.testing.mock.history import Entry, History, MockRecord
     from aioproducer.testing.mock.sending import SendingAtOnce
 
 
-class Controls:
+@attrs.frozen
+class MockRecord:
+    """A record as it is written: after interceptors and serializers, with its partition."""
+
+    topic: str
+    partition: int
+    key: bytes | None
+    value: bytes | None
+    headers: tuple[tuple[str, bytes | None], ...]
+    timestamp: int
+
+
+class Entry(NamedTuple):
+    """One accepted record, and its batch."""
+
+    record: MockRecord
+    delivery: Delivery
+    batch: QueuedBatch
+
+    @property
+    def place(self) -> tuple[str, int, int]:
+        """The place of an acknowledged record: topic, partition, offset."""
+        return self.record.topic, self.record.partition, self.delivery.result().offset
+
+
+class Controls(Producer[K_contra, V_contra], Generic[K_contra, V_contra]):
     """The part of a `MockProducer` that a `Producer` does not have."""
 
-    config: ProducerConfig
-    _engine: Engine | None
-    _auto_complete: bool
     _cluster: MockCluster
-    _fenced: list[str]
-    _history: History
     _orders: Orders
     _sending: SendingAtOnce
+
+    def _forget(self) -> None:
+        self._accepted: list[MockRecord] = []
+        self._pending: list[Entry] = []
+        self._written: list[MockRecord] = []
+        # Acknowledged entries that `committed` searches the log for.
+        self._acknowledged: list[Entry] = []
+        self._changed = asyncio.Event()
+        self._fenced: list[str] = []
+
+    def _add(self, entry: Entry) -> None:
+        self._accepted.append(entry.record)
+        self._pending.append(entry)
+        self._changed.set()
+
+    def _update(self) -> list[Entry]:
+        """Note the outcomes since the last update; returns the entries without one."""
+        pending, self._pending = self._pending, []
+        for entry in pending:
+            outcome = peek(entry.delivery)[0]
+            if outcome is Outcome.PENDING:
+                self._pending.append(entry)
+            elif outcome is Outcome.ACKED:
+                self._written.append(entry.record)
+                self._acknowledged.append(entry)
+        return self._pending
 
     # -- records
 
     @property
     def history(self) -> tuple[MockRecord, ...]:
         """Every accepted record, in order, whatever its outcome."""
-        return tuple(self._history.accepted)
+        return tuple(self._accepted)
 
     @property
     def written(self) -> tuple[MockRecord, ...]:
         """Every acknowledged record, in the order of the acknowledgements."""
-        self._history.update()
-        return tuple(self._history.written)
+        self._update()
+        return tuple(self._written)
 
     @property
     def committed(self) -> tuple[MockRecord, ...]:
         """Every record that a reader of committed records finds; without a `transactional_id` the same as `written`."""
         written = self.written
-        return written if self.config.transactional_id is None else tuple(self._history.committed())
+        if self.config.transactional_id is None:
+            return written
+        found = {
+            (*log, offset)
+            for log in {entry.place[:2] for entry in self._acknowledged}
+            for batch in self._cluster.partition(*log).log.committed()
+            for offset in range(batch.base_offset, batch.last_offset + 1)
+        }
+        return tuple(entry.record for entry in self._acknowledged if entry.place in found)
 
     @property
     def pending(self) -> tuple[MockRecord, ...]:
         """Every accepted record without an outcome, oldest first."""
-        self._history.update()
-        return tuple(entry.record for entry in self._history.pending)
+        return tuple(entry.record for entry in self._update())
 
     def clear(self) -> None:
         """Forget the history and the ordered failures.
 
         Offsets continue; pending records stay pending, and the records of an open transaction may still be committed.
         """
-        self._history.clear()
+        self._update()
         self._orders.clear()
+        self._accepted.clear()
+        self._written.clear()
+        self._acknowledged = [
+            entry
+            for entry in self._acknowledged
+            if entry.place[2] >= self._cluster.partition(*entry.place[:2]).log.stable_offset
+        ]
 
     async def wait_pending(self, count: int = 1) -> None:
         """Wait until at least `count` records are pending."""
-        while len(self.pending) < count:
-            self._history.changed.clear()
-            await self._history.changed.wait()
+        while len(self._update()) < count:
+            self._changed.clear()
+            await self._changed.wait()
 
     def complete_next(self, topic: str | None = None) -> MockRecord:
         """Acknowledge the oldest pending record (of one topic); `StateError` if there is none."""
@@ -112,28 +176,17 @@ class Controls:
         self._orders.add("delivery", error, topic, times)
 
     def _held(self, topic: str | None) -> list[Entry]:
-        self._history.update()
-        entries = self._history.pending
-        return [one for one in entries if is_held(one.batch) and topic in (None, one.record.topic)]
+        return [one for one in self._update() if is_held(one.batch) and topic in (None, one.record.topic)]
 
     def _oldest(self, topic: str | None) -> Entry:
         for entry in self._held(topic):
             return entry
-        advice = (
-            "fail_delivery() orders failures of records to come, and MockProducer(auto_complete=False) waits"
-            if self._auto_complete
-            else "`await wait_pending()` waits for one"
-        )
+        advice = "`await wait_pending()` waits for one with auto_complete=False, and fail_delivery() fails records to come"
         raise StateError(f"no record is pending; {advice}", topic=topic)
 
     def _end(self, entry: Entry, error: Exception | None) -> MockRecord:
-        # In gapless mode, the failure of a record before it has ended it.
-        if not entry.batch.settled:
-            if error is None:
-                self._sending.complete(entry.batch)
-            else:
-                self._sending.fail(entry.batch, error)
-        self._history.update()
+        self._sending.end(entry.batch, error)
+        self._update()
         return entry.record
 
     # -- transactions

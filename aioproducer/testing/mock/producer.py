@@ -12,16 +12,13 @@ from typing import TYPE_CHECKING, Any, Generic, Self, cast, overload
 
 from aioproducer._core import APPENDED, Clock, ManualClock
 from aioproducer.config import checked_transactional_ids, config_of_call
-from aioproducer.producer import K_contra, Producer, V_contra
+from aioproducer.producer import K_contra, V_contra
 from aioproducer.testing.broker.faults import FaultRules
 from aioproducer.testing.broker.pipes import Pipes
-from aioproducer.testing.mock.brokers import NODE_ID, MockBroker, MockCluster
-from aioproducer.testing.mock.controls import Controls
-from aioproducer.testing.mock.history import Entry, History, MockRecord
-from aioproducer.testing.mock.intake import MockIntake
+from aioproducer.testing.mock.brokers import NODE_ID, MockBroker, MockCluster, MockTransaction
+from aioproducer.testing.mock.controls import Controls, Entry, MockRecord
 from aioproducer.testing.mock.orders import Orders
-from aioproducer.testing.mock.sending import SendingAtOnce, is_held
-from aioproducer.testing.mock.transactions import MockTransaction
+from aioproducer.testing.mock.sending import MockIntake, SendingAtOnce, is_held
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -38,7 +35,7 @@ if TYPE_CHECKING:
 __all__ = ["MockProducer", "MockRecord"]
 
 
-class MockProducer(Controls, Producer[K_contra, V_contra], Generic[K_contra, V_contra]):
+class MockProducer(Controls[K_contra, V_contra], Generic[K_contra, V_contra]):
     """A `Producer` for unit tests: its broker is in memory, answers at once, and follows the orders of the test.
 
     ```python
@@ -70,37 +67,13 @@ class MockProducer(Controls, Producer[K_contra, V_contra], Generic[K_contra, V_c
 
     @overload
     def __init__(
-        self: MockProducer[K, BytesLike],
-        bootstrap_servers: BootstrapServers = ...,
-        *,
-        auto_complete: bool = ...,
-        partitions: Partitions = ...,
-        key_serializer: Serializer[K],
-        value_serializer: None = None,
-        **settings: Unpack[Settings],
-    ) -> None: ...
-
-    @overload
-    def __init__(
-        self: MockProducer[BytesLike, V],
-        bootstrap_servers: BootstrapServers = ...,
-        *,
-        auto_complete: bool = ...,
-        partitions: Partitions = ...,
-        key_serializer: None = None,
-        value_serializer: Serializer[V],
-        **settings: Unpack[Settings],
-    ) -> None: ...
-
-    @overload
-    def __init__(
         self: MockProducer[K, V],
         bootstrap_servers: BootstrapServers = ...,
         *,
         auto_complete: bool = ...,
         partitions: Partitions = ...,
-        key_serializer: Serializer[K],
-        value_serializer: Serializer[V],
+        key_serializer: Serializer[K] | None = None,
+        value_serializer: Serializer[V] | None = None,
         **settings: Unpack[Settings],
     ) -> None: ...
 
@@ -129,19 +102,13 @@ class MockProducer(Controls, Producer[K_contra, V_contra], Generic[K_contra, V_c
     def _set_up(self, config: ProducerConfig, auto_complete: bool = True, partitions: Partitions = 1) -> None:
         super()._set_up(config)
         self._auto_complete = auto_complete
+        self._forget()
         self._orders = Orders()
         self._cluster = MockCluster.at(config.bootstrap_servers[0], partitions)
         me = weakref.proxy(self)
-        broker = MockBroker(
-            self._cluster,
-            self._cluster.nodes[NODE_ID],
-            FaultRules(),
-            self._orders,
-            lambda error: me._fail_transaction(error),  # noqa: PLW0108, SLF001
-        )
+        refused = lambda error: me._fail_transaction(error)  # noqa: E731, PLW0108, SLF001
+        broker = MockBroker(self._cluster, self._cluster.nodes[NODE_ID], FaultRules(), self._orders, refused)
         self._network = self._cluster.network = Pipes(broker)
-        self._history = History(self._cluster)
-        self._fenced: list[str] = []
         # The next partition of each topic for records without a key: in turn, not at random.
         self._next_sticky: defaultdict[str, itertools.count[int]] = defaultdict(itertools.count)
 
@@ -228,17 +195,9 @@ class MockProducer(Controls, Producer[K_contra, V_contra], Generic[K_contra, V_c
         status, delivery, queue = answer
         if status == APPENDED:
             record = MockRecord(topic.name, queue.index, key, value, headers or (), stamp)
-            self._history.add(Entry(record, delivery, queue.open))
+            self._add(Entry(record, delivery, queue.open))
             if held:
                 self._sending.hold(queue.open, self._orders.take("delivery", topic.name))
             else:
                 engine.accumulator.send_now(queue.open)
         return answer
-
-    def __repr__(self) -> str:
-        if not hasattr(
-            self, "_history"
-        ):  # a debugger or a traceback shows an object whose settings were refused
-            return "<MockProducer, refused>"
-        accepted, pending = len(self.history), len(self.pending)
-        return f"<MockProducer {self._state}: {accepted} records in its history, {pending} pending>"

@@ -1,10 +1,12 @@
-"""Sending without a turn of the event loop: the broker of a mock answers before the call of the user returns."""
+"""The way of a record in a mock: refused by order, held for the test, or sent and answered before the call returns."""
 
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from aioproducer._net.accepting.intake import Intake
+from aioproducer._net.accepting.serializing import Serializing
 from aioproducer.testing.mock.brokers import NODE_ID
 from aioproducer.testing.mock.orders import delivery_error
 
@@ -12,6 +14,30 @@ if TYPE_CHECKING:
     from aioproducer._net.runtime.engine import Engine
     from aioproducer._state.queues.batches import QueuedBatch
     from aioproducer.testing.mock.brokers import MockCluster
+    from aioproducer.testing.mock.orders import Orders
+
+
+class MockSerializing(Serializing):
+    """Refuses valid records as ordered."""
+
+    orders: Orders
+
+    def taken(self, record: Any) -> Any:
+        """See `Serializing.taken`."""
+        ready = super().taken(record)
+        error = self.orders.take("send", record.topic)
+        if error is not None:
+            raise error
+        return ready
+
+
+class MockIntake(Intake):
+    """Accepts records one by one."""
+
+    serializing: MockSerializing
+    make_serializing = MockSerializing
+    watches_each = True
+    answers_at_once = False
 
 
 class SendingAtOnce:
@@ -32,8 +58,7 @@ class SendingAtOnce:
         """Send ready batches. The dispatcher calls this when an event ends, so that all of its records are in place."""
         failing, self._failing = self._failing, []
         for batch, error in failing:
-            if not batch.settled:
-                self.fail(batch, error)
+            self.end(batch, error)
         sender = self._engine.senders.get(NODE_ID)
         if sender is not None:
             while sender.send_at_once():
@@ -61,15 +86,16 @@ class SendingAtOnce:
             self._failing.append((batch, error))
             self._engine.effects.nodes[batch.queue.node] = None
 
-    def complete(self, batch: QueuedBatch) -> None:
-        """Send the batch: the broker writes and acknowledges it."""
-        batch.retry_at, batch.urgent = 0.0, True
-        self._engine.accumulator.update_readiness_of((batch.queue,), self._engine.loop.time())
-
-    def fail(self, batch: QueuedBatch, error: Exception) -> None:
-        """End the batch, which was never sent, with the error of the test."""
+    def end(self, batch: QueuedBatch, error: Exception | None) -> None:
+        """Send the batch, which the broker writes and acknowledges, or end it unsent with the error of the test."""
+        # In gapless mode, the failure of a record before it may have ended it.
+        if batch.settled:
+            return
         now = self._engine.loop.time()
-        self._engine.machines.losses.fail(batch, delivery_error(error, batch.topic, batch.partition), now)
+        if error is None:
+            batch.retry_at, batch.urgent = 0.0, True
+        else:
+            self._engine.machines.losses.fail(batch, delivery_error(error, batch.topic, batch.partition), now)
         self._engine.accumulator.update_readiness_of((batch.queue,), now)
 
 

@@ -13,6 +13,7 @@ from aioproducer import (
     DeliveryError,
     DeliveryTimeoutError,
     Outcome,
+    RecordMetadata,
     RecordTooLargeError,
     StateError,
 )
@@ -53,7 +54,12 @@ async def test_nothing_to_complete_is_an_error(mock: MockProducer, manual: MockP
 
 async def test_wait_pending_waits_for_the_code_under_test(manual: MockProducer) -> None:
     """A test can wait until the code under test has sent a number of records."""
-    sends = [asyncio.create_task(manual.send_and_wait("orders", b"")) for _ in range(2)]
+
+    async def send() -> RecordMetadata:
+        return await manual.send_and_wait("orders", b"")
+
+    sends = [asyncio.create_task(send()) for _ in range(2)]
+    assert manual.pending == ()
     await manual.wait_pending(2)
     manual.complete_all()
     assert [metadata.offset for metadata in await asyncio.gather(*sends)] == [0, 1]
@@ -147,10 +153,28 @@ async def test_refused_send_nowait(mock: MockProducer) -> None:
         mock.send_nowait("orders", b"")
 
 
+async def test_refused_before_a_serializer_is_awaited() -> None:
+    """An ordered refusal ends the call before its coroutine serializer is called."""
+
+    async def serialize(data: bytes) -> bytes:
+        raise AssertionError
+
+    async with MockProducer(value_serializer=serialize) as mock:
+        error = BufferFullError()
+        mock.fail_send(error)
+        with pytest.raises(BufferFullError) as caught:
+            await mock.send("orders", b"")
+    assert caught.value is error
+
+
 async def test_only_errors_of_the_library_are_raised_by_send(mock: MockProducer) -> None:
     """An order that the real send() could not carry out is an error of the test."""
     with pytest.raises(TypeError, match="KafkaError"):
         mock.fail_send(OSError())  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match="exception"):
+        mock.fail_delivery(KeyboardInterrupt())  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="NOT_WRITTEN"):
+        mock.fail_send(DeliveryTimeoutError(outcome=Outcome.UNKNOWN))
     with pytest.raises(ValueError, match="times"):
         mock.fail_send(BufferFullError(), times=0)
 
@@ -195,14 +219,6 @@ async def test_flush_reports_since_the_last_one(mock: MockProducer) -> None:
     with pytest.raises(DeliveryError):
         report.raise_for_errors()
     (await mock.flush()).raise_for_errors()
-
-
-async def test_flush_waits_at_most_its_timeout(manual: MockProducer) -> None:
-    """flush(timeout) on a record that is never completed is a TimeoutError, and the record stays."""
-    await manual.send("orders", b"")
-    with pytest.raises(TimeoutError):
-        await manual.flush(timeout=0.001)
-    assert len(manual.pending) == 1
 
 
 async def test_stats_and_health_tell_what_the_mock_holds(manual: MockProducer) -> None:

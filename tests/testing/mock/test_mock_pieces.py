@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Callable
 from typing import Any
 
 import attrs
@@ -18,12 +16,10 @@ from aioproducer import (
     RecordMetadata,
     RecordTooLargeError,
     SerializationError,
-    StateError,
 )
 from aioproducer.interceptors import Interceptor
 from aioproducer.serializers import json, string
 from aioproducer.testing import MockProducer
-from tests.testing.accepted import values
 
 # -- callables of the user
 
@@ -35,72 +31,6 @@ async def test_serializers_are_used() -> None:
         with pytest.raises(SerializationError, match="key"):
             await mock.send("orders", None, key=b"bytes")  # type: ignore[arg-type]
     assert [(record.key, record.value) for record in mock.history] == [(b"alice", b'{"apples":2}')]
-
-
-def gated() -> tuple[Callable[[bytes], Any], dict[bytes, asyncio.Event]]:
-    """A coroutine serializer that finishes each value when its gate is opened."""
-    gates: dict[bytes, asyncio.Event] = {}
-
-    async def serialize(data: bytes) -> bytes:
-        await gates.setdefault(data, asyncio.Event()).wait()
-        return data
-
-    return serialize, gates
-
-
-async def test_coroutine_serializers_keep_the_order() -> None:
-    """A serializer that finishes early does not let its record overtake those of earlier calls."""
-    serialize, gates = gated()
-    async with MockProducer(value_serializer=serialize) as mock:
-        sends = [asyncio.ensure_future(mock.send("orders", data)) for data in (b"1", b"2", b"3")]
-        await asyncio.sleep(0)
-        sends[1].cancel()
-        gates[b"3"].set()
-        for _ in range(5):
-            await asyncio.sleep(0)
-        assert values(mock) == []
-        gates[b"1"].set()
-        await asyncio.gather(*sends, return_exceptions=True)
-        assert values(mock) == [b"1", b"3"]
-
-
-async def test_slow_serializer_is_given_up() -> None:
-    """A serializer has max_block seconds, as with the real producer."""
-    serialize, _ = gated()
-    async with MockProducer(value_serializer=serialize) as mock:
-        with pytest.raises(BufferFullError, match="serializer"):
-            await mock.send("orders", b"", max_block=0.001)
-
-
-async def test_closing_refuses_what_is_at_its_serializer() -> None:
-    """close() ends the wait of calls whose records were not accepted."""
-    serialize, _ = gated()
-    async with MockProducer(value_serializer=serialize) as mock:
-        sending = asyncio.ensure_future(mock.send("orders", b""))
-        await asyncio.sleep(0)
-        assert mock.stats().waiting_calls == 1
-    with pytest.raises(StateError, match="closed"):
-        await sending
-
-
-async def test_send_nowait_cannot_wait_for_a_serializer() -> None:
-    """With coroutine serializers send_nowait() is a StateError."""
-    serialize, _ = gated()
-    async with MockProducer(value_serializer=serialize) as mock:
-        with pytest.raises(StateError, match="serializer"):
-            mock.send_nowait("orders", b"")
-
-
-async def test_partitioner_is_asked() -> None:
-    """The user's partitioner chooses among the configured partitions; None leaves the choice to the default."""
-
-    def last(topic: str, key: object, value: object, partitions: Any, available: Any) -> int | None:
-        return None if key is None else max(partitions)
-
-    async with MockProducer(partitions=3, partitioner=last) as mock:
-        await mock.send("orders", b"", key=b"k")
-        await mock.send("orders", b"")
-    assert [record.partition for record in mock.history] == [2, 0]
 
 
 async def test_interceptors_see_records_and_fates() -> None:
@@ -146,34 +76,6 @@ async def test_send_batch_takes_columns(mock: MockProducer) -> None:
     assert (list(result.offsets), list(result.partitions), result.acked) == ([0, -1, 0], [1, -1, 2], 2)
     assert isinstance(result.errors[1], SerializationError)
     assert [(record.key, record.timestamp) for record in mock.history] == [(b"a", 5), (None, 7)]
-
-
-async def test_send_batch_takes_arrow(mock: MockProducer) -> None:
-    """Arrow columns are accepted: text as UTF-8, times without a zone as UTC."""
-    import pyarrow as pa
-
-    stamps = pa.array([1000, 2000], pa.timestamp("ms"))
-    await (await mock.send_batch("orders", pa.array(["1", None]), timestamps=stamps))
-    assert [(record.value, record.timestamp) for record in mock.history] == [(b"1", 1000), (None, 2000)]
-
-
-@pytest.mark.parametrize(
-    "columns",
-    [
-        {"values": b"12"},
-        {"values": 7},
-        {"values": [b"1"], "keys": []},
-        {"values": [b"1"], "partition": [0, 0]},
-        {"values": [b"1"], "headers": [None, None]},
-    ],
-)
-async def test_send_batch_refuses_columns_that_do_not_fit(
-    mock: MockProducer, columns: dict[str, Any]
-) -> None:
-    """Columns of other types or lengths are a RecordError, and no record is accepted."""
-    with pytest.raises(RecordError):
-        await mock.send_batch("orders", **columns)
-    assert mock.history == ()
 
 
 async def test_send_all_counts_what_became_of_records(mock: MockProducer) -> None:

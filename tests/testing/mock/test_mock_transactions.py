@@ -26,8 +26,8 @@ from aioproducer import (
     TransactionTimeoutError,
 )
 from aioproducer.testing import MockProducer
-from aioproducer.testing.mock.history import MockRecord
-from aioproducer.testing.mock.transactions import MockTransactionHandle
+from aioproducer.testing.mock.brokers import MockTransactionHandle
+from aioproducer.testing.mock.controls import MockRecord
 from tests.net.support import engine
 
 PLACE = TopicPartition("in", 3)
@@ -129,20 +129,6 @@ async def test_clear_forgets_what_was_committed(mock: MockProducer) -> None:
     assert values(mock.committed) == [b"2"]
 
 
-async def test_offsets_of_an_open_transaction_are_waited_for(mock: MockProducer) -> None:
-    """As with Kafka's stable offsets, the call waits until the transaction ends or the time is over."""
-    await mock.init_transactions()
-    await mock.begin_transaction()
-    await mock.send_offsets_to_transaction({PLACE: 5}, "group")
-    with pytest.raises(TransactionTimeoutError, match="timed out waiting for the group's offsets"):
-        await mock.committed_offsets("group", [PLACE], timeout=0)
-    asking = asyncio.create_task(mock.committed_offsets("group", [PLACE]))
-    await turns()
-    assert not asking.done()
-    await mock.commit_transaction()
-    assert await asking == {PLACE: OffsetAndMetadata(5)}
-
-
 # -- waiting
 
 
@@ -160,77 +146,6 @@ async def test_a_commit_waits_for_its_records(manual: MockProducer) -> None:
     manual.complete_next()
     await commit
     assert values(manual.committed) == [b"1", b"2"]
-
-
-async def test_a_commit_waits_for_serializers() -> None:
-    """A send() that waits for its serializer is a part of the transaction."""
-    gate = asyncio.Event()
-
-    async def serialize(data: bytes) -> bytes:
-        await gate.wait()
-        return data
-
-    async with MockProducer(transactional_id="id", value_serializer=serialize) as mock:
-        async with mock.transaction():
-            send = asyncio.ensure_future(mock.send("orders", b"1"))
-            asyncio.get_running_loop().call_later(0.01, gate.set)
-        assert values(mock.committed) == [b"1"]
-        await send
-
-
-async def test_a_commit_that_is_left_goes_on(manual: MockProducer) -> None:
-    """After a time-out the outcome is unknown; the commit goes on, and the same call joins it."""
-    await manual.init_transactions()
-    await manual.begin_transaction()
-    await manual.send("orders", b"1")
-    with pytest.raises(CommitOutcomeUnknownError):
-        await manual.commit_transaction(timeout=0)
-    with pytest.raises(StateError, match="UNCERTAIN"):
-        await manual.begin_transaction()
-    manual.complete_all()
-    await turns()
-    assert values(manual.committed) == [b"1"]
-    await manual.commit_transaction()
-    await manual.begin_transaction()
-
-
-async def test_a_cancelled_commit_goes_on(manual: MockProducer) -> None:
-    """Cancelling ends only the wait; init_transactions() settles the commit, and drops records without an outcome."""
-    await manual.init_transactions()
-    await manual.begin_transaction()
-    delivery = await manual.send("orders", b"1")
-    commit = asyncio.create_task(manual.commit_transaction())
-    await turns()
-    commit.cancel()
-    await turns()
-    assert commit.cancelled()
-    await manual.init_transactions()
-    assert isinstance(delivery.exception(), DeliveryError)
-    await manual.begin_transaction()
-    assert manual.committed == ()
-
-
-async def test_commits_are_joined(manual: MockProducer) -> None:
-    """All callers of the same commit get its result; meanwhile every other call is refused."""
-    await manual.init_transactions()
-    await manual.begin_transaction()
-    await manual.send("orders", b"1")
-    with pytest.raises(CommitOutcomeUnknownError):
-        await manual.commit_transaction(timeout=0)
-    first = asyncio.create_task(manual.commit_transaction())
-    second = asyncio.create_task(manual.commit_transaction())
-    await turns()
-    with pytest.raises(StateError, match="COMMITTING"):
-        await manual.init_transactions()
-    manual.complete_all()
-    await asyncio.gather(first, second)
-    assert values(manual.committed) == [b"1"]
-
-
-async def test_another_transactional_id(mock: MockProducer) -> None:
-    """init_transactions() changes the mock over to another id."""
-    await mock.init_transactions("orders-8")
-    assert [each.transactional_id for each in await mock.list_transactions()] == ["orders-8"]
 
 
 # -- failures
@@ -257,42 +172,6 @@ async def test_a_commit_is_refused_after_a_refused_send(mock: MockProducer) -> N
             with pytest.raises(RecordError):
                 await mock.send("orders", b"1")
     assert (type(caught.value.cause), caught.value.retriable) == (RecordError, False)
-
-
-async def test_what_the_caller_holds_does_not_count(manual: MockProducer) -> None:
-    """try_cancel(), purge() and a BufferFullError of send_nowait() leave the transaction as it is."""
-    async with manual.transaction():
-        assert (await manual.send("orders", b"1")).try_cancel()
-        await manual.send("orders", b"2")
-        assert manual.purge() == 1
-        manual.fail_send(BufferFullError())
-        with pytest.raises(BufferFullError):
-            manual.send_nowait("orders", b"3")
-        manual.send_nowait("orders", b"4")
-        manual.complete_all()
-    assert values(manual.committed) == [b"4"]
-
-
-@pytest.mark.parametrize("partition", [None, 9])
-async def test_send_nowait_counts(partition: int | None, mock: MockProducer) -> None:
-    """A final error of send_nowait() fails the transaction, and so does a delivery without a partition."""
-    with pytest.raises(TransactionAbortedError):
-        async with mock.transaction():
-            if partition is None:
-                with pytest.raises(RecordError):
-                    mock.send_nowait("orders", "text")  # type: ignore[arg-type]
-            else:
-                assert (
-                    await mock.send_nowait("orders", b"1", partition=partition).wait() is Outcome.NOT_WRITTEN
-                )
-
-
-async def test_a_wrong_bulk_call_counts(mock: MockProducer) -> None:
-    """A send_batch() that is refused as a whole fails the transaction."""
-    with pytest.raises(TransactionAbortedError):
-        async with mock.transaction():
-            with pytest.raises(RecordError):
-                mock.send_batch("orders", 7)
 
 
 async def test_the_rest_is_dropped_after_a_failure(manual: MockProducer) -> None:
@@ -328,60 +207,6 @@ async def test_an_abort_drops_what_is_pending(manual: MockProducer) -> None:
         await delivery
     assert isinstance(caught.value.cause, TransactionAbortedError)
     assert (delivery.outcome, manual.pending) == (Outcome.NOT_WRITTEN, ())
-
-
-async def test_an_abort_refuses_who_waits_for_a_serializer() -> None:
-    """A send() that is not accepted yet is refused."""
-
-    async def serialize(data: bytes) -> bytes:
-        # Longer than the test: it is cancelled.
-        await asyncio.sleep(60)
-        return data
-
-    async with MockProducer(transactional_id="id", value_serializer=serialize) as mock:
-        await mock.init_transactions()
-        await mock.begin_transaction()
-        send = asyncio.ensure_future(mock.send("orders", b"1"))
-        await turns()
-        await mock.abort_transaction()
-        with pytest.raises(TransactionAbortedError):
-            await send
-
-
-async def test_a_cancelled_block_aborts(manual: MockProducer) -> None:
-    """The task ends as cancelled, and the next transaction works."""
-
-    async def work() -> None:
-        async with manual.transaction():
-            await manual.send_and_wait("orders", b"1")
-
-    task = asyncio.create_task(work())
-    await manual.wait_pending()
-    task.cancel()
-    await asyncio.wait([task])
-    assert task.cancelled()
-    async with manual.transaction():
-        pass
-
-
-async def test_a_block_that_another_task_aborts(mock: MockProducer) -> None:
-    """The block raises when another task has aborted its transaction."""
-    with pytest.raises(TransactionAbortedError, match="another task"):
-        async with mock.transaction():
-            await mock.send("t", b"a")
-            await asyncio.create_task(mock.abort_transaction())
-    assert mock.committed == ()
-
-
-async def test_a_block_that_was_ended_by_hand(mock: MockProducer) -> None:
-    """The end of the block does nothing more, and its object is refused in the next transaction."""
-    async with mock.transaction() as tx:
-        await mock.send("orders", b"1")
-        await mock.commit_transaction()
-    async with mock.transaction():
-        with pytest.raises(StateError, match="another one has begun"):
-            tx.send_offsets({PLACE: 1}, "group")
-    assert values(mock.committed) == [b"1"]
 
 
 # -- the orders of a test
@@ -430,18 +255,6 @@ async def test_an_answer_that_is_lost_without_the_commit(mock: MockProducer) -> 
     assert caught.value.retriable
     await mock.abort_transaction()
     assert mock.committed == ()
-
-
-async def test_two_who_wait_for_the_same_commit(mock: MockProducer) -> None:
-    """Two callers share one answer, and its loss; the next call gets the result."""
-    mock.lose_commit_answer()
-    await mock.init_transactions()
-    await mock.begin_transaction()
-    await mock.send("orders", b"1")
-    both = await asyncio.gather(mock.commit_transaction(), mock.commit_transaction(), return_exceptions=True)
-    assert {type(each) for each in both} == {CommitOutcomeUnknownError}
-    await mock.commit_transaction()
-    assert values(mock.committed) == [b"1"]
 
 
 async def test_a_lost_answer_is_settled_by_init(mock: MockProducer) -> None:
@@ -606,35 +419,6 @@ async def test_run_transaction_runs_again(mock: MockProducer) -> None:
     assert (values(mock.history), values(mock.committed)) == ([b"1"] * 3, [b"1"])
 
 
-@pytest.mark.parametrize("error", [RecordError(), ZeroDivisionError()])
-async def test_run_transaction_raises_what_would_come_again(error: Exception, mock: MockProducer) -> None:
-    """Errors that are not retriable, and the user's own errors, are not repeated."""
-
-    async def work() -> None:
-        raise error
-
-    with pytest.raises(type(error)):
-        await mock.run_transaction(work)
-
-
-async def test_run_transaction_has_its_limits(mock: MockProducer) -> None:
-    """A commit of unknown outcome is not repeated, and the time limit ends the attempts."""
-
-    async def work() -> None:
-        await mock.send("orders", b"1")
-
-    mock.lose_commit_answer()
-    with pytest.raises(CommitOutcomeUnknownError):
-        await mock.run_transaction(work)
-    await mock.commit_transaction()
-    mock.fail_commit(BufferFullError(), times=None)
-    # At the end of the time an abort may be under way.
-    with pytest.raises((TransactionAbortedError, TransactionTimeoutError)):
-        await mock.run_transaction(work, timeout=0.02)
-    with pytest.raises(TimeoutError):
-        await asyncio.wait_for(mock.run_transaction(work), 0.02)
-
-
 # -- handles
 
 
@@ -659,29 +443,6 @@ async def test_a_handle_ends_it_in_the_mock(manual: MockProducer) -> None:
     await manual.init_transactions()
 
 
-async def test_what_nobody_was_handed_is_aborted(manual: MockProducer) -> None:
-    """No caller has its handle, so that leaving the block aborts the transaction."""
-    with pytest.raises(TransactionTimeoutError):
-        async with manual.transaction() as tx:
-            await manual.send("orders", b"1")
-            await tx.detach(timeout=0)
-    await manual.begin_transaction()
-    assert manual.committed == ()
-
-
-async def test_closing_takes_back_what_nobody_was_handed(manual: MockProducer) -> None:
-    """The transaction is aborted also if the handle was ready and the caller was cancelled."""
-    tx = await manual.transaction().__aenter__()
-    await manual.send("orders", b"1")
-    detaching = asyncio.create_task(tx.detach())
-    await turns()
-    detaching.cancel()
-    await turns()
-    manual.complete_all()
-    await manual.close()
-    assert manual.committed == ()
-
-
 async def test_a_handle_aborts(mock: MockProducer) -> None:
     """No record becomes visible, and the handle cannot commit; closing the mock does not end the transaction."""
     async with mock.transaction() as tx:
@@ -692,18 +453,6 @@ async def test_a_handle_aborts(mock: MockProducer) -> None:
     await handle.abort("localhost:9092")
     with pytest.raises(TransactionAbortedError):
         await handle.commit("localhost:9092")
-    assert mock.committed == ()
-
-
-async def test_init_ends_what_was_detached(mock: MockProducer) -> None:
-    """The handle is refused from then on."""
-    async with mock.transaction() as tx:
-        await mock.send("orders", b"1")
-        handle = await tx.detach()
-    await mock.init_transactions()
-    for end in (handle.commit, handle.abort):
-        with pytest.raises(ProducerFencedError):
-            await end("localhost:9092")
     assert mock.committed == ()
 
 
@@ -733,28 +482,6 @@ async def test_others_are_listed_and_fenced(mock: MockProducer) -> None:
     assert [each.state for each in await mock.list_transactions("job-")] == ["Empty", "Empty"]
 
 
-async def test_its_own_transaction_is_listed(mock: MockProducer) -> None:
-    """The list gives the mock's own transaction the states of a coordinator."""
-
-    async def states() -> list[str]:
-        return [each.state for each in await mock.list_transactions()]
-
-    assert await states() == []
-    async with mock.transaction():
-        assert await states() == ["Empty"]
-        await mock.send("orders", b"1")
-        assert await states() == ["Ongoing"]
-    assert await states() == ["CompleteCommit"]
-    await mock.begin_transaction()
-    await mock.send("orders", b"2")
-    await mock.abort_transaction()
-    assert await states() == ["CompleteAbort"]
-    await mock.fence(["orders-7"])
-    with pytest.raises(ProducerFencedError):
-        async with mock.transaction():
-            await mock.send("orders", b"3")
-
-
 async def test_committed_offsets_can_be_set() -> None:
     """The test sets offsets for code that asks where to resume; this needs no transactional_id."""
     async with MockProducer() as mock:
@@ -777,49 +504,3 @@ async def test_closing_aborts_an_open_transaction(caplog: pytest.LogCaptureFixtu
     assert mock.committed == ()
     assert mock.close_report is not None
     assert mock.close_report.not_written == 1
-
-
-@pytest.mark.parametrize(("limit", "visible"), [(0.0, []), (5.0, [b"1"])])
-async def test_closing_while_a_commit_waits(limit: float, visible: list[bytes]) -> None:
-    """Within the time limit the commit ends; after it the waiting call raises, and no record becomes visible."""
-    mock = MockProducer(auto_complete=False, transactional_id="id")
-    await mock.start()
-    await mock.init_transactions()
-    await mock.begin_transaction()
-    await mock.send("orders", b"1")
-    commit = asyncio.create_task(mock.commit_transaction())
-    await turns()
-    closing = asyncio.create_task(mock.close(limit))
-    await asyncio.sleep(0)
-    with pytest.raises(StateError, match="closing" if limit else "closed"):
-        await mock.commit_transaction()
-    asyncio.get_running_loop().call_later(0.01, mock.complete_all)
-    if visible:
-        await commit
-    else:
-        with pytest.raises(StateError, match=r"close\(\) ran out of time"):
-            await commit
-    await closing
-    assert values(mock.committed) == visible
-
-
-async def test_closing_refuses_who_waits_for_a_serializer() -> None:
-    """A commit does not overlook a record that closing has refused."""
-    gate = asyncio.Event()
-
-    async def serialize(data: bytes) -> bytes:
-        await gate.wait()
-        return data
-
-    async with MockProducer(transactional_id="id", value_serializer=serialize) as mock:
-        await mock.init_transactions()
-        await mock.begin_transaction()
-        send = asyncio.ensure_future(mock.send("orders", b"1"))
-        commit = asyncio.create_task(mock.commit_transaction())
-        await turns()
-    with pytest.raises(StateError, match="closed"):
-        await send
-    with pytest.raises(TransactionAbortedError):
-        await commit
-    with pytest.raises(StateError, match="closed"):
-        await mock.begin_transaction()
