@@ -12,6 +12,10 @@ from __future__ import annotations
 from aioproducer._callers.owners import Scope as Scope
 from aioproducer._core import BatchDelivery as BatchDelivery
 from aioproducer._core import Delivery as Delivery
+from aioproducer.config import ConfigProvider as ConfigProvider
+from aioproducer.config import DirectoryProvider as DirectoryProvider
+from aioproducer.config import EnvProvider as EnvProvider
+from aioproducer.config import FileProvider as FileProvider
 from aioproducer.config import ProducerConfig as ProducerConfig
 from aioproducer.coordinators import Coordinators as Coordinators
 from aioproducer.coordinators import committed_offsets as committed_offsets
@@ -80,6 +84,7 @@ __all__ = [
     "BufferFullError",
     "CloseReport",
     "CommitOutcomeUnknownError",
+    "ConfigProvider",
     "ConfigurationError",
     "ConnectionReport",
     "ConnectionStats",
@@ -87,7 +92,10 @@ __all__ = [
     "Delivery",
     "DeliveryError",
     "DeliveryTimeoutError",
+    "DirectoryProvider",
+    "EnvProvider",
     "Failure",
+    "FileProvider",
     "FlushReport",
     "GroupMetadata",
     "Health",

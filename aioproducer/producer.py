@@ -56,7 +56,7 @@ if TYPE_CHECKING:
     from aioproducer._core import BatchDelivery, Delivery, Sending
     from aioproducer._net.connecting.dialing import Network
     from aioproducer._net.transactions.transactions import Transactions
-    from aioproducer.config import BootstrapServers, Settings
+    from aioproducer.config import BootstrapServers, ConfigProvider, Settings
     from aioproducer.records import (
         BatchResult,
         BytesLike,
@@ -190,11 +190,18 @@ class Producer(SendPath[K_contra, V_contra], TransactionCalls, Generic[K_contra,
 
     @classmethod
     def from_properties(
-        cls, properties: Mapping[str, object] | str | os.PathLike[str], **overrides: Unpack[Settings]
+        cls,
+        properties: Mapping[str, object] | str | os.PathLike[str],
+        *,
+        providers: Mapping[str, ConfigProvider] | None = None,
+        **overrides: Unpack[Settings],
     ) -> Self:
-        """Make a producer of Kafka's dotted properties, or of a Java `.properties` file; `overrides` come on top."""
+        """Make a producer of Kafka's dotted properties, or of a Java `.properties` file; `overrides` come on top.
+
+        `providers` replace references such as `${file:/run/secrets/kafka.properties:password}`, by their names.
+        """
         try:
-            config = ProducerConfig.from_properties(properties, **overrides)
+            config = ProducerConfig.from_properties(properties, providers=providers, **overrides)
         finally:
             # No frame of a traceback keeps a secret.
             cast("dict[str, Any]", overrides).clear()

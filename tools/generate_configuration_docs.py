@@ -44,7 +44,9 @@ Keyword arguments replace properties, also properties that only a JVM supports:
 config = ProducerConfig.from_properties("client.properties", value_serializer=serializers.string(), linger_ms=20)
 ```
 
-Values are never looked up elsewhere: not in environment variables, config providers, classes or modules.
+Values are looked up nowhere else: not in environment variables, classes or modules. References such as
+`${file:/run/secrets/kafka.properties:password}` are replaced by providers that the application passes, and by nothing
+else: see [Security](security.md#references-in-properties-files).
 """
 
 REFUSED_HEAD = """\

@@ -16,6 +16,10 @@ from aioproducer.config.producer import ProducerConfig as ProducerConfig
 from aioproducer.config.producer import config_of_call as config_of_call
 from aioproducer.config.producer import require_config as require_config
 from aioproducer.config.producer import require_connection_settings as require_connection_settings
+from aioproducer.config.providers import ConfigProvider as ConfigProvider
+from aioproducer.config.providers import DirectoryProvider as DirectoryProvider
+from aioproducer.config.providers import EnvProvider as EnvProvider
+from aioproducer.config.providers import FileProvider as FileProvider
 from aioproducer.config.security.conflicts import iam_options as iam_options
 from aioproducer.config.security.conflicts import jaas_options as jaas_options
 from aioproducer.config.security.iam import region_of as region_of
@@ -27,8 +31,12 @@ __all__ = [
     "SETTINGS",
     "BootstrapServers",
     "Changes",
+    "ConfigProvider",
     "ConnectionSettings",
+    "DirectoryProvider",
     "Endpoint",
+    "EnvProvider",
+    "FileProvider",
     "ProducerConfig",
     "Settings",
     "check_progress",

@@ -29,6 +29,7 @@ from aioproducer.config.kinds import (
 )
 from aioproducer.config.names import client_id_problem, transactional_id_problem
 from aioproducer.config.properties import read_properties
+from aioproducer.config.providers import ConfigProvider, checked_providers
 from aioproducer.config.refused import refusal, unknown
 from aioproducer.config.security.conflicts import filled_from_jaas
 from aioproducer.config.security.kinds import (
@@ -728,17 +729,20 @@ class ProducerConfig:
     def from_properties(
         cls,
         source: Mapping[str, Any] | str | os.PathLike[str],
+        *,
+        providers: Mapping[str, ConfigProvider] | None = None,
         **overrides: Unpack[Changes],
     ) -> Self:
         """A configuration from Kafka's dotted names, or from the Java `.properties` file at this path (UTF-8).
 
+        `providers` replace references such as `${file:/run/secrets/kafka.properties:password}`, by their names.
         `overrides` are settings by their Python names. Each replaces its property, also a property that
         would be refused: `from_properties(path, value_serializer=…)` with a file that names a class.
         """
         values = cast("dict[str, Any]", overrides)
         problems: list[str] = []
         try:
-            read_properties(source, SETTINGS, values, problems)
+            read_properties(source, SETTINGS, values, problems, checked_providers(providers))
         except BaseException:
             values.clear()
             raise

@@ -8,8 +8,11 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import attrs
+
 from aioproducer._codecs import LEVELS
 from aioproducer.config.java_properties import parse_properties
+from aioproducer.config.providers import ConfigProvider, UnresolvedError, replaced
 from aioproducer.config.refused import class_name_problem, refusal, refuses_kafka, says_what_we_do, unknown
 from aioproducer.config.security.conflicts import ignored_by_java
 from aioproducer.config.security.token_conflicts import ALLOWED_URLS, URL
@@ -20,6 +23,7 @@ __all__ = ["read_properties"]
 
 # As String.trim() of Java.
 _BLANKS = "".join(map(chr, range(0x21)))
+_PROVIDERS = "config.providers"
 STANDS_FOR = {"partitioner_class": "partitioner", "interceptor_classes": "interceptors"}
 
 
@@ -28,13 +32,13 @@ def read_properties(
     table: Mapping[str, Setting],
     values: dict[str, Any],
     problems: list[str],
+    providers: Mapping[str, ConfigProvider],
 ) -> None:
     """Add the settings of `source` to `values`, except those already there, and append problems to `problems`."""
-    properties = source if isinstance(source, Mapping) else _file(_path(source))
-    used = {
-        str(name): value
-        for name, value in _with_one_level(properties, values.get("compression_type")).items()
-    }
+    written = source if isinstance(source, Mapping) else _file(_path(source))
+    properties = _without_providers({str(name): value for name, value in written.items()}, providers)
+    replaced_ones = _replace(properties, providers)
+    used = _with_one_level(properties, values.get("compression_type"))
     _drop_ignored(used, table, values)
     for name, value in used.items():
         try:
@@ -43,7 +47,44 @@ def read_properties(
             raise
         except BaseException as error:  # noqa: BLE001  # an object of the user raised: one problem among others
             row = table.get(name.replace(".", "_"))
-            problems.append(complaint(name, value, error, hides=row is not None and row.hides))
+            hides = name in replaced_ones or (row is not None and row.hides)
+            problems.append(complaint(name, value, error, hides=hides))
+
+
+@attrs.frozen
+class _Unresolved:
+    """In place of the value of a property that has a reference without a value."""
+
+    why: str
+
+
+def _replace(properties: dict[str, Any], providers: Mapping[str, ConfigProvider]) -> set[str]:
+    """Replace the references in the values; the names of the properties that had one."""
+    found = set()
+    for name, value in properties.items():
+        if issubclass(type(value), str) and "${" in value:
+            try:
+                text = replaced(str.__str__(value), providers)
+            except UnresolvedError as error:
+                properties[name] = _Unresolved(str(error))
+            else:
+                if text != value:
+                    properties[name] = text
+                    found.add(name)
+    return found
+
+
+def _without_providers(properties: dict[str, Any], providers: Mapping[str, ConfigProvider]) -> dict[str, Any]:
+    """The properties without those that name Java's class for a provider that was passed."""
+    named = properties.get(_PROVIDERS)
+    names = set(filter(None, map(str.strip, named.split(",")))) if isinstance(named, str) else set()
+    if not names or not names <= providers.keys():
+        return properties
+    return {
+        name: value
+        for name, value in properties.items()
+        if name != _PROVIDERS and not name.startswith(f"{_PROVIDERS}.")
+    }
 
 
 def _drop_ignored(
@@ -124,6 +165,8 @@ def _take(
     if STANDS_FOR.get(name, name) in values or says_what_we_do(dotted, value):
         return
     problem = _problem(dotted, value, table) or _of_code(name, dotted, values)
+    if isinstance(value, _Unresolved):
+        problem = f"{dotted}: {value.why}"
     if problem:
         problems.append(problem)
         return

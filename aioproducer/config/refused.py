@@ -19,6 +19,10 @@ NO_METRICS = "metrics are not configurable; remove it, and read producer.stats()
 NO_TELEMETRY = "the producer pushes no metrics to brokers; remove it, and read producer.stats()"
 ONE_LEVEL = "accepted in properties files only; as an argument, use compression_level, which applies to compression_type"
 OF_BROKERS = "only brokers check tokens; remove it"
+PROVIDERS = (
+    "a file chooses no place where values are looked up; pass each provider: "
+    "from_properties(…, providers={'file': FileProvider(['/run/secrets'])}), or remove it"
+)
 _OAUTH = "org.apache.kafka.common.security.oauthbearer."
 JVM_CLASS = "only a JVM can load a Java class"
 
@@ -41,10 +45,7 @@ REFUSED: Mapping[str, Refusal] = {
     "metrics_sample_window_ms": Refusal(NO_METRICS),
     "metrics_num_samples": Refusal(NO_METRICS),
     "metrics_recording_level": Refusal(NO_METRICS),
-    "config_providers": Refusal(
-        "settings are never looked up elsewhere; remove it, and read secrets in the application",
-        accepts=("",),
-    ),
+    "config_providers": Refusal(PROVIDERS, accepts=("",)),
     "security_providers": Refusal(
         "it names a Java security provider, and TLS uses Python's ssl module; remove it"
     ),
@@ -71,6 +72,7 @@ REFUSED: Mapping[str, Refusal] = {
     "sasl_login_class": Refusal(f"{JVM_CLASS}; use sasl_token_provider for tokens", accepts=("",)),
 }
 REFUSED_PREFIXES: Mapping[str, Refusal] = {
+    "config_providers_": Refusal(PROVIDERS),
     "sasl_kerberos_": Refusal(f"Kerberos is {NOT_BUILT}"),
     **{
         f"sasl_oauthbearer_{part}_": Refusal(OF_BROKERS)

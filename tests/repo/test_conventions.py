@@ -19,6 +19,8 @@ SPARKS_OWN = {
     PACKAGE / "spark" / "shipping" / "worker.py",
     # The caller names the variable that has a secret.
     PACKAGE / "_net" / "securing" / "secrets.py",
+    # The caller says which variables a reference may name.
+    PACKAGE / "config" / "providers.py",
 }
 # A sleep takes no time in the loops of three of these, which have a time of their own; in the soak it is how long a fault lasts.
 SLEEPING = {"exhaustive", "scenarios", "simulation", "soak"}

@@ -214,7 +214,8 @@ def test_kafkas_own_default_is_accepted(name: str) -> None:
         ("security.protocol", "TLS", "must be one of 'PLAINTEXT', 'SSL', 'SASL_PLAINTEXT', 'SASL_SSL'"),
         ("transactional.id", "", "transactional.id='': must be a printable string"),
         ("transaction.two.phase.commit.enable", "true", "two-phase commit (KIP-939) is not implemented"),
-        ("config.providers", "file", "settings are never looked up elsewhere"),
+        ("config.providers", "file", "pass each provider: from_properties"),
+        ("config.providers.file.class", "a.b.C", "pass each provider: from_properties"),
         ("interceptors", "mine", "must be a sequence of objects"),
     ],
 )
@@ -348,10 +349,14 @@ def test_secrets_in_properties_are_not_repeated(name: str) -> None:
 
 
 def test_no_value_is_looked_up_elsewhere(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A reference to the environment stays the text that it is."""
+    """A variable of the environment is replaced neither in a property nor in an argument; a reference needs a provider."""
     monkeypatch.setenv("HOST", "elsewhere")
-    config = ProducerConfig.from_properties({**SERVER, "client.id": "${env:HOST} $HOST"})
-    assert config.client_id == "${env:HOST} $HOST"
+    assert (
+        ProducerConfig.from_properties({**SERVER, "client.id": "${HOST} $HOST"}).client_id == "${HOST} $HOST"
+    )
+    assert ProducerConfig("localhost:9092", client_id="${env:HOST}").client_id == "${env:HOST}"
+    with pytest.raises(ConfigurationError, match="only by a provider that the application passes"):
+        ProducerConfig.from_properties({**SERVER, "client.id": "${env:HOST}"})
 
 
 @pytest.mark.parametrize("given", [5, None, b"client.properties", [("acks", "all")]])
