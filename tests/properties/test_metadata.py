@@ -239,7 +239,7 @@ class ViewMachine(SwarmMachine):
                 if len(new.partitions) > len(old.partitions)
                 else set()
             )
-            assert {each for each in update.partitions_added if each[0] == name} == grown
+            assert {each for each in update.counts_changed if each[0] == name} == grown
 
     @precondition(lambda self: self.question is not None)
     @rule(empty=st.booleans())

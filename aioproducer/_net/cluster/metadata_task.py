@@ -126,7 +126,7 @@ class Cluster:
         for name in (
             *update.topics_learned,
             *update.topics_recreated,
-            *(name for name, *_ in update.partitions_added),
+            *(name for name, *_ in update.counts_changed),
         ):
             facts = self.view.topic(name)
             for _ in (
@@ -185,7 +185,7 @@ class Cluster:
                 sender.look_at_address()
         changed = dict.fromkeys(update.topics_learned)
         changed.update(dict.fromkeys(name for name, _, _ in update.leaders_changed))
-        changed.update(dict.fromkeys(name for name, *_ in update.partitions_added))
+        changed.update(dict.fromkeys(name for name, *_ in update.counts_changed))
         changed.update(dict.fromkeys(update.topics_recreated))
         for name in changed:
             self._learn(name, now)

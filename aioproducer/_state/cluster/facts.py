@@ -40,15 +40,15 @@ def is_recreated(known: TopicFacts, topic_id: bytes) -> bool:
 class Update:
     """The changes of the view by one event.
 
-    `leaders_changed`: (topic, partition, new leader), of partitions that were known before. `partitions_added`: (topic,
-    count before, count now). `topic_errors`: (topic, code), also if it is the same again. `topics_failing`: those of
+    `leaders_changed`: (topic, partition, new leader), of partitions that were known before. `counts_changed`: (topic,
+    count of partitions before, count now). `topic_errors`: (topic, code), also if it is the same again. `topics_failing`: those of
     them that did not pass, once, for the log. `rejected`: (topic, the fault of the answer about it). `unusable`: the
     reason why the whole answer counts as a failure, if it does.
     """
 
     topics_learned: tuple[str, ...] = ()
     leaders_changed: tuple[tuple[str, int, int], ...] = ()
-    partitions_added: tuple[tuple[str, int, int], ...] = ()
+    counts_changed: tuple[tuple[str, int, int], ...] = ()
     topics_recreated: tuple[str, ...] = ()
     topic_errors: tuple[tuple[str, int], ...] = ()
     topics_failing: tuple[tuple[str, int], ...] = ()
@@ -60,7 +60,7 @@ class Update:
     @property
     def changed(self) -> bool:
         """Whether anything new is known."""
-        topics = self.topics_learned or self.leaders_changed or self.partitions_added or self.topics_recreated
+        topics = self.topics_learned or self.leaders_changed or self.counts_changed or self.topics_recreated
         return bool(topics) or self.nodes_changed
 
 
@@ -70,7 +70,7 @@ class Changes:
 
     learned: list[str] = attrs.Factory(list)
     leaders: list[tuple[str, int, int]] = attrs.Factory(list)
-    added: list[tuple[str, int, int]] = attrs.Factory(list)
+    counts: list[tuple[str, int, int]] = attrs.Factory(list)
     recreated: list[str] = attrs.Factory(list)
     errors: list[tuple[str, int]] = attrs.Factory(list)
     failing: list[tuple[str, int]] = attrs.Factory(list)
@@ -82,7 +82,7 @@ class Changes:
         return Update(
             tuple(self.learned),
             tuple(self.leaders),
-            tuple(self.added),
+            tuple(self.counts),
             tuple(self.recreated),
             tuple(self.errors),
             tuple(self.failing),

@@ -247,8 +247,8 @@ class MetadataView:
             self._questions.unsettled(name, now, again=True)
         else:
             known = self._facts.get(name)
-            trusted = not interest.may_lower_epochs(now)
-            reading = TopicReading(answer, known, brokers, trust_epochs=trusted)
+            trusted = not interest.may_be_another_topic(now)
+            reading = TopicReading(answer, known, brokers, trust_known=trusted)
             yield from read_topic(answer, reading)
             if self._questions.interests.get(name) is interest:
                 self._take_reading(reading, interest, changes, now)
@@ -283,9 +283,9 @@ class MetadataView:
             return
         changes.leaders.extend(reading.leaders_changed)
         if len(facts.partitions) != len(known.partitions):
-            changes.added.append((facts.name, len(known.partitions), len(facts.partitions)))
+            changes.counts.append((facts.name, len(known.partitions), len(facts.partitions)))
         for hint in self._hints:
-            if hint[0] == facts.name:
+            if hint[0] == facts.name and hint[1] < len(facts.partitions):
                 self._lead(*hint, changes)
 
     def _topic_failed(self, name: str, code: int, changes: Changes, now: float) -> None:

@@ -66,6 +66,16 @@ class Partitions(Sequence[PartitionFacts]):
     def __repr__(self) -> str:
         return f"<Partitions {len(self)}, {self.leaders.count(NO_LEADER)} of them without a leader>"
 
+    def first(self, count: int) -> Partitions:
+        """A copy with the first partitions only."""
+        return Partitions(
+            self.leaders[:count],
+            self.leader_epochs[:count],
+            self.replicas[:count],
+            self.in_sync[:count],
+            self.offline[:count],
+        )
+
     def led(self, index: int, leader: int, leader_epoch: int) -> Partitions:
         """A copy with another leader of one partition."""
         return attrs.evolve(

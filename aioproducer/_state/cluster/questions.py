@@ -14,10 +14,10 @@ from aioproducer._state.deadlines import Deadlines
 # limited time only; this corrects a wrong guess about the order of three ids.
 RETIRED_FOR = 60.0
 ANSWERS_TO_BELIEVE = 2
-# All brokers learn of an election within this time. If a leader fails for longer, and brokers name another leader under
-# an older epoch, the known epoch is not of this topic: it is of a former topic of the name, or from before a restored
-# backup.
-EPOCH_DOUBTED_FOR = 3.0
+# All brokers learn of an election, or of added partitions, within this time. If a leader fails for longer, and brokers name
+# another leader under an older epoch or list fewer partitions, the known facts are not of this topic: they are of a former
+# topic of the name, or from before a restored backup.
+FACTS_DOUBTED_FOR = 3.0
 
 
 @attrs.frozen
@@ -55,7 +55,7 @@ class Interest:
     id_refused: bool = False
     former_answers: int = 0
     # Records did not reach a leader since an answer confirmed the known leaders; the time since which answers name
-    # others, under older epochs.
+    # others, under older epochs, or list fewer partitions.
     leader_failed: bool = False
     others_lead_since: float | None = None
     # Without topic ids no answer says that a topic which reappears is a new one; its epochs may restart.
@@ -71,13 +71,15 @@ class Interest:
         self.former_answers += self.id_refused
         return self.former_answers < ANSWERS_TO_BELIEVE
 
-    def may_lower_epochs(self, now: float) -> bool:
-        """Whether older leader epochs are accepted: the topic is a new one, though no topic id says so."""
+    def may_be_another_topic(self, now: float) -> bool:
+        """Whether older leader epochs and fewer partitions are accepted: the topic is a new one, though no topic id says so."""
         since = self.others_lead_since
-        return self.vanished or (since is not None and since + EPOCH_DOUBTED_FOR <= now)
+        return self.vanished or (since is not None and since + FACTS_DOUBTED_FOR <= now)
 
     def compare_leaders(self, now: float, *, others: bool) -> None:
-        """An answer named `others` than the known leaders, under older epochs; or it confirmed them, or was accepted."""
+        """An answer named `others` than the known leaders, under older epochs, or fewer partitions; or it confirmed them, or
+        was accepted.
+        """
         if not others:
             self.leader_failed = False
             self.others_lead_since = None

@@ -17,7 +17,8 @@ class TopicReading:
     """The facts about a topic while an answer changes them, one partition at a time.
 
     `contradiction`: the reason why the answer cannot be used at all. `strange`: the fault of one partition in it; that
-    partition keeps its known facts. Without `trust_epochs` a lower leader epoch is accepted too.
+    partition keeps its known facts. Without `trust_known` the answer may be about another topic of the same name: lower leader
+    epochs and a smaller number of partitions are accepted too.
     """
 
     def __init__(
@@ -26,7 +27,7 @@ class TopicReading:
         known: TopicFacts | None,
         brokers: Container[int],
         *,
-        trust_epochs: bool = True,
+        trust_known: bool = True,
     ) -> None:
         self.name = answer.name or ""
         self.topic_id = answer.topic_id
@@ -34,24 +35,30 @@ class TopicReading:
         self.contradiction: str | None = None
         self.strange: str | None = None
         self.leaders_changed: list[tuple[str, int, int]] = []
-        # The answer names another leader of some partition under an older epoch, which is not accepted. An answer with
-        # a topic id gives no reason to doubt the epochs: the id tells whether it is still the same topic.
+        # The answer names another leader of some partition under an older epoch, or lists fewer partitions, which is not
+        # accepted. An answer with a topic id gives no reason for doubts: the id tells whether it is still the same topic.
         self.names_others = False
         self._brokers = brokers
         # A new id means a new topic, of which nothing is known.
         old = Partitions() if known is None or is_recreated(known, answer.topic_id) else known.partitions
         self._old_count = len(old)
         self._listed = bytearray(len(answer.partitions))
-        # Topics never lose partitions: a broker that lists fewer has not learned of the new ones yet.
-        new = max(len(self._listed) - len(old), 0)
+        # Topics never lose partitions: a broker that lists fewer has not learned of the new ones yet, or it is another topic.
+        listed = len(self._listed)
+        if listed < len(old) and self.topic_id == NO_TOPIC_ID:
+            if trust_known:
+                self.names_others = True
+            else:
+                old = old.first(listed)
+        new = max(listed - len(old), 0)
         self._leaders = [*old.leaders, *[NO_LEADER] * new]
         self._epochs = (
-            [*old.leader_epochs, *[NO_EPOCH] * new] if trust_epochs else [NO_EPOCH] * (len(old) + new)
+            [*old.leader_epochs, *[NO_EPOCH] * new] if trust_known else [NO_EPOCH] * (len(old) + new)
         )
         self._replicas = [*old.replicas, *[()] * new]
         self._in_sync = [*old.in_sync, *[()] * new]
         self._offline = [*old.offline, *[()] * new]
-        self._changed = new > 0 or not trust_epochs
+        self._changed = new > 0 or not trust_known
         # Thousands of partitions have the same few sets of replicas: one copy of each.
         self._shared: dict[Replicas, Replicas] = {}
 

@@ -46,7 +46,7 @@ METADATA: Final = (
     _mutant(
         "epoch-of-a-former-topic",
         "_state/cluster/metadata.py",
-        "trusted = not interest.may_lower_epochs(now)",
+        "trusted = not interest.may_be_another_topic(now)",
         "trusted = not interest.vanished",
         "A topic that was created anew, on a cluster without topic ids, gets no record (KAFKA-12257).",
         _METADATA,
@@ -57,6 +57,14 @@ METADATA: Final = (
         "            if self.topic_id == NO_TOPIC_ID:\n                self.names_others |=",
         "            if True:\n                self.names_others |=",
         "Brokers that lag behind for three seconds bring the old leader of a topic with an id back.",
+        _METADATA,
+    ),
+    _mutant(
+        "partitions-of-a-former-topic",
+        "_state/cluster/topic_reading.py",
+        "            if trust_known:\n                self.names_others = True\n            else:",
+        "            if False:",
+        "A topic that was created anew with fewer partitions, on a cluster without topic ids, gets no record for the others.",
         _METADATA,
     ),
     _mutant(

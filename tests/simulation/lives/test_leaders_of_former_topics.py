@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from aioproducer import Outcome, Producer
+from aioproducer import MetadataTimeoutError, Outcome, Producer
 from tests.net.support import engine, until
 from tests.simulation.world import World, simulate
 
@@ -84,3 +84,30 @@ def test_a_topic_that_was_made_anew_without_ids(down: bool) -> None:
         assert [record.value for record in world.kafka.records(TOPIC)] == [b"0", b"1"]
 
     simulate(play, 1)
+
+
+def test_a_topic_that_was_made_anew_with_fewer_partitions_without_ids() -> None:
+    """After the doubt no record is meant for a partition that is gone; those before it are told that they were not written."""
+
+    async def play(world: World) -> None:
+        world.kafka.limit_version("Metadata", 0, BEFORE_IDS)
+        world.forgotten.add(TOPIC)
+        world.kafka.create_topic(TOPIC, 4)
+        producer = world.producer(delivery_timeout_ms=10_000)
+        await producer.start()
+        for index in range(4):
+            await producer.send_and_wait(TOPIC, b"before", partition=index)
+        world.kafka.delete_topic(TOPIC)
+        world.kafka.create_topic(TOPIC, 1)
+        lost = [await producer.send(TOPIC, b"lost", partition=index) for index in (1, 3)]
+        assert [await delivery.wait(60) for delivery in lost] == [Outcome.NOT_WRITTEN] * 2
+        for number in range(20):
+            delivery = await producer.send(TOPIC, b"%d" % number, key=b"%d" % number)
+            assert await delivery.wait(60) is Outcome.ACKED, delivery.exception()
+        with pytest.raises(MetadataTimeoutError, match="the partition does not exist"):
+            await producer.send(TOPIC, b"nowhere", partition=3)
+        world.kafka.add_partitions(TOPIC, 4)
+        await producer.send_and_wait(TOPIC, b"again", partition=3)
+        assert [record.value for record in world.kafka.records(TOPIC) if record.partition == 3] == [b"again"]
+
+    simulate(play, 1, auto_create_topics=False)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import pytest
 
 from aioproducer._state.cluster.metadata import MetadataView, Node, Update
@@ -212,7 +214,7 @@ def test_new_partitions_are_reported() -> None:
     """A topic that grew says from how many to how many."""
     known = knowing(topic("t", [partition(0)]))
     update = again(known, answer(topic("t", [partition(0), partition(1), partition(2, 3)])), 1.0)
-    assert update == Update(partitions_added=(("t", 1, 3),))
+    assert update == Update(counts_changed=(("t", 1, 3),))
     assert leaders(known) == (1, 1, 3)
 
 
@@ -409,6 +411,54 @@ def test_a_broker_that_cannot_be_reached_fails_all_that_it_leads() -> None:
     told = answer(topic("t", [partition(0, 1, 0)], NO_ID), topic("u", [partition(0, 1, 0)], NO_ID))
     again(known, told, 1.0)
     assert again(known, told, 4.0) == Update(leaders_changed=(("t", 0, 1),))
+
+
+def test_without_ids_fewer_partitions_are_believed_when_a_leader_fails_for_long() -> None:
+    """Another topic of the name has fewer partitions: records for the others would fail without end."""
+    known = knowing(topic("t", [partition(0), partition(1), partition(2)], NO_ID))
+    told = answer(topic("t", [partition(0)], NO_ID))
+    again(known, told, 1.0)
+    known.leader_failed("t")
+    for now in (2.0, 3.5):
+        assert again(known, told, now) == Update()
+    assert leaders(known) == (1, 1, 1)
+    assert again(known, told, 5.0) == Update(counts_changed=(("t", 3, 1),))
+    assert leaders(known) == (1,)
+    # The answer that changed the count does not confirm it; the next one does.
+    assert known.confirmed_at("t") == -math.inf
+    again(known, told, 13.0)
+    assert known.confirmed_at("t") == 13.0
+    # Partitions that are added later are believed at once.
+    more = answer(topic("t", [partition(0), partition(1)], NO_ID))
+    assert again(known, more, 30.0) == Update(counts_changed=(("t", 1, 2),))
+
+
+def test_fewer_partitions_are_not_believed_while_an_answer_lists_all() -> None:
+    """A broker has not learned of the added partitions yet, and another has; a leader fails meanwhile."""
+    known = knowing(topic("t", [partition(0), partition(1)], NO_ID))
+    for now in range(1, 40):
+        known.leader_failed("t")
+        told = [partition(0), partition(1)] if now % 3 == 0 else [partition(0)]
+        assert again(known, answer(topic("t", told, NO_ID)), float(now)) == Update()
+
+
+def test_with_an_id_fewer_partitions_are_never_believed() -> None:
+    """The id says that it is still the same topic, which never loses partitions."""
+    known = knowing(topic("t", [partition(0), partition(1)]))
+    for now in (1.0, 3.0, 10.0, 60.0):
+        known.leader_failed("t")
+        assert again(known, answer(topic("t", [partition(0)])), now) == Update()
+
+
+def test_a_hint_about_a_partition_that_the_topic_no_longer_has() -> None:
+    """It came while the question was under way whose answer has fewer partitions."""
+    known = knowing(topic("t", [partition(0), partition(1)], NO_ID))
+    again(known, answer(topic("t", error=3)), 1.0)
+    known.refresh_needed(None, 2.0)
+    assert known.due(2.0) is not None
+    assert known.leader_hint("t", 1, 2, 9, None).leaders_changed
+    told = answer(topic("t", [partition(0)], NO_ID))
+    assert known.answered(told, 2.0) == Update(counts_changed=(("t", 2, 1),))
 
 
 def test_with_an_id_lower_epochs_are_never_believed() -> None:
