@@ -238,7 +238,7 @@ class Producer(SendPath[K_contra, V_contra], TransactionCalls, Generic[K_contra,
         timeout = checked_timeout("wait_ready", wait_ready)
         engine = self._begin(asyncio.get_running_loop())
         try:
-            await engine.begun()
+            await engine.supervisor.begun()
             if self._intake is not None:
                 self._intake.serializing.warm(self.config.topics)
             if timeout is not None:
@@ -285,7 +285,7 @@ class Producer(SendPath[K_contra, V_contra], TransactionCalls, Generic[K_contra,
             engine.cluster.want(topic)
         # Last: an eager task runs at once, as far as it gets.
         try:
-            engine.start()
+            engine.supervisor.start()
         except BaseException:
             self._accepting = False
             self._state = "new"
@@ -316,9 +316,9 @@ class Producer(SendPath[K_contra, V_contra], TransactionCalls, Generic[K_contra,
         if self._state in ("running", "failed"):  # otherwise another call closes it
             self._accepting = False
             self._state = "new"
-        engine.stop()
-        if engine.supervisor is not None:
-            await asyncio.wait([engine.supervisor])
+        engine.supervisor.stop()
+        if engine.supervisor.task is not None:
+            await asyncio.wait([engine.supervisor.task])
 
     async def ready(self, timeout: float | None = None) -> None:
         """Wait at most `timeout` seconds until one broker has answered, or raise the reason.
@@ -341,8 +341,8 @@ class Producer(SendPath[K_contra, V_contra], TransactionCalls, Generic[K_contra,
         engine = self._engine
         if engine is None or self._state in ("new", "closed", "failed"):
             raise self._not_running()
-        if engine.crashed is not None:
-            raise _ended(engine.crashed)
+        if engine.supervisor.crashed is not None:
+            raise _ended(engine.supervisor.crashed)
         if not self._same_process():
             raise StateError(FORKED)
         if not self._same_thread():
@@ -448,8 +448,8 @@ class Producer(SendPath[K_contra, V_contra], TransactionCalls, Generic[K_contra,
             self._finish("close() ran out of time")
         # Both end at once, unless a serializer ignores its cancellation, or is slow to close.
         until = max(until, engine.loop.time() + SHORTLY)
-        if engine.supervisor is not None:
-            await asyncio.wait([engine.supervisor], timeout=until - engine.loop.time())
+        if engine.supervisor.task is not None:
+            await asyncio.wait([engine.supervisor.task], timeout=until - engine.loop.time())
         await self._serializers_closed(until - engine.loop.time())
         return self.close_report or CloseReport()
 
@@ -465,7 +465,7 @@ class Producer(SendPath[K_contra, V_contra], TransactionCalls, Generic[K_contra,
         assert self._intake is not None  # noqa: S101  # made with the engine
         left = waits_for(engine, self._intake)
         engine.give_up(text, None)
-        engine.stop()
+        engine.supervisor.stop()
         self._report_close(left)
         self._state = "closed"
         if self._closing is not None and not self._closing.done():
@@ -666,7 +666,7 @@ class Producer(SendPath[K_contra, V_contra], TransactionCalls, Generic[K_contra,
             async with asyncio.timeout(timeout):
                 flush = await resolved(engine, self._intake)
         if not flush.done:
-            raise _ended(self._cause or engine.crashed)
+            raise _ended(self._cause or engine.supervisor.crashed)
         engine.machines.losses.gaps_seen(flush)
         report, told_to.told = engine.tally.report(flush, told_to.told)
         return report

@@ -303,8 +303,8 @@ async def test_close_does_not_wait_for_a_deaf_serializer(
     with pytest.raises(StateError):
         await sending
     assert producer._engine is not None
-    assert producer._engine.supervisor is not None
-    await asyncio.wait_for(asyncio.shield(producer._engine.supervisor), GRACE + LIMIT)
+    assert producer._engine.supervisor.task is not None
+    await asyncio.wait_for(asyncio.shield(producer._engine.supervisor.task), GRACE + LIMIT)
     assert "1 coroutine serializers ignore their cancellation" in caplog.text
     assert deaf.running == 1
     deaf.let_go.set()

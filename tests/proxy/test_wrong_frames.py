@@ -345,7 +345,7 @@ async def test_b05_bytes_behind_the_last_field(
     """A Produce answer with bytes behind its last field is believed, and its connection goes on."""
     for skip in range(3):
         await survives(remake, producer, proxy, story, skip=skip)
-    assert engine(producer).crashed is None
+    assert engine(producer).supervisor.crashed is None
     assert not [line for line in caplog.records if line.levelno > logging.DEBUG]
     assert await story.findings() == []
 
@@ -361,7 +361,7 @@ async def test_b05_body_that_does_not_fill_its_frame(
     """A Produce answer that is too short is not believed; its batch is acknowledged by the next one."""
     for skip in range(3):
         await survives(remake, producer, proxy, story, skip=skip)
-    assert engine(producer).crashed is None
+    assert engine(producer).supervisor.crashed is None
     assert "the connection to a broker was given up" in caplog.text
     assert await story.findings() == []
 

@@ -40,7 +40,7 @@ async def sound(producer: Producer[Any, Any]) -> None:
     assert left == (0, 0, 0), left
     assert (stats.records_in_flight, stats.bytes_in_flight, memory_in_use(producer)) == (0, 0, 0)
     assert permits_are_all_back(producer)
-    supervisor = engine(producer).supervisor
+    supervisor = engine(producer).supervisor.task
     assert supervisor is not None
     assert not supervisor.done()
     assert producer.health().state == "running"

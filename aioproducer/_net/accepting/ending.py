@@ -18,11 +18,11 @@ if TYPE_CHECKING:
 
 async def resolved(engine: Engine, intake: Intake) -> Flush:
     """Wait until every record that was accepted so far has its outcome, and its callbacks have run."""
-    flush, done = engine.begin_flush(intake.waiting_for_topics())
+    flush, done = engine.flushes.begin(intake.waiting_for_topics())
     try:
         await done
     except BaseException:
-        engine.leave_flush(flush, intake.waiting_for_topics())
+        engine.flushes.leave(flush, intake.waiting_for_topics())
         raise
     # Callbacks that are already scheduled run first.
     await asyncio.sleep(0)

@@ -54,7 +54,7 @@ class Dispatcher:
                     self.engine.identity.want()
                     effects.identity_exhausted = False
                 if effects.call_ended_last:
-                    self.engine.end_idle_wait()
+                    self.engine.flushes.end_idle_wait()
                     effects.call_ended_last = False
                 if effects.wake_at != math.inf:
                     due = effects.wake_at
@@ -108,10 +108,10 @@ class Dispatcher:
     def _end_flushes(self) -> None:
         effects = self.effects
         while effects.flushed:
-            self.engine.end_flush(effects.flushed[0])
+            self.engine.flushes.end(effects.flushed[0])
             effects.flushed.popleft()
         if effects.flush_without_memory:
-            self.engine.give_up_flushes()
+            self.engine.flushes.give_up()
             effects.flush_without_memory = False
 
     def _ask_for_metadata(self) -> None:

@@ -1,19 +1,11 @@
-"""The engine: the one supervised task of a producer, and the tasks it owns.
-
-Different tasks may call `start()` and `close()` of the producer, but a task group must be left by the task that entered
-it. So one supervisor task owns the group, and all other code only signals it. If the supervisor ends for any reason,
-every delivery fails with the cause: no call ever waits for a finished task.
-"""
+"""The engine: a producer between `start()` and `close()`, and the outcome of what remains at its end."""
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import copy
 from functools import partial
 from typing import TYPE_CHECKING
-
-import anyio
 
 from aioproducer._callers.threads import require_loop
 from aioproducer._codecs import CODECS
@@ -32,17 +24,18 @@ from aioproducer._net.producing.brokers import Brokers
 from aioproducer._net.producing.compression import Compressor
 from aioproducer._net.producing.producer_id import IdentitySource
 from aioproducer._net.runtime.dispatch import Dispatcher
+from aioproducer._net.runtime.flushes import Flushes
 from aioproducer._net.runtime.preparing import Preparing
+from aioproducer._net.runtime.supervisor import Supervisor
 from aioproducer._net.runtime.timekeeper import Timekeeper
 from aioproducer._net.securing.protocol import security_of
-from aioproducer._net.timers.wakeup import Wakeup, wake
+from aioproducer._net.timers.wakeup import Wakeup
 from aioproducer._net.transactions.transactions import Transactions
 from aioproducer._state.backoff import Backoff
 from aioproducer._state.batching.limits import Limits
 from aioproducer._state.cluster.metadata import MetadataView
 from aioproducer._state.delivery.slowness import Stalls
 from aioproducer._state.machines import Machines
-from aioproducer._state.queues.flushing import cover_call, uncover
 from aioproducer.errors import (
     AuthenticationError,
     AuthorizationError,
@@ -57,7 +50,8 @@ from aioproducer.outcome import Outcome
 from aioproducer.partitioners import bind as bind_partitioner
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Iterable
+    import asyncio
+    from collections.abc import Callable
     from random import Random
 
     from anyio.abc import TaskGroup
@@ -67,7 +61,6 @@ if TYPE_CHECKING:
     from aioproducer._state.admission.lines import Appender, Waiting
     from aioproducer._state.effects import Settled
     from aioproducer._state.queues.batches import QueuedBatch
-    from aioproducer._state.queues.flush import Flush
     from aioproducer.config import ProducerConfig
 
 
@@ -97,6 +90,9 @@ class Engine:
         self.stalls = Stalls()
         # The number of records that the producer had accepted before this engine was made.
         self.accepted_before = 0
+        self.supervisor = Supervisor(
+            loop, begin=self._begin, before_end=self._let_go, end=self._end, after=self._ended
+        )
         self.preparing = Preparing(loop, self.crash, preparation_limit(config), self.log)
         self.view = MetadataView(
             max_age=config.metadata_max_age_ms / 1000,
@@ -142,18 +138,10 @@ class Engine:
             self.transactions,
             self.senders,
             on_connection=self.listeners.on_connection,
-            look_after=self.look_after,
+            look_after=self.supervisor.look_after,
             crash=self.crash,
         )
-        self.tasks: TaskGroup | None = None
-        self.supervisor: asyncio.Task[None] | None = None
-        self.stopping = False
-        self.crashed: BaseException | None = None
-        self.over = asyncio.Event()
-        self.has_begun = asyncio.Event()
-        self.flushes: dict[Flush, asyncio.Future[None]] = {}
-        # Tasks that wait until no call waits to be accepted.
-        self.idle_waiters: list[asyncio.Future[None]] = []
+        self.flushes = Flushes(self.machines, loop)
         self.on_death: Callable[[BaseException], None] | None = None
         self.compressor: Compressor | None = None
         self.dispatcher = Dispatcher(self)
@@ -163,85 +151,36 @@ class Engine:
             self.effects.reports_outcomes = True
             self.batch_reporter = BatchReporter(self.view, self.wall_ms, self.listeners.on_batch)
 
+    @property
+    def tasks(self) -> TaskGroup | None:
+        """The tasks that end with the producer; None before it began, and after its end."""
+        return self.supervisor.tasks
+
+    def crash(self, cause: BaseException) -> None:
+        """End the producer because of a bug that showed outside its tasks."""
+        self.supervisor.crash(cause)
+
     # -- lifecycle
 
-    def start(self) -> None:
-        """Start the supervisor."""
-        self.supervisor = self.loop.create_task(self._supervise(), name="aioproducer supervisor")
-        self.supervisor.add_done_callback(self._never_ran)
+    def _begin(self, tasks: TaskGroup) -> None:
+        look_after = self.supervisor.look_after
+        self._set_up_compression(tasks)
+        look_after("accumulator", Timekeeper(self).run)
+        look_after("metadata", self.cluster.run)
+        if self.transactions is not None:
+            look_after("transactions", self.transactions.run)
+        elif self.config.enable_idempotence:
+            look_after("identity", self.identity.run)
 
-    def _never_ran(self, supervisor: asyncio.Task[None]) -> None:
-        # A task that is cancelled before its first step never runs, not even its `finally`.
-        if supervisor.cancelled() and not self.has_begun.is_set():
-            self._end(StateError("the producer's background task was cancelled before it began"))
-            self.has_begun.set()
+    def _let_go(self) -> None:
+        if self.transactions is not None:
+            self.transactions.steps.let_go()
 
-    async def begun(self) -> None:
-        """Wait until the tasks have taken their first step: from then on their end is always reported."""
-        await self.has_begun.wait()
-
-    async def _supervise(self) -> None:
-        cause: BaseException | None = None
-        try:
-            async with anyio.create_task_group() as tasks:
-                self.tasks = tasks
-                try:
-                    await self._look_on(tasks)
-                finally:
-                    if self.transactions is not None:
-                        self.transactions.steps.let_go()
-                tasks.cancel_scope.cancel()
-        except BaseException as error:  # noqa: BLE001  # every delivery below gets it as its cause
-            cause = error
-        else:
-            cause = self.crashed
-        finally:
-            self.tasks = None
-            self.has_begun.set()
-            self._end(first_of(cause))
+    async def _ended(self) -> None:
         await self.preparing.ended()
 
-    async def _look_on(self, tasks: TaskGroup) -> None:
-        self._set_up_compression(tasks)
-        self.look_after("accumulator", Timekeeper(self).run)
-        self.look_after("metadata", self.cluster.run)
-        if self.transactions is not None:
-            self.look_after("transactions", self.transactions.run)
-        elif self.config.enable_idempotence:
-            self.look_after("identity", self.identity.run)
-        await asyncio.sleep(0)
-        self.has_begun.set()
-        await self.over.wait()
-        if self.crashed is not None:
-            raise self.crashed
-
-    def look_after(self, name: str, run: Callable[[], Awaitable[None]]) -> bool:
-        """Run one of the essential tasks: the producer ends with it, and it ends with the producer.
-
-        False: the producer has ended.
-        """
-        if self.tasks is None:
-            return False
-        self.tasks.start_soon(self._vital, name, run, name=f"aioproducer {name}")
-        return True
-
-    async def _vital(self, name: str, run: Callable[[], Awaitable[None]]) -> None:
-        try:
-            await run()
-        except asyncio.CancelledError:
-            if self.is_ending():
-                raise
-            # Cancelled from outside, and possibly alone: the other tasks would wait for it without end. It still ends
-            # as cancelled, or asyncio.run() would print a traceback for each task that it cancels at its end.
-            self.crash(StateError(f"the {name} task of the producer was cancelled from outside"))
-            raise
-
-    def is_ending(self) -> bool:
-        """Whether the producer itself cancels the tasks."""
-        return self.tasks is None or self.tasks.cancel_scope.cancel_called
-
     def _end(self, cause: BaseException | None) -> None:
-        if self.stopping:
+        if self.supervisor.stopping:
             self.give_up("the producer was closed", None)
         else:
             self._die(cause if cause is not None else StateError("the producer's tasks ended unexpectedly"))
@@ -275,12 +214,6 @@ class Engine:
         """The number of accepted records without an outcome."""
         return sum(batch.pending for batch in self.accumulator.live)
 
-    def crash(self, cause: BaseException) -> None:
-        """End the producer because of a bug that showed outside its tasks."""
-        if self.crashed is None:
-            self.crashed = cause
-            self.over.set()
-
     def refuse_callers(self) -> None:
         """The producer closes: calls that still wait to be accepted are refused."""
 
@@ -309,8 +242,7 @@ class Engine:
             for batch in self.accumulator.live:
                 if not batch.settled:
                     batch.fail(DeliveryError(text, topic=batch.topic, outcome=Outcome.UNKNOWN, cause=bug))
-        for flush in list(self.flushes):
-            self.end_flush(flush)
+        self.flushes.end_all()
 
     def _end_all(
         self, closed: Callable[[Waiting], KafkaError], text: str, cause: BaseException | None
@@ -327,11 +259,6 @@ class Engine:
         # Deliveries that the program keeps refer to the connections, whose sockets must not stay open as long.
         self._close_connections()
         self.listeners.deliver()
-
-    def stop(self) -> None:
-        """Ask the supervisor to end."""
-        self.stopping = True
-        self.over.set()
 
     def _set_up_compression(self, tasks: TaskGroup) -> None:
         codec = CODECS[self.config.compression_type].id
@@ -388,60 +315,13 @@ class Engine:
         if self.transactions is not None:
             self.transactions.on_refused(error)
 
-    # -- flush
-
-    def begin_flush(self, queued: Iterable[Waiting] = ()) -> tuple[Flush, asyncio.Future[None]]:
-        """Send the buffered records, and those queued for their topics, without lingering.
-
-        The future is done when all of them have their outcome, and their waiting tasks were woken.
-        """
-        done: asyncio.Future[None] = self.loop.create_future()
-        flush = self.accumulator.flush(self.loop.time())
-        flush.began = self.tally.told_now()
-        for call in queued:
-            cover_call(flush, call)
-        self.flushes[flush] = done
-        if not flush.waiting:
-            self.end_flush(flush)
-        return flush, done
-
-    def leave_flush(self, flush: Flush, queued: Iterable[Waiting]) -> None:
-        """The task that waited for the flush is gone. Unanswered records would keep the flush until their deadlines."""
-        if self.flushes.pop(flush, None) is not None:
-            uncover(flush, self.accumulator.live, queued)
-
     def flush(self) -> asyncio.Future[None]:
         """Send the buffered records without lingering; done when all of them have their outcome."""
-        return self.begin_flush()[1]
+        return self.flushes.begin()[1]
 
     async def no_call_waits(self) -> None:
         """Wait until no call waits to be accepted."""
-        while self.admission.waiting:
-            done: asyncio.Future[None] = self.loop.create_future()
-            self.idle_waiters.append(done)
-            await done
-
-    def end_idle_wait(self) -> None:
-        """No call waits to be accepted any more: wake the tasks that wait for that."""
-        idle_waiters, self.idle_waiters = self.idle_waiters, []
-        for done in idle_waiters:
-            wake(done)
-
-    def end_flush(self, flush: Flush) -> None:
-        """A flush is complete: wake its task."""
-        # A flush that ended for lack of memory has no waiting task; batches may still refer to it.
-        done = self.flushes.get(flush)
-        if done is not None:
-            self.accumulator.waker.wake_after_all(done)
-            del self.flushes[flush]
-
-    def give_up_flushes(self) -> None:
-        """The process had no memory to track a record of some flushes: their tasks get an error."""
-        for flush, done in list(self.flushes.items()):
-            if flush.error is not None:
-                del self.flushes[flush]
-                if not done.done():
-                    done.set_exception(flush.error)
+        await self.flushes.no_call_waits()
 
 
 def _withdraw_here(
@@ -453,14 +333,6 @@ def _withdraw_here(
     """`try_cancel()` of a record that has its place: from the producer's own loop only."""
     require_loop(loop)
     return withdraw(batch, index)
-
-
-def first_of(error: BaseException | None) -> BaseException | None:
-    """The error itself, where a task group wrapped it; tasks that were cancelled because of it do not count."""
-    while isinstance(error, BaseExceptionGroup):
-        told = [each for each in error.exceptions if not isinstance(each, asyncio.CancelledError)]
-        error = (told or error.exceptions)[0]
-    return error
 
 
 def root_of(error: BaseException | None) -> BaseException | None:

@@ -15,7 +15,7 @@ _mutant = Kind("waking")
 WAKING: Final = (
     _mutant(
         "death-of-the-supervisor-unnoticed",
-        "_net/runtime/engine.py",
+        "_net/runtime/supervisor.py",
         "            self._end(first_of(cause))",
         "            pass",
         "The background task dies and every call waits without end (aiokafka #1039).",
@@ -39,7 +39,7 @@ WAKING: Final = (
     ),
     _mutant(
         "death-of-one-task-unnoticed",
-        "_net/runtime/engine.py",
+        "_net/runtime/supervisor.py",
         '            self.crash(StateError(f"the {name} task of the producer was cancelled from outside"))\n            raise',
         "            return",
         "One of the inner tasks is cancelled from outside, and the others wait for it without end (aiokafka #1039).",

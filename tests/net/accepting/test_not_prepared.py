@@ -426,7 +426,7 @@ async def test_a_preparation_that_ignores_its_cancellation(
             await producer.send("one", "a0")
         await producer.send_and_wait("one", "a1", max_block=LIMIT)
         await asyncio.wait_for(producer.close(timeout=0.1), LIMIT)
-        supervisor = engine(producer).supervisor
+        supervisor = engine(producer).supervisor.task
         assert supervisor is not None
         await asyncio.wait_for(asyncio.shield(supervisor), LIMIT)
         assert "ignore their cancellation" in caplog.text

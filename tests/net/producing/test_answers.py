@@ -308,5 +308,5 @@ async def test_broker_that_wants_newer_requests_than_topics_have_ids(
     delivery = await producer.send("one", b"0")
     assert await delivery.wait(LIMIT) is Outcome.NOT_WRITTEN
     assert "supports Produce v13-v13" in str(getattr(delivery.exception(), "cause", ""))
-    assert engine(producer).crashed is None
+    assert engine(producer).supervisor.crashed is None
     assert permits_are_all_back(producer)

@@ -189,7 +189,7 @@ async def test_serializer_that_will_not_be_cancelled(make: Make, kafka: Embedded
     await closed_within(producer, 0.1)
     with pytest.raises(StateError):
         await sending
-    supervisor = engine(producer).supervisor
+    supervisor = engine(producer).supervisor.task
     assert supervisor is not None
     let_go.set()
     await asyncio.wait([supervisor])

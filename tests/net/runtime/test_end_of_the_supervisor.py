@@ -14,7 +14,7 @@ from tests.net.support import LIMIT, Make, engine, memory_in_use, send_all, send
 
 
 def cancel_supervisor(producer: Producer[Any, Any]) -> None:
-    supervisor = engine(producer).supervisor
+    supervisor = engine(producer).supervisor.task
     assert supervisor is not None
     supervisor.cancel()
 

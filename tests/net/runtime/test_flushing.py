@@ -85,7 +85,7 @@ async def test_many_at_once(make: Make, kafka: EmbeddedKafka) -> None:
     hold.heal()
     async with asyncio.timeout(LIMIT):
         await asyncio.gather(*flushes, return_exceptions=True)
-    await until(lambda: not engine(producer).flushes)
+    await until(lambda: not engine(producer).flushes.waiting)
     assert numbers(kafka) == list(range(20))
 
 
@@ -108,7 +108,7 @@ async def test_without_memory_at_its_begin(
     await send_all(producer, range(3, 6))
     assert (await producer.flush()).acked == 3
     assert numbers(kafka) == list(range(6))
-    assert not engine(producer).flushes
+    assert not engine(producer).flushes.waiting
 
 
 async def test_without_memory_for_the_place_of_a_record(
@@ -128,4 +128,4 @@ async def test_without_memory_for_the_place_of_a_record(
             with pytest.raises(MemoryError):
                 await flushing
     assert (await producer.flush()).acked == 1
-    assert not engine(producer).flushes
+    assert not engine(producer).flushes.waiting

@@ -242,7 +242,9 @@ def ends_in_order(producer: Producer[Any, Any], lie: Lie) -> None:
     engine = producer._engine
     assert engine is not None
     orderly = (TransactionError,) if lie.api == VERSIONS else (ProducerFencedError,)
-    assert engine.crashed is None or isinstance(engine.crashed, orderly), repr(engine.crashed)
+    assert engine.supervisor.crashed is None or isinstance(engine.supervisor.crashed, orderly), repr(
+        engine.supervisor.crashed
+    )
 
 
 @pytest.mark.parametrize("seed", TRIED)

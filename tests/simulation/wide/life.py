@@ -102,7 +102,7 @@ class Life:
         assert intake is not None
         left = {
             "queued": len(intake.queued),
-            "flushes": len(engine.flushes),
+            "flushes": len(engine.flushes.waiting),
             "waiting": engine.admission.waiting,
             "live": sum(batch.pending for batch in engine.accumulator.live),
         }
