@@ -31,6 +31,7 @@ from aioproducer.config.names import client_id_problem, transactional_id_problem
 from aioproducer.config.properties import read_properties
 from aioproducer.config.providers import ConfigProvider, checked_providers
 from aioproducer.config.refused import refusal, unknown
+from aioproducer.config.security.brokers import AllowedBroker, Brokers
 from aioproducer.config.security.conflicts import filled_from_jaas
 from aioproducer.config.security.kinds import (
     Ciphers,
@@ -154,6 +155,15 @@ class ProducerConfig:
         Choice(("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")),
         Group.SECURITY,
         "Encryption (`SSL`) and authentication (`SASL`) of connections to brokers.",
+    )
+    allowed_brokers: tuple[AllowedBroker, ...] | None = setting(
+        None,
+        Optional(Brokers(), "all"),
+        Group.SECURITY,
+        "The brokers that the cluster may advertise; others are not looked up. Host names, where `*` stands for any text, "
+        "networks (`10.0.0.0/8`) for addresses, or functions of host and port. `bootstrap_servers` are always allowed. It is "
+        "an argument only, never a property.",
+        kafka_default=None,
     )
     allow_plaintext_credentials: bool = setting(
         False,

@@ -23,6 +23,7 @@ __all__ = ["read_properties"]
 
 # As String.trim() of Java.
 _BLANKS = "".join(map(chr, range(0x21)))
+_OF_CODE = frozenset((ALLOWED_URLS, "allowed_brokers"))
 _PROVIDERS = "config.providers"
 STANDS_FOR = {"partitioner_class": "partitioner", "interceptor_classes": "interceptors"}
 
@@ -178,8 +179,8 @@ def _take(
 
 def _of_code(name: str, dotted: str, overrides: Mapping[str, Any]) -> str | None:
     """Who may write a file decides neither which servers get a secret, nor which of them are allowed to."""
-    if name == ALLOWED_URLS:
-        return f"{dotted}: an argument only, no property; pass {ALLOWED_URLS}=[…]"
+    if name in _OF_CODE:
+        return f"{dotted}: an argument only, no property; pass {name}=[…]"
     if name == URL and overrides.get(ALLOWED_URLS) is None:
         return f"{dotted}: a properties file may name it only where the application allows it; pass {ALLOWED_URLS}=[…]"
     return None

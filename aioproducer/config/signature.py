@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Literal, TypedDict
 
 from aioproducer.config.endpoints import BootstrapServers
+from aioproducer.config.security.brokers import AllowedBroker
 from aioproducer.secret import GivenSecret, Secret
 
 __all__ = ["Changes", "ConnectionSettings", "Settings"]
@@ -22,6 +23,7 @@ class ConnectionSettings(TypedDict, total=False):
     client_id: str
     client_dns_lookup: Literal["use_all_dns_ips"]
     security_protocol: Literal["PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"]
+    allowed_brokers: AllowedBroker | Iterable[AllowedBroker] | None
     allow_plaintext_credentials: bool
     ssl_context: ssl.SSLContext | Callable[[], ssl.SSLContext] | None
     ssl_truststore_location: str | None

@@ -45,6 +45,8 @@ class Control:
         self.connection: Connection | None = None
         # The address of the newest connection, open or closed.
         self.address: tuple[str, int] | None = None
+        # The broker of the newest answer to `ask`.
+        self.answered_by: str | None = None
         # Addresses of brokers without support for producer ids: they are dialed only when no other broker is left.
         self.lacking: set[tuple[str, int] | None] = set()
         # The metadata task and the identity task may both find no connection: one dials, the other uses its result.
@@ -55,12 +57,14 @@ class Control:
         connection = await self.connected()
         timeout = self.session.config.request_timeout_ms / 1000
         try:
-            return await answer_to(connection, message, response_type, timeout=timeout)
+            answer = await answer_to(connection, message, response_type, timeout=timeout)
         except ProtocolError as error:
             # The broker lacks a needed API version: another broker may have it, or the same one after a new ApiVersions
             # request.
             connection.close(copy.copy(error))  # a copy: a raised error collects a traceback with its frames
             raise
+        self.answered_by = connection.broker
+        return answer
 
     async def connected(self) -> Connection:
         """The connection, opened if there is none; raises the error of the last broker that was tried."""
@@ -104,7 +108,7 @@ class Control:
         self.session.rng.shuffle(nodes)
         nodes.sort(key=lambda node: (node.host, node.port) in self.lacking)
         for node in nodes:
-            yield BrokerEndpoint.advertised(node.host, node.port, node.id)
+            yield BrokerEndpoint.advertised(node.host, node.port, node.id, node.advertised_by)
         known = {(node.host, node.port) for node in nodes}
         addresses = [address for address in self.session.config.bootstrap_servers if address not in known]
         self.session.rng.shuffle(addresses)

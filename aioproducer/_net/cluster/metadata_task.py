@@ -111,7 +111,7 @@ class Cluster:
 
     async def _read(self, response: MetadataResponse) -> Update:
         """Apply the answer in slices that leave the loop free."""
-        reading = self.view.answering(response, self.loop.time())
+        reading = self.view.answering(response, self.loop.time(), self.session.control.answered_by)
         while True:
             try:
                 next(reading)

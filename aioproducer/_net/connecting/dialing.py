@@ -22,6 +22,7 @@ import attrs
 from aioproducer._net.connecting.connection.connection import Connection
 from aioproducer._net.connecting.conversing import converse, in_a_thread
 from aioproducer._net.connecting.security import PLAINTEXT, SecurityProtocol
+from aioproducer._state.connecting.allowed import require_allowed
 from aioproducer._state.connecting.dialogue import Dialogue
 from aioproducer._state.connecting.endpoint import BrokerEndpoint, joined
 from aioproducer._state.connecting.opening import Opened, opening
@@ -89,6 +90,7 @@ async def dial(
     ProtocolError if a peer answered that is no usable broker.
     """
     endpoint.require_valid()
+    require_allowed(endpoint, config.allowed_brokers, config.bootstrap_servers)
     loop = asyncio.get_running_loop()
     limit = config.socket_connection_setup_timeout_ms / 1000 if setup_timeout is None else setup_timeout
     deadline = loop.time() + limit

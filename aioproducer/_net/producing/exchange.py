@@ -66,7 +66,7 @@ class ProduceExchange:
             self._link.connection.mute(response.throttle_time_ms / 1000)
         if self._requests.transactions is not None:
             self._requests.transactions.marker_delay.answered(now)
-        nodes = _nodes_of(response) if response.node_endpoints else {}
+        nodes = _nodes_of(response, self._link.connection.broker) if response.node_endpoints else {}
         strange = False
         for topic in response.responses:
             name = self._by_id.get(topic.topic_id, topic.name) if self._by_id else topic.name
@@ -122,9 +122,10 @@ class ProduceExchange:
             self._requests.settlement.lost(batch, error, now, written=written)
 
 
-def _nodes_of(response: ProduceResponse) -> dict[int, Node]:
+def _nodes_of(response: ProduceResponse, by: str) -> dict[int, Node]:
     return {
-        node.node_id: Node(node.node_id, node.host, node.port, node.rack) for node in response.node_endpoints
+        node.node_id: Node(node.node_id, node.host, node.port, node.rack, by)
+        for node in response.node_endpoints
     }
 
 

@@ -178,7 +178,7 @@ class Sender:
         self._note_attempt()
         try:
             node = await self._node()
-            endpoint = BrokerEndpoint.advertised(node.host, node.port, self.node_id)
+            endpoint = BrokerEndpoint.advertised(node.host, node.port, self.node_id, node.advertised_by)
             connection = await self.addresses.dial(endpoint)
         except KafkaError as error:
             self.history.failed(error)

@@ -155,7 +155,7 @@ class Coordinator:
             raise leaves_out(connection, "FindCoordinator")
         if found.error_code:
             raise _NotFound(found.error_code)
-        return BrokerEndpoint.advertised(found.host, found.port, found.node_id)
+        return BrokerEndpoint.advertised(found.host, found.port, found.node_id, connection.broker)
 
     @property
     def timeout(self) -> float:

@@ -131,6 +131,7 @@ async def list_all(session: Session, prefix: str, timeout: float) -> list[Transa
 
 async def _listed_by_all(session: Session, prefix: str) -> list[TransactionListing]:
     metadata = await session.control.ask(MetadataRequest(topics=[]), MetadataResponse)
+    by = session.control.answered_by
     why = unusable(metadata)
     if why is not None:
         # An empty list would say that there are no orphans.
@@ -139,7 +140,7 @@ async def _listed_by_all(session: Session, prefix: str) -> list[TransactionListi
     # All of them end before an error is raised; otherwise some would go on after it.
     answers = await asyncio.gather(
         *(
-            _listed(session, BrokerEndpoint.advertised(each.host, each.port, each.node_id), prefix)
+            _listed(session, BrokerEndpoint.advertised(each.host, each.port, each.node_id, by), prefix)
             for each in metadata.brokers
         ),
         return_exceptions=True,

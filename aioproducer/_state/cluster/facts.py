@@ -14,12 +14,13 @@ OUT_OF_MEMORY = (MemoryError, SystemError)
 
 @attrs.frozen
 class Node:
-    """A broker and its address."""
+    """A broker and its address, and the broker whose answer has the address."""
 
     id: int
     host: str
     port: int
     rack: str | None = None
+    advertised_by: str | None = attrs.field(default=None, eq=False)
 
 
 @attrs.frozen

@@ -169,16 +169,18 @@ class MetadataView:
                 update: Update = end.value
                 return update
 
-    def answering(self, response: MetadataResponse, now: float) -> Generator[None, None, Update]:
+    def answering(
+        self, response: MetadataResponse, now: float, by: str | None = None
+    ) -> Generator[None, None, Update]:
         """Apply an answer, with a pause after every few thousand partitions; the `Update` is its return value.
 
-        Each topic changes as a whole. A caller that stops in between calls `failed()`.
+        `by` is the broker that answered. Each topic changes as a whole. A caller that stops in between calls `failed()`.
         """
         reason = unusable(response)
         if reason is not None:
             return self._refuse(response, reason, now)
         changes = Changes()
-        self._take_nodes(response.brokers, changes)
+        self._take_nodes(response.brokers, by, changes)
         answered = yield from self._take_topics(response, changes, now)
         question = self._questions.under_way
         for name in question.topics if question else ():
@@ -199,9 +201,11 @@ class MetadataView:
         self._questions.rebootstrap_required |= rebootstrap
         return Update(unusable=reason, rebootstrap=rebootstrap)
 
-    def _take_nodes(self, brokers: Iterable[MetadataResponseBroker], changes: Changes) -> None:
+    def _take_nodes(
+        self, brokers: Iterable[MetadataResponseBroker], by: str | None, changes: Changes
+    ) -> None:
         listed = {
-            broker.node_id: Node(broker.node_id, broker.host, broker.port, broker.rack)
+            broker.node_id: Node(broker.node_id, broker.host, broker.port, broker.rack, by)
             for broker in brokers
             if broker.node_id >= 0
         }

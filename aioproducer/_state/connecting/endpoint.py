@@ -32,6 +32,8 @@ class BrokerEndpoint:
     port: int
     node_id: int | None
     origin: Origin
+    # The broker whose answer has this endpoint, for errors.
+    advertised_by: str | None = attrs.field(default=None, eq=False)
 
     @classmethod
     def bootstrap(cls, host: str, port: int) -> Self:
@@ -39,9 +41,9 @@ class BrokerEndpoint:
         return cls(host, port, None, Origin.BOOTSTRAP)
 
     @classmethod
-    def advertised(cls, host: str, port: int, node_id: int) -> Self:
-        """The endpoint that the cluster advertises for a node."""
-        return cls(host, port, node_id, Origin.ADVERTISED)
+    def advertised(cls, host: str, port: int, node_id: int, by: str | None = None) -> Self:
+        """The endpoint that the cluster advertises for a node, in an answer of the broker `by`."""
+        return cls(host, port, node_id, Origin.ADVERTISED, by)
 
     @property
     def address(self) -> tuple[str, int]:
