@@ -1,60 +1,48 @@
-"""The producer: its lifecycle, and the calls that it passes on to its parts."""
+"""The producer: the calls that it passes on to its parts."""
 
 from __future__ import annotations
 
 import asyncio
-import atexit
 import os
-import random
-import warnings
-import weakref
-from asyncio.events import _get_running_loop  # asyncio's own low-level form: None where no loop runs
 from typing import TYPE_CHECKING, Any, Generic, Self, cast, overload
 
-from aioproducer import _core
-from aioproducer._callers.owners import Owner, Scope, TaskOwners
+from aioproducer._callers.owners import Owner, Scope
 from aioproducer._callers.refusals import THROUGH, refusal_of
 from aioproducer._callers.threads import run_in_loop
-from aioproducer._core import Clock, SendPath, sending_of
-from aioproducer._net.accepting.bulk_intake import BulkIntake
-from aioproducer._net.accepting.ending import log_losses, log_waits, report_of_close, resolved
-from aioproducer._net.accepting.intake import Call, Intake
+from aioproducer._calls.lifecycle import FORKED, K_contra, Lifecycle, V_contra, ended
+from aioproducer._calls.transactions import TransactionCalls
+from aioproducer._core import sending_of
+from aioproducer._net.accepting.ending import resolved
+from aioproducer._net.accepting.intake import Call
 from aioproducer._net.accepting.pending import Pending
 from aioproducer._net.accepting.serializing import is_being_prepared
 from aioproducer._net.accepting.stream import send_stream
-from aioproducer._net.connecting.dialing import SOCKETS
-from aioproducer._net.observing.closing import counted, waits_for
+from aioproducer._net.observing.closing import counted
 from aioproducer._net.observing.condition import health_of
 from aioproducer._net.observing.snapshot import (
     connected_brokers,
     loads,
     stats_of,
 )
-from aioproducer._net.runtime.awaiting import first_answer, known_partitions
-from aioproducer._net.runtime.engine import Engine, denied
+from aioproducer._net.runtime.awaiting import known_partitions
 from aioproducer._state.admission.checking import checked_timeout, checked_topic
-from aioproducer._state.delivery.tally import Totals
-from aioproducer._state.transactions.table import Event
-from aioproducer._transaction_calls import TransactionCalls
-from aioproducer.config import ProducerConfig, require_config
+from aioproducer.config import ProducerConfig
 from aioproducer.errors import (
     BufferFullError,
     KafkaError,
     StateError,
 )
-from aioproducer.records import CloseReport, FlushReport, PartitionInfo
+from aioproducer.records import FlushReport, PartitionInfo
 from aioproducer.stats import Health, Stats
 
 if TYPE_CHECKING:
     import concurrent.futures
     from collections.abc import AsyncIterable, Callable, Iterable, Mapping
-    from types import TracebackType
 
     from typing_extensions import TypeVar, Unpack
 
     from aioproducer._callers.owners import Told
     from aioproducer._core import BatchDelivery, Delivery, Sending
-    from aioproducer._net.connecting.dialing import Network
     from aioproducer._net.transactions.transactions import Transactions
     from aioproducer.config import BootstrapServers, ConfigProvider, Settings
     from aioproducer.records import (
@@ -67,43 +55,13 @@ if TYPE_CHECKING:
     )
     from aioproducer.serializers import Serializer
 
-    # Without serializers keys and values are bytes-like.
-    K_contra = TypeVar("K_contra", default=BytesLike, contravariant=True)
-    V_contra = TypeVar("V_contra", default=BytesLike, contravariant=True)
     # A serializer without annotations, such as a lambda, accepts any type. The bound lets type checkers infer that.
     K = TypeVar("K", bound=Any, default=Any)
     V = TypeVar("V", bound=Any, default=Any)
     T = TypeVar("T")
-else:
-    from typing import TypeVar
-
-    K_contra = TypeVar("K_contra", contravariant=True)
-    V_contra = TypeVar("V_contra", contravariant=True)
 
 
-SHORTLY = 0.2
-# close() logs its remaining work after so many seconds.
-WORTH_A_LINE = 1.0
-STARTED_ONCE = (
-    "the producer was closed, and can be started once only: create a new one where it is started, not at module level "
-    "(Producer.from_config(producer.config) has the same settings)"
-)
-FORKED = "this process was forked after the producer was started: create a new one in the child"
-
-os.register_at_fork(after_in_child=_core.forked) if hasattr(os, "register_at_fork") else None
-
-# Running producers: those left at the end of the interpreter were never closed.
-_running: weakref.WeakSet[Producer[Any, Any]] = weakref.WeakSet()
-
-
-@atexit.register
-def _tell_what_is_left() -> None:
-    """Records that will never be sent are logged, with their count."""
-    for producer in list(_running):
-        producer._tell_losses("the program ended without close()")  # noqa: SLF001  # its own
-
-
-class Producer(SendPath[K_contra, V_contra], TransactionCalls, Generic[K_contra, V_contra]):
+class Producer(Lifecycle[K_contra, V_contra], TransactionCalls, Generic[K_contra, V_contra]):
     """An asyncio-native Kafka producer.
 
     ```python
@@ -115,11 +73,6 @@ class Producer(SendPath[K_contra, V_contra], TransactionCalls, Generic[K_contra,
     Settings are Kafka's producer properties with dots turned into underscores; `ProducerConfig` lists them. Constructing
     touches no event loop, network, file or thread.
     """
-
-    config: ProducerConfig
-    close_report: CloseReport | None
-    # The network that connections are opened in.
-    _network: Network = SOCKETS
 
     @overload
     def __init__(
@@ -207,304 +160,6 @@ class Producer(SendPath[K_contra, V_contra], TransactionCalls, Generic[K_contra,
             cast("dict[str, Any]", overrides).clear()
             del properties
         return cls.from_config(config)
-
-    def _set_up(self, config: ProducerConfig) -> None:
-        require_config(config)
-        self.config = config
-        self.close_report = None
-        self._state = "new"
-        self._engine: Engine | None = None
-        self._intake: Intake | None = None
-        self._bulk: BulkIntake | None = None
-        self._cause: BaseException | None = None
-        self._closing: asyncio.Future[None] | None = None
-        self._before_close = Totals()
-        self._losses_told = False
-        self._owners = TaskOwners()
-
-    # -- lifecycle
-
-    async def start(self, *, wait_ready: float | None = None) -> None:
-        """Bind to the running loop and start the background task; works with every broker down.
-
-        With `wait_ready`, wait at most so many seconds until one broker has answered, or raise the reason.
-        """
-        if self._state in ("running", "closing"):
-            if not self._same_process():
-                raise StateError(FORKED)
-            raise StateError(f"the producer is already {self._state}")
-        if self._state == "closed":
-            raise StateError(STARTED_ONCE)
-        timeout = checked_timeout("wait_ready", wait_ready)
-        engine = self._begin(asyncio.get_running_loop())
-        try:
-            await engine.supervisor.begun()
-            if self._intake is not None:
-                self._intake.serializing.warm(self.config.topics)
-            if timeout is not None:
-                await self.ready(timeout)
-        except BaseException:
-            await self._undo_start()
-            raise
-
-    def _begin(self, loop: asyncio.AbstractEventLoop) -> Engine:
-        clock = self._clock_for(loop)
-        # The tasks hold the producer weakly: one that is dropped without close() is noticed, and ends.
-        me = weakref.proxy(self)
-        rng = random.Random()  # noqa: S311  # jitter, not secrets
-        engine = Engine(
-            self.config,
-            me,
-            loop,
-            rng,
-            wall_ms=lambda: me._wall_ms(),  # noqa: PLW0108, SLF001
-            network=self._network,
-        )
-        # Calls user code, such as `for_producer()` of a partitioner: its exception must not leave a partial state.
-        intake = self._intake_of(engine, lambda: me._pace(), lambda: me._still_taking())  # noqa: PLW0108, SLF001
-        self._bind(engine.accumulator.cluster.topics, clock, loop, _get_running_loop, self._largest_record())
-        self._owners.entries.clear()
-        self._follow_tasks(self._owners.entries, asyncio.current_task)
-        engine.accepted_before = self._accepted_records
-        # The intake first: another thread that finds an engine must find its intake.
-        self._intake = intake
-        self._engine = engine
-        self._bulk = BulkIntake(self._intake, me)
-        self._plain = self._intake.answers_at_once
-        self._serialize_key = intake.serializing.key
-        self._serialize_value = intake.serializing.value
-        self._cause = None
-        self._state = "running"
-        _running.add(self)
-        if engine.transactions is not None:
-            engine.transactions.accepting_changed = lambda: me._update_accepting()  # noqa: PLW0108, SLF001
-            engine.transactions.queued = lambda: list(me._intake.queued)  # noqa: SLF001
-        self._update_accepting()
-        engine.on_death = _weakly(self)
-        for topic in self.config.topics:
-            engine.cluster.want(topic)
-        # Last: an eager task runs at once, as far as it gets.
-        try:
-            engine.supervisor.start()
-        except BaseException:
-            self._accepting = False
-            self._state = "new"
-            raise
-        return engine
-
-    def _clock_for(self, loop: asyncio.AbstractEventLoop) -> Clock:
-        """The clock of the compiled core, which agrees with that of the loop."""
-        del loop
-        return Clock()
-
-    def _intake_of(self, engine: Engine, pace: Callable[[], bool], usable: Callable[[], object]) -> Intake:
-        """The object for the records that the fast path leaves."""
-        return Intake(engine, pace, usable)
-
-    def _update_accepting(self) -> None:
-        """Records are taken while the producer runs, of a transactional one only within a transaction."""
-        engine = self._engine
-        transactions = None if engine is None else engine.transactions
-        self._accepting = self._state == "running" and (transactions is None or transactions.table.is_open)
-
-    def _largest_record(self) -> int:
-        return min(self.config.max_request_size, self.config.buffer_memory)
-
-    async def _undo_start(self) -> None:
-        engine = self._engine
-        assert engine is not None  # noqa: S101  # start() made it
-        if self._state in ("running", "failed"):  # otherwise another call closes it
-            self._accepting = False
-            self._state = "new"
-        engine.supervisor.stop()
-        if engine.supervisor.task is not None:
-            await asyncio.wait([engine.supervisor.task])
-
-    async def ready(self, timeout: float | None = None) -> None:
-        """Wait at most `timeout` seconds until one broker has answered, or raise the reason.
-
-        The topics of the setting `topics` are known then, if they exist.
-        """
-        engine = self._running()
-        await first_answer(engine, checked_timeout("timeout", timeout), self._running)
-
-    def _died(self, cause: BaseException) -> None:
-        self._accepting = False
-        if self._state != "closing" and self._engine is not None:
-            # The report of close() begins here: records with an earlier outcome were not lost by the end.
-            self._before_close = self._engine.tally.totals
-        self._cause = cause
-        self._state = "failed"
-
-    def _running(self) -> Engine:
-        """The engine, or the reason why there is none to be used from here."""
-        engine = self._engine
-        if engine is None or self._state in ("new", "closed", "failed"):
-            raise self._not_running()
-        if engine.supervisor.crashed is not None:
-            raise _ended(engine.supervisor.crashed)
-        if not self._same_process():
-            raise StateError(FORKED)
-        if not self._same_thread():
-            raise StateError("the producer runs in another thread: use send_threadsafe() from here")
-        if engine.loop is not _get_running_loop():
-            raise StateError("the producer belongs to another event loop: create one per loop")
-        return engine
-
-    def _not_running(self) -> KafkaError:
-        if self._state == "failed":
-            return _ended(self._cause)
-        if self._state == "closed":
-            return StateError("the producer was closed")
-        return StateError(
-            "the producer was not started: use `async with producer:` or `await producer.start()`"
-        )
-
-    def _taking(self) -> Engine:
-        engine = self._running()
-        if self._state != "running":
-            raise StateError("the producer is closing and accepts no more records")
-        return engine
-
-    def _still_taking(self) -> None:
-        """The same check again, after user code ran in the middle of a call: the call stays in its thread and loop."""
-        if not self._accepting or not self._same_process():
-            self._taking()
-
-    def _usable(self) -> Engine:
-        engine = self._taking()
-        if engine.transactions is not None:
-            engine.transactions.table.check(Event.SEND)
-        self._note_task()
-        return engine
-
-    async def close(self, timeout: float | None = None) -> CloseReport:
-        """Stop accepting, send the buffered records, wait for answers; always returns within `timeout` seconds.
-
-        The default is the setting `close_timeout_ms`. Every remaining delivery is resolved. A second call waits for the
-        first, and shortens it if its own limit is shorter.
-        """
-        timeout = checked_timeout("timeout", timeout)
-        if self._state == "new":
-            self._state = "closed"
-            self.close_report = CloseReport()
-            if self._intake is not None:
-                # A start that failed may have begun to prepare them.
-                self._intake.serializing.close()
-        if self._state in ("closed", "failed") and self._closing is None:
-            report = self._closed_before()
-            limit = self.config.close_timeout_ms / 1000 if timeout is None else timeout
-            await self._serializers_closed(max(limit, SHORTLY))
-            return report
-        self._check_closable()
-        timeout = self.config.close_timeout_ms / 1000 if timeout is None else timeout
-        if self._closing is None:
-            return await self._close(timeout)
-        await asyncio.wait([self._closing], timeout=timeout)
-        if not self._closing.done():
-            self._finish("close() ran out of time")
-        return self.close_report or CloseReport()
-
-    def _check_closable(self) -> None:
-        engine = self._engine
-        assert engine is not None  # noqa: S101  # the producer was started
-        if not self._same_process():
-            raise StateError(
-                "this process was forked after the producer was started: there is nothing to close here"
-            )
-        if not self._same_thread() or engine.loop is not _get_running_loop():
-            raise StateError("call close() from the thread and event loop that called start()")
-
-    def _closed_before(self) -> CloseReport:
-        if self._state == "failed" and self.close_report is None:
-            self._report_close(None)
-        self._state = "closed"
-        return self.close_report or CloseReport()
-
-    async def _close(self, timeout: float) -> CloseReport:
-        engine = self._engine
-        assert engine is not None  # noqa: S101  # the producer was started
-        assert self._intake is not None  # noqa: S101  # made with the engine
-        self._closing = engine.loop.create_future()
-        self._accepting = False
-        self._state = "closing"
-        self._before_close = engine.tally.totals
-        until = engine.loop.time() + timeout
-        engine.refuse_callers()
-        long = engine.loop.call_later(WORTH_A_LINE, log_waits, engine, self._intake, until)
-        try:
-            if timeout > 0:
-                async with asyncio.timeout(timeout):
-                    if engine.transactions is not None:
-                        await engine.transactions.wind_up(timeout)
-                    engine.accumulator.drain_all(engine.loop.time())
-                    await resolved(engine, self._intake)
-                    if not engine.acks:
-                        await engine.brokers.handed_over()
-        except TimeoutError:
-            pass
-        finally:
-            long.cancel()
-            self._finish("close() ran out of time")
-        # Both end at once, unless a serializer ignores its cancellation, or is slow to close.
-        until = max(until, engine.loop.time() + SHORTLY)
-        if engine.supervisor.task is not None:
-            await asyncio.wait([engine.supervisor.task], timeout=until - engine.loop.time())
-        await self._serializers_closed(until - engine.loop.time())
-        return self.close_report or CloseReport()
-
-    async def _serializers_closed(self, timeout: float) -> None:
-        closing = None if self._engine is None else self._engine.preparing.closing
-        if closing is not None and closing.get_loop() is _get_running_loop():
-            await asyncio.wait([closing], timeout=timeout)
-
-    def _finish(self, text: str) -> None:
-        engine = self._engine
-        if self._state == "closed" or engine is None:
-            return
-        assert self._intake is not None  # noqa: S101  # made with the engine
-        left = waits_for(engine, self._intake)
-        engine.give_up(text, None)
-        engine.supervisor.stop()
-        self._report_close(left)
-        self._state = "closed"
-        if self._closing is not None and not self._closing.done():
-            self._closing.set_result(None)
-
-    def _report_close(self, waited_for: str | None) -> None:
-        assert self._engine is not None  # noqa: S101  # the producer was started
-        assert self._intake is not None  # noqa: S101  # made by start()
-        self.close_report = report_of_close(self._engine, self._intake, self._before_close, waited_for)
-
-    async def __aenter__(self) -> Self:
-        await self.start()
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        await self.close()
-
-    def __del__(self) -> None:
-        engine = getattr(self, "_engine", None)
-        if engine is None or self._state not in ("running", "closing") or not self._same_process():
-            return
-        warnings.warn(f"{self!r} was never closed", ResourceWarning, source=self, stacklevel=1)
-        self._tell_losses("the producer was garbage-collected without close()")
-        gone = StateError("the producer was garbage-collected without close()")
-        if not engine.loop.is_closed():
-            engine.loop.call_soon_threadsafe(engine.crash, gone)
-        elif self._same_thread():
-            engine.settle_without_loop(gone)
-
-    def _tell_losses(self, what: str) -> None:
-        """Log the number of records that will not be sent, once."""
-        engine = self._engine
-        if engine is None or self._state not in ("running", "closing") or not self._same_process():
-            return
-        assert self._intake is not None  # noqa: S101  # made with the engine
-        if not self._losses_told:
-            self._losses_told = log_losses(engine, self._intake, what)
 
     # -- sending, the long way
 
@@ -666,7 +321,7 @@ class Producer(SendPath[K_contra, V_contra], TransactionCalls, Generic[K_contra,
             async with asyncio.timeout(timeout):
                 flush = await resolved(engine, self._intake)
         if not flush.done:
-            raise _ended(self._cause or engine.supervisor.crashed)
+            raise ended(self._cause or engine.supervisor.crashed)
         engine.machines.losses.gaps_seen(flush)
         report, told_to.told = engine.tally.report(flush, told_to.told)
         return report
@@ -722,25 +377,6 @@ class Producer(SendPath[K_contra, V_contra], TransactionCalls, Generic[K_contra,
 
     def __reduce__(self) -> Any:
         raise TypeError("a producer cannot be pickled; producer.config can")
-
-
-def _weakly(producer: Producer[Any, Any]) -> Callable[[BaseException], None]:
-    """Tell the producer of the death of its tasks, if it is still there."""
-    reference = weakref.ref(producer)
-
-    def died(cause: BaseException) -> None:
-        found = reference()
-        if found is not None:
-            found._died(cause)  # noqa: SLF001  # its own news
-
-    return died
-
-
-def _ended(cause: BaseException | None) -> KafkaError:
-    """The error of every call after the end of the background task, or shortly before it."""
-    return denied(cause) or StateError(
-        "the producer's background task has ended; close the producer and create a new one", cause=cause
-    )
 
 
 def refused(error: KafkaError) -> Pending:

@@ -90,7 +90,7 @@ async def _sends(bootstrap_servers: str, topic: str, count: int) -> None:
     # Nothing is sent before all records are accepted, and the clock stands still: callgrind slows the program down so
     # much that the counts would include turns of the loop that a send does not cost.
     still = ManualClock(asyncio.get_running_loop().time(), time.time_ns() // 1_000_000)
-    with patch("aioproducer.producer.Clock", lambda: still):
+    with patch("aioproducer._calls.lifecycle.Clock", lambda: still):
         async with Producer(
             bootstrap_servers,
             linger_ms=_PATIENCE_MS,

@@ -113,7 +113,7 @@ def memory_in_use(producer: Producer[Any, Any]) -> int:
     return engine(producer).accumulator.budget.used
 
 
-LIBRARY = ("aioproducer._net", "aioproducer._core", "aioproducer.producer")
+LIBRARY = ("aioproducer._net", "aioproducer._core", "aioproducer._calls", "aioproducer.producer")
 
 
 def owner(callback: Any) -> str:

@@ -7,8 +7,8 @@ import time
 
 import pytest
 
-import aioproducer.producer
 from aioproducer import Outcome
+from aioproducer._calls import lifecycle
 from aioproducer._core import ManualClock
 from aioproducer.testing import EmbeddedKafka
 from tests.net.support import Make, engine, outcomes, until, warm
@@ -59,7 +59,7 @@ class Wall:
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.clock = ManualClock(time.monotonic(), START_MS)
-        monkeypatch.setattr(aioproducer.producer, "Clock", lambda: self.clock)
+        monkeypatch.setattr(lifecycle, "Clock", lambda: self.clock)
         monkeypatch.setattr(time, "time", lambda: self.clock.wall_ms / 1000)
         monkeypatch.setattr(time, "time_ns", lambda: self.clock.wall_ms * 1_000_000)
 

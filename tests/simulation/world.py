@@ -173,8 +173,8 @@ def _surroundings(loop: NetworkedLoop, rng: random.Random) -> Iterator[None]:
 
     chance = types.SimpleNamespace(Random=lambda: random.Random(rng.random()))
     with (
-        mock.patch("aioproducer.producer.Clock", return_value=loop.clock),
-        mock.patch("aioproducer.producer.random", chance),
+        mock.patch("aioproducer._calls.lifecycle.Clock", return_value=loop.clock),
+        mock.patch("aioproducer._calls.lifecycle.random", chance),
         mock.patch("anyio.to_thread.run_sync", run_sync),
         mock.patch("aioproducer._net.connecting.dialing.look_up", loop.network.look_up),
     ):

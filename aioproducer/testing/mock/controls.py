@@ -9,12 +9,13 @@ from typing import TYPE_CHECKING, Any, Generic, NamedTuple
 import attrs
 
 from aioproducer._callers.consumed import group_of, offsets_of
+from aioproducer._calls.lifecycle import K_contra, V_contra
 from aioproducer._core import peek
 from aioproducer._state.transactions.table import State as Standing
 from aioproducer.config import checked_transactional_id
 from aioproducer.errors import CommitOutcomeUnknownError, KafkaError, ProducerFencedError, StateError
 from aioproducer.outcome import Outcome
-from aioproducer.producer import K_contra, Producer, V_contra
+from aioproducer.producer import Producer
 from aioproducer.testing.broker.cluster.transaction_states import State
 from aioproducer.testing.broker.cluster.transactions import TransactionRefusal
 from aioproducer.testing.mock.orders import Orders, check_error, check_failure

@@ -10,9 +10,9 @@ from asyncio.events import _get_running_loop
 from collections import defaultdict
 from typing import TYPE_CHECKING, Any, Generic, Self, cast, overload
 
+from aioproducer._calls.lifecycle import K_contra, V_contra
 from aioproducer._core import APPENDED, Clock, ManualClock
 from aioproducer.config import checked_transactional_ids, config_of_call
-from aioproducer.producer import K_contra, V_contra
 from aioproducer.testing.broker.faults import FaultRules
 from aioproducer.testing.broker.pipes import Pipes
 from aioproducer.testing.mock.brokers import NODE_ID, MockBroker, MockCluster, MockTransaction

@@ -31,7 +31,7 @@ ANSWERS: Final = (
     ),
     _mutant(
         "closed-before-the-socket-has-all",
-        "producer.py",
+        "_calls/lifecycle.py",
         "                    if not engine.acks:",
         "                    if False:",
         "With acks=0 closing drops acknowledged records that wait for room in the socket.",

@@ -14,7 +14,7 @@ _mutant = Kind("runtime")
 RUNTIME: Final = (
     _mutant(
         "forked-child-may-send",
-        "producer.py",
+        "_calls/lifecycle.py",
         "os.register_at_fork(after_in_child=_core.forked) if hasattr",
         "os.register_at_fork(after_in_child=bool) if hasattr",
         "A forked child sends over its parent's connections.",

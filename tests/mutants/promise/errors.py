@@ -152,7 +152,7 @@ ERRORS: Final = (
     ),
     _mutant(
         "producer-of-exactly-its-types",
-        "producer.py",
+        "_calls/lifecycle.py",
         '    V_contra = TypeVar("V_contra", default=BytesLike, contravariant=True)',
         '    V_contra = TypeVar("V_contra", default=BytesLike)',
         "A producer of more types than needed is refused by type checkers where one of fewer types is expected.",

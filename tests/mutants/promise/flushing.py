@@ -176,7 +176,7 @@ FLUSHING: Final = (
     ),
     _mutant(
         "silent-close",
-        "producer.py",
+        "_calls/lifecycle.py",
         "        long = engine.loop.call_later(WORTH_A_LINE, log_waits, engine, self._intake, until)",
         "        long = engine.loop.call_later(WORTH_A_LINE, int)",
         "A close() that waits for two minutes does not log the reason.",
@@ -216,7 +216,7 @@ FLUSHING: Final = (
     ),
     _mutant(
         "close-reports-the-whole-life",
-        "producer.py",
+        "_calls/lifecycle.py",
         "        self.close_report = report_of_close(self._engine, self._intake, self._before_close, waited_for)",
         "        self.close_report = report_of_close(self._engine, self._intake, Totals(), waited_for)",
         "The report of close() counts records whose outcome came long before.",

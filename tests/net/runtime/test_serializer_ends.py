@@ -12,8 +12,8 @@ import attrs
 import pytest
 
 from aioproducer import KafkaError, Producer, StateError
+from aioproducer._calls.lifecycle import SHORTLY
 from aioproducer._net.runtime import preparing
-from aioproducer.producer import SHORTLY
 from aioproducer.serializers import NotPrepared
 from aioproducer.testing import EmbeddedKafka, MockProducer
 from tests.net.support import LIMIT, Make, engine, turns, until, warm
