@@ -5,7 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from aioproducer._core import Budget
+from aioproducer._state.admission.call_expiry import CallExpiry
 from aioproducer._state.admission.lines import Admission
+from aioproducer._state.admission.waiting import WaitingCalls
 from aioproducer._state.batching.accumulator import Accumulator
 from aioproducer._state.batching.limits import Limits
 from aioproducer._state.cluster.reach import Reach
@@ -23,7 +25,7 @@ from aioproducer._state.transactions.current import CurrentTransaction
 from aioproducer._state.transactions.ownership import Ownership
 
 if TYPE_CHECKING:
-    from aioproducer._state.admission.lines import Appender
+    from aioproducer._state.admission.waiting import Appender
     from aioproducer._state.backoff import Backoff
     from aioproducer._state.cluster.load_table import Random
     from aioproducer._state.cluster.metadata import MetadataView
@@ -79,12 +81,13 @@ class Machines:
         self.settlement = Settlement(self.refusals, retries=retries, backoff=backoff, rng=rng)
         self.expiry = Expiry(self.losses)
         self.endings = Endings(self.refusals)
-        self.admission = Admission(self.accumulator, self.losses, view, appender)
+        self.admission = Admission(WaitingCalls(self.accumulator, self.losses, appender), view)
+        self.call_expiry = CallExpiry(self.admission)
 
     def serve_room(self) -> None:
         """Give freed memory to the calls that wait for it."""
         while self.effects.has_room:
-            self.admission.serve()
+            self.admission.memory.serve()
 
     # -- events that concern several machines
 
@@ -94,7 +97,7 @@ class Machines:
         self.expiry.expire(now)
         # A call may have waited for the memory of a batch that ends at this same time: it is accepted, not refused.
         self.serve_room()
-        self.admission.expire(now)
+        self.call_expiry.expire(now)
 
     @event
     def learn(self, name: str, topic_id: bytes, leaders: tuple[int, ...], now: float) -> None:
@@ -105,7 +108,7 @@ class Machines:
         if learned.gone:
             self.admission.vanished(name, learned.gone, now)
         for queue in learned.moved:
-            self.admission.moved(queue)
+            self.admission.memory.moved(queue)
         self.admission.learned(name, now)
 
     @event

@@ -39,7 +39,7 @@ async def test_a_call_behind_a_bulk_send_is_told_of_the_memory(make: Make, kafka
     )
     kafka.faults.delay(before=True, times=None)
     many = asyncio.ensure_future(producer.send_batch("one", [KILOBYTE] * 50, timeout=LIMIT))
-    await until(lambda: engine(producer).admission.memory_lines)
+    await until(lambda: engine(producer).admission.memory.lines)
     with pytest.raises(BufferFullError, match=r"an earlier send_batch\(\) waits for memory"):
         await producer.send("one", b"v", max_block=0.02)
     with pytest.raises(BufferFullError, match=r"an earlier send_batch\(\) waits for memory"):
@@ -113,7 +113,7 @@ async def test_a_topic_whose_calls_wait_for_memory_is_not_idle(make: Make, kafka
     kafka.faults.delay(before=True, times=None)
     blocking = [await producer.send("one", KILOBYTE, timeout=LIMIT) for _ in range(4)]
     waiting = asyncio.ensure_future(producer.send("four", KILOBYTE, partition=2))
-    await until(lambda: engine(producer).admission.memory_lines)
+    await until(lambda: engine(producer).admission.memory.lines)
     inside = engine(producer)
     queue = inside.accumulator.cluster.topics["four"].partitions[2]
     idle = producer.config.metadata_max_idle_ms / 1000
@@ -157,7 +157,7 @@ async def test_a_codec_that_raises_at_once_doubles_nothing(
     doomed = await producer.send("four", bytes(300), partition=1)
     other = await producer.send("four", bytes(300), partition=2)
     waiting = asyncio.ensure_future(producer.send("four", b"once".ljust(300), partition=1))
-    await until(lambda: engine(producer).admission.memory_lines)
+    await until(lambda: engine(producer).admission.memory.lines)
     fails.append(True)
     kafka.faults.heal()
     await first

@@ -225,7 +225,7 @@ async def test_a_bulk_send_that_is_withdrawn_while_one_of_its_records_has_waited
     values = [bytes(2_700), bytes(2_600), bytes(300)]
     call = producer.send_batch("one", values, partition=0)
     call.send(None)
-    await until(lambda: admission.memory_lines)
+    await until(lambda: admission.memory.lines)
     while_opening(producer, lambda _: call.close())
     kafka.faults.heal()
     await until(lambda: call.delivery is not None and call.delivery.done())
@@ -279,14 +279,14 @@ async def test_room_that_comes_back_while_a_record_is_placed(
     # The memory of the first has room for the others more than once.
     values = [bytes(2_700), *(b"%d" % number + bytes(300) for number in range(4))]
     calls = [asyncio.ensure_future(producer.send("one", value, partition=0)) for value in values]
-    await until(lambda: admission.memory_lines)
-    accept = admission._accept
+    await until(lambda: admission.memory.lines)
+    accept = admission.calls.accept
 
     def accepting(*call: Any) -> None:
         effects.event(effects.room, call[0].share)
         accept(*call)
 
-    monkeypatch.setattr(admission, "_accept", accepting)
+    monkeypatch.setattr(admission.calls, "accept", accepting)
     kafka.faults.heal()
     async with asyncio.timeout(LIMIT):
         await asyncio.gather(*[await call for call in calls])

@@ -43,7 +43,7 @@ def _client(world: World) -> tuple[Any, ...]:
         bool(m.stale),
         world.closed,
         world.sent,
-        m.admission.waiting,
+        m.admission.calls.waiting,
         tuple((record.outcome.name, _was_written(record)) for record in world.records),
         _deadlines(world),
         tuple((ranks[due], _name(thing)) for due, thing in alarms),

@@ -53,7 +53,9 @@ def only_the_unprovable_waits(world: World) -> None:
         dirty = any(sent.dirty for sent in batch.queue.sent)
         pausing = any(queued.retry_at >= deadline for queued in batch.queue.queue)
         assert dirty or pausing, f"{describe(batch)} is not sent, and nothing dirty is in its way"
-    assert world.m.accumulator.live or not world.m.admission.waiting, "somebody waits for memory that is free"
+    assert world.m.accumulator.live or not world.m.admission.calls.waiting, (
+        "somebody waits for memory that is free"
+    )
 
 
 # -- the promise

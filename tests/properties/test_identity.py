@@ -78,7 +78,7 @@ class WatchedLife(Life):
         """The topic is unused for long, and known again later: it counts on, or begins an epoch."""
         leaders = [self.m.queue(partition).node.node_id for partition in range(PARTITIONS)]
         self.run_until(self.m.now + 2.0)
-        if not self.m.accumulator.live and not self.on_their_way and not self.m.admission.waiting:
+        if not self.m.accumulator.live and not self.on_their_way and not self.m.admission.calls.waiting:
             self.begun.update(range(PARTITIONS))
             self.m.accumulator.cluster.forget("t")
             self.m.learn(*leaders)

@@ -15,7 +15,8 @@ from hypothesis.stateful import initialize, invariant, precondition, rule
 
 from aioproducer._core import APPENDED, BatchDelivery, Column, MemoryShare
 from aioproducer._state.admission.bulk import BulkWaiting, Columns
-from aioproducer._state.admission.lines import ReadyRecord, Waiting
+from aioproducer._state.admission.ready import ReadyRecord
+from aioproducer._state.admission.waiting import Waiting
 from aioproducer._state.batching.limits import Limits
 from aioproducer._state.queues.batches import QueuedBatch
 from aioproducer._state.queues.partition_queue import PartitionQueue
@@ -180,7 +181,7 @@ class MemoryMachine(SwarmMachine):
         caller = self._new("u", partition, size, max_block)
         assert caller.content.value is not None
         holds = alone(caller.content) - HEADER
-        if self.known("u") or not self.is_free(holds, self.m.admission.unrouted_memory):
+        if self.known("u") or not self.is_free(holds, self.m.admission.calls.unrouted_memory):
             return
         caller.held = holds
         caller.call = self.m.call(
@@ -404,7 +405,7 @@ class MemoryMachine(SwarmMachine):
         m = self.m
         shares = {id_: node.share for id_, node in m.accumulator.cluster.nodes.items()}
         held = sum(c.held for c in self.alive if c.waits and c.share is None)
-        assert m.admission.unrouted_memory.used == held
+        assert m.admission.calls.unrouted_memory.used == held
         for share in shares.values():
             assert share.used == sum(batch.charged for batch in m.accumulator.live if batch.share is share)
         assert m.used == held + sum(share.used for share in shares.values())
@@ -417,7 +418,7 @@ class MemoryMachine(SwarmMachine):
         m = self.m
         singles = [c for c in self.alive if c.waits and c.call.waiting is not None]
         bulks = [bulk for bulk in self.bulks if not bulk.over]
-        assert m.admission.waiting == len(singles) + len(bulks)
+        assert m.admission.calls.waiting == len(singles) + len(bulks)
         for node in m.accumulator.cluster.nodes.values():
             assert node.share.waiting == sum(c.share is node.share for c in singles)
         for name, topic in m.accumulator.cluster.topics.items():

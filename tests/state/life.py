@@ -317,5 +317,5 @@ class Life(Wires):
         """In a healthy cluster, an unresolved record is dirty, or waits behind a dirty one (the identity rule)."""
         for batch in self.m.accumulator.live:
             assert any(sent.dirty for sent in batch.queue.sent), batch
-        for line in self.m.admission.memory_lines.values():
+        for line in self.m.admission.memory.lines.values():
             assert not line.calls or self.m.accumulator.live

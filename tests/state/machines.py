@@ -13,7 +13,9 @@ from crc32c import crc32c
 
 from aioproducer._codecs import decompress
 from aioproducer._core import APPENDED, Delivery, ManualClock, SendPath
-from aioproducer._state.admission.lines import Admission, ReadyRecord, Waiting
+from aioproducer._state.admission.lines import Admission
+from aioproducer._state.admission.ready import ReadyRecord
+from aioproducer._state.admission.waiting import Waiting
 from aioproducer._state.backoff import Backoff
 from aioproducer._state.batching.accumulator import Accumulator
 from aioproducer._state.batching.limits import Limits
@@ -251,7 +253,7 @@ class Machines:
 
     def next_alarm(self) -> float | None:
         """When the next thing is due that no event announces."""
-        due = [self.accumulator.deadlines.next_deadline(), self.admission.deadlines.earliest()]
+        due = [self.accumulator.deadlines.next_deadline(), self.admission.calls.deadlines.earliest()]
         return min((moment for moment in due if moment is not None), default=None)
 
     def learn(self, *leaders: int, topic: str = "t", topic_id: bytes = NO_TOPIC_ID) -> TopicQueues:
@@ -277,7 +279,7 @@ class Machines:
 
         def moved() -> None:
             self.accumulator.cluster.lead(queue, leader, self.now)
-            self.admission.moved(queue)
+            self.admission.memory.moved(queue)
 
         self.effects.event(moved)
 
@@ -363,7 +365,7 @@ class Machines:
             queued=held,
         )
         if held:
-            assert self.admission.hold_memory(call.waiting)
+            assert self.admission.calls.hold_memory(call.waiting)
         self.admission.join(call.waiting, self.now)
         return call
 
@@ -434,7 +436,7 @@ class Machines:
             self.used == 0
             and all(share.used == 0 and share.waiting == 0 for share in shares)
             and not self.accumulator.live
-            and self.admission.waiting == 0
+            and self.admission.calls.waiting == 0
         )
 
 

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from aioproducer._net.accepting.columns import Items
     from aioproducer._net.accepting.intake import Intake
     from aioproducer._state.admission.bulk import BulkAppender
-    from aioproducer._state.admission.lines import ReadyRecord
+    from aioproducer._state.admission.ready import ReadyRecord
     from aioproducer.records import Record
 
     Refuse = Callable[[int, KafkaError], None]
@@ -72,7 +72,7 @@ class BulkIntake:
         rest = None
         try:
             rest = self._begun(call, waiting)
-            if rest is None and not intake.admission.knows(topic):
+            if rest is None and not intake.admission.calls.knows(topic):
                 waiting.refuse_too_large(intake.engine.accumulator)
             intake.usable()
             if delivery.done():
@@ -219,7 +219,7 @@ class BulkIntake:
         if not waiting.ended:
             waiting.columns = self._gathered(made)
             if waiting.delivery.done():
-                self.intake.admission.done(waiting)
+                self.intake.admission.calls.done(waiting, waiting.on_done)
         self.intake.admission.advance(waiting.topic, self.loop.time())
 
     def _intercepted(self, single: Call) -> Record[Any, Any]:

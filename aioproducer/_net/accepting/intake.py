@@ -25,7 +25,8 @@ from aioproducer._net.accepting.pending import Pending
 from aioproducer._net.accepting.serializing import Serializing, Unready
 from aioproducer._net.runtime.first_step import Suspended
 from aioproducer._state.admission.checking import checked_headers, checked_seconds, checked_topic
-from aioproducer._state.admission.lines import ReadyRecord, Waiting
+from aioproducer._state.admission.ready import ReadyRecord
+from aioproducer._state.admission.waiting import Waiting
 from aioproducer._state.cluster.facts import OUT_OF_MEMORY
 from aioproducer._state.queues.flushing import not_placed
 from aioproducer._state.queues.partition_queue import NO_LEADER
@@ -156,7 +157,7 @@ class Intake:
         # Raises where the producer takes no records: user code may have ended it while a record was read.
         self.usable = usable
         self.tasks = engine.preparing.tasks
-        self.admission = engine.admission
+        self.admission, self.calls = engine.admission, engine.admission.calls
         self.serializing = self.make_serializing(engine)
         self.partitioner = bind_partitioner(config.partitioner)
         self.interceptors = tuple(config.interceptors)
@@ -289,7 +290,7 @@ class Intake:
         if self.loop.is_closed():
             # The task was destroyed with its loop; no caller is left.
             raise error
-        self.admission.refuse(waiting, refusal_of(error, waiting.topic))
+        self.calls.refuse(waiting, refusal_of(error, waiting.topic))
         if isinstance(error, (KeyboardInterrupt, SystemExit)):
             raise error
 
@@ -334,7 +335,7 @@ class Intake:
             self.usable()
             self._pass_nobody(queues)
         deadline = 0.0 if timeout is None else self.loop.time() + timeout
-        status, delivery, queue = self.admission.appender._append_checked(  # noqa: SLF001
+        status, delivery, queue = self.calls.appender._append_checked(  # noqa: SLF001
             queues,
             ready.key,
             ready.value,
@@ -408,11 +409,11 @@ class Intake:
         owner.call = waiting
         self.queued[delivery] = owner
         try:
-            if not self.admission.hold_memory(waiting):
+            if not self.calls.hold_memory(waiting):
                 raise BufferFullError(topic=topic)
             self.admission.join(waiting, now)
         except BaseException:
-            self.admission.let_go(waiting)
+            self.calls.let_go(waiting)
             leave()
             raise
         return delivery

@@ -13,7 +13,7 @@ from aioproducer._state.admission.checking import (
     checked_timestamp,
     checked_topic,
 )
-from aioproducer._state.admission.lines import ReadyRecord, check_size
+from aioproducer._state.admission.ready import ReadyRecord, check_size
 from aioproducer.errors import RecordError, SerializationError
 from aioproducer.serializers import Encoded, NotPrepared, Unserialized
 from aioproducer.serializers import bind as bind_serializer
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from aioproducer._net.runtime.engine import Engine
     from aioproducer._net.runtime.first_step import Suspended
-    from aioproducer._state.admission.lines import PlainHeaders
+    from aioproducer._state.admission.ready import PlainHeaders
     from aioproducer.records import Record
     from aioproducer.serializers import Bound, Part
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from aioproducer._net.cluster.session import Session
-    from aioproducer._state.admission.lines import Waiting
+    from aioproducer._state.admission.waiting import Waiting
     from aioproducer._state.cluster.metadata import MetadataQuestion, Update
     from aioproducer._state.machines import Machines
 

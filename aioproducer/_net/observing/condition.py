@@ -104,7 +104,7 @@ def _brokers_out_of_reach(engine: Engine, now: float) -> Iterator[str]:
 
 def _calls_that_wait(engine: Engine) -> Iterator[str]:
     used, capacity = engine.accumulator.budget.used, engine.accumulator.budget.capacity
-    waiting = engine.admission.waiting
+    waiting = engine.admission.calls.waiting
     if waiting and used > 0.9 * capacity:
         calls = "1 call waits" if waiting == 1 else f"{waiting} calls wait"
         yield f"{calls} for memory: {used} bytes of buffer_memory ({capacity}) are in use"

@@ -68,7 +68,7 @@ def out_of_reach(engine: Engine) -> BaseException | None:
 def trouble_with(engine: Engine, topic: str) -> BaseException | None:
     """The reason why a topic is not known: no broker answers, or the error in their answers; None without such a reason."""
     engine.note_reach()
-    return engine.admission.trouble_with(topic)
+    return engine.machines.call_expiry.trouble_with(topic)
 
 
 def stats_of(engine: Engine, intake: Intake, accepted_records: int, accepted_bytes: int) -> Stats:
@@ -102,7 +102,7 @@ def stats_of(engine: Engine, intake: Intake, accepted_records: int, accepted_byt
         bytes_buffered=buffered.bytes,
         records_in_flight=flying.records,
         bytes_in_flight=flying.bytes,
-        waiting_calls=engine.admission.waiting,
+        waiting_calls=engine.admission.calls.waiting,
         oldest_unacked_seconds=oldest_unacked(engine, intake, now),
         buffer_memory=engine.config.buffer_memory,
         metadata_age_seconds=seconds_since(now, engine.cluster.read_at),

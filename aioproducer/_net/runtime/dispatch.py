@@ -22,7 +22,7 @@ class Dispatcher:
 
     def __init__(self, engine: Engine) -> None:
         self.engine = engine
-        self.admission = engine.machines.admission
+        self.memory_lines = engine.machines.admission.memory
         self.effects = engine.effects
         # False when the loop was closed before the producer: no task can be woken, and no timer set.
         self.has_loop = True
@@ -34,7 +34,7 @@ class Dispatcher:
         try:
             while True:
                 while effects.has_room:
-                    self.admission.serve()
+                    self.memory_lines.serve()
                 if effects.opened or effects.losses or effects.in_doubt:
                     self._tell_transactions()
                 if effects.closed:

@@ -58,7 +58,7 @@ if TYPE_CHECKING:
 
     from aioproducer._net.connecting.connection.connection import Connection
     from aioproducer._net.producing.sender import Sender
-    from aioproducer._state.admission.lines import Appender, Waiting
+    from aioproducer._state.admission.waiting import Appender, Waiting
     from aioproducer._state.effects import Settled
     from aioproducer._state.queues.batches import QueuedBatch
     from aioproducer.config import ProducerConfig

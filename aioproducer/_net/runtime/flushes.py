@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     import asyncio
     from collections.abc import Iterable
 
-    from aioproducer._state.admission.lines import Waiting
+    from aioproducer._state.admission.waiting import Waiting
     from aioproducer._state.machines import Machines
     from aioproducer._state.queues.flush import Flush
 
@@ -71,7 +71,7 @@ class Flushes:
 
     async def no_call_waits(self) -> None:
         """Wait until no call waits to be accepted."""
-        while self._admission.waiting:
+        while self._admission.calls.waiting:
             done: asyncio.Future[None] = self._loop.create_future()
             self._idle_waiters.append(done)
             await done

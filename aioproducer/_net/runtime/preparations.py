@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from aioproducer._net.log import Log
     from aioproducer._net.runtime.serializer_tasks import SerializerTasks
-    from aioproducer._state.admission.lines import PlainHeaders
+    from aioproducer._state.admission.ready import PlainHeaders
     from aioproducer.serializers import Bound, Part, Unserialized
 
 

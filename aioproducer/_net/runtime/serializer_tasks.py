@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from aioproducer._net.log import Log
-    from aioproducer._state.admission.lines import Waiting
+    from aioproducer._state.admission.waiting import Waiting
 
 NAME = "aioproducer serializer"
 # Seconds that a cancelled serializer has for its `finally`.

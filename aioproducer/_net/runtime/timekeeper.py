@@ -64,7 +64,7 @@ class Timekeeper:
             # While records are in flight, to notice a blocked loop.
             self.loop.time() + PULSE if self.engine.accumulator.live else None,
             self.engine.accumulator.deadlines.next_deadline(),
-            self.engine.admission.deadlines.earliest(),
+            self.engine.admission.calls.deadlines.earliest(),
             self.engine.unseen.due(),
         ]
         self.engine.wakeup.by(min(moment for moment in due if moment is not None))
@@ -78,7 +78,7 @@ class Timekeeper:
         if oldest is not None and oldest.opened_at + oldest.delivery_timeout <= now:
             return True
         alarm = accumulator.deadlines.heap.earliest()
-        call = self.engine.admission.deadlines.earliest()
+        call = self.engine.admission.calls.deadlines.earliest()
         # Most timers are expired lingers: those only count when the loop was blocked.
         return (call is not None and call <= now) or (alarm is not None and alarm <= now - HELD_UP)
 

@@ -166,7 +166,7 @@ class Steps:
             for delivery in self._transactions.queued():
                 await delivery.wait(None)
             await self._host.flush()
-            if self._machines.admission.waiting:
+            if self._machines.admission.calls.waiting:
                 await self._host.no_call_waits()
             elif self._machines.effects.losses:
                 # There was no memory to report a lost record, and without the report the transaction would be committed.

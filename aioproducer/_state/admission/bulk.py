@@ -15,15 +15,15 @@ from aioproducer._core import (
     batches_from,
     reserve_place,
 )
-from aioproducer._state.admission.lines import (
+from aioproducer._state.admission.ready import (
     ReadyRecord,
-    Waiting,
     check_size,
     largest,
     size_alone,
     too_large,
     without_memory,
 )
+from aioproducer._state.admission.waiting import Waiting
 from aioproducer._state.cluster.facts import OUT_OF_MEMORY
 from aioproducer.errors import RecordError, RecordTooLargeError
 
@@ -31,7 +31,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from aioproducer._core import BatchDelivery, Column, Delivery
-    from aioproducer._state.admission.lines import Admission, PlainHeaders
+    from aioproducer._state.admission.lines import Admission
+    from aioproducer._state.admission.ready import PlainHeaders
+    from aioproducer._state.admission.waiting import WaitingCalls
     from aioproducer._state.batching.accumulator import Accumulator
     from aioproducer._state.queues.partition_queue import PartitionQueue, TopicQueues
     from aioproducer.errors import KafkaError
@@ -105,12 +107,12 @@ class PartWaiting(Waiting):
 
     def choose_again(self, admission: Admission) -> None:
         """The record's partition is gone: the bulk send appends the record again."""
-        admission.drop_part(self)
+        admission.calls.end(self)
         self.whole.alone = None
 
-    def not_placed(self, admission: Admission) -> bool:
+    def not_placed(self, calls: WaitingCalls) -> bool:
         """The whole bulk send is withdrawn."""
-        self.whole.not_placed(admission)
+        self.whole.not_placed(calls)
         return self.ended
 
 
@@ -142,17 +144,17 @@ class BulkWaiting(Waiting):
         """The record that waits for memory separately."""
         return self.alone
 
-    def not_placed(self, admission: Admission) -> bool:
+    def not_placed(self, calls: WaitingCalls) -> bool:
         """Records that have their place keep it."""
-        del admission
+        del calls
         if self.left and not self.ended and self.on_left is not None:
             self.on_left(self)
         return self.ended
 
-    def expire(self, admission: Admission, error: KafkaError, now: float) -> None:
+    def expire(self, calls: WaitingCalls, error: KafkaError, now: float) -> None:
         """Refuses the one record whose partition does not exist, or all records where the topic does not exist."""
-        if not self.prepared or not admission.knows(self.topic):
-            admission.refuse(self, error)
+        if not self.prepared or not calls.knows(self.topic):
+            calls.refuse(self, error)
             return
         self.give_up_at = now + self.max_block
         if self.going_on:
@@ -161,7 +163,7 @@ class BulkWaiting(Waiting):
         self.at += 1
         if self.at == self.delivery.total:
             # The call may be in the middle of the line, where nothing else would end it.
-            admission.done(self)
+            calls.done(self, self.on_done)
 
     def forget(self) -> None:
         """Drop the references to the user's objects."""
@@ -222,8 +224,8 @@ class BulkWaiting(Waiting):
                     return False
                 self.on_refusal(self.at, error)
                 self.at += 1
-        self.not_placed(admission)
-        admission.done(self)
+        self.not_placed(admission.calls)
+        admission.calls.done(self, self.on_done)
         return True
 
     def _goes_on(self) -> bool:
@@ -305,7 +307,7 @@ class BulkWaiting(Waiting):
     ) -> int:
         reserve_place(self.delivery)
         status: int
-        status, delivery, queue = admission.appender._append_checked(  # noqa: SLF001  # as above
+        status, delivery, queue = admission.calls.appender._append_checked(  # noqa: SLF001  # as above
             queues,
             record.key,
             record.value,
@@ -321,7 +323,7 @@ class BulkWaiting(Waiting):
             place = queue.newest()
             self._adopt(delivery)
             if self.asked_at < queue.lost_at:
-                admission.losses.fail_late_comer(*place)
+                admission.calls.losses.fail_late_comer(*place)
         return status
 
     def _adopt(self, delivery: Delivery) -> None:
@@ -340,11 +342,11 @@ class BulkWaiting(Waiting):
             try:
                 self.again()
             except OUT_OF_MEMORY as error:
-                admission.refuse(self, without_memory(self.topic, error))
+                admission.calls.refuse(self, without_memory(self.topic, error))
 
         def refused(error: KafkaError) -> None:
             self.alone = None
-            admission.refuse(self, error)
+            admission.calls.refuse(self, error)
 
         reserve_place(self.delivery)
         part = PartWaiting(
@@ -361,7 +363,7 @@ class BulkWaiting(Waiting):
         self.alone = part
         self.without_memory_since = now
         try:
-            admission.join_for_memory(part, queue, now)
+            admission.memory.join(part, queue, now)
         except OUT_OF_MEMORY:
             self.alone = None
             raise

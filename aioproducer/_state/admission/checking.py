@@ -13,7 +13,7 @@ from aioproducer.config.names import topic_problem
 from aioproducer.errors import ConfigurationError, RecordError, SerializationError
 
 if TYPE_CHECKING:
-    from aioproducer._state.admission.lines import PlainHeaders
+    from aioproducer._state.admission.ready import PlainHeaders
 
 LARGEST_TIMESTAMP = (1 << 63) - 1
 LARGEST_PARTITION = (1 << 31) - 1

@@ -94,7 +94,7 @@ CALLERS: Final = (
     _mutant(
         "bad-record-ends-the-producer",
         "_net/accepting/intake.py",
-        "        self.admission.refuse(waiting, refusal_of(error, waiting.topic))\n",
+        "        self.calls.refuse(waiting, refusal_of(error, waiting.topic))\n",
         "        self.engine.crash(error)\n",
         "An exception of a coroutine serializer for one record ends the task group, and with it every delivery.",
         f"{_SERIALIZERS}::test_a_bad_record_ends_alone",
@@ -109,7 +109,7 @@ CALLERS: Final = (
     ),
     _mutant(
         "serializer-outlives-its-call",
-        "_state/admission/lines.py",
+        "_state/admission/waiting.py",
         "            call.stop_preparing()\n",
         "",
         "max_block ends the call, and its coroutine serializer holds the record without end.",
@@ -133,7 +133,7 @@ CALLERS: Final = (
     ),
     _mutant(
         "withdrawn-while-it-is-placed",
-        "_state/admission/lines.py",
+        "_state/admission/waiting.py",
         "        return self.placing or (part is not None and part.placing)\n",
         "        return False\n",
         "A finalizer withdraws a record in the middle of its append: it is reported as not written, and is in the log.",
@@ -173,7 +173,7 @@ CALLERS: Final = (
     ),
     _mutant(
         "held-up-by-others-taken-for-no-metadata",
-        "_state/admission/lines.py",
+        "_state/admission/call_expiry.py",
         "        if count and (partition is None or partition < count):\n",
         "        if False:\n",
         "A call that waited for memory behind others reports that its topic is not known.",

@@ -39,7 +39,7 @@ MEMORY: Final = (
     _mutant(
         "refused-and-in-the-line",
         "_state/admission/lines.py",
-        "            self.refuse(call, without_memory(call.topic, error))\n            self.advance(call.topic, now)\n",
+        "            self.calls.refuse(call, without_memory(call.topic, error))\n            self.advance(call.topic, now)\n",
         "            raise error\n",
         "A call that joins a line finds no memory: it raises and keeps its place, and those behind it wait.",
         _STARVATION,

@@ -133,8 +133,8 @@ QUIET: Final = (
     _waking(
         "bulk-waits-for-a-partition-that-is-gone",
         "_state/admission/bulk.py",
-        "        admission.drop_part(self)\n        self.whole.alone = None",
-        "        admission.drop_part(self)",
+        "        admission.calls.end(self)\n        self.whole.alone = None",
+        "        admission.calls.end(self)",
         "A bulk send goes on waiting for memory of a deleted partition.",
         f"{_QUIET_TIMES}::test_a_call_waits_for_memory_of_a_partition_that_is_gone",
     ),

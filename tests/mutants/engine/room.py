@@ -56,7 +56,7 @@ ROOM: Final = (
     ),
     _mutant(
         "cancelled-waiter-keeps-its-memory",
-        "_state/admission/lines.py",
+        "_state/admission/waiting.py",
         "        self.waiting -= 1\n        self.let_go(call)",
         "        self.waiting -= 1",
         "A queued record that is withdrawn keeps its memory.",
@@ -64,7 +64,7 @@ ROOM: Final = (
     ),
     _mutant(
         "ended-call-blocks-its-line",
-        "_state/admission/lines.py",
+        "_state/admission/waiting.py",
         "while self.calls and self.calls[0].ended:",
         "while self.calls and False:",
         "A cancelled call stays the first of its line and is appended, or holds up all behind it.",
@@ -104,7 +104,7 @@ ROOM: Final = (
     ),
     _mutant(
         "later-batches-linger-before-waiters",
-        "_state/admission/lines.py",
+        "_state/admission/memory_lines.py",
         "                self._free_memory_for(share, ANY_TIME)\n                return\n",
         "                return\n",
         "A call waits for memory while batches that were opened after it linger on their way to other brokers.",
@@ -113,14 +113,14 @@ ROOM: Final = (
     _mutant(
         "calls-expire-before-memory-that-came-back-is-theirs",
         "_state/machines.py",
-        "        self.serve_room()\n        self.admission.expire(now)\n",
-        "        self.admission.expire(now)\n",
+        "        self.serve_room()\n        self.call_expiry.expire(now)\n",
+        "        self.call_expiry.expire(now)\n",
         "A call is refused for lack of memory at the moment in which the records that hold it end.",
         _ADMISSION,
     ),
     _mutant(
         "waiters-do-not-hurry-half-full-batches",
-        "_state/admission/lines.py",
+        "_state/admission/memory_lines.py",
         "if share.waiting == 1:",
         "if False:",
         "Calls wait for memory that half-full batches hold for the length of their linger.",

@@ -98,7 +98,7 @@ WAKING: Final = (
     _mutant(
         "waiting-calls-stay-with-the-old-leader",
         "_state/machines.py",
-        "self.admission.moved(queue)",
+        "self.admission.memory.moved(queue)",
         "pass",
         "Calls that wait for memory keep waiting for a broker that does not lead their partition any more.",
         "tests/net/accepting/test_moving_calls.py",

@@ -16,7 +16,7 @@ _mutant = Kind("errors")
 ERRORS: Final = (
     _mutant(
         "missing-topic-without-a-cause",
-        "_state/admission/lines.py",
+        "_state/admission/call_expiry.py",
         "            return said_of_topic(code)\n",
         "            return None\n",
         "A topic that does not exist ends as the same time-out as a cluster that is dead (Java, and this library before).",
@@ -24,7 +24,7 @@ ERRORS: Final = (
     ),
     _mutant(
         "dead-cluster-taken-for-a-missing-topic",
-        "_state/admission/lines.py",
+        "_state/admission/call_expiry.py",
         "        if self.view.failing:",
         "        if False:",
         "The brokers' last answer about a topic is given as the reason, though all of them have died since.",

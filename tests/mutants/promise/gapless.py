@@ -21,7 +21,7 @@ GAPLESS: Final = (
     ),
     _mutant(
         "late-comer-is-written-past-the-gap",
-        "_state/admission/lines.py",
+        "_state/admission/waiting.py",
         "if call.asked_at < queue.lost_at:",
         "if False:",
         "A call from before a loss that found its place after it is written past the gap.",

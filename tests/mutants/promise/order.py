@@ -128,7 +128,7 @@ ORDER: Final = (
     ),
     _mutant(
         "leader-moves-and-the-line-turns-round",
-        "_state/admission/lines.py",
+        "_state/admission/memory_lines.py",
         "Line()).calls.extend(moving)",
         "Line()).calls.extend(reversed(moving))",
         "Calls that wait for memory follow their partition to another broker in the wrong order.",

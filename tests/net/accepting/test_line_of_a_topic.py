@@ -15,7 +15,7 @@ async def test_no_send_passes_one_that_waits_for_a_partition(make: Make, kafka: 
     """The partition of the first record does not exist (yet): the second waits behind it, though there is room for it."""
     producer = await warm(make(kafka), "one")
     first = asyncio.ensure_future(producer.send("one", b"1", partition=7, max_block=0.2))
-    await until(lambda: engine(producer).admission.waiting)
+    await until(lambda: engine(producer).admission.calls.waiting)
     second = asyncio.ensure_future(producer.send("one", b"2"))
     await turns(10)
     assert not first.done()

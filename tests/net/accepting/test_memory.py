@@ -48,7 +48,7 @@ async def test_ten_thousand_waiting_sends(make: Make, kafka: EmbeddedKafka) -> N
     hold = kafka.faults.delay(before=True, times=None)
     sends = [asyncio.ensure_future(producer.send("one", b"%05d" % n)) for n in range(10_000)]
     await hold.reached()
-    assert engine(producer).admission.waiting > 9_000
+    assert engine(producer).admission.calls.waiting > 9_000
     hold.heal()
     assert await all_acked(await asyncio.gather(*sends))
     assert numbers(kafka) == list(range(10_000))

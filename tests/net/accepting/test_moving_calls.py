@@ -20,7 +20,7 @@ async def test_a_waiting_call_gets_the_memory_of_its_next_leader(make: Make, pai
     answers = pair.faults.delay(before=True, times=None, broker=3 - old, api="Produce")
     engine(producer).machines.share_memory({old})
     sends = [asyncio.ensure_future(producer.send("one", b"%0300d" % number)) for number in range(20)]
-    await until(lambda: engine(producer).admission.waiting)
+    await until(lambda: engine(producer).admission.calls.waiting)
     assert not all(send.done() for send in sends)
     pair.faults.move_leader("one", 0, 3 - old)
     engine(producer).cluster.stale("one")

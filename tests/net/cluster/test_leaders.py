@@ -165,7 +165,7 @@ async def test_partitions_added_while_sending(make: Make, kafka: EmbeddedKafka) 
     """A send to an added partition works as soon as a call asks for it."""
     producer = await warm(make(kafka), "one")
     task = asyncio.ensure_future(producer.send_and_wait("one", b"0", partition=1))
-    await until(lambda: engine(producer).admission.waiting == 1)
+    await until(lambda: engine(producer).admission.calls.waiting == 1)
     kafka.add_partitions("one", 2)
     assert (await task).partition == 1
 

@@ -63,7 +63,7 @@ async def test_not_authorized(make: Make, kafka: EmbeddedKafka) -> None:
     delivery = await producer.send("one", b"0")
     kafka.faults.hide_topic("new")
     waiting = asyncio.ensure_future(producer.send("new", b"0"))
-    await until(lambda: engine(producer).admission.waiting)
+    await until(lambda: engine(producer).admission.calls.waiting)
     passing.heal()
     kafka.faults.error("CLUSTER_AUTHORIZATION_FAILED", api="InitProducerId")
     assert await delivery.wait(LIMIT) is Outcome.NOT_WRITTEN

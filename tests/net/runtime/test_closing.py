@@ -108,7 +108,7 @@ async def test_waiting_senders(make: Make, kafka: EmbeddedKafka) -> None:
     unknown = kafka.faults.delay(api="Metadata", topic="new", times=None)
     tasks = [asyncio.ensure_future(producer.send("one", b"%0200d" % n)) for n in range(50)]
     strays = [asyncio.ensure_future(producer.send("new", b"0")) for _ in range(5)]
-    await until(lambda: engine(producer).admission.waiting > 40)
+    await until(lambda: engine(producer).admission.calls.waiting > 40)
     closing = asyncio.ensure_future(producer.close(timeout=5))
     refused = 0
     accepted = []

@@ -103,7 +103,7 @@ class Life:
         left = {
             "queued": len(intake.queued),
             "flushes": len(engine.flushes.waiting),
-            "waiting": engine.admission.waiting,
+            "waiting": engine.admission.calls.waiting,
             "live": sum(batch.pending for batch in engine.accumulator.live),
         }
         return [f"{what}: {count} are left" for what, count in left.items() if count]

@@ -8,7 +8,7 @@ import attrs
 import pytest
 
 from aioproducer._core import NO_ROOM_NOW, Delivery
-from aioproducer._state.admission.lines import ReadyRecord
+from aioproducer._state.admission.ready import ReadyRecord
 from aioproducer.errors import (
     BufferFullError,
     KafkaError,
@@ -61,7 +61,7 @@ def test_a_call_waits_for_its_topic() -> None:
     assert not call.ended
     m.learn(1)
     assert call.delivery is not None
-    assert m.admission.waiting == 0
+    assert m.admission.calls.waiting == 0
 
 
 def test_the_line_of_a_topic_keeps_its_order() -> None:
@@ -92,7 +92,7 @@ def test_the_fast_path_is_closed_while_a_call_waits() -> None:
     m = Machines().introduced(1)
     slow = m.call(None, partition=0)
     assert m.accumulator.cluster.topics["t"].waiting == 1
-    m.admission.refuse(slow.waiting, RecordError("bad"))  # type: ignore[arg-type]
+    m.admission.calls.refuse(slow.waiting, RecordError("bad"))  # type: ignore[arg-type]
     m.admission.advance("t", m.now)
     assert m.accumulator.cluster.topics["t"].waiting == 0
     assert not m.admission.has_line("t")
@@ -302,7 +302,7 @@ def test_no_wake_up_is_lost_by_cancellations(keep: int) -> None:
             m.admission.withdraw(call.waiting, m.now)
     release(m)
     assert calls[keep].delivery is not None
-    assert m.node(1).share.waiting == m.queue(0).waiting == m.admission.waiting == 0
+    assert m.node(1).share.waiting == m.queue(0).waiting == m.admission.calls.waiting == 0
 
 
 def test_a_call_that_was_accepted_cannot_be_withdrawn() -> None:
@@ -372,7 +372,7 @@ def test_queued_records_need_no_more_than_they_hold() -> None:
     """When all of the memory is held by queued records, they still get their places once their topic is known."""
     m = Machines(LIMITS, memory=1000)
     calls: list[Call] = []
-    while m.admission.unrouted_memory.room_for(120):
+    while m.admission.calls.unrouted_memory.room_for(120):
         calls.append(m.call(bytes(100), partition=0, held=True))
     assert len(calls) > 5
     m.learn(1)
@@ -453,7 +453,7 @@ def test_a_refusal_may_send_again() -> None:
     large.waiting.on_refused = lambda error: again.append(m.call(b"v", partition=0))
     m.learn(1)
     assert again[0].delivery is not None
-    assert m.admission.waiting == 0
+    assert m.admission.calls.waiting == 0
 
 
 def test_an_acceptance_may_wait_again() -> None:
@@ -484,7 +484,7 @@ def test_the_end_refuses_everybody() -> None:
     calls = [m.call(bytes(300), partition=0), m.call(b"v", topic="other"), m.call(None)]
     m.admission.refuse_all(lambda call: StateError("closed"))
     assert all(isinstance(call.error, StateError) for call in calls)
-    assert m.admission.waiting == 0
+    assert m.admission.calls.waiting == 0
 
 
 def test_closing_spares_queued_records() -> None:
@@ -518,10 +518,10 @@ def attempts_per_call(waiting: int) -> float:
     m.append(bytes(500))
     m.accumulator.flush(m.now)
     counting = Counting(m.path)
-    m.admission.appender = counting
+    m.admission.calls.appender = counting
     for _ in range(waiting):
         m.call(bytes(300), partition=0, max_block=1e6)
-    while m.admission.waiting:
+    while m.admission.calls.waiting:
         m.acknowledge(*m.drain())
     return counting.asked / waiting
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import attrs
 import pytest
 
-from aioproducer._state.admission.lines import ReadyRecord, check_size
+from aioproducer._state.admission.ready import ReadyRecord, check_size
 from aioproducer.errors import RecordTooLargeError
 from tests.state.machines import LIMITS, Machines
 
@@ -119,11 +119,11 @@ def test_queued_records_of_a_topic_that_is_not_known_count_too() -> None:
     """`send_nowait` holds memory of the topic's part before there is a partition."""
     m = Machines(LIMITED, memory=2_000)
     call = m.call(bytes(300), topic="metrics", held=True)
-    assert own(m) == m.used == m.admission.bytes_held > 300
+    assert own(m) == m.used == m.admission.calls.bytes_held > 300
     m.learn(1, topic="metrics")
     m.admission.learned("metrics", m.now)
     assert call.delivery is not None
-    assert m.admission.bytes_held == 0
+    assert m.admission.calls.bytes_held == 0
 
 
 def test_what_is_withdrawn_makes_room_when_its_batch_leaves(m: Machines) -> None:

@@ -628,13 +628,13 @@ def test_answers_after_the_end_change_nothing(m: Machines) -> None:
 def test_room_is_announced_by_each_end_of_a_batch(m: Machines, monkeypatch: pytest.MonkeyPatch) -> None:
     """A call that waits for memory is served when a batch ends, however it ends."""
     rooms: list[object] = []
-    serve = m.admission.serve
+    serve = m.admission.memory.serve
 
     def served() -> None:
         rooms.append(m.effects.room_of)
         serve()
 
-    monkeypatch.setattr(m.admission, "serve", served)
+    monkeypatch.setattr(m.admission.memory, "serve", served)
     for code in (0, DENIED):
         batch, _ = send(m, b"a")
         m.answer(batch, code)

@@ -6,7 +6,7 @@ import pytest
 
 from aioproducer import Delivery
 from aioproducer._core import peek
-from aioproducer._state.admission.lines import ReadyRecord
+from aioproducer._state.admission.ready import ReadyRecord
 from aioproducer._state.queues.batches import QueuedBatch
 from aioproducer.errors import DeliveryError
 from aioproducer.outcome import Outcome
