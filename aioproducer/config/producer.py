@@ -239,7 +239,7 @@ class ProducerConfig:
     )
     ssl_endpoint_identification_algorithm: str = setting(
         "https",
-        Choice(("https", "")),
+        Choice(("https", ""), {"none": "use '' to turn the check off, as in Kafka"}),
         Group.SECURITY,
         "`''` turns off the check that the certificate is that of the broker's host; a warning says so at the start.",
     )

@@ -95,22 +95,42 @@ PARTITIONERS: Mapping[str, str] = {
     "UniformStickyPartitioner": "use partitioner_ignore_keys=True",
 }
 ELSEWHERE: Mapping[str, str] = {  # names in other clients
+    "enable_ssl_certificate_verification": "ssl_context",
     "oauth_cb": "sasl_token_provider",
+    "oauthbearer_token_refresh_cb": "sasl_token_provider",
     "sasl_mechanisms": "sasl_mechanism",
     "sasl_oauth_token_provider": "sasl_token_provider",
+    "sasl_oauthbearer_assertion_jwt_template_file": "sasl_oauthbearer_assertion_template_file",
+    "sasl_oauthbearer_assertion_private_key_pem": "sasl_oauthbearer_assertion_private_key_file",
+    "sasl_oauthbearer_client_id": "sasl_oauthbearer_client_credentials_client_id",
+    "sasl_oauthbearer_client_secret": "sasl_oauthbearer_client_credentials_client_secret",
+    "sasl_oauthbearer_config": "sasl_token_provider",
+    "sasl_oauthbearer_extensions": "sasl_extensions",
+    "sasl_oauthbearer_grant_type": "sasl_oauthbearer_jwt_retriever_class",
+    "sasl_oauthbearer_metadata_authentication_type": "sasl_token_provider",
+    "sasl_oauthbearer_method": "sasl_oauthbearer_token_endpoint_url",
     "sasl_plain_password": "sasl_password",
     "sasl_plain_username": "sasl_username",
+    "ssl_ca_certificate_stores": "ssl_context",
     "ssl_ca_location": "ssl_truststore_location",
     "ssl_ca_pem": "ssl_truststore_certificates",
     "ssl_cafile": "ssl_truststore_location",
     "ssl_certfile": "ssl_keystore_location",
     "ssl_certificate_location": "ssl_keystore_location",
     "ssl_certificate_pem": "ssl_keystore_certificate_chain",
+    "ssl_certificate_verify_cb": "ssl_context",
     "ssl_check_hostname": "ssl_endpoint_identification_algorithm",
+    "ssl_ciphers": "ssl_cipher_suites",
+    "ssl_crl_location": "ssl_context",
+    "ssl_crlfile": "ssl_context",
+    "ssl_curves_list": "ssl_context",
     "ssl_key_location": "ssl_keystore_location",
+    "ssl_engine_location": "ssl_context",
     "ssl_key_pem": "ssl_keystore_key",
     "ssl_keyfile": "ssl_keystore_location",
     "ssl_password": "ssl_key_password",
+    "ssl_providers": "ssl_context",
+    "ssl_sigalgs_list": "ssl_context",
     "compression_codec": "compression_type",
     "max_batch_size": "batch_size",
     "max_in_flight": "max_in_flight_requests_per_connection",
@@ -122,6 +142,8 @@ ELSEWHERE: Mapping[str, str] = {  # names in other clients
     "queue_buffering_max_ms": "linger_ms",
     "request_required_acks": "acks",
 }
+# Arguments that no text of a file stands for.
+OBJECTS = frozenset(("sasl_token_provider", "ssl_context"))
 
 
 def refusal(name: str) -> str | None:
@@ -170,4 +192,5 @@ def unknown(name: str, known: Collection[str]) -> str:
     near = [ELSEWHERE[plain]] if plain in ELSEWHERE else difflib.get_close_matches(plain.lower(), known, n=1)
     if not near:
         return f"{printable(name)}: no such setting; remove it, or see {page('configuration.md')}"
-    return f"{printable(name)}: no such setting; did you mean {near[0].replace('_', '.') if dotted else near[0]}?"
+    word = near[0].replace("_", ".") if dotted and near[0] not in OBJECTS else near[0]
+    return f"{printable(name)}: no such setting; did you mean {word}?"

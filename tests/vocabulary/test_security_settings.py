@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import pickle
+import re
 import ssl
 import traceback
 from collections.abc import Awaitable, Callable
@@ -27,6 +28,7 @@ from aioproducer import (
     fence,
     list_transactions,
 )
+from aioproducer.config import SETTINGS
 from aioproducer.config.security.conflicts import CREDENTIALS_IN_CLEAR, PASSWORD_MECHANISMS
 from aioproducer.security.sasl.mechanisms import MECHANISMS
 from aioproducer.testing import MockProducer
@@ -103,6 +105,43 @@ def test_settings_that_do_not_fit(settings: dict[str, Any], line: str) -> None:
         ProducerConfig(SERVER, **settings)
     assert line in str(caught.value)
     assert CANARY not in str(caught.value)
+
+
+OF_LIBRDKAFKA = """
+    enable.ssl.certificate.verification oauth_cb oauthbearer_token_refresh_cb sasl.mechanisms sasl.oauthbearer.client.id
+    sasl.oauthbearer.client.secret sasl.oauthbearer.config sasl.oauthbearer.extensions sasl.oauthbearer.grant.type
+    sasl.oauthbearer.assertion.jwt.template.file sasl.oauthbearer.assertion.private.key.pem
+    sasl.oauthbearer.metadata.authentication.type sasl.oauthbearer.method ssl.ca.certificate.stores ssl.ca.location ssl.ca.pem
+    ssl.certificate.location ssl.certificate.pem ssl.certificate.verify_cb ssl.crl.location ssl.curves.list
+    ssl.engine.location ssl.key.location ssl.key.pem ssl.providers ssl.sigalgs.list
+"""
+OF_PYTHON = """
+    sasl_oauth_token_provider sasl_plain_password sasl_plain_username ssl_cafile ssl_certfile ssl_check_hostname ssl_ciphers
+    ssl_crlfile ssl_keyfile ssl_password
+"""
+
+
+@pytest.mark.parametrize("name", (OF_LIBRDKAFKA + OF_PYTHON).split())
+def test_names_of_other_clients(name: str) -> None:
+    """Those of librdkafka, aiokafka and kafka-python lead to a setting; the value, which may be secret, is not shown."""
+    given: dict[str, Any] = {name.replace(".", "_"): CANARY}
+    makes: tuple[Callable[[], object], ...] = (
+        lambda: ProducerConfig(SERVER, security_protocol="SASL_SSL", **given),
+        lambda: ProducerConfig.from_properties({"bootstrap.servers": SERVER, name: CANARY}),
+    )
+    for make in makes:
+        with pytest.raises(ConfigurationError) as caught:
+            make()
+        (advice,) = re.findall(r": no such setting; did you mean (.+)\?", str(caught.value))
+        assert advice.replace(".", "_") in SETTINGS
+        assert CANARY not in str(caught.value)
+        assert leaking_frames(caught.value) == []
+
+
+def test_the_end_of_the_check_of_the_host_name() -> None:
+    """librdkafka calls it 'none'."""
+    with pytest.raises(ConfigurationError, match="use '' to turn the check off"):
+        ProducerConfig(SERVER, security_protocol="SSL", ssl_endpoint_identification_algorithm="none")  # type: ignore[arg-type]
 
 
 def test_scram_over_plaintext_needs_no_permission() -> None:

@@ -6,7 +6,12 @@ from typing import Final
 
 from tests.mutants.mutant import Kind
 
+_ALLOWED: Final = "tests/connection/test_allowed_brokers.py"
+_ASSERTIONS: Final = "tests/security/tokens/test_assertions.py"
 _CONTEXT: Final = "tests/net/tls/test_context.py"
+_MSK: Final = "tests/net/securing/test_msk_iam.py"
+_PKCS12: Final = "tests/security/stores/test_pkcs12.py"
+_PROVIDERS: Final = "tests/vocabulary/test_providers.py"
 _REFUSED: Final = "tests/connection/test_refused_credentials.py"
 _RELOADING: Final = "tests/net/tls/test_reloading.py"
 _RENEWAL: Final = "tests/connection/test_renewal.py"
@@ -195,5 +200,53 @@ SECURITY: Final = (
         "",
         "A call waits for its whole time while every broker refuses the client.",
         f"{_REFUSED}::test_callers_learn_of_a_refusal_at_once",
+    ),
+    _mutant(
+        "advertised-broker-looked-up",
+        "_net/connecting/dialing.py",
+        "    require_allowed(endpoint, config.allowed_brokers, config.bootstrap_servers)\n",
+        "",
+        "A cluster leads its producers to any address of their network (S23).",
+        f"{_ALLOWED}::test_a_refused_broker_is_not_looked_up",
+    ),
+    _mutant(
+        "link-out-of-the-allowed-folder",
+        "config/providers.py",
+        "found = Path(path).resolve(strict=True) if",
+        "found = Path(path) if",
+        "A reference in a properties file reads any file, by a link or by two dots (CVE-2024-31141).",
+        f"{_PROVIDERS}::test_paths_that_are_refused",
+    ),
+    _mutant(
+        "replaced-value-shown",
+        "config/properties.py",
+        "hides = name in replaced_ones or (row is not None and row.hides)",
+        "hides = row is not None and row.hides",
+        "A reference to a secret in the wrong setting shows the secret in the error.",
+        f"{_PROVIDERS}::test_a_replaced_value_is_not_shown",
+    ),
+    _mutant(
+        "token-outlives-its-credentials",
+        "auth/msk.py",
+        "else min(_LIFE, int(credentials.expires_at - now))",
+        "else _LIFE",
+        "A token of Amazon MSK is used after the credentials that signed it have expired.",
+        f"{_MSK}::test_credentials_that_are_given",
+    ),
+    _mutant(
+        "signature-in-der",
+        "security/tokens/signing.py",
+        "        numbers = decode_dss_signature(key.sign(content, ec.ECDSA(SHA256())))\n",
+        "        return key.sign(content, ec.ECDSA(SHA256()))\n",
+        "An assertion has the signature in the form of certificates, and identity providers refuse it.",
+        f"{_ASSERTIONS}::test_signatures",
+    ),
+    _mutant(
+        "chain-before-certificate",
+        "security/stores/pkcs12.py",
+        "    entries = (store.cert, *store.additional_certs)\n",
+        "    entries = (*store.additional_certs, store.cert)\n",
+        "The certificate of the authority is presented in place of the client's own.",
+        f"{_PKCS12}::test_the_certificate_of_the_key_comes_first",
     ),
 )
