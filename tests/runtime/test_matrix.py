@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import itertools
 import random
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -17,7 +18,6 @@ from aioproducer import Outcome, Producer, StateError
 from aioproducer.testing import EmbeddedKafka
 from tests.loops import LOOPS, Scene, play_on
 from tests.net.conftest import QUICK
-from tests.net.runtime.test_stalls import block
 from tests.net.support import LIMIT, memory_in_use, outcomes, turns, until
 from tests.runtime.stepping import Moment, cancelled_at
 from tests.runtime.support import History, sound, tasks_of_the_library
@@ -102,6 +102,13 @@ async def a_crowd(kafka: EmbeddedKafka, producer: Producer[Any, Any]) -> None:
             history.accepted(value, sending.delivery)
     history.check(kafka, ["one"])
     await sound(producer)
+
+
+def block(seconds: float) -> None:
+    """Hold up the loop, as a careless callback does."""
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        pass
 
 
 async def a_stall(kafka: EmbeddedKafka, producer: Producer[Any, Any]) -> None:

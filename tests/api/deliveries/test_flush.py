@@ -90,17 +90,6 @@ async def test_first_errors_are_few(make: Make, kafka: EmbeddedKafka) -> None:
     assert 1 <= len(report.first_errors) <= 20
 
 
-async def test_timeout(producer: Producer, kafka: EmbeddedKafka) -> None:
-    """flush(timeout) raises TimeoutError when some records are unresolved; it loses no record."""
-    hold = held_requests(kafka)
-    delivery = await producer.send("one", b"v")
-    with pytest.raises(TimeoutError):
-        await producer.flush(timeout=0.02)
-    assert delivery.outcome is Outcome.PENDING
-    hold.heal()
-    assert (await producer.flush()).acked == 1
-
-
 async def test_flushes_that_run_out_of_time_leave_nothing(producer: Producer, kafka: EmbeddedKafka) -> None:
     """They leave nothing on the records that they waited for either, which may be without an answer for minutes."""
     hold = held_requests(kafka)
@@ -147,14 +136,6 @@ async def test_later_sends_are_not_waited_for(producer: Producer, kafka: Embedde
     await held.reached()
     assert (await asyncio.wait_for(task, LIMIT)).acked == 1
     assert late.outcome is Outcome.PENDING
-
-
-async def test_several_at_once(producer: Producer) -> None:
-    """Flushes of several tasks all return; together they count each record once."""
-    for _ in range(10):
-        await producer.send("one", b"v")
-    reports = await asyncio.gather(*(producer.flush() for _ in range(3)))
-    assert sum(report.acked for report in reports) == 10
 
 
 async def test_callbacks_have_run(producer: Producer) -> None:

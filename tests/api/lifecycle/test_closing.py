@@ -40,11 +40,6 @@ async def test_before_start(make: Make) -> None:
         await producer.start()
 
 
-async def test_nothing_sent(producer: Producer) -> None:
-    """Closing an idle producer is quick and reports nothing."""
-    assert await asyncio.wait_for(producer.close(), LIMIT) == CloseReport()
-
-
 async def test_timeout_zero_of_buffered(make: Make, kafka: EmbeddedKafka) -> None:
     """close(timeout=0) resolves at once: unsent records are NOT_WRITTEN."""
     producer = await warm(make(linger_ms=10_000))
@@ -85,19 +80,6 @@ async def test_default_time(make: Make, kafka: EmbeddedKafka) -> None:
     await producer.send("one", b"v")
     await hold.reached()
     assert (await asyncio.wait_for(producer.close(), LIMIT)).unknown == 1
-
-
-async def test_no_broker() -> None:
-    """It returns within its time without any broker; nothing was written."""
-    producer: Producer = Producer("127.0.0.1:1")
-    await producer.start()
-    delivery = producer.send_nowait("one", b"v")
-    waiting = started(producer.send("one", b"w"))
-    await turns()
-    report = await asyncio.wait_for(producer.close(timeout=0.05), LIMIT)
-    assert (report.not_written, report.unknown) == (1, 0)
-    assert delivery.outcome is Outcome.NOT_WRITTEN
-    assert isinstance(waiting.exception(), StateError)
 
 
 async def test_second_close_may_be_shorter(producer: Producer, kafka: EmbeddedKafka) -> None:

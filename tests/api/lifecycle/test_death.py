@@ -12,7 +12,7 @@ import pytest
 from aioproducer import Delivery, DeliveryError, KafkaError, Outcome, Producer, StateError
 from aioproducer.testing import EmbeddedKafka
 from tests.api.conftest import Make
-from tests.api.support import LIMIT, held_requests, started, turns, unknown_topic, until, values, warm
+from tests.api.support import LIMIT, held_requests, started, turns, unknown_topic, until, warm
 from tests.net.support import timers_of_the_library
 
 
@@ -165,16 +165,3 @@ def forget(kept: list[Any]) -> None:
     """Drop the objects of the list, and the objects that only they refer to."""
     kept.clear()
     gc.collect()
-
-
-async def test_many_in_a_row(kafka: EmbeddedKafka) -> None:
-    """Producers that come and go leave nothing behind that grows."""
-    made = weakref.WeakSet[Producer[Any, Any]]()
-    for _ in range(20):
-        async with Producer(kafka.bootstrap_servers) as producer:
-            made.add(producer)
-            await producer.send_and_wait("one", b"v")
-    await until(lambda: not kafka.brokers[0].connections)
-    gc.collect()
-    assert len(made) <= 2
-    assert len(values(kafka)) == 20

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from aioproducer import KafkaError, Outcome, Producer, ProducerConfig, Record, StateError
+from aioproducer import Outcome, Producer, ProducerConfig, Record, StateError
 from aioproducer.testing import EmbeddedKafka
 from tests.api.conftest import Make
 from tests.api.support import LIMIT, values, warm
@@ -149,24 +149,6 @@ def test_close_in_another_loop(
     with pytest.raises(StateError, match="loop"):
         other.run_until_complete(producer.close())
     home.run_until_complete(producer.close(timeout=0))
-
-
-def test_after_asyncio_run_has_ended() -> None:
-    """A producer that was left running when its loop ended does not hang in the next one."""
-    made: list[Producer[Any, Any]] = []
-
-    async def first() -> None:
-        made.append(Producer("127.0.0.1:1"))
-        await made[0].start()
-
-    async def second() -> None:
-        with pytest.raises(StateError):
-            await use(made[0], "send")
-        with pytest.raises(KafkaError):
-            await use(made[0], "flush")
-
-    asyncio.run(first())
-    asyncio.run(second())
 
 
 def in_child(check: Callable[[], None]) -> int:

@@ -12,7 +12,7 @@ import pytest
 from aioproducer import BrokerUnavailableError, KafkaError, MetadataTimeoutError, Producer, StateError
 from aioproducer.testing import EmbeddedKafka
 from tests.api.conftest import Make
-from tests.api.support import LIMIT, started, turns, until, values
+from tests.api.support import LIMIT, started, until, values
 
 
 @pytest.fixture
@@ -147,42 +147,6 @@ async def test_broker_that_comes_later(kafka: EmbeddedKafka) -> None:
             await producer.ready(0.02)
         await kafka.faults.accept_connections(1)
         assert (await asyncio.wait_for(task, LIMIT)).offset == 0
-
-
-async def test_close_during_ready(closed_address: str) -> None:
-    """close() ends a ready() that waits without a limit, with a StateError."""
-    producer = Producer(closed_address)
-    await producer.start()
-    task = started(producer.ready())
-    await turns(5)
-    await producer.close(timeout=0)
-    done, _ = await asyncio.wait([task], timeout=2)
-    assert done
-    assert isinstance(task.exception(), StateError)
-
-
-async def test_close_during_start(closed_address: str) -> None:
-    """close() ends a start(wait_ready) that still waits, with a StateError."""
-    producer = Producer(closed_address)
-    task = started(producer.start(wait_ready=60))
-    await turns(5)
-    await asyncio.wait_for(producer.close(), LIMIT)
-    done, _ = await asyncio.wait([task], timeout=2)
-    assert done
-    assert isinstance(task.exception(), StateError)
-    assert producer.health().state == "closed"
-
-
-async def test_close_during_partitions_for(closed_address: str) -> None:
-    """close() ends a partitions_for() that still waits."""
-    producer = Producer(closed_address)
-    await producer.start()
-    task = started(producer.partitions_for("one"))
-    await turns(5)
-    await producer.close(timeout=0)
-    done, _ = await asyncio.wait([task], timeout=2)
-    assert done
-    assert isinstance(task.exception(), StateError)
 
 
 async def test_async_with(kafka: EmbeddedKafka) -> None:

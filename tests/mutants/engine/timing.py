@@ -67,7 +67,7 @@ TIMING: Final = (
         "                await self._let_answers_arrive()",
         "                pass",
         "After the loop was held up, records expire whose acknowledgement is ready to be read.",
-        "tests/net/runtime/test_stalls.py::test_waiting_for_memory",
+        "tests/scenarios/test_f_runtime.py::test_f01_room_came_back_while_the_loop_was_blocked",
     ),
     _mutant(
         "no-backoff-between-retries",

@@ -153,16 +153,6 @@ async def test_cancelled(producer: Producer, kafka: EmbeddedKafka) -> None:
     assert await producer.close() == CloseReport(0, 0, 1)
 
 
-async def test_exception_in_the_block(make: Make, kafka: EmbeddedKafka) -> None:
-    """Leaving `async with` by an exception still writes accepted records."""
-    with pytest.raises(LookupError):
-        async with make(kafka, linger_ms=10_000) as producer:
-            await producer.partitions_for("one")
-            await producer.send("one", b"0")
-            raise LookupError
-    assert numbers(kafka) == [0]
-
-
 async def test_sending_from_callbacks_of_a_closing_producer(make: Make, kafka: EmbeddedKafka) -> None:
     """A callback that sends while everything is given up gets a StateError, and no record is left without outcome."""
     producer = await warm(make(kafka, linger_ms=10_000), "one")

@@ -40,37 +40,6 @@ async def test_through_a_split(make: Make, kafka: EmbeddedKafka) -> None:
     assert numbers(kafka, "small") == list(range(100))
 
 
-async def test_later_sends_do_not_keep_it(make: Make, kafka: EmbeddedKafka) -> None:
-    """Continuous sends do not keep a flush from returning."""
-    producer = await warm(make(kafka, batch_size=200), "four")
-    stop = False
-
-    async def go_on() -> None:
-        while not stop:
-            await producer.send("four", b"0")
-            await asyncio.sleep(0)
-
-    sender = asyncio.ensure_future(go_on())
-    async with asyncio.timeout(LIMIT):
-        for _ in range(10):
-            delivery = await producer.send("four", b"1")
-            await producer.flush()
-            assert delivery.outcome is Outcome.ACKED
-    stop = True
-    await sender
-
-
-async def test_bounded_by_the_delivery_timeout(make: Make, kafka: EmbeddedKafka) -> None:
-    """With a broker that never answers it returns when the records are given up, and reports that."""
-    producer = await warm(make(kafka, delivery_timeout_ms=200, request_timeout_ms=200), "one")
-    kafka.faults.silence(api="Produce")
-    await send_all(producer, range(3))
-    async with asyncio.timeout(LIMIT):
-        report = await producer.flush()
-    assert report.unknown == 3
-    assert report.first_errors
-
-
 async def test_many_at_once(make: Make, kafka: EmbeddedKafka) -> None:
     """Overlapping flushes each return when their records are done; cancelled ones leave nothing behind."""
     producer = await warm(make(kafka, batch_size=1), "one")
