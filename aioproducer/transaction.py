@@ -109,6 +109,9 @@ class Transaction:
                     transactions.last_abort.require_own(self._number)
                 return
             self._failure = transactions.table.failure()
+            if error is None and transactions.is_left_detaching():
+                await transactions.abort(self._timeout)
+                raise TransactionAbortedError("detach() had given no handle when the block ended")
             if error is None:
                 await self._commit(transactions)
             else:

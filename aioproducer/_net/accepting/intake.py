@@ -131,11 +131,14 @@ class WaitingSend(Pending):
 
     def refuse(self, error: BaseException) -> None:
         """The record will not be accepted."""
-        if self._record is not None:
-            run_on_acknowledgement(self._intake.interceptors, None, error, self._intake.log)
-        self._intake.engine.refused(error)
-        self._intake.note_wait(self._waiting)
-        super().refuse(error)
+        try:
+            if self._record is not None:
+                run_on_acknowledgement(self._intake.interceptors, None, error, self._intake.log)
+            self._intake.engine.refused(error)
+            self._intake.note_wait(self._waiting)
+        finally:
+            # The caller waits for it in any case.
+            Pending.refuse(self, error)
 
     def finish(self) -> None:
         """The wait is over: drop everything that was kept for it."""

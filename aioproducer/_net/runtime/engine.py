@@ -156,6 +156,11 @@ class Engine:
         """The tasks that end with the producer; None before it began, and after its end."""
         return self.supervisor.tasks
 
+    @property
+    def crashed(self) -> BaseException | None:
+        """The cause of the end of the producer, if it ends because of a bug, or cannot go on."""
+        return self.supervisor.crashed
+
     def crash(self, cause: BaseException) -> None:
         """End the producer because of a bug that showed outside its tasks."""
         self.supervisor.crash(cause)

@@ -111,6 +111,10 @@ class Supervisor:
             # as cancelled, or asyncio.run() would print a traceback for each task that it cancels at its end.
             self.crash(StateError(f"the {name} task of the producer was cancelled from outside"))
             raise
+        except BaseException as error:
+            # At once: the other tasks are cancelled later, and until then no commit may be requested.
+            self.crash(error)
+            raise
 
     def _is_ending(self) -> bool:
         """Whether the producer itself cancels the tasks."""

@@ -30,6 +30,10 @@ class Host(Session, Protocol):
     def tasks(self) -> TaskGroup | None:
         """The tasks that end with the producer; None before it began, and after its end."""
 
+    @property
+    def crashed(self) -> BaseException | None:
+        """The cause of its end, if it ends because of a bug, or cannot go on."""
+
     def crash(self, cause: BaseException) -> None:
         """End the producer because of a bug, or because it cannot go on."""
 

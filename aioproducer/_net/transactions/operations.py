@@ -53,7 +53,9 @@ class Operations:
             await converse(dialogue, steps.perform)
         except ProtocolError as error:
             text = "the brokers lack an API version that this transaction needs"
-            cause = TransactionError(text, cause=error)
+            is_about_it = operation.event in (Event.COMMIT, Event.INIT) and self._current.may_be_committed
+            outcome = Outcome.UNKNOWN if is_about_it else Outcome.NOT_WRITTEN
+            cause = TransactionError(text, cause=error, outcome=outcome)
             steps.follow(self._current.ends_with(cause))
             raise cause from error
         except KafkaError:
@@ -130,7 +132,7 @@ class Operations:
         if operation.event is Event.COMMIT and parts.asked_to_commit:
             text = "the producer ended before an answer to the commit came"
             error = CommitOutcomeUnknownError(text, cause=error)
-        elif operation.event is Event.INIT and parts.asked_to_commit and not parts.ended:
+        elif operation.event is Event.INIT and self._current.may_be_committed:
             text = "the producer ended before init_transactions() had settled a commit without an answer"
             error = TransactionError(text, cause=error, outcome=Outcome.UNKNOWN)
         operation.end(error)

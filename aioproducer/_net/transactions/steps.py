@@ -172,6 +172,9 @@ class Steps:
                 # There was no memory to report a lost record, and without the report the transaction would be committed.
                 # The next pulse of the timekeeper repeats it.
                 await anyio.sleep(PULSE)
+            elif self._host.crashed is not None:
+                # An event may have ended in the middle, before it reported a lost record. All tasks end now.
+                await anyio.sleep_forever()
             elif not self._host.unresolved():
                 return
 

@@ -153,9 +153,11 @@ class Transactions:
         level = level_of(self.host.addresses.features)
         if self.current.needs_epoch(level):
             await self.init(None, timeout)
-        self.current.begin(level, self.loop.time())
+        self.table.check(Event.BEGIN)
         # Records that were lost in a former transaction were given up with it, and do not stop the records of this one.
         self.host.machines.losses.gaps_seen()
+        # Last: without memory for what comes before, the transaction has not begun.
+        self.current.begin(level, self.loop.time())
         self.accepting_changed()
 
     def record_offsets(
@@ -203,6 +205,11 @@ class Transactions:
         text = "the records had no outcome in time"
         await self.operations.wait(operation, timeout, text, Event.HANDED_OVER)
         return self.transactional_id, *self.current.identity, self.parts.level, self.parts.is_empty
+
+    def is_left_detaching(self) -> bool:
+        """Whether no caller waits for the handle of the transaction that is being detached."""
+        operation = self.operations.present
+        return self.table.state is State.DETACHING and (operation is None or not operation.is_watched)
 
     async def join_what_goes_on(self, timeout: float) -> None:
         """Before a transaction begins: get a producer id, or wait for the end of an abort that its caller left."""

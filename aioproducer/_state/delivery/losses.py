@@ -28,19 +28,19 @@ class Losses:
     @event
     def fail(self, batch: QueuedBatch, error: KafkaError, now: float) -> None:
         """The records of the batch that have no outcome yet are lost."""
-        lost = batch.pending
+        # First: without memory for what follows, the transaction is not committed without these records.
+        if batch.pending:
+            self.effects.losses.append(error)
         self.outcomes.conclude(batch, error, now)
         number = self.tally.failures
-        if lost:
-            self.effects.losses.append(error)
         if self.gapless:
             self._open_gap(batch, error, now, number)
 
     def fail_some(self, batch: QueuedBatch, indexes: list[int], error: KafkaError, now: float) -> None:
         """These records of the batch are lost; the others go on where nothing forbids it."""
+        self.effects.losses.append(error)
         self.outcomes.end_some(batch, indexes, error, now)
         number = self.tally.failures
-        self.effects.losses.append(error)
         # A batch that was written once goes on as a whole, including the records whose senders have given up.
         if self.gapless and not batch.attempts:
             self._open_gap(batch, error, now, number, after=indexes[0])

@@ -82,8 +82,9 @@ class Refusals:
         # KIP-467: the records at fault have messages of their own; the user may send the other records again.
         for index, text in named.items():
             own = code_error(batch, answer, error.outcome, now, message=text or answer.message)
-            self.losses.outcomes.fail_records(batch, [index], own, now)
+            # First, as in `Losses.fail`.
             self.effects.losses.append(own)
+            self.losses.outcomes.fail_records(batch, [index], own, now)
 
 
 def broker_error(batch: QueuedBatch, answer: PartitionAnswer, decided: Verdict, now: float) -> BrokerError:

@@ -61,8 +61,13 @@ class CurrentTransaction:
 
     @property
     def has_more_to_end(self) -> bool:
-        """Whether the coordinator has, or may have, something open."""
-        return not (self.parts.is_empty or self.parts.ended)
+        """Whether the coordinator has, or may have, something open that this producer has to end."""
+        return not (self.parts.is_empty or self.parts.ended or self.table.is_handed_over)
+
+    @property
+    def may_be_committed(self) -> bool:
+        """Whether it is committed, or may be, and no caller knows."""
+        return self.parts.asked_to_commit and (not self.parts.ended or self.table.is_untold)
 
     # -- the calls of users
 

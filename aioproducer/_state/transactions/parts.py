@@ -34,6 +34,8 @@ class TransactionParts:
     """The coordinator has it open: an answer said so, or a record of it was written."""
     in_doubt: bool = False
     """A request to the coordinator has no answer."""
+    has_lost_attempts: bool = False
+    """An attempt at a request got no answer, and may be executed late; a later attempt of the same request may have succeeded."""
     is_unclear: bool = False
     """Its id is refused, and the coordinator's state fits a successor as well as an abort at the time limit."""
     forgotten: bool = False
@@ -86,7 +88,7 @@ class TransactionParts:
     @property
     def is_clean(self) -> bool:
         """Whether no request of it can arrive after its end."""
-        return not (self.failed or self.in_doubt or self.forgotten)
+        return not (self.failed or self.in_doubt or self.forgotten or self.has_lost_attempts)
 
     def record(self, group: GroupMetadata, offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> None:
         """Keep offsets until they are sent; the newest of a partition counts, and so does the newest of a group's facts."""

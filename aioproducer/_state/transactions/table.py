@@ -61,6 +61,11 @@ CALLS: Final = frozenset(
     {Event.INIT, Event.BEGIN, Event.SEND, Event.SEND_OFFSETS, Event.COMMIT, Event.ABORT, Event.DETACH}
 )
 
+# The events after which callers know more, or less, of the end of a transaction.
+FACTS_OF_AN_END: Final = frozenset(
+    {Event.BEGIN, Event.INITIALIZED, Event.ENDED, Event.FAILED, Event.LEFT_ALONE, Event.HANDED_OVER}
+)
+
 # The producer, its sequence or its transaction differ from what the broker expects.
 _OVER_WITH_THE_EPOCH: Final = frozenset(
     {
@@ -125,6 +130,10 @@ class TransactionTable:
     state: State = State.UNINITIALIZED
     cause: KafkaError | None = None
     """The first failure in a transaction that can only be aborted, or the error that ended the producer."""
+    is_untold: bool = False
+    """No caller has learned the outcome of the commit."""
+    is_handed_over: bool = False
+    """A handle ends the newest transaction."""
 
     @property
     def is_open(self) -> bool:
@@ -147,6 +156,8 @@ class TransactionTable:
         """Go to the next state. A call or a fact that the table does not have raises."""
         self.check(event)
         self.state = MOVES[self.state, event]
+        if event in FACTS_OF_AN_END:
+            self.is_untold, self.is_handed_over = event is Event.LEFT_ALONE, event is Event.HANDED_OVER
         if self.state is State.IN_TRANSACTION and event is Event.BEGIN:
             self.cause = None
         return self.state

@@ -69,6 +69,22 @@ MEMORY: Final = (
         _STARVATION,
     ),
     _mutant(
+        "loss-told-after-the-outcome",
+        "_state/delivery/losses.py",
+        "        if batch.pending:\n            self.effects.losses.append(error)\n        self.outcomes.conclude(batch, error, now)\n",
+        "        lost = batch.pending\n        self.outcomes.conclude(batch, error, now)\n        if lost:\n            self.effects.losses.append(error)\n",
+        "A record fails without memory behind its outcome, and its transaction is committed without it.",
+        "tests/net/runtime/test_effects_without_memory.py",
+    ),
+    _mutant(
+        "commit-of-a-producer-that-ends",
+        "_net/transactions/steps.py",
+        "            elif self._host.crashed is not None:\n",
+        "            elif False:\n",
+        "A refusal ends without memory, and the transaction is committed before the producer has ended.",
+        "tests/net/runtime/test_effects_without_memory.py",
+    ),
+    _mutant(
         "batch-without-a-record",
         "_core/accept.pyx",
         "                partition.unroll()\n                raise\n",

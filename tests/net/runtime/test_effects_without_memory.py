@@ -8,11 +8,20 @@ from typing import Any
 
 import pytest
 
-from aioproducer import BatchReport, DeliveryTimeoutError, TransactionAbortedError
+from aioproducer import (
+    BatchReport,
+    DeliveryTimeoutError,
+    MetadataTimeoutError,
+    Outcome,
+    Producer,
+    StateError,
+    TransactionAbortedError,
+)
 from aioproducer._net.observing.listeners import Listeners
 from aioproducer._net.transactions.operation import Operation
 from aioproducer._net.transactions.transactions import Transactions
-from aioproducer.testing import MockProducer
+from aioproducer._state.delivery.outcomes import Outcomes
+from aioproducer.testing import EmbeddedKafka, MockProducer
 from tests.net.support import engine, turns, until
 
 
@@ -49,6 +58,46 @@ async def test_a_lost_record_fails_its_transaction(
             await commit
         await producer.abort_transaction()
         assert producer.committed == ()
+
+
+async def test_a_record_that_fails_without_memory_is_not_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its failure finds no memory behind its outcome: the transaction is not committed without it."""
+    async with EmbeddedKafka() as kafka:
+        kafka.create_topic("orders", 2)
+        producer = Producer[Any, Any](kafka.bootstrap_servers, transactional_id="id", linger_ms=0)
+        async with producer:
+            await producer.init_transactions()
+            await producer.begin_transaction()
+            await (await producer.send("orders", b"a", partition=0))
+            kafka.faults.error("INVALID_RECORD", topic="orders", partition=1)
+            monkeypatch.setattr(Outcomes, "_report_the_end", without_memory_once(Outcomes._report_the_end))
+            await producer.send("orders", b"b", partition=1)
+            with pytest.raises(TransactionAbortedError):
+                await producer.commit_transaction()
+        assert kafka.records("orders") == []
+
+
+async def test_a_waiting_record_that_is_refused_without_memory_is_not_left_out(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The refusal finds no memory: its caller gets it, no transaction is committed without the record, and the producer ends."""
+    async with EmbeddedKafka(auto_create_topics=False) as kafka:
+        kafka.create_topic("orders", 1)
+        async with Producer[Any, Any](
+            kafka.bootstrap_servers, transactional_id="id", linger_ms=0
+        ) as producer:
+            await producer.init_transactions()
+            await producer.begin_transaction()
+            await (await producer.send("orders", b"a"))
+            monkeypatch.setattr(Transactions, "on_refused", without_memory_once(Transactions.on_refused))
+            waiting = asyncio.ensure_future(producer.send("nowhere", b"b", max_block=0.1))
+            await asyncio.sleep(0)
+            with pytest.raises(StateError) as caught:
+                await producer.commit_transaction()
+            assert caught.value.outcome is Outcome.NOT_WRITTEN
+            with pytest.raises(MetadataTimeoutError):
+                await waiting
+        assert kafka.records("orders") == []
 
 
 async def test_reports_come_after_one_that_could_not_be_scheduled(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -263,6 +263,7 @@ def test_an_id_without_a_name_is_kept_only_by_its_owner() -> None:
 def test_a_refused_initialization_may_be_repeated() -> None:
     """The principal may get the permission later."""
     current = transaction(2, State.DETACHED)
+    current.table.is_handed_over = True
     dialogue = initialization(current, None)
     current.table.state = State.INITIALIZING
     played = play(dialogue, reply(INIT, ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED))

@@ -70,6 +70,7 @@ def _added(current: CurrentTransaction, step: Ask | AskGroup) -> Dialogue[None]:
     before, parts.in_doubt = parts.in_doubt, True
     reply: Reply = yield step
     parts.in_doubt = before or (reply.undecided > 0 and reply.answer is not Answer.DONE)
+    parts.has_lost_attempts = parts.has_lost_attempts or reply.lost > 0
     parts.forgotten = parts.forgotten or reply.code in FORGOTTEN
     if reply.answer is Answer.ABORTABLE and current.table.state is State.ABORTING:
         # The transaction is aborted already; the answer came with the call.

@@ -78,5 +78,7 @@ def _renew_epoch(current: CurrentTransaction, explanation: KafkaError) -> Dialog
     if current.parts.ended or current.table.failure() is None:
         return
     renewed = yield from renewed_after_abort(current)
-    if renewed is None or renewed.answer is not Answer.DONE:
-        yield from current.ends_with(ProducerFencedError(cause=explanation))
+    if renewed is None:
+        yield from current.ends_with(current.fenced(explanation))
+    elif renewed.answer is not Answer.DONE:
+        yield from current.ends_with(current.fatal_error(renewed))

@@ -85,11 +85,13 @@ def _end(current: CurrentTransaction, *, committed: bool) -> Dialogue[None]:
         raise _in_doubt(current, reply, committed=committed)
     yield from require(current, reply)
     parts.ended = True
-    if reply.lost and parts.level == 1:
-        # An EndTxn without an answer may arrive late, and would end the next transaction of the same epoch.
+    if parts.level == 1 and (reply.lost or parts.has_lost_attempts):
+        # An EndTxn without an answer may arrive late, and would end the next transaction of the same epoch; any other request would
+        # open it.
         renewed = yield from renew(current, current.identity)
         if committed and renewed.answer is not Answer.DONE:
-            error = current.fatal_error(renewed)
+            # A caller that has left learns the error only: no error says that the transaction is not committed.
+            error = current.fatal_error(renewed._replace(undecided=renewed.undecided + 1))
             yield ConfirmCommit()
             yield from current.ends_with(error)
             raise error

@@ -10,6 +10,7 @@ from aioproducer._state.transactions.dialogues.standing import standing_of_id
 from aioproducer._state.transactions.dialogues.steps import Ask, EndTransaction
 from aioproducer._state.transactions.replies import error_of, fatal_error
 from aioproducer.errors import ProducerFencedError, TransactionAbortedError, TransactionError
+from aioproducer.outcome import Outcome
 
 if TYPE_CHECKING:
     from aioproducer._state.identity.standing import Identity, Standing
@@ -28,7 +29,7 @@ def end_handle(identity: Identity, level: int, *, committed: bool) -> Dialogue[N
     if reply.answer is Answer.DONE:
         return
     standing = (yield from standing_of_id())[0] if reply.answer is Answer.SUPERSEDED else None
-    if standing is not None and _shows_its_end(standing, identity, level):
+    if standing is not None and _shows_its_end(standing, identity, level, is_certain=not reply.undecided):
         if standing.state in ABORTED and not committed:
             return
         if standing.state in ABORTED:
@@ -36,17 +37,29 @@ def end_handle(identity: Identity, level: int, *, committed: bool) -> Dialogue[N
                 "the transaction was aborted before this commit: it exceeded transaction_timeout_ms, or its "
                 "handle was aborted",
                 retriable=False,
+                # On level 1 the next epoch may be that of a successor, which came after a commit without an answer.
+                outcome=Outcome.UNKNOWN
+                if level == 1 and standing.epoch != identity[1]
+                else Outcome.NOT_WRITTEN,
             )
         if not committed:
             raise TransactionError("the transaction was committed before this abort", cause=error_of(reply))
     error = fatal_error(reply)
     if isinstance(error, ProducerFencedError):
-        text = f"another producer took over {reply.name!r}, and the transaction of this handle was aborted"
-        raise ProducerFencedError(text, outcome=error.outcome, cause=error.cause)
+        # An earlier call may have ended it: its answer may be lost, and nothing shows its end any more.
+        text = (
+            f"another producer took over {reply.name!r}: the transaction of this handle was aborted, unless an earlier "
+            "commit of it was executed"
+        )
+        raise ProducerFencedError(text, outcome=Outcome.UNKNOWN, cause=error.cause)
     raise error
 
 
-def _shows_its_end(standing: Standing, identity: Identity, level: int) -> bool:
-    """Whether this is the end of the handle's transaction. On level 1 only the time limit raises the epoch."""
+def _shows_its_end(standing: Standing, identity: Identity, level: int, *, is_certain: bool) -> bool:
+    """Whether this is the end of the handle's transaction. On level 1 only the time limit raises the epoch.
+
+    `is_certain`: no attempt of this call may have ended it. Otherwise, on level 1, the next epoch may be that of a successor.
+    """
     is_unchanged = level == 1 and (standing.producer_id, standing.epoch) == identity
-    return standing.follows(identity, ENDED) or (is_unchanged and standing.state in ENDED)
+    follows = standing.follows(identity, ENDED) and (level > 1 or is_certain)
+    return follows or (is_unchanged and standing.state in ENDED)

@@ -50,8 +50,8 @@ def initialization(current: CurrentTransaction, requested: str | None) -> Dialog
     A call that names the id takes it over from any other producer. A call without a name fails if another producer has the id.
     """
     name = current.ownership.sought
-    is_detached = current.table.state is State.DETACHED
-    goes_on = requested is None and current.ownership.is_identified_as(name) and not is_detached
+    is_handed_over = current.table.is_handed_over
+    goes_on = requested is None and current.ownership.is_identified_as(name) and not is_handed_over
     return _initialize(current, name, goes_on=goes_on)
 
 
@@ -63,8 +63,8 @@ def _initialize(current: CurrentTransaction, name: str, *, goes_on: bool) -> Dia
     if reply.answer is Answer.DONE:
         current.parts.ended = True
         return
-    if current.parts.asked_to_commit and not current.parts.ended:
-        # This call replaced a commit, which never gets an answer: it may have been executed.
+    if current.may_be_committed:
+        # The caller of the commit never got an answer, and this error is the only one about it.
         reply = reply._replace(undecided=reply.undecided + 1)
     error = current.fatal_error(reply)
     if reply.answer in (Answer.REFUSED, Answer.ABORTABLE):
