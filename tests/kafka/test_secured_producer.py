@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import base64
 import json
+import subprocess
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,8 +13,9 @@ from typing import Any
 
 import pytest
 
-from aioproducer import AuthenticationError, Producer, SecretFile
+from aioproducer import AuthenticationError, DirectoryProvider, Producer, SecretFile
 from aioproducer.auth import Token
+from tests.certificates import openssl
 from tests.kafka.reading import read_all
 from tests.kafka.secured import PLAIN_PASSWORD, SCRAM_PASSWORD, SESSION_SECONDS, USER, SecuredKafka
 
@@ -95,6 +97,39 @@ async def test_a_certificate_of_the_client(kafka: SecuredKafka) -> None:
         ) as producer:
             await producer.send_and_wait(topic, b"a")
     assert [record.value for record in read_all(kafka.bootstrap_servers, topic)] == [b"a", b"a"]
+
+
+async def test_stores_of_keytool(kafka: SecuredKafka, tmp_path: Path) -> None:
+    """A client.properties of Java: stores in PKCS #12, whose password is a reference that a provider replaces."""
+    client, exported = kafka.authority.issue("stored"), tmp_path / "client.p12"
+    openssl("pkcs12", "-export", "-inkey", client.key, "-in", client.certificate, "-out", exported,
+            "-passout", "pass:canary-7")  # fmt: skip
+    words = ("-noprompt", "-storepass", "canary-7")
+    await keytool("-importkeystore", "-srckeystore", exported, "-srcstorepass", "canary-7",
+                  "-destkeystore", tmp_path / "keys.jks", "-deststorepass", "canary-7")  # fmt: skip
+    await keytool("-importcert", "-alias", "ca", "-file", kafka.authority.own.certificate,
+                  "-keystore", tmp_path / "trust.jks", *words)  # fmt: skip
+    properties = {"bootstrap.servers": f"localhost:{kafka.ssl_port}", "security.protocol": "SSL"}
+    for store, name in (("keystore", "keys"), ("truststore", "trust")):
+        properties[f"ssl.{store}.location"] = str(tmp_path / f"{name}.jks")
+        properties[f"ssl.{store}.password"] = f"${{dir:{tmp_path}:password}}"
+    write(tmp_path / "password", "canary-7\n")
+    topic = kafka.create_topic("stores-of-keytool")
+    providers = {"dir": DirectoryProvider([tmp_path])}
+    async with Producer.from_properties(properties, providers=providers) as producer:
+        assert (await producer.send_and_wait(topic, b"value")).offset == 0
+
+
+def write(path: Path, text: str) -> None:
+    """Replace a file."""
+    path.write_text(text)
+
+
+async def keytool(*arguments: object) -> None:
+    """Run keytool."""
+    await asyncio.to_thread(
+        subprocess.run, ["keytool", *map(str, arguments)], check=True, capture_output=True
+    )
 
 
 async def test_a_wrong_password(kafka: SecuredKafka, tmp_path: Path) -> None:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import logging
+import subprocess
 import sys
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -13,8 +15,10 @@ import jwt
 import pytest
 
 from aioproducer import ConfigurationError, ProducerConfig, SecretFile
+from aioproducer._net.securing.assertions import assertion_of
 from aioproducer.errors import KafkaError
 from tests.certificates import Authority, openssl
+from tests.kafka_jars import class_path, program
 from tests.net.securing.test_token_endpoint import GOOD, form_of, source
 from tests.net.securing.token_server import TokenServer
 from tests.reports import report
@@ -148,6 +152,45 @@ async def test_a_passphrase_that_is_a_file(
         await tokens.credentials()
         claims_of(form_of(server.requests[index])["client_assertion"], encrypted)
         clock[0] += 3600
+
+
+@pytest.mark.kafka
+async def test_the_assertion_of_java(key: Path, tmp_path: Path) -> None:
+    """Kafka's own client makes the same header and the same claims of the same properties and the same template."""
+    template = tmp_path / "template.json"
+    template.write_text(
+        '{"header": {"kid": "1", "alg": "x"}, "payload": {"sub": "carol", "exp": 1, "jti": "x", "a": [1]}}'
+    )
+    prefix = "sasl.oauthbearer.assertion"
+    properties = {
+        "bootstrap.servers": "localhost:9092",
+        "security.protocol": "SASL_SSL",
+        "sasl.mechanism": "OAUTHBEARER",
+        "sasl.oauthbearer.token.endpoint.url": "https://idp.example/token",
+        f"{prefix}.private.key.file": str(key),
+        f"{prefix}.algorithm": "ES256",
+        f"{prefix}.template.file": str(template),
+        f"{prefix}.claim.iss": "alice",
+        f"{prefix}.claim.sub": "bob",
+        f"{prefix}.claim.aud": "idp",
+        f"{prefix}.claim.exp.seconds": "20",
+    }
+    path = tmp_path / "client.properties"
+    path.write_text("\n".join(f"{name}={value}" for name, value in properties.items()))
+    allowed = f"-Dorg.apache.kafka.sasl.oauthbearer.allowed.files={key},{template}"
+    source = str(Path(__file__).with_name("AssertionOfJava.java"))
+    command = [program("java"), allowed, "-cp", class_path(), source, str(path)]
+    made = await asyncio.to_thread(
+        subprocess.run, command, check=True, capture_output=True, text=True, timeout=60
+    )
+    theirs = made.stdout.split()[-1]
+    settings = ProducerConfig.from_properties(
+        properties, sasl_oauthbearer_allowed_urls="https://idp.example/*"
+    )
+    signed_at = jwt.decode(theirs, options={"verify_signature": False})["iat"]
+    ours = (await assertion_of(settings, signed_at)).reveal()
+    assert jwt.get_unverified_header(ours) == jwt.get_unverified_header(theirs)
+    assert claims_of(ours, key) == claims_of(theirs, key)
 
 
 async def refused(settings: ProducerConfig) -> str:

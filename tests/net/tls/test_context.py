@@ -13,7 +13,7 @@ from aioproducer._net.tls.context import make_context
 from aioproducer.errors import ConfigurationError
 from aioproducer.secret import Secret
 from aioproducer.security.tls.settings import PemIdentity, PemText, StoreFile, TlsSettings
-from tests.certificates import Authority, Issued
+from tests.certificates import Authority, Issued, openssl
 from tests.reports import kept, report
 from tests.security.stores.java_store import java_store
 
@@ -112,7 +112,19 @@ def of_java_files(authority: Authority, client: Issued, folder: Path) -> dict[st
     }
 
 
-@pytest.mark.parametrize("of", [of_pem_text, of_pem_files, of_java_files])
+def of_pkcs12_files(authority: Authority, client: Issued, folder: Path) -> dict[str, Any]:
+    """PKCS #12 stores, with the names that keytool gives them."""
+    keys, trust, password = folder / "keys.jks", folder / "trust.jks", f"pass:{PASSWORD.reveal()}"
+    export = ("pkcs12", "-export", "-passout", password)
+    openssl(*export, "-inkey", client.key, "-in", client.certificate, "-out", keys)
+    openssl(*export, "-nokeys", "-in", authority.own.certificate, "-out", trust)
+    return {
+        "trust": StoreFile(TRUST, str(trust), PASSWORD),
+        "identity": StoreFile(KEYS, str(keys), PASSWORD),
+    }
+
+
+@pytest.mark.parametrize("of", [of_pem_text, of_pem_files, of_java_files, of_pkcs12_files])
 def test_a_client_with_a_certificate(
     of: Any, authority: Authority, broker_identity: Issued, client_identity: Issued, tmp_path: Path
 ) -> None:
@@ -195,6 +207,24 @@ def test_no_error_keeps_a_damaged_key(authority: Authority, client_identity: Iss
         path.write_text(key + certificate)
         for identity in (text, StoreFile(KEYS, str(path))):
             assert "a PEM block" in failing(trusting(authority, identity=identity), content)
+
+
+def test_no_error_keeps_what_a_pkcs12_store_was_read_with(
+    authority: Authority, client_identity: Issued, tmp_path: Path
+) -> None:
+    """Neither the store nor a password; a missing password and a wrong one have words of their own (S05, S17)."""
+    found = of_pkcs12_files(authority, client_identity, tmp_path)
+    for which, setting in (("identity", KEYS), ("trust", TRUST)):
+        path = found[which].path
+        for password, why in (
+            (None, "set the password"),
+            (Secret("other-8"), "is wrong, or the file is damaged"),
+        ):
+            store = StoreFile(setting, path, password)
+            settings = TlsSettings(trust=store) if which == "trust" else trusting(authority, identity=store)
+            text = failing(settings, "other-8")
+            assert text.startswith(f"{setting}={path}: ")
+            assert why in text
 
 
 def test_no_error_keeps_what_a_java_store_was_read_with(
