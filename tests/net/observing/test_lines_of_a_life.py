@@ -8,7 +8,7 @@ import re
 
 import pytest
 
-from aioproducer import producer as module
+from aioproducer._calls import lifecycle
 from aioproducer.testing import EmbeddedKafka
 from tests.net.support import Make, until, warm
 
@@ -45,7 +45,7 @@ async def test_a_long_close(
     short = await warm(make(kafka), "one")
     await short.close()
     assert lines(caplog, "close() waits") == []
-    monkeypatch.setattr(module, "WORTH_A_LINE", 0.0)
+    monkeypatch.setattr(lifecycle, "WORTH_A_LINE", 0.0)
     producer = await warm(make(kafka, client_id="till-3"), "one")
     hold = kafka.faults.delay(before=True)
     await producer.send("one", b"v")

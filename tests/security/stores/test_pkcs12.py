@@ -148,7 +148,7 @@ def test_stores_of_keytool(authority: Authority, client_identity: Issued, tmp_pa
     identity = identity_in(made.read_bytes(), Secret(PASSWORD), None)
     text = tmp_path / "keys.pem"
     text.write_text(identity.key.reveal() + identity.certificates)
-    subprocess.run(["openssl", "pkey", "-in", text, "-noout"], check=True)
+    openssl("pkey", "-in", text, "-noout")
     certificate = authority.own.certificate
     for name, options, password in (("closed", (), Secret(PASSWORD)), ("open", OPEN, None)):
         trust = tmp_path / f"{name}.jks"

@@ -15,7 +15,7 @@ from aioproducer.secret import Secret
 from aioproducer.security.stores.jks import read_jks
 from aioproducer.security.stores.pem import Block, blocks
 from aioproducer.security.stores.reading import identity_in, trusted_in
-from tests.certificates import Authority, Issued
+from tests.certificates import Authority, Issued, openssl
 from tests.security.stores.java_store import java_store
 
 PASSWORD = "canary-7"
@@ -147,4 +147,4 @@ def test_a_store_of_keytool(tmp_path: Path) -> None:
     )  # fmt: skip
     identity = identity_in(path.read_bytes(), Secret(PASSWORD), Secret("another-7"))
     (path.with_suffix(".pem")).write_text(identity.key.reveal() + identity.certificates)
-    subprocess.run(["openssl", "pkey", "-in", path.with_suffix(".pem"), "-noout"], check=True)
+    openssl("pkey", "-in", path.with_suffix(".pem"), "-noout")
